@@ -6,6 +6,7 @@ them; knows no bytes.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -21,9 +22,10 @@ _EXECUTION: Final = ("device", "program", "run")
 BEGUN: Final = schema({**dict.fromkeys(_EXECUTION, pl.Int64()), "name": pl.Categorical(), "start": pl.Int64()})
 """What tells when each op of a run began; `run` may be null."""
 
+_NO_RUN: Final = -1
 
 MINGLED: Final = 0.05
-"""Where more of a run's ops begin again before what needs them does, the run is several devices', of one number."""
+"""Where more of a program's ops begin again before what needs them does, several devices run it, taken for one."""
 
 
 class TrueEnds:
@@ -67,15 +69,26 @@ class TrueEnds:
 
     def _needed(self, ops: pl.DataFrame) -> npt.NDArray[np.int64]:
         """When the result of each op is first needed, as far as that is known."""
-        asked = with_run(ops).select(*BEGUN).with_row_index("row").join(self._users, on=["program", "name"])
-        found = self._next(_comparable(asked), "user", "needed").drop_nulls("needed")
-        first = found.group_by("row", *BEGUN).agg(pl.col("needed").min())
-        again = self._next(first.with_columns(pl.col("start") + 1), "name", "again")
-        mingled = (pl.col("again") < pl.col("needed")).fill_null(value=False).mean().over(_EXECUTION)
-        told = again.filter(mingled <= MINGLED)
+        first = self._first(with_run(ops).select(*BEGUN).with_row_index("row"))
+        told = first.join(self._mingled, on=_EXECUTION, how="anti")
         needed = np.full(ops.height, np.iinfo(np.int64).max)
         needed[told["row"].to_numpy()] = told["needed"].to_numpy()
         return needed
+
+    @cached_property
+    def _mingled(self) -> pl.DataFrame:
+        """The programs on devices that are several devices, of those whose runs have no number."""
+        first = self._first(self._begun.filter(pl.col("run") == _NO_RUN).with_row_index("row"))
+        again = self._next(first.with_columns(pl.col("start") + 1), "name", "again")
+        early = (pl.col("again") < pl.col("needed")).fill_null(value=False)
+        return again.group_by(_EXECUTION).agg(early.mean().alias("early")).filter(pl.col("early") > MINGLED)
+
+    def _first(self, ops: pl.DataFrame) -> pl.DataFrame:
+        """The ops whose results are needed (each has a `row`), and when they are first `needed`."""
+        asked = _comparable(ops.join(self._users, on=["program", "name"]))
+        return (
+            self._next(asked, "user", "needed").drop_nulls("needed").group_by("row", *BEGUN).agg(pl.col("needed").min())
+        )
 
     def _next(self, ops: pl.DataFrame, name: str, alias: str) -> pl.DataFrame:
         """The ops with when the op of the name in this column begins next in the same run, null where it does not."""
@@ -91,4 +104,4 @@ def with_run(ops: pl.DataFrame) -> pl.DataFrame:
 
 def _comparable(ops: pl.DataFrame) -> pl.DataFrame:
     """The ops with a run of their own for those of none: null is like no other null."""
-    return ops.with_columns(pl.col("run").fill_null(-1))
+    return ops.with_columns(pl.col("run").fill_null(_NO_RUN))
