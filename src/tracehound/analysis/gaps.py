@@ -27,21 +27,19 @@ DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
 (with a window: between the window's ends; of one that it cuts, what lies in it); one of 1 ns is none, as files have
 times in whole ns and cut a start and a length each by itself (the idle time of breakdown has these, too). Work without
-a length ends one and begins another. before = the op that ended last at or before its start; after = the op that
-starts next; launch = the host event that enqueued
-`after` (the runtime call of its correlation id, the producer of its context, or the execution of its run id); launched
-= how long before `after` that call began: when it is shorter than the whole gap, the device had nothing to do because
-the host had not asked for it; empty where it seems to have begun later. host = for each host thread the events that
-were the innermost on it during the gap, with their share of the gap.
+a length ends one and begins another. before = the op that ended last at or before its start; after = the op that starts
+next; launch = the host event that enqueued `after` (the runtime call of its correlation id, the producer of its
+context, or the execution of its run id); launched = how long before `after` that call began: when it is shorter than
+the whole gap, the device had nothing to do because the host had not asked for it; empty where it seems to have begun
+later. host = for each host thread the events that were the innermost on it during the gap, with their share of the gap.
 
 why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
 trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
 events say what that is, and those around them: a wait inside the reading of a value is being blocked on the value. A
 call for a copy that returned only when the copy had ended (cudaMemcpy; cudaMemcpyAsync from and to pageable memory) is
 blocked on the copy. In PyTorch/XLA what Python does in a step or annotation, and outside the runtime, is tracing, since
-tensors are lazy.
-Where it is "nothing recorded", the thread has no event for most of the gap, or only the mark of a step: annotate what
-the program does there.
+tensors are lazy. Where it is "nothing recorded", the thread has no event for most of the gap, or only the mark of a
+step: annotate what the program does there.
 
 Gaps are places in the timeline, and so on its clock: where a device's own (TPU) gives another idle time, a note tells.
 

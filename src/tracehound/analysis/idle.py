@@ -34,24 +34,23 @@ first and its last work. One of 1 ns is none: files have times in whole ns, and 
 Of one that reaches beyond the window the part inside counts. What of a window is before the first work, and after the
 last, is none: a note says how long that is, for breakdown and gaps count it. A pause is put down to what the work at
 its end waited for, wherever that lies. Work without a recorded launch had been launched before all that runs later on
-its stream. host =
-that work was launched only after the stream had run dry, or the call that launches it ran through all of a pause of 30
-us or more (a first launch may load code, HIP sends the nodes of a graph in parts); that call also returned (on a stream
-of a GPU, where a first launch may load code for long) or began (of XLA, whose threads carry launches out later) not
-more than half of the pause, and 300 us, before its end: else the work was kept by something that the next words look
-for. Of these, where on the launching thread at least half of the time from the start of the pause to the launch is
-spent in one of them: synchronisation = waiting for the device
-(cudaStreamSynchronize and the like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only
-when the copy had ended, as from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading =
-below a DataLoader or an input iterator. Before such a copy itself that time lasts to the end of the pause, and what
-would be other is synchronisation, too. kernel = launched in time, and the pause is shorter than 30 us: what starting
-one kernel after another costs. other stream = launched in time, or by a call that is not recorded, and the pause is
-longer, and work on another stream of the rank ended during the last 30 us of it: most likely an event was waited for.
-other = launched in time, and none of these: what it waited for is not recorded, as what ran before the recording began.
-A pause of a stream that would be synchronisation is other where the device as a whole idles for that for at least half
-of it: what the host waited for waited itself. unknown = no launch is recorded that tells, and no other stream explains
-the pause. share is of all pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of
-the 30 us, ten times it that of the 300 us.
+its stream. host = that work was launched only after the stream had run dry, or the call that launches it ran through
+all of a pause of 30 us or more (a first launch may load code, HIP sends the nodes of a graph in parts); that call also
+returned (on a stream of a GPU, where a first launch may load code for long) or began (of XLA, whose threads carry
+launches out later) not more than half of the pause, and 300 us, before its end: else the work was kept by something
+that the next words look for. Of these, where on the launching thread at least half of the time from the start of the
+pause to the launch is spent in one of them: synchronisation = waiting for the device (cudaStreamSynchronize and the
+like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only when the copy had ended, as
+from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading = below a DataLoader or an
+input iterator. Before such a copy itself that time lasts to the end of the pause, and what would be other is
+synchronisation, too. kernel = launched in time, and the pause is shorter than 30 us: what starting one kernel after
+another costs. other stream = launched in time, or by a call that is not recorded, and the pause is longer, and work on
+another stream of the rank ended during the last 30 us of it: most likely an event was waited for. other = launched in
+time, and none of these: what it waited for is not recorded, as what ran before the recording began. A pause of a stream
+that would be synchronisation is other where the device as a whole idles for that for at least half of it: what the host
+waited for waited itself. unknown = no launch is recorded that tells, and no other stream explains the pause. share is
+of all pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of the 30 us, ten times
+it that of the 300 us.
 
 why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
 most of the time of the pauses of a row, in words; the report gaps says how that is told.

@@ -22,9 +22,9 @@ whole where the recording began long before it, or went on long after it: by hal
 the mark and from all that it has (of an XLA program the recording of the device). Where no device work of steps is
 recorded, and there are three or more, its mark is less than half as long as the median of theirs; but PyTorch records
 no mark that began before it did, so that its first one is whole, and a last one with at least 80 % as many operators of
-the host as their median is, too. The last of inferred
-steps that last until the next one starts (executions of a module, replays of graphs) is partial, too: nothing tells
-when it ended. Partial steps are shown, and left out of averages, percentiles and shares."""
+the host as their median is, too. The last of inferred steps that last until the next one starts (executions of a
+module, replays of graphs) is partial, too: nothing tells when it ended. Partial steps are shown, and left out of
+averages, percentiles and shares."""
 """For the definitions of analyses. A window changes nothing of it."""
 
 _WHOLE: Final = 0.8
