@@ -28,16 +28,16 @@ from tracehound.units import share as percent
 
 DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
-time in which any computation runs; exposed communication = time in which communication runs and no computation;
-exposed copy = time in which copies or memsets run and neither of the others, to and from the host as within the device
+time in which any computation runs; exposed communication = time in which communication runs and no computation; exposed
+copy = time in which copies or memsets run and neither of the others, to and from the host as within the device
 (duty_cycle and step_time tell these apart as input, output and device to device; on TPUs they are feeds, asynchronous
 copies and slices, and what is copied from one memory to another, as in transfers); idle = the rest (a note tells where
 the time from the first to the last work of all devices is less than half of the recording). All are lengths of unions
 of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind computation
-count as compute; "all communication" and "all copies" are the unions with the hidden part. Where a file
-does not tell several devices apart they are one rank, of which one computes while another communicates: a note says so.
-Work that contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a
-clock of its own (TPU), and the bounds of steps and of a window, are on that.
+count as compute; "all communication" and "all copies" are the unions with the hidden part. Where a file does not tell
+several devices apart they are one rank, of which one computes while another communicates: a note says so. Work that
+contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a clock of its
+own (TPU), and the bounds of steps and of a window, are on that.
 
 HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and calls the other two together "non
 compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronisation rows as device work,

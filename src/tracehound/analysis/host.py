@@ -42,9 +42,6 @@ COLUMNS = (
 
 NOTHING = "(nothing recorded)"
 
-_HOST: Final = pl.col("rank").is_null()
-"""The lanes of a host."""
-
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the threads of the rank's host; ranks of one host give the same rows."""
@@ -74,7 +71,7 @@ def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
     if not found:
         return pl.DataFrame()
     rows = pl.concat(found)
-    silent = _HOST & (pl.col("events") > 0) & ~pl.col("lane").is_in(rows["lane"].implode())
+    silent = pl.col("rank").is_null() & (pl.col("events") > 0) & ~pl.col("lane").is_in(rows["lane"].implode())
     rows = pl.concat([rows, share.lanes.filter(silent).select("lane")], how="diagonal").with_columns(
         pl.col("time", "count").fill_null(0)
     )

@@ -73,7 +73,7 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     filled = [table.select(CALLS.names()) for table in tables if table.height]
     rows = pl.concat(filled) if filled else pl.DataFrame(schema=CALLS)
     parts = clocks(scene)
-    rows, circles, notes = circled(rows, scene)
+    rows, circles, notes = circled(rows, scene, parts)
     rows = _nearest(_keyed(rows.join(parts, on="rank", how="left", maintain_order="left")))
     found = offsets(rows)
     rows = rows.join(found.select("part", "applied"), on="part", how="left", maintain_order="left").with_columns(

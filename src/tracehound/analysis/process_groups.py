@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from tracehound.analysis.machines import clocks
 from tracehound.analysis.result import Scene
 from tracehound.analysis.unnamed_groups import supposed
 from tracehound.formats import hlo_members
@@ -43,17 +42,18 @@ class Circled(NamedTuple):
     notes: tuple[str, ...]
 
 
-def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
+def circled(calls: pl.DataFrame, scene: Scene, clocks: pl.DataFrame) -> Circled:
     """Put the calls of all ranks, in the schema `CALLS`, into their circles.
 
     Where calls do not name the members of their group, the file may list those of each group (`distributedInfo`). Where
     it does not either, groups that go by one name are told apart by their sizes alone: what more ranks have a name than
-    its size allows are several groups, and nothing tells whose. Of which group calls that name none are is `supposed`.
+    its size allows are several groups, and nothing tells whose. Of which group calls that name none are is `supposed`,
+    by the `clocks` of the ranks (see `machines`).
     """
     files, strangers = _files(scene), _strangers(scene)
     own = {rank: {each for _, each in _lists(facts) if rank in each} for rank, facts in files.items()}
     groups = {rank: listed for rank, listed in own.items() if listed and rank not in strangers}
-    calls, inferred, doubtful = supposed(_listed(calls, files), groups, clocks(scene))
+    calls, inferred, doubtful = supposed(_listed(calls, files), groups, clocks)
     placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
     size = pl.when(_unnamed()).then("size").alias("of_size")
     rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left").with_columns(size)

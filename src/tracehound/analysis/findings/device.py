@@ -175,7 +175,7 @@ def compiling(evidence: Evidence) -> Iterator[Finding]:
         Place(event=row["compile_event"], rank=row["rank"]),
         cost or None,
         share,
-        evidence.extent.removeprefix("the "),
+        evidence.looked_at,
     )
 
 

@@ -108,12 +108,17 @@ class Evidence:
     @property
     def base(self) -> str:
         """``step``, ``window``, or ``run``: of what most shares are."""
-        return "step" if self.steps else self.extent.removeprefix("the ")
+        return "step" if self.steps else self.looked_at
+
+    @property
+    def looked_at(self) -> str:
+        """``window``, or ``run``."""
+        return "window" if self.scene.windowed else "run"
 
     @property
     def extent(self) -> str:
         """All that was looked at: ``the window``, or ``the run``."""
-        return "the window" if self.scene.windowed else "the run"
+        return f"the {self.looked_at}"
 
 
 @dataclass(frozen=True)
