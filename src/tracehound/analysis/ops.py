@@ -178,4 +178,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_devices=True,
 )

@@ -87,5 +87,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_devices=True,
     settings=(FIRST, SECOND, OWN),
 )

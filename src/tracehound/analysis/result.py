@@ -276,7 +276,8 @@ class Analysis:
 
     `question` is what it answers, in the user's words; `definition` says how its numbers are defined and where peers
     differ, for `--explain`. `settings` are what a caller may choose of it. `of_host` are the questions about a host
-    that the maps of its ranks have in common.
+    that the maps of its ranks have in common. One `of_devices` asks for nothing but the ops of devices where there are
+    any: their times, no matter when, but not what launched them, nor in which step.
     """
 
     name: str
@@ -288,3 +289,4 @@ class Analysis:
     combine: Callable[[Sequence[pl.DataFrame], Scene, Options], Result]
     settings: tuple[Setting[Any], ...] = ()
     of_host: tuple[OfHost[Any], ...] = ()
+    of_devices: bool = False

@@ -137,5 +137,6 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_devices=True,
     settings=(PEAK,),
 )

@@ -242,5 +242,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_devices=True,
     settings=(BY,),
 )

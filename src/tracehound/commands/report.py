@@ -33,7 +33,7 @@ def run(asked: Namespace) -> int:
         raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")
     where.condition(asked.where, analysis.columns)  # what is wrong with it is told before the trace is read
     with reading(asked) as shop:
-        trace, window = read(asked, shop)
+        trace, window = read(asked, shop, devices=analysis.of_devices and not form.of_trace)
         options = Options(None if asked.where else asked.top, given)
         result = analysed(analysis, trace, window, options, helpers(trace, shop))
     result = where.kept(result, asked.where, asked.top) if asked.where else result

@@ -53,9 +53,14 @@ def helpers(trace: Trace, shop: Workshop, *, more: bool = False) -> Executor | N
     return None
 
 
-def read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
-    """The trace, and the window that was asked for. What could not be read of it is said."""
-    return _narrowed(opened(asked.paths, asked, shop), asked)
+def read(asked: Namespace, shop: Workshop, *, devices: bool = False) -> tuple[Trace, Window]:
+    """The trace, and the window that was asked for. What could not be read of it is said.
+
+    With `devices` no more is needed than what devices did, whenever that was.
+    """
+    opening = opened(asked.paths, asked, shop)
+    opening.devices = devices and not asked.step and not asked.window
+    return _narrowed(opening, asked)
 
 
 def opened(paths: Sequence[str], asked: Namespace, shop: Workshop, *, leaving: bool = False) -> Opening:

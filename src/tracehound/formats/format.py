@@ -26,13 +26,23 @@ def silent(read: int, events: int) -> None:
 
 
 class Portion(NamedTuple):
-    """Which share of a file to decode: `number` (from 0) of `of`. Together the portions are the whole file."""
+    """Which share of a file to decode: `number` (from 0) of `of`. Together the portions are the whole file.
+
+    With `devices` they are what devices did, and hosts may be left out.
+    """
 
     number: int
     of: int
+    devices: bool = False
 
 
 ALL = Portion(0, 1)
+
+
+def never(path: Path) -> bool:
+    """A file is read as a whole."""
+    del path
+    return False
 
 
 class Args(Protocol):
@@ -52,7 +62,8 @@ class Reader(NamedTuple):
     `places` is the type of `Part.places`, which must be an array of Int64 or something that msgspec can write and read.
     `glance` tells what the ends of the file claim, without reading the rest: `rank`, `world_size`, `backend`, `devices`
     (labels such as ``TPU:0``, else models) and `host`, as far as they do; it raises TracehoundError for what cannot be
-    opened.
+    opened. `apart` tells whether what devices did can be read without what hosts did, and is the same then, but for ids
+    of events, their launches and steps.
     """
 
     decode: Callable[[Path, Portion, Spill, Progress], Any]
@@ -60,6 +71,7 @@ class Reader(NamedTuple):
     args: Args
     places: type[Any]
     glance: Callable[[Path], Mapping[str, Any]]
+    apart: Callable[[Path], bool] = never
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ class Outline:
     places: Places
     programs: Mapping[str, int]
     buffers: pl.DataFrame | None
+    devices: bool = False
 
 
 class Portioned(NamedTuple):
@@ -77,7 +78,7 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Po
     try:
         with _inflated(path, spill, portion) as (file, notes):
             found = _portion(path, file, notes, probed, portion, spill, progress)
-            if found.share is None and portion == ALL:
+            if found.share is None and portion.of == 1:
                 return _portion(path, file, notes, followed, portion, spill, progress)
             return found
     except ShortenedError as error:
@@ -87,9 +88,9 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Po
 def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     """The part of all portions."""
     shares = [portion.share for portion in portions if portion.share is not None]
-    if len(shares) < len(portions):
-        return finish(path, [decode(path, ALL, spill, silent)], spill)
     outline = portions[0].outline
+    if len(shares) < len(portions):
+        return finish(path, [decode(path, ALL._replace(devices=outline.devices), spill, silent)], spill)
     pieces, gathered = together(outline.planes, shares, outline.programs, spill)
     ranks = gathered.rank_frame()
     held, unsized = in_order(held for share in shares for held in share.held)
@@ -189,6 +190,7 @@ def _portion(
         places=places(space),
         programs=only(located.values()),
         buffers=_buffers(file, located) if portion.number == 0 else None,
+        devices=portion.devices,
     )
     portioning = Portioning(
         file=file,
@@ -274,16 +276,32 @@ def _joined(parts: Sequence[Column]) -> Column:
     return Column(np.concatenate([part.values for part in parts]), np.concatenate(valid))
 
 
+def apart(path: Path) -> bool:
+    """Whether all devices of a file are TPUs: nothing that their lanes show is made of what hosts did.
+
+    On GPUs it is: the programs that their kernels belong to are those that hosts launched them in.
+    """
+    with opened(path) as stream:
+        if stream.compressed:
+            return False
+    with _mapped(path) as file:
+        kinds = {named[1] for name in names_of_planes(file)[0] if (named := DEVICE.match(name))}
+    return kinds == {"TPU"}
+
+
 def _dealt(space: Space, portion: Portion) -> list[tuple[int, Stretched]]:
     """The stretches of events of a portion, in the order of the file, and the planes that they are of.
 
-    Portions are about equally many bytes.
+    Portions are about equally many bytes. Where devices have no events, what hosts did counts.
     """
+    devices = {number for number, plane in enumerate(space.planes) if plane.has_events and DEVICE.match(plane.name)}
+    wanted = devices if portion.devices and devices else range(len(space.planes))
     stretches: list[tuple[int, Stretched]] = []
     line_number = 0
     for number, plane in enumerate(space.planes):
         for line in plane.lines:
-            stretches += [(number, Stretched(line_number, *stretch)) for stretch in line.stretches]
+            if number in wanted:
+                stretches += [(number, Stretched(line_number, *stretch)) for stretch in line.stretches]
             line_number += 1
     size = np.array([one.end - one.start for _, one in stretches], np.int64)
     middle = np.cumsum(size) - size // 2
@@ -399,4 +417,4 @@ def _idle(space: Space) -> list[Note]:
     return [Note("missing", f"devices without an event: {several(names, 8)}", len(names))] if names else []
 
 
-READER: Final = Reader(decode, finish, args, Places, glance)
+READER: Final = Reader(decode, finish, args, Places, glance, apart)

@@ -29,7 +29,8 @@ class Writer:
     """One form of a report. `notes` tells whether the form has a place for the notes of a result.
 
     `module` has its functions, and is imported when one is wanted. `readable` is how many rows of a query it shows when
-    nobody says: what people read has an end, data has none.
+    nobody says: what people read has an end, data has none. With a table one `of_trace` tells of the whole trace and of
+    the ids of events.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Writer:
     module: str
     notes: bool = True
     readable: int | None = None
+    of_trace: bool = False
 
     @property
     def result(self) -> Callable[[About, Result, Look], Iterator[Line]]:
@@ -61,7 +63,7 @@ WRITERS: tuple[Writer, ...] = (
     Writer("text", "aligned tables for a terminal", "tracehound.report.text", readable=READABLE),
     Writer("markdown", "tables for issues and notes", "tracehound.report.markdown", readable=READABLE),
     Writer("csv", "raw numbers for spreadsheets", "tracehound.report.csv", notes=False),
-    Writer("json", "raw numbers for programs", "tracehound.report.json"),
+    Writer("json", "raw numbers for programs", "tracehound.report.json", of_trace=True),
 )
 
 

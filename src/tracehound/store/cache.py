@@ -39,6 +39,7 @@ LIMIT: Final = 10 << 30
 
 _FOLDERS: Final = ("entries", "sessions", "work")
 _SOURCE: Final = "source"
+_DEVICES: Final = "\0devices"
 _TEMPORARY: Final = "tracehound-"
 
 
@@ -46,13 +47,15 @@ _TEMPORARY: Final = "tracehound-"
 class Stamp:
     """A file as it was when it was read: what changes when the file does. `path` is as the user named it.
 
-    `modified_ns` is said by whoever wrote the file, as copies keep it; `changed_ns` is the file system's own.
+    `modified_ns` is said by whoever wrote the file, as copies keep it; `changed_ns` is the file system's own. With
+    `devices` it stands for what devices did in it, without what hosts did.
     """
 
     path: Path
     size: int
     modified_ns: int
     changed_ns: int
+    devices: bool = False
 
     @property
     def place(self) -> Path:
@@ -62,17 +65,17 @@ class Stamp:
     @property
     def key(self) -> str:
         """The name of its entry."""
-        said = f"{SCHEMA}\0{self.place}\0{self.size}\0{self.modified_ns}\0{self.changed_ns}"
+        said = f"{SCHEMA}\0{self.place}\0{self.size}\0{self.modified_ns}\0{self.changed_ns}{_DEVICES * self.devices}"
         return blake2b(os.fsencode(said), digest_size=16).hexdigest()
 
 
-def stamp(path: Path) -> Stamp:
+def stamp(path: Path, *, devices: bool = False) -> Stamp:
     """The file as it is now. Raises TracehoundError where it is gone."""
     try:
         found = path.stat()
     except OSError as error:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path) from error
-    return Stamp(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return Stamp(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, devices)
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,8 @@ class Cache:
             ours = False
         part = load(final, of.path, fresh=ours)
         self._used[of.key] = of.path
+        if not of.devices:
+            self._remove(replace(of, devices=True).key)
         return part
 
     def entries(self) -> list[Entry]:

@@ -60,12 +60,13 @@ FOLDERS_ASIDE, FILES_ASIDE = 50, 200
 
 @dataclass(frozen=True)
 class Found:
-    """A file of the trace, and the format that will read it."""
+    """A file of the trace, and the format that will read it: all of it, or no more than what `devices` did."""
 
     path: Path
     format: Format
     size: int
     compressed: bool = False
+    devices: bool = False
 
 
 @dataclass(frozen=True)

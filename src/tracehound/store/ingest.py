@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
 
-from tracehound.formats.format import ALL, Portion, Progress
+from tracehound.formats.format import Portion, Progress
 from tracehound.formats.spill import WAITING, Spill
 from tracehound.store.board import Board
 from tracehound.store.cache import Cache, Stamp, stamp
@@ -45,6 +45,11 @@ def guessed_size(found: Found) -> int:
     return found.size * (GROWTH if found.compressed else 1)
 
 
+def stamp_of(found: Found) -> Stamp:
+    """What is wanted of the file, as that is now. Raises TracehoundError where it is gone."""
+    return stamp(found.path, devices=found.devices)
+
+
 def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     """Read a file in this process, with what does not fit in memory on disk.
 
@@ -52,14 +57,14 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     before that, and what they hold with them. Raises what reading raises, OSError where the disk is full, and
     BrokenExecutor when a worker was killed.
     """
-    before, folder = stamp(found.path), cache.bench()
+    before, folder = stamp_of(found), cache.bench()
     reader = found.format.reader
     executor = pool.executor if guessed_size(found) >= SHARED else None
     several = 1 if executor is None else pool.jobs
     board = Board(folder / _BOARD, several)
     board.clear()
     (folder / _PIECES).mkdir()
-    rest = [Portion(number, several) for number in range(1, several)]
+    rest = [Portion(number, several, found.devices) for number in range(1, several)]
     helpers = [] if executor is None else [executor.submit(decode, found, one, folder, board) for one in rest]
     desk = board.desk(0)
 
@@ -69,7 +74,7 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
 
     hold()
     try:
-        portions = [reader.decode(found.path, ALL._replace(of=several), Spill(folder / _PIECES), tell)]
+        portions = [reader.decode(found.path, Portion(0, several, found.devices), Spill(folder / _PIECES), tell)]
         while wait(helpers, TICK).not_done:
             progress(*board.read())
         for helper in helpers:
@@ -96,7 +101,7 @@ def copy(part: Part, cache: Cache, found: Found, before: Stamp) -> None:
 def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:
     """Move what was made in a folder into the cache, unless the file changed meanwhile; the part as it lies there."""
     (folder / _BOARD).unlink(missing_ok=True)
-    if not cache.fleeting and stamp(found.path) == before:
+    if not cache.fleeting and stamp_of(found) == before:
         return cache.keep(folder, before)
     return load(folder, found.path, fresh=True)
 
@@ -142,7 +147,7 @@ class Ingest:
 
 def begin(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
     """Have workers read a file: one of them, or several where it is large. Raises OSError where there is no room."""
-    before, folder = stamp(found.path), cache.bench()
+    before, folder = stamp_of(found), cache.bench()
     several = jobs if guessed_size(found) >= SHARED else 1
     board = Board(folder / _BOARD, several)
     board.clear()
@@ -150,7 +155,7 @@ def begin(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
     if several == 1:
         pending = [executor.submit(alone, found, folder, board)]
     else:
-        shares = [Portion(number, several) for number in range(several)]
+        shares = [Portion(number, several, found.devices) for number in range(several)]
         pending = [executor.submit(decode, found, share, folder, board) for share in shares]
     return Ingest(found, cache, folder, before, board, executor, pending, several > 1)
 
@@ -165,7 +170,8 @@ def abandon(board: Board, pending: Sequence[Future[None]]) -> None:
 
 def alone(found: Found, folder: Path, board: Board) -> None:
     """Read a file into a folder, in this process."""
-    finished(found, [found.format.reader.decode(found.path, ALL, Spill(folder / _PIECES), board.desk(0))], folder)
+    every = Portion(0, 1, found.devices)
+    finished(found, [found.format.reader.decode(found.path, every, Spill(folder / _PIECES), board.desk(0))], folder)
 
 
 def decode(found: Found, portion: Portion, folder: Path, board: Board) -> None:

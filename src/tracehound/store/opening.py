@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from tracehound.store.cache import Cache, stamp
 from tracehound.store.clock import WALL, Alignment
 from tracehound.store.find import Found, find, silent
 from tracehound.store.head import unsealed
-from tracehound.store.ingest import SMALL, TICK, Ingest, begin, copy, guessed_size, on_disk
+from tracehound.store.ingest import SMALL, TICK, Ingest, begin, copy, guessed_size, on_disk, stamp_of
 from tracehound.store.place import place
 from tracehound.store.reading import Count, Listener, ignore
 from tracehound.store.workshop import Workshop, in_memory
@@ -59,6 +59,8 @@ class Opening:
     """How what is read is put on one clock."""
     settle: Callable[[Trace], Alignment | None] = _as_it_is
     """What has the last word on the clock when all is read: another alignment, or None."""
+    devices: bool = False
+    """Nobody will ask for more than what devices did: of large files the rest is left out, where that is possible."""
 
     def placed(self, parts: Sequence[Part]) -> Trace:
         """The trace of these parts, while it is being read."""
@@ -165,6 +167,9 @@ class _Reader:
         self.count.tell(found.path, 0, 0)
         try:
             part = self._cached(found)
+            if part is None and self.opening.devices and guessed_size(found) >= SMALL:
+                found = replace(found, devices=found.format.reader.apart(found.path))
+                part = self._cached(found) if found.devices else None
             if part is None and not self._alone(found):
                 executor, cache = workshop.pool.executor, workshop.cache
                 if executor is not None and cache is not None:
@@ -184,7 +189,7 @@ class _Reader:
         workshop, cache, tell = self.opening.workshop, self.opening.workshop.cache, self._listener(found)
         if cache is not None and guessed_size(found) >= SMALL:
             return on_disk(found, cache, tell, workshop.pool)
-        before = stamp(found.path)
+        before = stamp_of(found)
         part = found.format.read(found.path, tell)
         if cache is not None and not cache.fleeting:
             try:
@@ -203,7 +208,7 @@ class _Reader:
 
     def _cached(self, found: Found) -> Part | None:
         cache = self.opening.workshop.cache
-        return cache.part(stamp(found.path)) if cache is not None and not cache.fleeting else None
+        return cache.part(stamp_of(found)) if cache is not None and not cache.fleeting else None
 
     def _listener(self, found: Found) -> Callable[[int, int], None]:
         def tell(read: int, events: int) -> None:
