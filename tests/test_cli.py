@@ -150,6 +150,26 @@ def test_ranks_and_steps_may_be_named_one_by_one(job: Path, capsys: pytest.Captu
     assert found == {(0, 12), (0, 13), (1, 12), (1, 13)}
 
 
+@pytest.mark.parametrize(
+    ("more", "rows", "whole"),
+    [
+        ((), 1000, 5543),
+        (("--top", "1200"), 1200, 5543),
+        (("--where", "duration > 0"), 1000, 5543),
+        (("--format", "markdown"), 1000, 5543),
+        (("--format", "csv"), 5543, 5543),
+        (("--format", "csv", "--where", "duration > 0"), 5543, 5543),
+    ],
+)
+def test_what_people_read_has_an_end(
+    more: tuple[str, ...], rows: int, whole: int, samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(samples / "jax_cpu8_b128"), "gaps", *more]) == 0
+    out = capsys.readouterr().out
+    assert "csv" in more or f"{rows:,} of {whole:,} rows" in out
+    assert rows <= len(out.splitlines()) - ("csv" in more)
+
+
 def test_rank_step_window_and_top_narrow_a_report(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(job), "steps", "--rank", "1", "--step", "13", "--format", "json"])
     document = json.loads(capsys.readouterr().out)

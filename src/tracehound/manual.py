@@ -68,7 +68,10 @@ Answer one question about a trace with a whole table. The last argument names th
 
 {PATHS}
 analyses:
-{{analyses}}"""
+{{analyses}}
+
+Text and markdown show {READABLE:,} rows unless --top says otherwise; csv and json all.
+"""
 
 REPORT_EXAMPLES = """\
 examples:

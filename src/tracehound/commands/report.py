@@ -34,9 +34,9 @@ def run(asked: Namespace) -> int:
     where.condition(asked.where, analysis.columns)  # what is wrong with it is told before the trace is read
     with reading(asked) as shop:
         trace, window = read(asked, shop, devices=analysis.of_devices and not form.of_trace)
-        options = Options(None if asked.where else asked.top, given)
-        result = analysed(analysis, trace, window, options, helpers(trace, shop))
-    result = where.kept(result, asked.where, asked.top) if asked.where else result
+        top = asked.top or form.readable
+        result = analysed(analysis, trace, window, Options(None if asked.where else top, given), helpers(trace, shop))
+    result = where.kept(result, asked.where, top) if asked.where else result
     return show(result, trace, window, form, asked)
 
 

@@ -28,8 +28,8 @@ READABLE = 1_000
 class Writer:
     """One form of a report. `notes` tells whether the form has a place for the notes of a result.
 
-    `module` has its functions, and is imported when one is wanted. `readable` is how many rows of a query it shows when
-    nobody says: what people read has an end, data has none. With a table one `of_trace` tells of the whole trace and of
+    `module` has its functions, and is imported when one is wanted. `readable` is how many rows it shows when nobody
+    says: what people read has an end, data has none. With a table one `of_trace` tells of the whole trace and of
     the ids of events.
     """
 
