@@ -16,7 +16,7 @@ import pytest
 from building import US
 from hta import Times, as_hta
 from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.filled import filled
+from tracehound.analysis.devices.filled import filled
 from tracehound.analysis.share import shares
 from tracehound.formats.curves import buckets
 from tracehound.store import load, open_paths

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tracehound import config
 from tracehound.analysis import Analysis
-from tracehound.analysis.kernel_classes import OWN
+from tracehound.analysis.devices.kernel_classes import OWN
 from tracehound.analysis.settings import Given, chosen
 from tracehound.errors import TracehoundError, printable
 

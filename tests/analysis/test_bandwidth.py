@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, copied_by, stream
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.bandwidth import QUEUED, series
-from tracehound.analysis.directions import kind_of
+from tracehound.analysis.devices.directions import kind_of
 from tracehound.analysis.share import shares
 from tracehound.trace import Trace, Window
 

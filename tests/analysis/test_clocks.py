@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane
 from jobs import Rank, asked, files, job, rows
 from tracehound.alignment import Way, arranged
-from tracehound.analysis.offsets import offsets
+from tracehound.analysis.ranks.offsets import offsets
 from tracehound.cli import main
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace

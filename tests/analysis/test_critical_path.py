@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.asked import in_turn
+from tracehound.analysis.ranks.asked import in_turn
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
 

@@ -17,8 +17,8 @@ from jobs import Rank, job
 from tracehound.analysis import Result, named, run
 from tracehound.analysis.findings import ANALYSIS, RULES
 from tracehound.analysis.findings.time import _meanwhile
-from tracehound.analysis.host_doing import DOINGS
-from tracehound.analysis.host_words import QUIET
+from tracehound.analysis.hosts.doing import DOINGS
+from tracehound.analysis.hosts.words import QUIET
 from tracehound.facets import FACETS
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Note, Trace, Window

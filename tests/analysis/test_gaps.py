@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.busy import busy_of, worked
+from tracehound.analysis.events.busy import busy_of, worked
 from tracehound.analysis.share import shares
 from tracehound.trace import KIND, Trace, Window
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream
 from tracehound.analysis import named, run
-from tracehound.analysis.absent import Absent, absent
+from tracehound.analysis.devices.absent import Absent, absent
 from tracehound.analysis.share import scene
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window

@@ -10,7 +10,7 @@ import pytest
 
 from building import Building, Lane
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.buffers import WITHOUT
+from tracehound.analysis.hlo.buffers import WITHOUT
 from tracehound.facets import FACETS
 from tracehound.store import place
 from tracehound.trace import Trace

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.hlo_groups import UNSCOPED, WAYS, parts_of
+from tracehound.analysis.hlo.groups import UNSCOPED, WAYS, parts_of
 from tracehound.trace import Trace, Window
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)

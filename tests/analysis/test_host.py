@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import host, named, run
-from tracehound.analysis.threads import during
+from tracehound.analysis.hosts.threads import during
 from tracehound.trace import Window
 
 MAIN = thread("python")

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import ANALYSES, Analysis, Options, named, run_all, threads
-from tracehound.analysis.host_doing import told
+from tracehound.analysis import ANALYSES, Analysis, Options, named, run_all
+from tracehound.analysis.hosts import threads
+from tracehound.analysis.hosts.doing import told
+from tracehound.analysis.hosts.threads import THREADS, beside, during, lanes_with, near, on_lanes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given, Setting
 from tracehound.analysis.share import scene, shares
-from tracehound.analysis.threads import THREADS, beside, during, lanes_with, near, on_lanes
 from tracehound.intervals import union
 from tracehound.store import load, open_paths, place, workshop
 from tracehound.store.cache import opened

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.activity import PARTS
+from tracehound.analysis.hosts.activity import PARTS
 from tracehound.report.summary import summarise
 from tracehound.trace import Trace, Window
 

@@ -11,8 +11,8 @@ import pytest
 from building import US
 from jobs import Rank, asked, job, rows
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.activities import PER_STEP, activities
-from tracehound.analysis.calls import calls
+from tracehound.analysis.ranks.activities import PER_STEP, activities
+from tracehound.analysis.ranks.calls import calls
 from tracehound.analysis.share import shares
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.filled import series
+from tracehound.analysis.devices.filled import series
 from tracehound.analysis.share import shares
 from tracehound.analysis.utilisation import NO_GPU
 from tracehound.store import load, open_paths

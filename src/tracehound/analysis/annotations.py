@@ -7,14 +7,14 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.annotated import MARKS, launched_inside
-from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
-from tracehound.analysis.measured import measured
-from tracehound.analysis.operator_tree import tree
+from tracehound.analysis.devices.silence import no_annotations
+from tracehound.analysis.events.measured import measured
+from tracehound.analysis.hosts.annotated import MARKS, launched_inside
+from tracehound.analysis.hosts.call_paths import merged, names, nodes, plain, recorded
+from tracehound.analysis.hosts.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.silence import no_annotations
 from tracehound.analysis.trees import cut
 from tracehound.trace import collected
 

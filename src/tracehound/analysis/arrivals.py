@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import HOW, matched, nothing_met
+from tracehound.analysis.ranks.calls import calls
+from tracehound.analysis.ranks.matched import HOW, matched, nothing_met
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\

@@ -8,8 +8,8 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.async_ops import Flights, exposed, flights_of, kept
-from tracehound.analysis.own_clock import window_apart
+from tracehound.analysis.devices.async_ops import Flights, exposed, flights_of, kept
+from tracehound.analysis.events.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_kinds import performed

@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import COPY, work
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.directions import kinds_of
-from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, window_apart
+from tracehound.analysis.devices.directions import kinds_of
+from tracehound.analysis.events.busy import COPY, work
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.own_clock import CLOCKED, OwnClock, clock_of, window_apart
+from tracehound.analysis.events.series import Series, Steps, added, spread
 from tracehound.analysis.result import (
     Analysis,
     Column,
@@ -24,7 +25,6 @@ from tracehound.analysis.result import (
     stacked,
     without,
 )
-from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected

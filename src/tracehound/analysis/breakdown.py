@@ -8,10 +8,11 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.beside import beside
-from tracehound.analysis.busy import Busy, busy_of, work
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.own_clock import (
+from tracehound.analysis.devices.beside import beside
+from tracehound.analysis.devices.silence import no_steps, silence
+from tracehound.analysis.events.busy import Busy, busy_of, work
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.own_clock import (
     CLOCKED,
     clock_of,
     clocks_apart,
@@ -21,7 +22,6 @@ from tracehound.analysis.own_clock import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import no_steps, silence
 from tracehound.intervals import covered
 from tracehound.units import duration, which_ranks
 from tracehound.units import share as percent

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.calls import calls
-from tracehound.analysis.machines import machine
-from tracehound.analysis.matched import Matched, matched
-from tracehound.analysis.offsets import BETTER, FEWEST
+from tracehound.analysis.ranks.calls import calls
+from tracehound.analysis.ranks.machines import machine
+from tracehound.analysis.ranks.matched import Matched, matched
+from tracehound.analysis.ranks.offsets import BETTER, FEWEST
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.units import difference, plural
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis import bus
-from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import HOW, latest, matched, nothing_met
-from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.ranks import bus
+from tracehound.analysis.ranks.calls import calls
+from tracehound.analysis.ranks.matched import HOW, latest, matched, nothing_met
+from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\

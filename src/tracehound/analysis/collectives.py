@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis import bus
-from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import HOW, NONE, latest, matched
-from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.ranks import bus
+from tracehound.analysis.ranks.calls import calls
+from tracehound.analysis.ranks.matched import HOW, NONE, latest, matched
+from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.units import plural

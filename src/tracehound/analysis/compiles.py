@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.compilations import COMPILED, LOADED, UNKNOWN, called, compilations, times_compiled
+from tracehound.analysis.hosts.compilations import COMPILED, LOADED, UNKNOWN, called, compilations, times_compiled
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import union

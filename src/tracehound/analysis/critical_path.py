@@ -10,14 +10,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import local_parent, work
-from tracehound.analysis.critical_edges import edges
-from tracehound.analysis.critical_walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg
+from tracehound.analysis.critical.edges import edges
+from tracehound.analysis.critical.walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg
+from tracehound.analysis.events.busy import local_parent, work
+from tracehound.analysis.hosts.threads import told_by_name
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.step_parts import stretched
-from tracehound.analysis.threads import told_by_name
 from tracehound.intervals import Intervals, Ints, pairs_of
 from tracehound.nesting import Owned, nearest, one_at_a_time
 from tracehound.trace import collected

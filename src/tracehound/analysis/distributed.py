@@ -8,17 +8,17 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.busy import busy_of, work
-from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.matched import HOW, NONE, Matched, matched
-from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart, has_clock, steps_within, window_apart
-from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.devices.silence import no_steps
+from tracehound.analysis.events.busy import busy_of, work
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart, has_clock, steps_within, window_apart
+from tracehound.analysis.ranks.calls import CALLS, calls
+from tracehound.analysis.ranks.matched import HOW, NONE, Matched, matched
+from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.silence import no_steps
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
 from tracehound.trace import collected
 from tracehound.units import duration, which_ranks

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.busy import bounds, rounding, work, worked
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
-from tracehound.analysis.host_waits import blocking
-from tracehound.analysis.launched import calls_of
-from tracehound.analysis.numbering import largest
-from tracehound.analysis.own_clock import APART, CLOCKED, has_clock
+from tracehound.analysis.events.busy import bounds, rounding, work, worked
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.numbering import largest
+from tracehound.analysis.events.own_clock import APART, CLOCKED, has_clock
+from tracehound.analysis.hosts.doing import PROGRAM, mattering, mostly, told
+from tracehound.analysis.hosts.launched import calls_of
+from tracehound.analysis.hosts.threads import THREADS, during, held, near
+from tracehound.analysis.hosts.waits import blocking
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.threads import THREADS, during, held, near
 from tracehound.intervals import Intervals, Ints, Mask, complement, parted
 from tracehound.trace import collected
 from tracehound.units import duration, plural

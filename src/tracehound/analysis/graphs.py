@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.busy import work
+from tracehound.analysis.events.busy import work
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import covered, union

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.absent import absent
-from tracehound.analysis.beside import beside
-from tracehound.analysis.process_groups import lacking
+from tracehound.analysis.devices.absent import absent
+from tracehound.analysis.devices.beside import beside
+from tracehound.analysis.devices.silence import why
+from tracehound.analysis.ranks.process_groups import lacking
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.silence import why
 from tracehound.errors import printable
 from tracehound.trace import collected
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.buffers import assigned, titled, why_without
+from tracehound.analysis.hlo.buffers import assigned, titled, why_without
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, one_of, pattern
 

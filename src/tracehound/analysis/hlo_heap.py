@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.buffers import HEAP, assigned, curve, titled, why_without
+from tracehound.analysis.hlo.buffers import HEAP, assigned, curve, titled, why_without
 from tracehound.analysis.hlo_buffers import PROGRAM
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked
 

@@ -7,13 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis import hlo_costs
-from tracehound.analysis.command_buffers import NAMING
-from tracehound.analysis.hlo_costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
-from tracehound.analysis.hlo_groups import WAYS, grouped
-from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
-from tracehound.analysis.own_clock import window_apart
-from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.events.own_clock import window_apart
+from tracehound.analysis.hlo import costs as hlo_costs
+from tracehound.analysis.hlo.command_buffers import NAMING
+from tracehound.analysis.hlo.costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
+from tracehound.analysis.hlo.groups import WAYS, grouped
+from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank, unattributed
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut

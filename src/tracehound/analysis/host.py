@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import local_parent
-from tracehound.analysis.host_waits import blocking
-from tracehound.analysis.host_words import ASLEEP, doing_codes, in_words
+from tracehound.analysis.devices.silence import nothing
+from tracehound.analysis.events.busy import local_parent
+from tracehound.analysis.hosts.threads import THREADS, batches, during, names_of
+from tracehound.analysis.hosts.waits import blocking
+from tracehound.analysis.hosts.words import ASLEEP, doing_codes, in_words
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Given
-from tracehound.analysis.silence import nothing
-from tracehound.analysis.threads import THREADS, batches, during, names_of
 from tracehound.intervals import Intervals
 from tracehound.lookup import rows_with
 from tracehound.trace import collected

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.busy import rounding, work
-from tracehound.analysis.host_doing import DOINGS, PROGRAM, Told, mattering, mostly, told
-from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
+from tracehound.analysis.events.busy import rounding, work
+from tracehound.analysis.hosts.doing import DOINGS, PROGRAM, Told, mattering, mostly, told
+from tracehound.analysis.hosts.threads import held, on_lanes
+from tracehound.analysis.hosts.waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.threads import held, on_lanes
 from tracehound.intervals import EMPTY, Intervals, Ints, covered, pairs_of, union
 from tracehound.units import duration
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.groups import group, running
-from tracehound.analysis.kernel_classes import OWN, TYPES
+from tracehound.analysis.devices.groups import group, running
+from tracehound.analysis.devices.kernel_classes import OWN, TYPES
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.intervals import together
 

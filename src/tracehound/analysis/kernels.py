@@ -9,8 +9,8 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.kernel_classes import OWN, classified
-from tracehound.analysis.measured import measured
+from tracehound.analysis.devices.kernel_classes import OWN, classified
+from tracehound.analysis.events.measured import measured
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.lookup import looked_up

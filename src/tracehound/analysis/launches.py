@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
-from tracehound.analysis.numbering import turns
+from tracehound.analysis.events.numbering import turns
+from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.lookup import rows_with

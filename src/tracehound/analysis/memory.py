@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.allocations import (
+from tracehound.analysis.devices.allocations import (
     HOST,
     LEVELS,
     alive,

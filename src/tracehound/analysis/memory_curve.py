@@ -7,7 +7,16 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.allocations import HOST, LEVELS, allocations, holding, named, nowhere, of_ranks, unrecorded
+from tracehound.analysis.devices.allocations import (
+    HOST,
+    LEVELS,
+    allocations,
+    holding,
+    named,
+    nowhere,
+    of_ranks,
+    unrecorded,
+)
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\

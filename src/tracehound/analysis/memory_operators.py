@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.allocations import (
+from tracehound.analysis.devices.allocations import (
     HOST,
     allocations,
     callers,
@@ -18,8 +18,8 @@ from tracehound.analysis.allocations import (
     of_ranks,
     unrecorded,
 )
-from tracehound.analysis.numbering import alike, codes, most
-from tracehound.analysis.operator_tree import Tree
+from tracehound.analysis.events.numbering import alike, codes, most
+from tracehound.analysis.hosts.operator_tree import Tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.forest import Forest
 from tracehound.intervals import Ints, Mask

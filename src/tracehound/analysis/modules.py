@@ -7,12 +7,12 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.autograd import forward_of
-from tracehound.analysis.call_paths import AGAIN, merged, names, nodes, recorded
-from tracehound.analysis.operator_tree import tree
+from tracehound.analysis.devices.silence import nothing
+from tracehound.analysis.hosts.autograd import forward_of
+from tracehound.analysis.hosts.call_paths import AGAIN, merged, names, nodes, recorded
+from tracehound.analysis.hosts.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import nothing
 from tracehound.analysis.trees import cut
 from tracehound.formats.torch_names import MODULE
 from tracehound.units import duration, plural

@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import COMMUNICATION, COPY, work
-from tracehound.analysis.kernel_classes import classified
-from tracehound.analysis.operator_costs import BACKWARD, KNOWN, cost
-from tracehound.analysis.operator_tree import Tree, launchers, tree
-from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.devices.kernel_classes import classified
+from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.devices.silence import nothing
+from tracehound.analysis.events.busy import COMMUNICATION, COPY, work
+from tracehound.analysis.hosts.operator_costs import BACKWARD, KNOWN, cost
+from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.silence import nothing
 from tracehound.intervals import Ints
 from tracehound.lookup import looked_up
 from tracehound.nesting import nearest

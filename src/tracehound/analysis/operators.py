@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import work
-from tracehound.analysis.numbering import Pairs, alike, codes, most, turns
-from tracehound.analysis.operator_tree import Tree, launchers, tree
+from tracehound.analysis.devices.silence import nothing
+from tracehound.analysis.events.busy import work
+from tracehound.analysis.events.numbering import Pairs, alike, codes, most, turns
+from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import nothing
 from tracehound.forest import Forest
 from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.core_time import core_time, rest_time
-from tracehound.analysis.measured import measured
-from tracehound.analysis.own_clock import CLOCKED, has_clock
+from tracehound.analysis.events.core_time import core_time, rest_time
+from tracehound.analysis.events.measured import measured
+from tracehound.analysis.events.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import (
     Analysis,
     Column,

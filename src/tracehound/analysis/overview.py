@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.absent import absent
+from tracehound.analysis.devices.absent import absent
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Given
 from tracehound.errors import printable

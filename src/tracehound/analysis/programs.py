@@ -8,11 +8,11 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.command_buffers import NAMING, buffered
-from tracehound.analysis.own_clock import clock_of, clocks_apart
+from tracehound.analysis.events.own_clock import clock_of, clocks_apart
+from tracehound.analysis.hlo.command_buffers import NAMING, buffered
+from tracehound.analysis.hosts.threads import having
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.threads import having
 from tracehound.intervals import Ints
 from tracehound.trace import collected
 from tracehound.units import plural

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
+from tracehound.analysis.events.series import Series, Steps, added, spread
+from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Setting, whole
 from tracehound.intervals import Ints
 

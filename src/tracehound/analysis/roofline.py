@@ -7,12 +7,12 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis import hlo_costs
-from tracehound.analysis.hlo_costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
-from tracehound.analysis.hlo_groups import grouped, holds
+from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.hlo import costs as hlo_costs
+from tracehound.analysis.hlo.costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
+from tracehound.analysis.hlo.groups import grouped, holds
+from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank
 from tracehound.analysis.hlo_ops import about_peaks, coverage, nothing
-from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank
-from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, without
 from tracehound.units import flops, number, share
 
@@ -72,7 +72,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 def under_the_roof(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `hlo_costs` with their place under the roof: intensity, rates, and how near they come to it.
+    """The rows of `hlo.costs` with their place under the roof: intensity, rates, and how near they come to it.
 
     What is above a peak has a rate, but comes near to nothing.
     """

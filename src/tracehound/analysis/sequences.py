@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import work
-from tracehound.analysis.operator_tree import Tree, launchers, tree
+from tracehound.analysis.events.busy import work
+from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
+from tracehound.analysis.hosts.threads import told_by_name
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, pattern, whole
-from tracehound.analysis.threads import told_by_name
 from tracehound.intervals import Ints, Mask
 from tracehound.units import short_name
 

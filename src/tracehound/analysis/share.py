@@ -19,8 +19,8 @@ import polars as pl
 from tracehound.analysis.remembered import is_kept, remembered
 from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
+from tracehound.analysis.spans.windows import of_hosts, of_ranks
 from tracehound.analysis.topics import of_memory_alone
-from tracehound.analysis.windows import of_hosts, of_ranks
 from tracehound.formats.residency import device as properties
 from tracehound.ids import in_part
 from tracehound.trace import PROFILERS, Trace, Window, collected

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.measured import measured
-from tracehound.analysis.numbering import alike, codes, most, stretch, turns
+from tracehound.analysis.events.measured import measured
+from tracehound.analysis.events.numbering import alike, codes, most, stretch, turns
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, pattern
 from tracehound.analysis.share import overlapping

@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.annotated import MARKS
-from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
-from tracehound.analysis.call_stacks import alone, framed, texts
-from tracehound.analysis.operator_tree import Tree, tree
+from tracehound.analysis.devices.silence import nothing
+from tracehound.analysis.hosts.annotated import MARKS
+from tracehound.analysis.hosts.call_paths import merged, names, nodes, plain, recorded
+from tracehound.analysis.hosts.call_stacks import alone, framed, texts
+from tracehound.analysis.hosts.operator_tree import Tree, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import nothing
 from tracehound.analysis.trees import cut
 from tracehound.intervals import Mask
 from tracehound.units import duration, pool

@@ -9,17 +9,17 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.activity import HOST, PARTS, activity
-from tracehound.analysis.busy import work
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
-from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.partial_steps import left_out, partial
-from tracehound.analysis.phases import inference, phases
+from tracehound.analysis.devices.silence import no_steps, silence
+from tracehound.analysis.events.busy import work
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart
+from tracehound.analysis.hosts.activity import HOST, PARTS, activity
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import no_steps, silence
-from tracehound.analysis.stretches import BOUNDS, stretches
+from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
+from tracehound.analysis.spans.partial_steps import left_out, partial
+from tracehound.analysis.spans.phases import inference, phases
+from tracehound.analysis.spans.stretches import BOUNDS, stretches
 from tracehound.intervals import covered
 from tracehound.units import duration
 from tracehound.units import share as percent

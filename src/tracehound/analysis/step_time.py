@@ -9,13 +9,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis import device_parts, host_parts
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart
-from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.partial_steps import left_out, partial
+from tracehound.analysis.devices import parts as device_parts
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart
+from tracehound.analysis.hosts import parts as host_parts
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Given, Setting, one_of
+from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
+from tracehound.analysis.spans.partial_steps import left_out, partial
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
 from tracehound.units import duration, plural
 from tracehound.units import share as percent

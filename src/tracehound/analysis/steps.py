@@ -9,17 +9,17 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import busy_of, work
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
-from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.partial_steps import counted, left_out
-from tracehound.analysis.phases import inference
+from tracehound.analysis.devices.silence import no_steps
+from tracehound.analysis.events.busy import busy_of, work
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.silence import no_steps
+from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
+from tracehound.analysis.spans.partial_steps import counted, left_out
+from tracehound.analysis.spans.phases import inference
+from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.analysis.step_parts import stretched
-from tracehound.analysis.stretches import BOUNDS
 from tracehound.intervals import Ints, covered
 from tracehound.trace import collected
 from tracehound.units import duration, plural

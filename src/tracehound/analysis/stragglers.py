@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis.activities import ACTIVITIES, activities
-from tracehound.analysis.calls import CALLS, calls
-from tracehound.analysis.causes import DEFINITION as CAUSES
-from tracehound.analysis.causes import Cause, Causes
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.exposed import exposed
-from tracehound.analysis.latecomers import WAITS, latecomers
-from tracehound.analysis.matched import HOW, matched, nothing_met
-from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.devices.exposed import exposed
+from tracehound.analysis.ranks.activities import ACTIVITIES, activities
+from tracehound.analysis.ranks.calls import CALLS, calls
+from tracehound.analysis.ranks.causes import DEFINITION as CAUSES
+from tracehound.analysis.ranks.causes import Cause, Causes
+from tracehound.analysis.ranks.latecomers import WAITS, latecomers
+from tracehound.analysis.ranks.matched import HOW, matched, nothing_met
+from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import union

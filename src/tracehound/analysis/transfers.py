@@ -8,12 +8,12 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.async_ops import kept
-from tracehound.analysis.copies import FASTEST, KEY, Copies, copies_of
-from tracehound.analysis.own_clock import window_apart
+from tracehound.analysis.devices.async_ops import kept
+from tracehound.analysis.devices.copies import FASTEST, KEY, Copies, copies_of
+from tracehound.analysis.devices.silence import nothing, remedy
+from tracehound.analysis.events.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import nothing, remedy
 from tracehound.formats.xla_copies import HOST
 from tracehound.units import duration, plural, rate
 from tracehound.units import share as percent

@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import COPY
-from tracehound.analysis.filled import DEFINITION as FILLED
-from tracehound.analysis.filled import Filled, filled, of_steps, runs_kernels, spans
-from tracehound.analysis.own_clock import clocks_apart, window_apart
+from tracehound.analysis.devices.filled import DEFINITION as FILLED
+from tracehound.analysis.devices.filled import Filled, filled, of_steps, runs_kernels, spans
+from tracehound.analysis.devices.silence import no_steps, nothing, remedy
+from tracehound.analysis.events.busy import COPY
+from tracehound.analysis.events.own_clock import clocks_apart, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import no_steps, nothing, remedy
-from tracehound.analysis.stretches import stretches
+from tracehound.analysis.spans.stretches import stretches
 from tracehound.units import plural
 from tracehound.units import share as percent
 

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.filled import DEFINITION as FILLED
-from tracehound.analysis.filled import filled, of_steps, runs_kernels, spans
+from tracehound.analysis.devices.filled import DEFINITION as FILLED
+from tracehound.analysis.devices.filled import filled, of_steps, runs_kernels, spans
+from tracehound.analysis.devices.silence import nothing, remedy
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
-from tracehound.analysis.silence import nothing, remedy
 from tracehound.analysis.utilisation import doubts
 from tracehound.formats.curves import bucket, buckets
 from tracehound.units import duration

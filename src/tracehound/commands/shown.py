@@ -9,7 +9,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from tracehound import console
-from tracehound.analysis import Result, other_steps
+from tracehound.analysis import Result
+from tracehound.analysis.spans import other_steps
 from tracehound.errors import TracehoundError, printable
 from tracehound.report import WRITERS, Writer, about, writer
 from tracehound.trace import Trace, Window

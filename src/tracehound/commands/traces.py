@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tracehound import console
 from tracehound.alignment import arranged
-from tracehound.analysis import other_steps
+from tracehound.analysis.spans import other_steps
 from tracehound.errors import TracehoundError, printable
 from tracehound.progress import Progress
 from tracehound.report.window import beyond, chosen

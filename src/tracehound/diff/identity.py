@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from tracehound.analysis.busy import WORK, work
-from tracehound.analysis.own_clock import CLOCKED
+from tracehound.analysis.events.busy import WORK, work
+from tracehound.analysis.events.own_clock import CLOCKED
 from tracehound.analysis.result import Share
 from tracehound.diff.launched import callers
 from tracehound.diff.names import call_family, kernel_family, module_name, op_name, signature

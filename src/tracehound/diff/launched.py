@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import local_parent
+from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints
 from tracehound.trace import collected

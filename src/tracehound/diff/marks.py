@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.launched import launched
+from tracehound.analysis.hosts.launched import launched
 from tracehound.analysis.result import Share
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches

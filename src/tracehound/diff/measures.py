@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.allocations import HOST, left_from_before, numbered
-from tracehound.analysis.compilations import compilations
+from tracehound.analysis.devices.allocations import HOST, left_from_before, numbered
+from tracehound.analysis.hosts.compilations import compilations
+from tracehound.analysis.hosts.launched import launched
 from tracehound.analysis.idle import CAUSES, Pauses, of_device
-from tracehound.analysis.launched import launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.marks import marks

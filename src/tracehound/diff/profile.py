@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent
-from tracehound.analysis.process_groups import lacking
+from tracehound.analysis.events.busy import COMMUNICATION, COPY, local_parent
+from tracehound.analysis.ranks.process_groups import lacking
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import run_all, scene
 from tracehound.analysis.topics import tells_memory_alone

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from tracehound.analysis.busy import bounds
-from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.own_clock import OwnClock, clock_of, has_clock
-from tracehound.analysis.partial_steps import partial
+from tracehound.analysis.events.busy import bounds
+from tracehound.analysis.events.core_time import on_own_clock
+from tracehound.analysis.events.own_clock import OwnClock, clock_of, has_clock
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.stretches import stretches as lasting_work
+from tracehound.analysis.spans.partial_steps import partial
+from tracehound.analysis.spans.stretches import stretches as lasting_work
 from tracehound.diff.identity import ON_DEVICE, counted
 from tracehound.diff.names import module_name
 from tracehound.intervals import Ints, Mask, clip, covered, union

@@ -16,8 +16,8 @@ import polars as pl
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.breakdown import WORKING
-from tracehound.analysis.partial_steps import counted
 from tracehound.analysis.result import Column, Result
+from tracehound.analysis.spans.partial_steps import counted
 from tracehound.draw import chart
 from tracehound.draw.apart import apart
 from tracehound.draw.cells import cell

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tracehound.analysis import bandwidth, filled, queue
+from tracehound.analysis import bandwidth, queue
+from tracehound.analysis.devices import filled
+from tracehound.analysis.events.series import Series
 from tracehound.analysis.result import Share
-from tracehound.analysis.series import Series
 from tracehound.export.document import MARK, NEXT, us
 from tracehound.formats.json_elements import encoded
 

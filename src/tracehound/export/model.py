@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from tracehound.analysis.share import overlapping, shares
-from tracehound.analysis.windows import Span, of_lanes
+from tracehound.analysis.spans.windows import Span, of_lanes
 from tracehound.export.counters import Place, drawn
 from tracehound.export.document import NEXT, Document, us
 from tracehound.export.launches import with_details, with_links

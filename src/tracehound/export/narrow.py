@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.windows import Span
+from tracehound.analysis.spans.windows import Span
 from tracehound.errors import TracehoundError
 from tracehound.export.reach import reach
 from tracehound.formats.json_document import element_at

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracehound.analysis.windows import Span, of_lanes
+from tracehound.analysis.spans.windows import Span, of_lanes
 from tracehound.ids import part_of
 from tracehound.trace import Trace, Window, collected
 

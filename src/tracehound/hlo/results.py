@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
-from tracehound.analysis.measured import LENGTH
+from tracehound.analysis.events.measured import LENGTH
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.formats.hlo_shape import space_name
 from tracehound.formats.inflate import Section, section

@@ -15,7 +15,7 @@ import polars as pl
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.windows import of_lanes
+from tracehound.analysis.spans.windows import of_lanes
 from tracehound.trace import Trace, Window
 
 TIME: Final = pl.Duration("us")

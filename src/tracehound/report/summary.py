@@ -12,9 +12,10 @@ from types import MappingProxyType
 
 import polars as pl
 
-from tracehound.analysis import named, other_steps, run_all
-from tracehound.analysis.partial_steps import counted
+from tracehound.analysis import named, run_all
 from tracehound.analysis.result import Column, Options, Result
+from tracehound.analysis.spans import other_steps
+from tracehound.analysis.spans.partial_steps import counted
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.report.about import About, about
 from tracehound.store.find import TWINS

@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.windows import of_ranks, of_their_ranks
+from tracehound.analysis.spans.windows import of_ranks, of_their_ranks
 from tracehound.errors import TracehoundError, printable
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, parse_duration, parse_numbers, runs, which_ranks

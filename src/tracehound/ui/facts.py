@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from tracehound import units
-from tracehound.analysis.host_waits import waits_for
-from tracehound.analysis.host_words import PYTHON, doing
+from tracehound.analysis.hosts.waits import waits_for
+from tracehound.analysis.hosts.words import PYTHON, doing
 from tracehound.draw.sheet import Fact, Section
 from tracehound.errors import printable
 from tracehound.ids import in_part, part_of

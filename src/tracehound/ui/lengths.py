@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.measured import LENGTH
+from tracehound.analysis.events.measured import LENGTH
 from tracehound.analysis.settings import Given
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, collected

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis import needle
-from tracehound.analysis.measured import LENGTH
+from tracehound.analysis.events.measured import LENGTH
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, collected

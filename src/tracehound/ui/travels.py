@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
-from tracehound.analysis import other_steps
+from tracehound.analysis.spans import other_steps
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window

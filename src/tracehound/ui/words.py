@@ -11,8 +11,8 @@ import polars as pl
 from rich.cells import cell_len
 
 from tracehound import units
+from tracehound.analysis.devices.silence import why as unrecorded
 from tracehound.analysis.result import Result
-from tracehound.analysis.silence import why as unrecorded
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.draw.apart import fitted
 from tracehound.progress import said

@@ -11,12 +11,12 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
-from tracehound.analysis.compilations import COMPILED
 from tracehound.analysis.findings import device, pauses, time, xla
 from tracehound.analysis.findings.executed import executed
 from tracehound.analysis.findings.finding import Evidence, Finding, Place
 from tracehound.analysis.findings.places import placed, places
 from tracehound.analysis.findings.traits import COUNTED, traits
+from tracehound.analysis.hosts.compilations import COMPILED
 from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
 from tracehound.analysis.share import maps

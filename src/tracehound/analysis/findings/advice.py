@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tracehound.analysis.findings.finding import Evidence
-from tracehound.analysis.host_words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, VALUE
+from tracehound.analysis.hosts.words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, VALUE
 from tracehound.analysis.idle import AFTER, BEFORE, QUEUED
 
 _FIRST: Final = (

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from tracehound.analysis.devices.kernel_classes import MEMORY_BOUND
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.analysis.kernel_classes import MEMORY_BOUND
 from tracehound.formats.residency import candidates
 from tracehound.formats.residency import device as properties
 from tracehound.units import bytes_, count, duration, plural, short_name

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis import idle, step_parts
-from tracehound.analysis.busy import bounds, work
-from tracehound.analysis.host_doing import DOINGS
-from tracehound.analysis.host_parts import HOST_PARTS, PARTS
+from tracehound.analysis.events.busy import bounds, work
+from tracehound.analysis.hosts.doing import DOINGS
+from tracehound.analysis.hosts.parts import HOST_PARTS, PARTS
 from tracehound.analysis.result import Column, Options, Result, Scene, Share
-from tracehound.analysis.stretches import BOUNDS
+from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 
 

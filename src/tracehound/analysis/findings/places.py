@@ -11,8 +11,8 @@ from dataclasses import replace
 import polars as pl
 
 from tracehound.analysis.findings.finding import Place
+from tracehound.analysis.hosts.threads import having
 from tracehound.analysis.result import Share
-from tracehound.analysis.threads import having
 from tracehound.trace import collected
 
 

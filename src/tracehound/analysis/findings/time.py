@@ -8,16 +8,16 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.activity import PARTS
 from tracehound.analysis.findings.advice import NEW, TOPICS, advice
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.pauses import EARLY, spent
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
-from tracehound.analysis.host_parts import PARTS as PARTS_OF_HOST
-from tracehound.analysis.host_words import QUIET
+from tracehound.analysis.hosts.activity import PARTS
+from tracehound.analysis.hosts.parts import PARTS as PARTS_OF_HOST
+from tracehound.analysis.hosts.words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
-from tracehound.analysis.latecomers import Latecomer, latecomers
+from tracehound.analysis.ranks.latecomers import Latecomer, latecomers
 from tracehound.units import count, duration, plural, rate, which_ranks
 from tracehound.units import share as percent
 

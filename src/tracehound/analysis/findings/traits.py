@@ -10,8 +10,8 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.allocations import holding
-from tracehound.analysis.compilations import LOADED, UNKNOWN, called, compilations, times_compiled
+from tracehound.analysis.devices.allocations import holding
+from tracehound.analysis.hosts.compilations import LOADED, UNKNOWN, called, compilations, times_compiled
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import Intervals, covered

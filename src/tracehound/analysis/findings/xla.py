@@ -13,7 +13,7 @@ import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.pauses import spent
-from tracehound.analysis.host_words import ASLEEP, PYTHON, QUIET
+from tracehound.analysis.hosts.words import ASLEEP, PYTHON, QUIET
 from tracehound.analysis.idle import EDGES
 from tracehound.units import count, duration
 from tracehound.units import share as percent

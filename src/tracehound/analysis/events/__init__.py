@@ -1,0 +1,1 @@
+"""Events as rows and times: what keeps a device busy, on which clock, and how long."""

@@ -1,0 +1,219 @@
+"""What HLO ops cost, held against what their device can do: rates, what bounds them, and what cannot be true.
+
+Owns the rules by which operations, bytes and times become rates, and which memory bytes belong to. Works on the rows of
+`hlo.rows`; knows no events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.devices.peaks import Peaks
+from tracehound.analysis.result import Column
+
+CATEGORY: Final = Column("category", "text", "HLO category", brief=False)
+MODULE: Final = Column("module", "text", "XLA module that the op belongs to", brief=False)
+TIMES: Final = (
+    Column("self", "time", "length less the time of ops nested inside"),
+    Column("share", "share", "self time", "the self time of all ops"),
+)
+VERDICT: Final = (
+    Column("bound_by", "text", "what is used nearest to its peak", found=True),
+    Column("above", "text", "what is beyond the device's peak, and so not true", found=True),
+    Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
+)
+SOURCE: Final = Column("source", "text", "file and line that made it", brief=False)
+LONGEST: Final = Column("event", "id", "the longest execution")
+
+PS_PER_S: Final = 1e12
+HOST_LINK: Final = 64e9
+"""Bytes per second of a PCIe 5.0 link of 16 lanes one way: the measure by which an op may be bound by it."""
+
+DEFINITION: Final = """\
+Operations and bytes of one execution are those that the profile counts (TPU: by XLA's cost model). Where it counts
+none (GPU, CPU), or 0 for a custom call, they are estimated from the shapes of the HLO, by the rules of XLA's
+HloCostAnalysis and, for calls of libraries, of what they are known to compute: products of matrices, convolutions,
+attention without a mask; the column estimated says so, and an estimate beyond the peak is dropped. A rate is operations
+or bytes of all executions / their total time. What a custom call that nothing is known of computes stays unknown.
+XProf's cost model for GPUs takes three operations for an elementwise one and hundreds for a sine, here it is one and
+none.
+
+The bytes of an op that begins and ends in two halves (copy-start, copy-done) are those of the second, and its time is
+that from the start of the first to the end of the second; the first has none. Of one that a window cuts the part inside
+counts, of both; where the second half itself lies out of the window its row has no execution. XProf divides the bytes
+of each half by the time of that half, which gives 833,333,333 GiB/s for one that only starts a copy.
+
+bound by is what is used nearest to its peak: compute, HBM, CMEM or VMEM (reading or writing), or host link, where
+operands or results lie in the host's memory (S(5) in their layouts), and for infeed and outfeed: its bytes are no
+traffic of HBM, whatever the cost model says. Collectives are bound by the interconnect. XProf calls both HBM-bound.
+Without a known peak nothing is said. above names what is beyond the device's peak and therefore not true: operations or
+bytes are counted that were not executed or moved (a cost model knows no caches). The peaks are those that the file
+states, else of the maker's data sheet, else none; the setting peak takes their place."""
+
+
+def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
+    """The rows with the columns of cost, for all executions together.
+
+    `work` operations, `normalized_work` the same in those of the peak, `moved` bytes, `hbm_moved`, `onchip_moved` and
+    `host_moved` of them (null: unknown); `time` (ps) that they took; `half` whether the op begins or ends another;
+    `estimated` whether shapes had to tell; `peak` and `memory_peak` (per second) of the device, how `nearest` to one of
+    its peaks the op comes; `bound`, `above`: words.
+    """
+    first = peaks[min(peaks)] if peaks else None
+    starting, ending = _half("start"), _half("done|update")
+    once = _once(rows).with_columns(
+        pl.when(starting)
+        .then(0.0)
+        .when(ending)
+        .then(pl.col("flights").cast(pl.Float64))
+        .otherwise("runs")
+        .alias("times"),
+        pl.when(starting).then(None).when(ending).then("flight").otherwise("total").alias("time"),
+        (starting | ending).fill_null(value=False).alias("half"),
+    )
+    known = {name: pl.when(~starting).then(pl.col(f"{name}_once") * pl.col("times")) for name in _AMOUNTS}
+    return (
+        once.with_columns(value.alias(name) for name, value in known.items())
+        .with_columns(_peaks(once, first))
+        .with_columns(_used(first))
+        .with_columns(_without_wrong_guesses())
+        .with_columns(
+            (pl.col("guessed_work") | pl.col("guessed_moved")).alias("estimated"),
+            _bound().alias("bound"),
+            _above(first).alias("above"),
+            pl.max_horizontal(*(name for name in _USED if name != _LINK)).alias("nearest"),
+        )
+        .drop("times", "guessed_work", "guessed_moved", *(f"{name}_once" for name in _AMOUNTS), *_USED)
+    )
+
+
+def _half(which: str) -> pl.Expr:
+    """Whether an op is this half of an asynchronous one; on GPUs the first half is the kernel that does it all.
+
+    TPUs fuse collectives that run beside others: only the name tells (``async-collective-done.5``, a custom fusion).
+    """
+    told = pl.col("category").str.contains(f"-(?:{which})$") | pl.col("name").str.contains(f"{_FUSED}(?:{which})")
+    return told & pl.col("kernels").is_null()
+
+
+_FUSED: Final = r"^async-collective-"
+
+_AMOUNTS: Final = (
+    "work", "normalized_work", "moved", "hbm_moved", "host_moved", "cmem_read", "cmem_written", "vmem_read",
+    "vmem_written",
+)  # fmt: skip
+_ONCHIP: Final = {
+    "cmem_read": "CMEM read", "cmem_written": "CMEM write", "vmem_read": "VMEM read", "vmem_written": "VMEM write",
+}  # fmt: skip
+_LINK: Final = "host link"
+_USED: Final = ("compute", "HBM", _LINK, *_ONCHIP.values())
+
+
+_COUNTS: Final = (
+    "flops", "normalized_flops", "bytes_accessed", "hbm_bytes", "host_bytes", "estimated_flops", "estimated_bytes",
+    *_ONCHIP,
+)  # fmt: skip
+"""What a file counts; less than nothing stands for what it does not know."""
+
+
+def _once(rows: pl.DataFrame) -> pl.DataFrame:
+    """Operations and bytes of one execution, and whether they are estimated."""
+    rows = rows.with_columns(pl.when(pl.col(name) >= 0).then(name).alias(name) for name in _COUNTS)
+    custom = pl.col("category").str.starts_with("custom-call").fill_null(value=False)
+    flops = _counted("flops", custom)
+    moved = _counted("bytes_accessed", custom)
+    work = pl.coalesce(flops, "estimated_flops")
+    bytes_ = pl.coalesce(moved, "estimated_bytes")
+    on_host = pl.col("host_bytes").fill_null(0)
+    elsewhere = pl.col("hbm_bytes").is_not_null() & moved.is_not_null()
+    hbm = pl.when(pl.col("kind") == "transfer").then(0).when(elsewhere).then(
+        (pl.col("hbm_bytes") - on_host).clip(lower_bound=0)
+    ).otherwise((bytes_ - on_host).clip(lower_bound=0))  # fmt: skip
+    return rows.with_columns(
+        work.cast(pl.Float64).alias("work_once"),
+        pl.coalesce(_counted("normalized_flops", custom), work).cast(pl.Float64).alias("normalized_work_once"),
+        bytes_.cast(pl.Float64).alias("moved_once"),
+        hbm.cast(pl.Float64).alias("hbm_moved_once"),
+        on_host.cast(pl.Float64).alias("host_moved_once"),
+        *(pl.col(name).cast(pl.Float64).alias(f"{name}_once") for name in _ONCHIP),
+        (flops.is_null() & pl.col("estimated_flops").is_not_null()).alias("guessed_work"),
+        (moved.is_null() & pl.col("estimated_bytes").is_not_null()).alias("guessed_moved"),
+    )
+
+
+def _counted(name: str, custom: pl.Expr) -> pl.Expr:
+    """What the profile counts; nothing of a custom call is not counted."""
+    return pl.when(~custom | (pl.col(name) > 0)).then(pl.col(name))
+
+
+def _peaks(rows: pl.DataFrame, peaks: Peaks | None) -> list[pl.Expr]:
+    """The peaks of each op's own type."""
+    compute = {dtype: peaks.compute(_fastest(dtype)) if peaks else None for dtype in rows["dtype"].unique().to_list()}
+    told = pl.col("dtype").replace_strict(
+        list(compute), list(compute.values()), default=None, return_dtype=pl.Float64
+    )  # fmt: skip
+    return [told.alias("peak"), pl.lit(peaks.memory if peaks else None, pl.Float64).alias("memory_peak")]
+
+
+def _fastest(dtype: str | None) -> str | None:
+    """XLA multiplies f32 in the matrix units of GPUs unless it is told not to."""
+    return "tf32" if dtype == "f32" else dtype
+
+
+def _used(peaks: Peaks | None) -> list[pl.Expr]:
+    """How much of each peak is used, as fractions; null where either is unknown."""
+
+    def fraction(name: str, peak: pl.Expr) -> pl.Expr:
+        return pl.when(pl.col("time") > 0).then(per_second(name) / peak)
+
+    onchip = dict(peaks.onchip) if peaks else {}
+    return [
+        fraction("normalized_work", pl.col("peak")).alias("compute"),
+        fraction("hbm_moved", pl.col("memory_peak")).alias("HBM"),
+        fraction("host_moved", pl.lit(HOST_LINK if peaks else None, pl.Float64)).alias(_LINK),
+        *(fraction(name, pl.lit(onchip.get(words), pl.Float64)).alias(words) for name, words in _ONCHIP.items()),
+    ]
+
+
+def _without_wrong_guesses() -> list[pl.Expr]:
+    """An estimate beyond the peak is none: a call may read a part of its operands, attention may have a mask."""
+    columns = []
+    for guess, amounts in (
+        (("guessed_work", "compute"), ("work", "normalized_work")),
+        (("guessed_moved", "HBM"), ("moved", "hbm_moved")),
+    ):
+        flag, used = guess
+        wrong = pl.col(flag) & (pl.col(used) > 1).fill_null(value=False)
+        columns += [pl.when(~wrong).then(name).alias(name) for name in (*amounts, used)]
+        columns.append((pl.col(flag) & ~wrong).alias(flag))
+    return columns
+
+
+def per_second(name: str) -> pl.Expr:
+    """An amount of all executions as a rate."""
+    return pl.when(pl.col("time") > 0).then(pl.col(name) / pl.col("time") * PS_PER_S)
+
+
+def _bound() -> pl.Expr:
+    """What is used nearest to its peak; nothing where nothing is used, or no peak is known."""
+    most = pl.max_horizontal(*_USED)
+    linked = (pl.col("kind") == "transfer") & ((pl.col("host_moved") > 0) | pl.col("category").str.contains(_FED))
+    return pl.coalesce(
+        pl.when((pl.col("kind") == "collective") | pl.col("name").str.contains(_FUSED)).then(pl.lit("interconnect")),
+        pl.when(linked).then(pl.lit(_LINK)),
+        *(pl.when((pl.col(name) == most) & (most > 0)).then(pl.lit(name)) for name in _USED),
+    )
+
+
+_FED: Final = r"^(?:infeed|outfeed|host[ -])"
+"""Categories of what is fed from the host or to it, whatever memory its layouts name."""
+
+
+def _above(peaks: Peaks | None) -> pl.Expr:
+    """What is beyond the peak; the host's link is not known well enough to say so."""
+    words = [pl.when(pl.col(name) > 1).then(pl.lit(name)) for name in _USED if name != _LINK]
+    told = pl.concat_str(words, separator=", ", ignore_nulls=True)
+    return pl.when(told != "").then(told) if peaks else pl.lit(None, pl.String)

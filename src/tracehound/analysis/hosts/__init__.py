@@ -1,0 +1,1 @@
+"""What the threads of a host do: the program, its operators, and what they launch."""

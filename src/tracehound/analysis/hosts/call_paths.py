@@ -1,0 +1,271 @@
+"""Host time by call path, and the device work that was launched on each path.
+
+Owns how events become nodes of a tree, one for each path of names, and how the trees of several ranks become one. Which
+events are nodes and what they are called is the analysis' business. The base of `stacks` and `modules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.events.busy import local_parent, work
+from tracehound.analysis.hosts.operator_tree import Tree, launchers, rows_of
+from tracehound.analysis.result import Share
+from tracehound.forest import Forest, paths
+from tracehound.intervals import Ints, Mask
+from tracehound.nesting import nearest, self_time, unshared
+
+HOST: Final = ("count", "total", "self", "inside", "backward_host")
+DEVICE: Final = ("device_self", "launched", "backward_device")
+"""What is counted on the host, the same for all ranks that it drives, and what on the device of each."""
+
+AGAIN: Final = "recomputed "
+"""What stands before the name of an event that backward() calls once more."""
+
+
+class Names(NamedTuple):
+    """What events are called: the number of each event's name, and the names in the order of their numbers."""
+
+    number: Ints
+    words: pl.Series
+
+
+def names(events: pl.DataFrame, plain: Callable[[pl.Series], pl.Series]) -> Names:
+    """The names of events as `plain` makes them of texts; names that it makes equal are one."""
+    code = events["name"].to_physical().cast(pl.Int64).to_numpy()
+    there = np.flatnonzero(np.bincount(code))
+    first = np.empty(int(there.max(initial=-1)) + 1, np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
+    told = plain(events["name"].gather(first[there]).cast(pl.String))
+    words = told.unique(maintain_order=True)
+    number = np.empty(len(first), np.int64)
+    number[there] = told.replace_strict(words, pl.int_range(len(words), eager=True), return_dtype=pl.Int64).to_numpy()
+    return Names(number[code], words)
+
+
+def plain(told: pl.Series) -> pl.Series:
+    """Names without what makes each call another: addresses of objects, numbers of steps."""
+    return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(r"^(ProfilerStep)#\d+$", "$1")
+
+
+def nodes(
+    share: Share,
+    calls: Tree,
+    chosen: Mask,
+    called: Names,
+    forward: Ints | None = None,
+    apart: Ints | None = None,
+) -> pl.DataFrame:
+    """A row for each thread and path of `chosen` events, those above first.
+
+    `lane`, `parent` (its row here, -1: a root), `name`, `kind`; `count`, `total` and `self` (less the chosen events
+    inside) in the window; `inside`, the operators directly inside; `device_self` and `launched` of the work in the
+    window that was launched directly inside; `event`, the longest call, and its length `most`; `rank`, and of that rank
+    all its `work` and what of it was launched in no chosen event (`unlaunched`). Times in ps.
+
+    With `forward` (see `autograd.forward_of`) `backward_host` and `backward_device` are what the gradients of what was
+    called directly inside took, and a chosen event that backward() calls again stands where it stood, with `AGAIN`
+    before its name. Roots with other numbers in `apart` (which has one for each event) are other nodes; it is a column.
+    """
+    rows = np.flatnonzero(chosen)
+    place = np.full(len(chosen) + 1, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    around = np.append(place[nearest(calls.parent, chosen)], -1)  # at or around each event, the place of a chosen one
+    inside = around[calls.parent[rows]]
+    gradient = np.full(len(chosen), -1, np.int64) if forward is None else forward
+    stands, name, words = _standing(calls, rows, inside, called, gradient)
+    lane = calls.events["lane"].to_numpy()[rows]
+    told = np.zeros(len(chosen), np.int64) if apart is None else apart
+    number = np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)])
+    root = number * (int(told.max(initial=0)) + 1) + told[rows]
+    node, parent, first = paths(Forest(stands), name, root)
+    of_event = np.append(np.append(node, -1)[around], -1)
+    seen, begin, end = _clipped(calls, share)
+    length = end - begin
+    done, call = _work(share, calls)
+    launcher, later = _launchers(calls, of_event, call, gradient)
+    longest = _longest(node, np.where(seen, length, -1)[rows], len(parent))
+
+    def summed(at: Ints, values: Ints | int = 1) -> Ints:
+        total = np.zeros(len(parent) + 1, np.int64)  # what is in no node goes to the last
+        np.add.at(total, at, values)
+        return total[:-1]
+
+    table = pl.DataFrame(
+        {
+            "lane": lane[first],
+            "apart": told[rows[first]],
+            "parent": parent,
+            "name": words.gather(name[first]),
+            "kind": calls.events["kind"].gather(rows[first]).cast(pl.String),
+            "count": summed(node, seen[rows].astype(np.int64)),
+            "total": summed(node, length[rows]),
+            "self": summed(node, self_time(begin[rows], end[rows], inside)),
+            "inside": summed(of_event[calls.parent][calls.operator & seen]),
+            "device_self": summed(launcher, done),
+            "launched": summed(launcher),
+            "backward_host": summed(*_gradients(calls, chosen, of_event, (begin, end), gradient)),
+            "backward_device": summed(later, done),
+            "event": calls.events["id"].gather(rows[longest]),
+            "most": length[rows[longest]],
+        }
+    )
+    return table.with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(int(done.sum()), pl.Int64).alias("work"),
+        pl.lit(int(done[(launcher < 0) & (later < 0)].sum()), pl.Int64).alias("unlaunched"),
+    )
+
+
+def _standing(calls: Tree, rows: Ints, inside: Ints, called: Names, gradient: Ints) -> tuple[Ints, Ints, pl.Series]:
+    """Of each chosen event the one that it stands in, and its name; and all names.
+
+    What backward() calls and nothing around it, as checkpointing does to have its inner values again, stands in what
+    the last call of that name before it was in, and has another name there.
+    """
+    number = called.number[rows]
+    if not (gradient >= 0).any():
+        return inside, number, called.words
+    backward = np.append(nearest(calls.parent, gradient >= 0), -1)[calls.parent[rows]] >= 0
+    told = pl.DataFrame(
+        {
+            "name": number,
+            "start": calls.events["start"].to_numpy()[rows],
+            "inside": inside,
+            "place": np.arange(len(rows)),
+        }
+    ).sort("start", "place")
+    again = pl.Series((inside < 0) & backward).gather(told["place"])
+    found = told.filter(again).join_asof(
+        told.filter(~again).select("name", "start", pl.col("inside").alias("before")),
+        on="start", by="name", strategy="backward", allow_exact_matches=False, check_sortedness=False,
+    ).filter(pl.col("before").is_not_null())  # fmt: skip
+    moved = found["place"].to_numpy()
+    stands, name = inside.copy(), number.copy()
+    stands[moved] = found["before"].to_numpy()
+    name[moved] += len(called.words)
+    return stands, name, called.words.append(AGAIN + called.words)
+
+
+def _clipped(calls: Tree, share: Share) -> tuple[Mask, Ints, Ints]:
+    """Which events lie in the window, and when each does: time that two of a thread share is the earlier one's."""
+    share = share.on_host
+    start, end, lane = (calls.events[name].to_numpy() for name in ("start", "end", "lane"))
+    inside = np.minimum(end, share.end) > np.maximum(start, share.start)
+    seen = inside | (start == end) & (start >= share.start) & (start <= share.end)
+    thread = np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)])
+    begin = np.clip(unshared(start, end, calls.parent, thread), share.start, share.end)
+    return seen, begin, np.maximum(np.minimum(end, share.end), begin)
+
+
+def _work(share: Share, calls: Tree) -> tuple[Ints, Ints]:
+    """The time of each piece of work on the device, in the window, and the row of the event that launched it.
+
+    An HLO op that contains others has the time that they leave it. What launched it is the launching call, else the
+    operator that the profiler called the active one; -1 where none is known.
+    """
+    device = work(share, "launch", "external")
+    start, end = (np.clip(device[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
+    call = rows_of(calls, device["launch"])
+    return self_time(start, end, local_parent(device)), np.where(call >= 0, call, launchers(calls, device))
+
+
+def _launchers(calls: Tree, of_event: Ints, call: Ints, gradient: Ints) -> tuple[Ints, Ints]:
+    """The node in which each piece of work was launched, and the one whose gradient it works out; -1 for none."""
+    launcher = of_event[call]
+    if not (gradient >= 0).any():
+        return launcher, np.full(len(call), -1, np.int64)
+    backward = np.append(nearest(calls.parent, gradient >= 0), -1)[call]
+    return launcher, np.where(launcher < 0, of_event[np.append(gradient, -1)[backward]], -1)
+
+
+def _gradients(
+    calls: Tree, chosen: Mask, of_event: Ints, times: tuple[Ints, Ints], gradient: Ints
+) -> tuple[Ints, Ints]:
+    """For each event of backward() the node whose gradient it works out, and its time without chosen events inside."""
+    backward = gradient >= 0
+    if not backward.any():
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    marked = backward | chosen
+    begin, end = times
+    own = self_time(begin, np.where(marked, end, begin), np.append(nearest(calls.parent, marked), -1)[calls.parent])
+    return of_event[gradient[backward]], own[backward]
+
+
+def _longest(node: Ints, length: Ints, count: int) -> Ints:
+    """Of each node the row of its longest event, of several the first."""
+    most = np.full(count, -1, np.int64)
+    np.maximum.at(most, node, length)
+    rows = np.flatnonzero(length == most[node])[::-1]
+    longest = np.zeros(count, np.int64)
+    longest[node[rows]] = rows
+    return longest
+
+
+def merged(tables: Sequence[pl.DataFrame], threads: Sequence[str] | None = None) -> pl.DataFrame:
+    """The nodes of all ranks and threads as trees, depth first, with the largest totals first.
+
+    Ranks that share a host see the same calls, which count once, and each its own work. With `threads` (columns that
+    say which threads are alike) the trees of others stay apart. Columns as above without `parent`, those of backward()
+    with all below, and `depth`, `device_total`, and `ranks`, how many ranks a path is on.
+    """
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return pl.DataFrame()
+    before = np.cumsum([0, *(table.height for table in filled[:-1])])
+    lifted = [
+        table.with_columns(
+            pl.when(pl.col("parent") >= 0).then(pl.col("parent") + int(rows)).otherwise(-1).alias("parent")
+        )
+        for table, rows in zip(filled, before, strict=True)
+    ]
+    once = _grouped(pl.concat(lifted, how="vertical_relaxed"), ["lane"], pl.col(HOST).first(), pl.col("rank"))
+    ranks = pl.col("rank").explode().n_unique().cast(pl.Int64).alias("ranks")
+    return _ordered(_grouped(once, threads or [], pl.col(HOST).sum(), ranks))
+
+
+def _grouped(table: pl.DataFrame, roots: Sequence[str], host: pl.Expr, rank: pl.Expr) -> pl.DataFrame:
+    """The rows of one path (and of one value of the columns `roots`) as one, those above first."""
+    name = table["name"].cast(pl.Categorical).to_physical().cast(pl.Int64).to_numpy()
+    root = table.select(pl.struct(roots).rank("dense").cast(pl.Int64) if roots else pl.lit(0)).to_series().to_numpy()
+    found = paths(Forest(table["parent"].to_numpy()), name, np.broadcast_to(root, len(name)))
+    longest = pl.col("event").sort_by("most", "event", descending=[True, False]).first()
+    same = [column for column in ("lane", "name", "kind", "thread") if column in table.columns]
+    return (
+        table.with_columns(pl.Series("node", found.node))
+        .group_by("node")
+        .agg(pl.col(same).first(), host, pl.col(DEVICE).sum(), longest, pl.col("most").max(), rank)
+        .sort("node")
+        .with_columns(pl.Series("parent", found.parent))
+    )
+
+
+_BACKWARD: Final = ("backward_host", "backward_device")
+_BELOW: Final = ("device_total", *_BACKWARD)
+
+
+def _ordered(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows depth first, those in one row by their totals: of what did anything in the window, and what is above."""
+    trees = Forest(table["parent"].to_numpy())
+    table = table.with_columns(
+        pl.Series("device_total", trees.summed(table["device_self"].to_numpy())),
+        *(pl.Series(name, trees.summed(table[name].to_numpy())) for name in _BACKWARD),
+        pl.Series("depth", trees.level),
+    )
+    place = pl.int_range(pl.len())
+    by = table.select(place.sort_by("total", "device_total", "name", descending=[True, True, False])).to_series()
+    rank = np.empty(table.height, np.int64)
+    rank[by.to_numpy()] = np.arange(table.height)
+    did = table.select(pl.any_horizontal(pl.col("count", "launched", *_BELOW) > 0)).to_series().to_numpy()
+    order, there = trees.sorted(rank), trees.with_above(did)
+    return table[order[there[order]]]
+
+
+def recorded(tables: Sequence[pl.DataFrame]) -> tuple[int, int]:
+    """All work on the devices, and what of it was launched in none of the nodes; ps over all ranks."""
+    of_ranks = [table.row(0, named=True) for table in tables if table.height]
+    return sum(rank["work"] for rank in of_ranks), sum(rank["unlaunched"] for rank in of_ranks)

@@ -1,0 +1,1 @@
+"""What ranks do with each other: collectives, process groups, clocks, and who was late."""
