@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from tracehound.facets import FACETS
-from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, held, part
-from tracehound.formats.counters import Counters
-from tracehound.formats.recurring import recurring
+from tracehound.formats.assembly.assemble import RAW, RAW_LANES, Decoded, held, part
+from tracehound.formats.assembly.counters import Counters
+from tracehound.formats.assembly.recurring import recurring
 from tracehound.store import place
 from tracehound.trace import OPS, RANKS, Note, Part, Trace
 

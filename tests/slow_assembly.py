@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tracehound.formats.assemble import HOLDING
-from tracehound.formats.nests import CONCURRENT
-from tracehound.formats.steps import MIN_EXECUTIONS
+from tracehound.formats.assembly.assemble import HOLDING
+from tracehound.formats.assembly.nests import CONCURRENT
+from tracehound.formats.assembly.steps import MIN_EXECUTIONS
 
 Event = dict[str, Any]
 Lane = Mapping[str, Any]

@@ -786,7 +786,7 @@ def test_what_was_read_before_is_shown_without_what_reads(job: Path, tmp_path: P
     words = ["report", str(job), "ops", "--cache", str(tmp_path / "cache")]
     script = (
         f"import sys; from tracehound.cli import main; main({words!r})\n"
-        "reading = ('tracehound.formats.kineto', 'multiprocessing')\n"
+        "reading = ('tracehound.formats.kineto.reader', 'multiprocessing')\n"
         "print([name for name in sys.modules if name.startswith(reading)], file=sys.stderr)"
     )
     first, again = (

@@ -18,7 +18,7 @@ from hta import Times, as_hta
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.devices.filled import filled
 from tracehound.analysis.share import shares
-from tracehound.formats.curves import buckets
+from tracehound.formats.assembly.curves import buckets
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 

@@ -10,7 +10,7 @@ XProf's tables were made with its package 2.24.2. Of what is known to be wrong i
 - library calls without operations: `test_products_behind_library_calls_are_estimated`;
 - two bases for one percentage: `test_a_share_names_its_base`;
 - kernels that lost their op are dropped silently: a note says how many and for how long (tests of `hlo_ops`);
-- 16 bits told by "half" in a kernel's name: the type is that of the HLO's operands (tests of `formats.hlo_cost`);
+- 16 bits told by "half" in a kernel's name: the type is that of the HLO's operands (tests of `formats.hlo.cost`);
 - no ops in CUDA graphs: kernels of a graph carry no name of an op, so they are in that note, not attributed by name.
 """
 
@@ -23,8 +23,8 @@ import pytest
 
 from building import US, Building, Lane
 from tracehound.analysis import Options, Result, named, run
-from tracehound.formats.xla_costs import told_by_text
-from tracehound.formats.xla_kinds import op_kind
+from tracehound.formats.xla.costs import told_by_text
+from tracehound.formats.xla.kinds import op_kind
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 from tracehound.units import duration

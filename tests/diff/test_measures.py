@@ -18,8 +18,8 @@ from tracehound.analysis import Options, named
 from tracehound.analysis import run as analysed
 from tracehound.diff import Comparison, Profile, compare, loaded, saved
 from tracehound.diff.measures import _levels, _peaks
-from tracehound.formats.counters import Counters
-from tracehound.formats.kineto_curves import with_curves
+from tracehound.formats.assembly.counters import Counters
+from tracehound.formats.kineto.curves import with_curves
 from tracehound.store import place
 from tracehound.trace import COUNTERS, Trace
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.formats.steps import calendar
+from tracehound.formats.assembly.steps import calendar
 from tracehound.trace import STEPS
 
 MARKS = st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 25), st.integers(0, 9)), max_size=12)

@@ -24,8 +24,8 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO, recognise
 from tracehound.formats.format import Portion, silent
 from tracehound.formats.inflate import whole
-from tracehound.formats.json_window import Sizes
-from tracehound.formats.kineto import decode, finish
+from tracehound.formats.json.window import Sizes
+from tracehound.formats.kineto.reader import decode, finish
 from tracehound.formats.spill import Spill
 from tracehound.trace import Note, Part
 

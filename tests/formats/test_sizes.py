@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tracehound.analysis import named, run
 from tracehound.formats.sizes import MOST_BYTES, possible
 from tracehound.formats.spill import Column
-from tracehound.formats.xla_copies import copied
+from tracehound.formats.xla.copies import copied
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 from xspaces import Event, Line, Plane, Stat, space

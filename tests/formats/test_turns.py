@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracehound.formats.batches import Rows
-from tracehound.formats.links import Launches, untold
+from tracehound.formats.assembly.batches import Rows
+from tracehound.formats.assembly.links import Launches, untold
 from tracehound.formats.spill import Column
 
 NONE = np.empty(0, np.int64)

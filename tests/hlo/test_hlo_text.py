@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hloprotos import BF16, F32, S32, array, computation, instruction, module, numbers, tupled
-from tracehound.formats.hlo_fields import message
-from tracehound.formats.hlo_shape import Shape, shape_of
+from tracehound.formats.hlo.fields import message
+from tracehound.formats.hlo.shape import Shape, shape_of
 from tracehound.formats.wire import bytes_of
 from tracehound.hlo import programs
 from tracehound.hlo.sharding import sharding_text

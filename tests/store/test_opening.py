@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 
 from tracehound.analysis import ANALYSES, Options, run_all
 from tracehound.errors import TracehoundError
-from tracehound.formats import xplane
+from tracehound.formats.xla import xplane
 from tracehound.report.summary import summarise
 from tracehound.store import CancelledError, Reading, Workshop, ingest, load, open_paths, opening, workshop
 from tracehound.store.cache import opened

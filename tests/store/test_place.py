@@ -10,7 +10,7 @@ import polars as pl
 
 from building import US, Building, stream, thread
 from tracehound.analysis import named, run
-from tracehound.formats.counters import Counters
+from tracehound.formats.assembly.counters import Counters
 from tracehound.store import place
 from tracehound.store.ranks import number
 from tracehound.trace import COUNTERS, EVENTS, LANES, RANKS, STEPS, Note, Part

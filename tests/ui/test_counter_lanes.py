@@ -9,7 +9,7 @@ from building import US, Building, stream, thread
 from stages import lines, stage
 from tracehound.draw.glyphs import ASCII, UNICODE, Glyphs
 from tracehound.draw.graph import graph_of
-from tracehound.formats.counters import Counters
+from tracehound.formats.assembly.counters import Counters
 from tracehound.store import place
 from tracehound.trace import COUNTERS, Trace
 from tracehound.ui.describe import counter

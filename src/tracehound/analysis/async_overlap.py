@@ -12,7 +12,7 @@ from tracehound.analysis.devices.async_ops import Flights, exposed, flights_of, 
 from tracehound.analysis.events.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.formats.xla_kinds import performed
+from tracehound.formats.xla.kinds import performed
 from tracehound.intervals import clip, union
 from tracehound.units import duration, plural
 from tracehound.units import share as percent

@@ -11,7 +11,7 @@ from tracehound.analysis.devices.parts import PARTS, device_parts, device_work
 from tracehound.analysis.events.core_time import on_own_clock, rest_time
 from tracehound.analysis.events.own_clock import CLOCKED, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.formats.xla_names import SPARSE_CORE_MODULES, SPARSE_CORE_OPS
+from tracehound.formats.xla.names import SPARSE_CORE_MODULES, SPARSE_CORE_OPS
 from tracehound.intervals import Intervals, clip, union
 from tracehound.trace import collected
 from tracehound.units import duration

@@ -14,7 +14,7 @@ from tracehound.analysis.devices.silence import nothing, remedy
 from tracehound.analysis.events.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.formats.xla_copies import HOST
+from tracehound.formats.xla.copies import HOST
 from tracehound.units import duration, plural, rate
 from tracehound.units import share as percent
 

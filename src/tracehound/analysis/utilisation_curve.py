@@ -14,7 +14,7 @@ from tracehound.analysis.devices.silence import nothing, remedy
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.utilisation import doubts
-from tracehound.formats.curves import bucket, buckets
+from tracehound.formats.assembly.curves import bucket, buckets
 from tracehound.units import duration
 
 BUCKET: Final = Setting(

@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.names import place
-from tracehound.formats.xla_kinds import op_kind
+from tracehound.formats.xla.kinds import op_kind
 
 WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (IDENTITY[:7], "the same in all"),

@@ -21,7 +21,7 @@ from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.marks import marks
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Compared, Stretches, compared
-from tracehound.formats.kineto_memory import ON_HOST
+from tracehound.formats.kineto.memory import ON_HOST
 from tracehound.formats.torch_names import CURVES
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, covered, union

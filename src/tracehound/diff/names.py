@@ -9,7 +9,7 @@ import re
 from hashlib import blake2b
 from typing import Final
 
-from tracehound.formats.hlo_members import groups, spelt, written
+from tracehound.formats.hlo.members import groups, spelt, written
 from tracehound.units import short_name
 
 _NUMBERS: Final = re.compile(r"(?:[._]\d+|\.(?:clone|remat|cloned|sunk)\d*|\.kd)+$")

@@ -17,7 +17,7 @@ from tracehound.export.copied import copied
 from tracehound.export.document import Document
 from tracehound.export.model import modelled
 from tracehound.export.written import Tell, Written
-from tracehound.formats.kineto_facts import APART
+from tracehound.formats.kineto.facts import APART
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, plural
 

@@ -22,9 +22,9 @@ from tracehound.export.merged import Edit, edits, facts
 from tracehound.export.narrow import Choice, places, shift, time_of
 from tracehound.export.written import Tell, Written
 from tracehound.formats.format import Progress
-from tracehound.formats.json_document import document as read_document
-from tracehound.formats.json_elements import Texts, elements
-from tracehound.formats.json_slices import Extent
+from tracehound.formats.json.document import document as read_document
+from tracehound.formats.json.elements import Texts, elements
+from tracehound.formats.json.slices import Extent
 from tracehound.trace import Trace, Window, collected
 
 

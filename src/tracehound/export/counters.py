@@ -17,7 +17,7 @@ from tracehound.analysis.devices import filled
 from tracehound.analysis.events.series import Series
 from tracehound.analysis.result import Share
 from tracehound.export.document import MARK, NEXT, us
-from tracehound.formats.json_elements import encoded
+from tracehound.formats.json.elements import encoded
 
 
 @dataclass(frozen=True)

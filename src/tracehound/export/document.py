@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final
 
-from tracehound.formats.json_elements import encoded
+from tracehound.formats.json.elements import encoded
 from tracehound.units import PS_PER_US
 
 MARK: Final = b'"by":"tracehound"'

@@ -1,6 +1,6 @@
 """How the work of a trace was launched: kernels in the words of XLA's profiler, and what was handed over on the way.
 
-Owns which events have that said of them. The words are `xla_launched`'s.
+Owns which events have that said of them. The words are `xla.launched`'s.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final
 import polars as pl
 
 from tracehound.facets import FACETS
-from tracehound.formats.assemble import ON_CPU
-from tracehound.formats.xla_launched import details
+from tracehound.formats.assembly.assemble import ON_CPU
+from tracehound.formats.xla.launched import details
 from tracehound.ids import part_of
 from tracehound.trace import Trace, collected
 

@@ -13,9 +13,9 @@ import msgspec
 
 from tracehound.export.document import us
 from tracehound.export.narrow import ps, shift
-from tracehound.formats.json_elements import encoded
-from tracehound.formats.json_text import STRICT
-from tracehound.formats.kineto_facts import MERGED
+from tracehound.formats.json.elements import encoded
+from tracehound.formats.json.text import STRICT
+from tracehound.formats.kineto.facts import MERGED
 from tracehound.formats.residency import listed
 from tracehound.trace import Trace, Window
 from tracehound.units import which_ranks

@@ -19,7 +19,7 @@ from tracehound.export.document import NEXT, Document, us
 from tracehound.export.launches import with_details, with_links
 from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
-from tracehound.formats.json_elements import encoded
+from tracehound.formats.json.elements import encoded
 from tracehound.trace import Trace, Window, collected
 
 BATCH: Final = 1 << 16

@@ -18,10 +18,10 @@ from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import Span
 from tracehound.errors import TracehoundError
 from tracehound.export.reach import reach
-from tracehound.formats.json_document import element_at
-from tracehound.formats.json_elements import Texts
-from tracehound.formats.json_mend import parsed
-from tracehound.formats.json_text import REFUSALS, STRICT
+from tracehound.formats.json.document import element_at
+from tracehound.formats.json.elements import Texts
+from tracehound.formats.json.mend import parsed
+from tracehound.formats.json.text import REFUSALS, STRICT
 from tracehound.ids import in_part
 from tracehound.store.head import unsealed
 from tracehound.trace import Part, Trace, Window, collected
@@ -43,7 +43,7 @@ _TIMED: Final = msgspec.json.Decoder(_Timed, float_hook=Decimal).decode
 
 
 def places(part: Part) -> npt.NDArray[np.int64]:
-    """Where the elements of a part's file lie; see `json_document.Document`."""
+    """Where the elements of a part's file lie; see `json.document.Document`."""
     found: npt.NDArray[np.int64] = unsealed(part, np.ndarray).places
     return found
 

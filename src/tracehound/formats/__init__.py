@@ -14,9 +14,13 @@ from tracehound.formats.format import Format
 from tracehound.formats.inflate import beginning
 from tracehound.formats.unknown import CompanionError, cut_short, likeness
 
-KINETO: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", signs.kineto, "tracehound.formats.kineto")
-CHROME: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", signs.chrome, "tracehound.formats.chrome")
-XPLANE: Final = Format("xplane", "XLA profile (xplane.pb)", signs.xplane, "tracehound.formats.xplane")
+KINETO: Final = Format(
+    "kineto", "PyTorch profiler trace (Kineto JSON)", signs.kineto, "tracehound.formats.kineto.reader"
+)
+CHROME: Final = Format(
+    "chrome", "XLA profile, Chrome form (trace.json)", signs.chrome, "tracehound.formats.chrome.reader"
+)
+XPLANE: Final = Format("xplane", "XLA profile (xplane.pb)", signs.xplane, "tracehound.formats.xla.xplane")
 
 MEMORY_TIMELINE: Final = Format(
     "memory_timeline",

@@ -18,8 +18,8 @@ import polars as pl
 
 from tracehound.errors import TracehoundError
 from tracehound.facets import FACETS, UNTOLD
-from tracehound.formats.assemble import Decoded, part
-from tracehound.formats.counters import Counters
+from tracehound.formats.assembly.assemble import Decoded, part
+from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.format import Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section, whole
 from tracehound.formats.sizes import MOST_BYTES

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from tracehound.formats.hlo_fields import Message
-from tracehound.formats.hlo_members import CHANNEL, GLOBAL_IDS
-from tracehound.formats.hlo_shape import shape_of
+from tracehound.formats.hlo.fields import Message
+from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS
+from tracehound.formats.hlo.shape import shape_of
 from tracehound.hlo.groups import PAIRS, members_of, pairs_of
 from tracehound.hlo.instruction import (
     ASYNC_THREAD,

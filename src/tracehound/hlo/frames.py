@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tracehound.formats.hlo_fields import Message
+from tracehound.formats.hlo.fields import Message
 from tracehound.hlo.instruction import FRAME_ID, SOURCE_FILE, SOURCE_LINE, Instruction
 
 FILES, FUNCTIONS, PLACES, STACK = 1, 2, 3, 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracehound.formats.hlo_members import CHANNEL, GLOBAL_IDS, Groups, Numbers, groups_of, numbers_of
+from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS, Groups, Numbers, groups_of, numbers_of
 from tracehound.hlo.instruction import Instruction
 
 PAIRS = 52

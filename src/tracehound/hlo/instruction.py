@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tracehound.formats.hlo import category_of
-from tracehound.formats.hlo_fields import Message
-from tracehound.formats.hlo_shape import Shape, shape_of
+from tracehound.formats.hlo.fields import Message
+from tracehound.formats.hlo.instructions import category_of
+from tracehound.formats.hlo.shape import Shape, shape_of
 
 NAME, OPCODE, SHAPE, METADATA, LITERAL, PARAMETER, FUSION_KIND, TUPLE_INDEX, DIMENSIONS = 1, 2, 3, 7, 8, 9, 11, 13, 14
 TARGET, ID, OPERANDS, PREDECESSORS, CALLED, SHARDING, BACKEND = 28, 35, 36, 37, 38, 40, 43

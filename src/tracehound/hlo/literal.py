@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from tracehound.formats.hlo_fields import DEEPEST, Message
-from tracehound.formats.hlo_shape import Shape, shape_of
+from tracehound.formats.hlo.fields import DEEPEST, Message
+from tracehound.formats.hlo.shape import Shape, shape_of
 
 SHAPE, TUPLE = 1, 10
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from tracehound.formats.hlo_fields import Message, message, packed
+from tracehound.formats.hlo.fields import Message, message, packed
 from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, bytes_of, rounds
 from tracehound.hlo.frames import Frames, frames_of
 from tracehound.hlo.instruction import CALLED, ID, NAME, OPCODE, OPERANDS, Instruction

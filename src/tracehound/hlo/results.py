@@ -11,7 +11,7 @@ import polars as pl
 
 from tracehound.analysis.events.measured import LENGTH
 from tracehound.analysis.result import Column, Result, blank
-from tracehound.formats.hlo_shape import space_name
+from tracehound.formats.hlo.shape import space_name
 from tracehound.formats.inflate import Section, section
 from tracehound.hlo.instruction import COLLECTIVES, Instruction
 from tracehound.hlo.module import Module

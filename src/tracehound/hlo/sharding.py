@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracehound.formats.hlo_fields import DEEPEST, Message
+from tracehound.formats.hlo.fields import DEEPEST, Message
 
 TYPE, DIMENSIONS, DEVICES, PARTS, REPLICATED_LAST, LAST_TYPES, RESHAPE, ORDER = 1, 3, 4, 5, 6, 8, 9, 10
 REPLICATED, MAXIMAL, TUPLE, OTHER = 0, 1, 2, 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracehound.formats.hlo_shape import indexed, shape_of
+from tracehound.formats.hlo.shape import indexed, shape_of
 from tracehound.hlo.attributes import attributes_of, escaped
 from tracehound.hlo.instruction import ATTRIBUTES, LITERAL, PARAMETER, Instruction
 from tracehound.hlo.literal import literal_text

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from tracehound.formats.hlo_members import Groups, placed
-from tracehound.formats.hlo_shape import Shape, space_name
+from tracehound.formats.hlo.members import Groups, placed
+from tracehound.formats.hlo.shape import Shape, space_name
 from tracehound.hlo.groups import Members, members_of, pairs_of
 from tracehound.hlo.instruction import PARAMETER, Instruction
 from tracehound.hlo.module import DEVICES, Module

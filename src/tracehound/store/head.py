@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 from isal.isal_zlib import crc32
 
-from tracehound.formats import facets
-from tracehound.formats.packed import scan, written
+from tracehound.formats.assembly import facets
+from tracehound.formats.assembly.packed import scan, written
 from tracehound.formats.spill import columns_of
 from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, Note, Part
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tracehound.formats.hlo_shape import Shape
+from tracehound.formats.hlo.shape import Shape
 from tracehound.hlo import results, walk
 from tracehound.hlo.module import Module
 from tracehound.hlo.programs import Program

@@ -17,7 +17,7 @@ from tracehound.analysis.events.measured import measured
 from tracehound.analysis.events.numbering import alike, earliest
 from tracehound.analysis.events.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Share
-from tracehound.formats.xla_copies import is_done, started_by
+from tracehound.formats.xla.copies import is_done, started_by
 from tracehound.intervals import passed, union
 from tracehound.trace import collected
 

@@ -16,7 +16,7 @@ from tracehound.analysis.devices.directions import ends_of, kinds_of
 from tracehound.analysis.events.busy import COPY, busy_of, work
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
-from tracehound.formats.xla_copies import copied
+from tracehound.formats.xla.copies import copied
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 from tracehound.trace import collected
 

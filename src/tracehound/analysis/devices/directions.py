@@ -13,7 +13,7 @@ import polars as pl
 
 from tracehound.analysis.hosts.threads import having
 from tracehound.analysis.result import Share
-from tracehound.formats.xla_copies import HOST
+from tracehound.formats.xla.copies import HOST
 from tracehound.lookup import looked_up
 from tracehound.trace import collected
 

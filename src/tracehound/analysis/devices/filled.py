@@ -18,8 +18,8 @@ from tracehound.analysis.events.own_clock import CLOCKED, OwnClock, own_clock
 from tracehound.analysis.events.series import Series
 from tracehound.analysis.result import Share
 from tracehound.analysis.spans.stretches import stretches
-from tracehound.formats.curves import Curve, Floats, bucket, buckets
-from tracehound.formats.fill import curves, drawn, in_threads, means, resident
+from tracehound.formats.assembly.curves import Curve, Floats, bucket, buckets
+from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected

@@ -16,7 +16,7 @@ from tracehound.analysis.devices.copies import said_of
 from tracehound.analysis.devices.directions import ends_of, kinds_of
 from tracehound.analysis.events.busy import COMMUNICATION, COPY, WORK, local_parent, work
 from tracehound.analysis.result import Share
-from tracehound.formats.xla_copies import HOST
+from tracehound.formats.xla.copies import HOST
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 from tracehound.nesting import own_stretches
 

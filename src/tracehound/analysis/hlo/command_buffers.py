@@ -11,7 +11,7 @@ import polars as pl
 
 from tracehound.analysis.graphs import LAUNCH
 from tracehound.analysis.result import Share
-from tracehound.formats.xla_lanes import EXECUTING
+from tracehound.formats.xla.lanes import EXECUTING
 from tracehound.trace import collected
 
 NAMING: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="

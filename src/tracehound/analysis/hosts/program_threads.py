@@ -13,7 +13,7 @@ import polars as pl
 
 from tracehound.analysis.hosts.threads import on_lanes
 from tracehound.analysis.result import Share
-from tracehound.formats.xla_names import leads
+from tracehound.formats.xla.names import leads
 from tracehound.intervals import Mask
 from tracehound.trace import collected
 

@@ -16,9 +16,9 @@ from tracehound.analysis.events.measured import measured
 from tracehound.analysis.hosts.threads import having
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
-from tracehound.formats import hlo_members
-from tracehound.formats.xla_copies import between_slices
-from tracehound.formats.xla_kinds import performed
+from tracehound.formats.hlo import members as hlo_members
+from tracehound.formats.xla.copies import between_slices
+from tracehound.formats.xla.kinds import performed
 from tracehound.trace import collected, schema
 
 CALLS: Final = schema(

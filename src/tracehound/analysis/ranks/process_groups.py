@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.analysis.ranks.unnamed_groups import supposed
 from tracehound.analysis.result import Scene
-from tracehound.formats import hlo_members
+from tracehound.formats.hlo import members as hlo_members
 from tracehound.trace import schema
 from tracehound.units import plural, which_ranks
 

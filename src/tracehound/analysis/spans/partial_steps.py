@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Share
-from tracehound.formats.recurring import GRAPHS
+from tracehound.formats.assembly.recurring import GRAPHS
 from tracehound.trace import collected
 from tracehound.units import plural
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from tracehound.analysis.result import Share
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.formats.assemble import ON_CPU
+from tracehound.formats.assembly.assemble import ON_CPU
 from tracehound.intervals import Ints
 
 BOUNDS: Final = Setting(

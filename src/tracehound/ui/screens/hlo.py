@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from tracehound.draw.glyphs import Glyphs
-from tracehound.formats.hlo_shape import space_name
+from tracehound.formats.hlo.shape import space_name
 from tracehound.ui.leaf import Leaf
 from tracehound.ui.outside import copy
 from tracehound.ui.screens.leaving import LeftOnce

@@ -1,0 +1,96 @@
+"""How full a device is over time: kernels at work, multiprocessors taken, warps held.
+
+Owns these quantities for the kernels of one device, and their means over stretches of time. Knows no lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.formats.assembly.curves import Curve, Floats, stacked
+from tracehound.formats.residency import IN_THREADS, LAUNCHED, Device, residency
+from tracehound.intervals import Intervals, Ints, covered
+from tracehound.lookup import looked_up
+from tracehound.trace import collected
+
+MEASURES: Final = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
+
+
+def in_threads(calls: pl.LazyFrame) -> pl.Series:
+    """The ids of those of the host's calls whose grid is told in threads."""
+    return collected(calls.filter(pl.col("name").is_in(IN_THREADS)).select("id")).to_series()
+
+
+def resident(kernels: pl.DataFrame, launched: pl.DataFrame, calls: pl.Series, of: Device) -> pl.DataFrame:
+    """What each kernel fills, by `residency`, in the order of the kernels.
+
+    `kernels` need `record` and `launch`; `launched` is the facet, and `calls` are the ids that `in_threads` gives.
+    """
+    told = looked_up(launched.select("record", *LAUNCHED), "record", kernels["record"])
+    by_threads = kernels["launch"].is_in(calls.implode()).fill_null(value=False)
+    return residency(told.with_columns(in_threads=by_threads), of)
+
+
+def curves(kernels: pl.DataFrame) -> dict[str, Curve]:
+    """The sums over the kernels that run at each instant; `kernels` have `start`, `end` and what `residency` tells."""
+    start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
+
+    heights = {"runs": np.ones(kernels.height)}
+    for name in ("blocks", "occupancy", "limit"):
+        heights[name] = kernels[name].fill_null(0.0).to_numpy()
+        heights[f"has {name}"] = kernels[name].is_not_null().cast(pl.Float64).to_numpy()
+    found = stacked(start, end, heights)
+    return {**found, "taken": found["blocks"].capped(1.0)}
+
+
+def means(works: Intervals, of: Mapping[str, Curve], start: Ints, end: Ints) -> pl.DataFrame:
+    """For each stretch `[start, end)` the `MEASURES`, and what part of the kernels' time has known blocks (`known`).
+
+    `works` says when kernels run, `of` has their curves. Null where a measure is not known.
+    """
+    length = (end - start).astype(np.float64)
+    sums = {name: curve.integral(start, end) for name, curve in of.items()}
+    known = sums["has blocks"] > 0
+    return pl.DataFrame(
+        {
+            "utilisation": _ratio(covered(works, start, end).astype(np.float64), length),
+            "sm_efficiency": np.where(known, _ratio(sums["taken"], length), np.nan),
+            "occupancy": _ratio(sums["occupancy"], sums["has occupancy"]),
+            "blocks_per_sm": _ratio(sums["blocks"], sums["has blocks"]),
+            "occupancy_limit": _ratio(sums["limit"], sums["has limit"]),
+            "known": _ratio(sums["has blocks"], sums["runs"]),
+        }
+    ).with_columns(pl.all().fill_nan(None))
+
+
+def drawn(found: pl.DataFrame, measures: Iterable[str]) -> dict[str, slice]:
+    """The measures that make a curve, and the stretches over which it goes; `found` is what `means` gives.
+
+    A curve has no gaps, and 0 is false where kernels run of which nothing is told: it begins behind those at the
+    beginning and ends before those at the end. Where more than one in `_SELDOM` is left between, it is none.
+    """
+    busy = (found["utilisation"] > 0).to_numpy()
+    curves = dict[str, slice]()
+    for name in measures:
+        lacking = busy & found[name].is_null().to_numpy()
+        known = np.flatnonzero(busy & ~lacking)
+        if not len(known):
+            continue
+        first, last = int(known[0]), int(known[-1]) + 1
+        over = slice(first if lacking[:first].any() else 0, last if lacking[last:].any() else len(busy))
+        if np.count_nonzero(lacking[over]) * _SELDOM <= np.count_nonzero(busy[over]):
+            curves[name] = over
+    return curves
+
+
+_SELDOM: Final = 50
+"""One stretch in so many may lack a measure: in a chart that is not seen."""
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    ratio: Floats = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+    return ratio

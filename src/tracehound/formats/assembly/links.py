@@ -1,0 +1,367 @@
+"""Which host event launched which device event.
+
+Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and consumer (TraceMe contexts) and by run id
+(one execution of an XLA module); and the order of calls, where executions have no id at all. Knows no bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.formats.assembly.batches import Rows
+from tracehound.formats.spill import Column, frame_of
+from tracehound.intervals import Ints, Latest, Mask
+from tracehound.trace import KINDS
+
+_JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "correlation"))
+"""What a device event has, and which column of a host event repeats it; the later, the more it is trusted."""
+
+_REPEATED: Final = "correlation"
+"""Of this, events of a host that repeat one value mean different things."""
+
+_RUNTIME: Final = KINDS.index("runtime")
+_CALLING: Final = np.array([kind in ("runtime", "transfer", "op", "other") for kind in KINDS])
+"""Kinds of host events that a correlation id may mean."""
+
+_RUN: Final = "run"
+RUNNING: Final = np.array([kind in ("op", "collective", "sync") for kind in KINDS])
+"""Kinds of host events that are part of a run, or wait for it: they launch nothing of it."""
+
+_EXECUTE: Final = r"Cpu\w*Executable::Execute(?:Sharded)?$"
+"""The runtime's calls of which each is one execution of a program on a CPU, whatever framework makes them."""
+
+_AHEAD: Final = 64
+"""So many executions may have been called for before the profile began."""
+
+
+class _Called(NamedTuple):
+    """Host events by one of their columns: its value (`key`), and the event's id and step (-1: none).
+
+    Of those with one key, calls of the runtime go before others (`late`), then the earlier before the later.
+    """
+
+    key: Ints
+    id: Ints
+    step: npt.NDArray[np.int32]
+    late: Mask
+    lane: Ints
+    start: Ints
+    end: Ints
+
+    def firsts(self) -> _Called:
+        """Sorted by key, of each key the first."""
+        order = self._order()
+        return self.at(order[_fresh(self.key[order])])
+
+    def apart(self) -> _Called:
+        """Sorted by key and start: of each key the calls of the runtime, else the others, and none inside another."""
+        order = self._order()
+        fresh = _fresh(self.key[order])
+        if fresh.all():
+            return self.at(order)
+        group = np.cumsum(fresh) - 1
+        same = self.at(order[self.late[order] == self.late[order[fresh]][group]])
+        order = np.lexsort((same.id, same.start, same.lane, same.key))
+        key, lane = same.key[order], same.lane[order]
+        group = np.cumsum(_fresh(key) | _fresh(lane)) - 1
+        known, rank = np.unique(same.end[order], return_inverse=True)
+        reach = known[np.maximum.accumulate(group * len(known) + rank) - group * len(known)]
+        inside = np.append(False, (group[1:] == group[:-1]) & (same.start[order][1:] < reach[:-1]))
+        outer = order[~inside]
+        return same.at(outer[np.lexsort((same.id[outer], same.start[outer], same.key[outer]))])
+
+    def _order(self) -> npt.NDArray[np.intp]:
+        order = np.argsort(self.key, kind="stable")
+        if _fresh(self.key[order]).all():
+            return order
+        return np.lexsort((self.id, self.start, self.late, self.key))
+
+    def at(self, rows: npt.NDArray[np.intp]) -> _Called:
+        """Some of them."""
+        key, id_, step, late, lane, start, end = self
+        return _Called(key[rows], id_[rows], step[rows], late[rows], lane[rows], start[rows], end[rows])
+
+
+def _fresh(values: Ints) -> Mask:
+    """Which values differ from the one before."""
+    return np.append(True, values[1:] != values[:-1]) if len(values) else np.empty(0, np.bool_)
+
+
+def _together(tables: Sequence[_Called]) -> _Called:
+    """Several as one."""
+    return _Called(*(np.concatenate(column) for column in zip(*tables, strict=True)))
+
+
+def untold(executions: Rows, rank: Ints) -> bool:
+    """Whether no execution, of which all are on one rank, has an id that a host event might repeat."""
+    told = any(executions.valid(here).any() for here, _ in _JOINS)
+    return not told and len(rank) > 0 and bool((rank == rank[0]).all())
+
+
+def consumed(executions: Rows) -> Ints:
+    """The ids that executions consume, sorted."""
+    has = executions.valid("consumes")
+    return np.unique(executions.columns["consumes"].values[has]) if has.any() else np.empty(0, np.int64)
+
+
+def of_host(ids: Ints, host: Ints) -> Ints:
+    """Ids that each host counts for itself, told apart: no two hosts have one. Those of the first stay as they are.
+
+    Nobody counts to 2^40: larger ids mean the same on all hosts.
+    """
+    if not host.any():
+        return ids
+    counted = (host > 0) & (ids >= 0) & (ids < _COUNTED)
+    return np.where(counted, -(host * _COUNTED + ids) - 2, ids)
+
+
+_COUNTED: Final = 1 << 40
+
+
+@dataclass
+class HostCalls:
+    """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
+
+    `consumed` are the ids that executions on devices consume, sorted; `untold` says whether some have no id at all;
+    `host` is that of each lane.
+    """
+
+    pointing: Collection[str]
+    consumed: Ints
+    untold: bool
+    host: Ints
+    _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
+    _executes: list[_Called] = field(default_factory=list)
+
+    def add(self, events: Rows, step: Ints) -> None:
+        """The events of a batch; `step` is -1 where an event has none."""
+        kind = events.columns["kind"].values
+        if self.untold:
+            self._add_executes(events, step)
+        for (here, there), found in zip(_JOINS, self._found, strict=True):
+            if here not in self.pointing and there != _REPEATED:  # those are counted in any case
+                continue
+            has = events.valid(there)
+            if there == _REPEATED:
+                has = has & _CALLING[kind]
+            if there == _RUN:
+                has = has & ~RUNNING[kind]
+            rows = np.flatnonzero(has)
+            if there == _RUN:
+                rows = rows[~self._took(events, rows)]
+            if len(rows):
+                key, late = _known_by(events, there, rows, self.host), kind[rows] != _RUNTIME
+                where = events.lane[rows], events.start[rows], events.end[rows]
+                called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, *where)
+                found.append(called.apart() if there == _REPEATED else called.firsts())
+
+    def _add_executes(self, events: Rows, step: Ints) -> None:
+        """The calls for executions, of which none lies inside another of its thread."""
+        codes = np.unique(events.columns["name"].values)
+        names = frame_of({"name": Column(codes)}, {"name": pl.Categorical()})["name"].cast(pl.String)
+        rows = np.flatnonzero(np.isin(events.columns["name"].values, codes[names.str.contains(_EXECUTE).to_numpy()]))
+        if len(rows):
+            where = events.lane[rows], events.start[rows], events.end[rows]
+            late = np.zeros(len(rows), np.bool_)
+            one = np.zeros(len(rows), np.int64)
+            self._executes.append(_Called(one, events.ids[rows], step[rows].astype(np.int32), late, *where).apart())
+
+    def _took(self, events: Rows, rows: npt.NDArray[np.intp]) -> Mask:
+        """Which of these rows produced an execution: they launched no other, though devices may number runs alike."""
+        took = events.valid("produces")[rows]
+        if not len(self.consumed) or not took.any():
+            return np.zeros_like(took)
+        produced = events.columns["produces"].values[rows[took]]
+        at = np.minimum(np.searchsorted(self.consumed, produced), len(self.consumed) - 1)
+        took[took] = self.consumed[at] == produced
+        return took
+
+    def launches(self) -> Launches:
+        """All calls, ready to be joined."""
+        tables = list[_Called | None]()
+        for (_, there), found in zip(_JOINS, self._found, strict=True):
+            every = _together(found) if found else None
+            tables.append(every and (every.apart() if there == _REPEATED else every.firsts()))
+        turns = _together(self._executes).apart() if self._executes else None
+        some = [table for table in (*tables, turns) if table is not None]
+        ends = np.cumsum([0 if table is None else len(table.key) for table in tables])
+        return Launches(
+            tuple(np.empty(0, np.int64) if table is None else table.key for table in tables),
+            (0, *ends.tolist()),
+            np.concatenate([table.id for table in some]) if some else np.empty(0, np.int64),
+            np.concatenate([table.step for table in some]) if some else np.empty(0, np.int32),
+            tuple(None if table is None else _begun(table) for table in tables),
+            np.empty(0, np.int64) if turns is None else turns.start,
+            self.host,
+        )
+
+
+def _known_by(events: Rows, name: str, rows: npt.NDArray[np.intp], host: Ints) -> Ints:
+    """The ids of some events in a column; those that hosts count for themselves are told apart."""
+    ids = events.columns[name].values[rows]
+    return of_host(ids, host[events.lane[rows]]) if name == _REPEATED else ids
+
+
+class _Begun(NamedTuple):
+    """Which of several calls of one key has begun: `group` numbers the keys of a table's rows."""
+
+    group: Ints
+    latest: Latest
+
+
+def _begun(table: _Called) -> _Begun | None:
+    """None where no key repeats."""
+    fresh = _fresh(table.key)
+    if fresh.all():
+        return None
+    group = np.cumsum(fresh) - 1
+    return _Begun(group, Latest(group, table.start))
+
+
+class Launches(NamedTuple):
+    """The host events that launch something. A *call* is a row of `id` and `step`; -1 stands for none."""
+
+    keys: tuple[Ints, ...]
+    first: tuple[int, ...]
+    id: Ints
+    step: npt.NDArray[np.int32]
+    begun: tuple[_Begun | None, ...]
+    executes: Ints
+    host: Ints
+
+    @property
+    def repeated(self) -> int:
+        """How many ids of calls mean several of them, one after the other or in several processes."""
+        groups = (begun.group for begun in self.begun if begun is not None)
+        return sum(int(np.count_nonzero(np.bincount(group) > 1)) for group in groups)
+
+    def joined(self, events: Rows) -> Ints:
+        """The call of each device event by its own ids.
+
+        In order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first
+        host event of the same `run` that is no op of it, no wait for it, and has not launched another. Of several,
+        calls of the runtime go before others, and earlier before later. But ids of `correlation` are a process' own,
+        and may begin anew: of calls that do not lie in one another the latest is meant that has begun when the event
+        does.
+        """
+        call = np.full(len(events.lane), -1, np.int64)
+        for (here, _), key, first, begun in zip(_JOINS, self.keys, self.first[:-1], self.begun, strict=True):
+            rows = np.flatnonzero(events.valid(here))
+            if not len(key) or not len(rows):
+                continue
+            wanted = _known_by(events, here, rows, self.host)
+            at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+            known = key[at] == wanted
+            if begun is not None:
+                at = np.maximum(at, begun.latest.at(begun.group[at], events.start[rows]))
+            call[rows[known]] = at[known] + first
+        return call
+
+    def in_turn(self, executions: Rows) -> Ints:
+        """The call of each execution on the one device of a CPU, whose executions have no ids: in the order of both.
+
+        A device executes what it was called for in turn. The first executions may have been called for before the
+        profile began: as few as let no execution begin before its call. None has one where there are many more or
+        fewer calls.
+        """
+        order = np.argsort(executions.start, kind="stable")
+        begun, called = executions.start[order], self.executes
+        call = np.full(len(begun), -1, np.int64)
+        for before in range(min(len(begun), _AHEAD)):
+            pairs = min(len(begun) - before, len(called))
+            if abs(len(begun) - before - len(called)) > max(2, len(called) // 10):
+                continue
+            if (begun[before : before + pairs] >= called[:pairs]).all():
+                call[order[before : before + pairs]] = np.arange(pairs) + self.first[-1]
+                break
+        return call
+
+    def ids(self, call: Ints) -> Ints:
+        """The ids of calls."""
+        return np.append(self.id, -1).take(call)
+
+    def steps(self, call: Ints) -> Ints:
+        """The steps of calls, -1 where they have none."""
+        return np.append(self.step, np.int32(-1)).take(call).astype(np.int64)
+
+
+class _Layer(NamedTuple):
+    """Executions on one module lane of each rank."""
+
+    latest: Latest
+    start: Ints
+    end: Ints
+    call: Ints
+
+    def give(self, call: Ints, rows: npt.NDArray[np.intp], rank: Ints, start: Ints) -> None:
+        """Give those of the events `rows` that have no call that of the execution, on their rank, they start in."""
+        orphans = rows[call[rows] < 0]
+        at = self.latest.at(rank[orphans], start[orphans])
+        inside = (at >= 0) & (start[orphans] < np.append(self.end, 0)[at])
+        call[orphans[inside]] = self.call[at[inside]]
+
+
+@dataclass(frozen=True, eq=False)
+class Executions:
+    """Executions of modules on devices: what starts inside one, on its rank, may have its launch.
+
+    `call` is that of the executions themselves.
+    """
+
+    layers: tuple[_Layer, ...]
+    call: Ints
+
+    def give(self, call: Ints, rank: Ints, start: Ints) -> None:
+        """Give events on other lanes than the modules', without a call, that of the execution in which they start."""
+        for layer in self.layers:
+            layer.give(call, np.arange(len(call)), rank, start)
+
+
+def executions(lane: Ints, rank: Ints, start: Ints, end: Ints, joined: Ints) -> Executions:
+    """The executions on all modules' lanes, sorted by (lane, start); `joined` are the calls by their own ids.
+
+    Of several lanes of one rank the earlier goes first, and they inherit from one another too.
+    """
+    place = _places(lane, rank)
+    call, layers = joined.copy(), []
+    for number in range(int(place.max()) + 1 if len(place) else 0):
+        rows = np.flatnonzero(place == number)
+        rows = rows[np.argsort(rank[rows], kind="stable")]
+        layer = _Layer(Latest(rank[rows], start[rows]), start[rows], end[rows], call[rows])
+        layer.give(call, np.flatnonzero(place != number), rank, start)
+        layers.append(layer)
+    return Executions(tuple(layers), call)
+
+
+def _places(lane: Ints, rank: Ints) -> Ints:
+    """For each event, how many lanes of its rank go before its own."""
+    begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.empty(0, np.intp)
+    ranks = rank[begins]
+    order = np.argsort(ranks, kind="stable")
+    group = np.flatnonzero(np.append(True, ranks[order][1:] != ranks[order][:-1])) if len(order) else order
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order)) - np.repeat(group, np.diff(np.append(group, len(order))))
+    return np.repeat(place, np.diff(np.append(begins, len(lane))))
+
+
+def from_parents(call: Ints, parent: Ints, before: Ints) -> Ints:
+    """The calls, with what nests inside a launched event, and has none of its own, having that of the innermost such.
+
+    `parent` is a row of `before`, the calls of events that are still open, then of `call`; -1 for none.
+    """
+    every = np.concatenate([before, call, [-1]])
+    around = np.concatenate([np.full(len(before), -1), parent, [-1]])
+    rest = np.flatnonzero((every < 0) & (around >= 0))
+    orphans = rest
+    while len(rest):
+        rest = rest[every[around[rest]] < 0]
+        around[rest] = around[around[rest]]
+        rest = rest[around[rest] >= 0]
+    every[orphans] = every[around[orphans]]
+    return every[len(before) : -1]

@@ -1,0 +1,1 @@
+"""XLA profiles in their Chrome form."""

@@ -1,0 +1,104 @@
+"""XLA profiles in their Chrome form, the trace.json.gz beside an xplane.pb.
+
+Owns reading such a file. It holds less than the xplane: notes say what. What its rows mean is in
+`chrome.rows`, the bytes are the business of `json.slices`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tracehound.formats.assembly.assemble import Decoded, held, part
+from tracehound.formats.chrome.columns import SHAPE, Columns
+from tracehound.formats.chrome.rows import counted, gather, kernels_launched
+from tracehound.formats.format import ALL, Portion, Progress, Reader
+from tracehound.formats.inflate import Section, section
+from tracehound.formats.json.document import document, event_at
+from tracehound.formats.json.glance import ends
+from tracehound.formats.json.slices import Extent, segments
+from tracehound.formats.json.window import SIZES, Sizes
+from tracehound.formats.kineto.facts import clocks
+from tracehound.formats.spill import Spill
+from tracehound.formats.xla.gathered import Gathered
+from tracehound.formats.xla.ops import Ops
+from tracehound.trace import Note, Part
+
+LOST: Final = (
+    "this is the Chrome form of an XLA profile: no wall clock, HLO modules, memory, device facts, links from host to "
+    "device, nor true ends of ops on CPUs; an xplane.pb has them"
+)
+
+_DEVICE: Final = re.compile(r'"name"\s*:\s*"/device:((?:TPU|GPU):\d{1,9})[" ]')
+
+
+def glance(path: Path) -> dict[str, Any]:
+    """What the start of a file claims of it, without reading the rest: `devices` (names) and `host`.
+
+    Raises TracehoundError for what cannot be opened.
+    """
+    devices = dict.fromkeys(_DEVICE.findall(ends(path)))
+    return {**({"devices": list(devices)} if devices else {}), "host": _host(path)}
+
+
+def _host(path: Path) -> str:
+    """XLA names the file after the machine."""
+    return path.name.split(".trace.json")[0]
+
+
+class Portioned(NamedTuple):
+    """What one portion holds: all that is in the file, or nothing."""
+
+    columns: Columns
+    extents: tuple[Extent, ...]
+
+
+def decode(path: Path, portion: Portion, _spill: Spill, progress: Progress, sizes: Sizes = SIZES) -> Portioned:
+    """The first portion is the whole file, the others are empty: XLA's writers stop at a million events or five.
+
+    Raises TracehoundError where it has no events.
+    """
+    columns = Columns()
+    if portion.number:
+        return Portioned(columns, ())
+    found = segments(path, ALL, SHAPE, lambda: columns, progress, sizes)
+    return Portioned(columns, tuple(extent for extent, _ in found))
+
+
+def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
+    """The part of all portions."""
+    columns, extents = portions[0]
+    read = document(extents)
+    gathered = Gathered(Ops())
+    left_out = gather(columns, gathered)
+    counters, told = counted(columns, gathered)
+    launches = kernels_launched(columns)
+    return part(
+        Decoded(
+            path=path,
+            format="chrome",
+            pieces=held(gathered.event_frame()),
+            lanes=gathered.lane_frame(),
+            ranks=gathered.rank_frame(),
+            hosts=(_host(path),),
+            wall_ns=None,
+            ops=gathered.ops.frame(),
+            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), Note("missing", LOST)),
+            places=read.places,
+            facets={"launched": launches.lazy()} if launches.height else {},
+            counters=counters,
+        ),
+        spill,
+    )
+
+
+def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
+    """All that the file says of an event: its whole JSON object."""
+    return event_at(of.path, of.places, record, read)
+
+
+READER: Final = Reader(decode, finish, args, np.ndarray, glance)

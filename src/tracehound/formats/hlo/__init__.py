@@ -1,0 +1,1 @@
+"""HLO protos: instructions, shapes, costs, buffers."""

@@ -1,0 +1,118 @@
+"""What a Kineto file says of the run beside its events.
+
+Owns the names under which the rest of the program finds these facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from tracehound.formats.json.glance import value_of
+from tracehound.formats.kineto.lanes import claimed_rank
+from tracehound.formats.kineto.members import Members
+from tracehound.formats.runtime_calls import CALL, LAUNCH
+from tracehound.formats.torch_names import MODULE
+from tracehound.trace import Note, collected
+from tracehound.units import several
+
+MERGED: Final = "mergedRanks"
+"""The key under which an export of several ranks' files into one lists them."""
+
+APART: Final = "clocksApart"
+"""The key under which an export of several files into one says that the clocks of their ranks are apart, in words."""
+
+_OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
+_LEVELS: Final = ("ERROR", "WARNING", "INFO")
+
+
+def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: Members) -> dict[str, Any]:
+    """The facts of a file; a key is missing where the file says nothing, or (merged of several) says it of one alone.
+
+    `rank` is the one that the file claims, `world_size` and `backend` are those of the job, `distributed` and `devices`
+    what the file has of it and of its devices, `options` the profiler's, `versions` those of drivers and libraries,
+    `span_ns` start (wall clock, or the file's own) and length of the profiler's span in ns, `log` the profiler's own
+    warnings.
+    """
+    distributed = metadata.get("distributedInfo")
+    if whose.marked and isinstance(distributed, Mapping):
+        distributed = {name: value for name, value in distributed.items() if name != "rank"}
+    found: dict[str, Any] = {
+        "options": {name: bool(metadata[name]) for name in _OPTIONS if name in metadata},
+        "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith("_version")},
+        "devices": metadata.get("deviceProperties", metadata.get("computeProperties")),
+        "distributed": distributed,
+        "span_ns": span_ns,
+        "log": _log(metadata),
+    }
+    if isinstance(distributed, Mapping):
+        found["rank"] = claimed_rank(distributed)
+        found["world_size"] = distributed.get("world_size")
+        found["backend"] = distributed.get("backend")
+    of_run = ("Framework",) if whose.marked else ("host_name", "trace_id", "Framework")
+    found.update({name: metadata[name] for name in of_run if name in metadata})
+    return {name: value for name, value in found.items() if value not in (None, {}, [])}
+
+
+def merged(metadata: Mapping[str, Any], whose: Members) -> tuple[Note, ...]:
+    """That a file has the threads of several ranks, and whether it is known which are whose."""
+    if whose.several:
+        how = f"merged of the files of several ranks: {several(list(whose.marks), 4)}"
+        return (Note("inferred", f"{how}; which process is whose is told by their ids or names", len(whose.marks)),)
+    if whose.marked:
+        return (Note("inferred", f"a piece of a file merged of several ranks' files: {whose.marks[0]}"),)
+    ranks = _list(metadata.get(MERGED))
+    if len(ranks) < 2:
+        return ()
+    why = "several ranks exported into one file, their hosts count as one: an export to a folder keeps them apart"
+    return (Note("missing", why, len(ranks)),)
+
+
+def clocks(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
+    """That the clocks of the ranks are apart, where an export said so when it put them into one file."""
+    said = metadata.get(APART)
+    return (Note("missing", said),) if isinstance(said, str) else ()
+
+
+def calls_modules(events: pl.LazyFrame) -> bool:
+    """Whether modules of a model are among the events: with with_stack=True the profiler records their calls."""
+    called = (pl.col("kind") == "python") & pl.col("name").cat.starts_with(MODULE)
+    return bool(collected(events.select(called.any())).item())
+
+
+def calls_runtime(events: pl.LazyFrame) -> str:
+    """What calls of a device's runtime are among the events: "launches", else "calls" that launch nothing, else ""."""
+    called = events.filter(pl.col("kind") == "runtime").select(pl.col("name").unique().cast(pl.String))
+    names = collected(called).to_series().drop_nulls().to_list()
+    if any(LAUNCH.search(name) for name in names):
+        return "launches"
+    return "calls" if any(CALL.search(name) for name in names) else ""
+
+
+def claims(text: str) -> dict[str, Any]:
+    """What some text of a file claims: `rank`, `world_size`, `backend`, `devices` (names) and `host`, where it does."""
+    distributed = value_of("distributedInfo", text)
+    listed = value_of("deviceProperties", text) or value_of("computeProperties", text)
+    names = [device.get("name") for device in _list(listed) if isinstance(device, Mapping)]
+    of_job = distributed if isinstance(distributed, Mapping) else {}
+    world, backend, host = of_job.get("world_size"), of_job.get("backend"), value_of("host_name", text)
+    found: dict[str, Any] = {
+        "rank": claimed_rank(distributed),
+        "world_size": world if isinstance(world, int) else None,
+        "backend": backend if isinstance(backend, str) else None,
+        "devices": [name for name in names if isinstance(name, str) and name],
+        "host": host if isinstance(host, str) else None,
+    }
+    return {name: value for name, value in found.items() if value not in (None, [], "")}
+
+
+def _log(metadata: Mapping[str, Any]) -> list[str]:
+    """Lines of the profiler's log that speak of trouble: errors, warnings, and what was dropped."""
+    lines = [(level, str(line)) for level in _LEVELS for line in _list(metadata.get(level))]
+    return [line for level, line in lines if level != "INFO" or "drop" in line.lower()]
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,103 @@
+"""PyTorch profiler traces: Kineto's JSON, and that of the autograd profiler before it.
+
+Owns reading such a file; what its events mean is in `kineto.events` and `kineto.lanes`, and the bytes
+are the business of `json.slices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tracehound.formats.assembly.assemble import Decoded, part
+from tracehound.formats.assembly.recurring import recurring
+from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
+from tracehound.formats.inflate import Section, section
+from tracehound.formats.json.document import chained, document, event_at
+from tracehound.formats.json.glance import ends
+from tracehound.formats.json.slices import Extent, Shape, segments
+from tracehound.formats.json.window import SIZES, Sizes
+from tracehound.formats.kineto.columns import Columns
+from tracehound.formats.kineto.curves import with_curves
+from tracehound.formats.kineto.elements import decoded, lenient
+from tracehound.formats.kineto.events import Share, share
+from tracehound.formats.kineto.facets import Known
+from tracehound.formats.kineto.facts import calls_modules, calls_runtime, claims, clocks, facts, merged
+from tracehound.formats.kineto.kinds import KnownKinds
+from tracehound.formats.kineto.scan import scan
+from tracehound.formats.kineto.whole import whole
+from tracehound.formats.spill import Spill
+from tracehound.trace import Part
+
+
+def glance(path: Path) -> dict[str, Any]:
+    """What the ends of a file claim of it, without reading the rest: see `kineto.facts.claims`; empty where nothing.
+
+    Of a gzip file only the start is looked at. Raises TracehoundError for what cannot be opened.
+    """
+    return claims(ends(path))
+
+
+class Portioned(NamedTuple):
+    """The segments of one portion, and how they were cut."""
+
+    segments: tuple[tuple[Extent, Share], ...]
+    sizes: Sizes
+
+
+def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, sizes: Sizes = SIZES) -> Portioned:
+    """Segments `portion.number`, and each `portion.of`-th after it, of a file's array of events.
+
+    `progress` is told of this portion's share of the bytes. Raises TracehoundError where the file has no events.
+    """
+    scanned = scan()
+    shape = Shape(decoded if scanned is None else scanned.decoded, lenient)
+    found = segments(path, portion, shape, partial(Columns, Known()), progress, sizes)
+    known = KnownKinds()
+    shares = tuple((extent, share(columns, known, spill, f"{extent.number}")) for extent, columns in found)
+    return Portioned(shares, sizes)
+
+
+def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
+    """The part of all portions; a file whose segments do not meet is decoded once more, from end to end."""
+    found = {extent.number: (extent, share) for portion in portions for extent, share in portion.segments}
+    chain = chained(extent for extent, _ in found.values())
+    if chain is None:
+        return finish(path, [decode(path, ALL, spill, silent, portions[0].sizes)], spill)
+    read = document(chain)
+    events = whole([found[extent.number][1] for extent in chain], read.firsts, read.metadata, spill)
+    made = part(
+        Decoded(
+            path=path,
+            format="kineto",
+            pieces=events.pieces,
+            lanes=events.placed.lanes,
+            ranks=events.placed.ranks,
+            hosts=events.placed.hosts,
+            wall_ns=events.wall_ns,
+            facts=facts(read.metadata, events.span_ns, events.placed.members),
+            notes=(*read.notes, *events.notes, *merged(read.metadata, events.placed.members), *clocks(read.metadata)),
+            places=read.places,
+            counters=events.counters,
+            unmarked=recurring,
+            facets=events.facets,
+        ),
+        spill,
+    )
+    told: dict[str, Any] = {"modules": calls_modules(made.scan)}
+    if not made.lanes["work"].any():
+        told["runtime"] = calls_runtime(made.scan)
+    return with_curves(replace(made, facts={**made.facts, **told}))
+
+
+def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
+    """All that the file says of an event: its whole JSON object."""
+    return event_at(of.path, of.places, record, read)
+
+
+READER: Final = Reader(decode, finish, args, np.ndarray, glance)

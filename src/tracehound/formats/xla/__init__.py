@@ -1,0 +1,1 @@
+"""XLA profiles: XSpaces, and what is said in them."""

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from random import Random
+
+import pytest
+
+from tracehound.formats.json.mend import Mends, Walked, is_event, parsed, walk
+from tracehound.formats.json.text import _STRING, mended
+
+EVENTS = [
+    {"ph": "X", "cat": "cpu_op", "name": f"op {n}", "ts": 1000 + n, "args": {"l": [{"name": "a"}, {"name": n}], "x": n}}
+    if n % 3 else {"ph": "M", "name": "process_name", "pid": n, "args": {"name": 'q"\\ }, {"x'}}
+    for n in range(12)
+]  # fmt: skip
+TAIL = b'\n], "traceName": "x.json", "more": [{"name": 1}]}'
+
+LAYOUTS = {
+    "compact": ([json.dumps(event, separators=(",", ":")) for event in EVENTS], ","),
+    "plain": ([json.dumps(event) for event in EVENTS], ", "),
+    "indented": ([json.dumps(event, indent=2) for event in EVENTS], ",\n  "),
+    "sorted": ([json.dumps(event, sort_keys=True) for event in EVENTS], ",\n"),
+}
+
+
+def laid_out(layout: str) -> tuple[bytes, list[tuple[int, int]]]:
+    """The inside of an array and the span of each event in it."""
+    parts, separator = LAYOUTS[layout]
+    spans, at = [], 0
+    for part in parts:
+        spans.append((at, at + len(part)))
+        at += len(part) + len(separator)
+    return separator.join(parts).encode(), spans
+
+
+def walked(data: bytes) -> tuple[list[dict], dict[tuple[str, str], tuple[int, int]], Walked]:
+    mends = Mends()
+    found = walk(data, len(data), 100, mends.tell, final=True)
+    for event, (start, stop) in zip(found.events, found.spans, strict=True):
+        try:
+            again = parsed(data[start:stop]).value
+        except (ValueError, RecursionError):
+            again = None
+        assert (again if isinstance(again, dict) else None) == json.loads(json.dumps(event, default=float))
+    return found.events, mends.counts, found
+
+
+def in_windows(data: bytes, size: int) -> list[dict]:
+    """The same as a reader does it that sees `size` bytes at a time, and more where an element needs more."""
+    events, base, window = [], 0, size
+    while True:
+        final = base + window >= len(data)
+        found = walk(data[base : base + window], size // 2, base, Mends().tell, final=final)
+        events += found.events
+        if found.ended or (final and not found.events):
+            return events
+        window = size if found.events else 2 * window
+        base += found.end
+
+
+def one(args: str) -> bytes:
+    """Three events; `args` are those of the second."""
+    return f'{{"ph":"X","name":"a"}},\n{{"ph":"X","args":{args},"name":"b"}},\n{{"ph":"X","name":"c"}}]}}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("args", "read", "kinds"),
+    [
+        ('{"x": NaN, "y": -Infinity}', {"x": None, "y": None}, ["value that is not JSON"]),
+        ('{"x": N/A}', {"x": None}, ["value that is not JSON"]),
+        ('{"x": -nan(ind), "y": [inf, +INF, 1.#QNAN]}', {"x": None, "y": [None] * 3}, ["value that is not JSON"]),
+        ('{"nan": "nan, N/A"}', {"nan": "nan, N/A"}, []),
+        ('{"nan": "nan, N/A", "x": nan}', {"nan": "nan, N/A", "x": None}, ["value that is not JSON"]),
+        ('{"x": 1,}', {"x": 1}, ["trailing comma"]),
+        ('{"x": [1, 2, ], }', {"x": [1, 2]}, ["trailing comma"]),
+        ('{"x": "C:\\Users\\x"}', {"x": "C:\\Users\\x"}, ["backslash"]),
+        ('{"x": "C:\\new\\Users"}', {"x": "C:\\new\\Users"}, ["backslash"]),
+        ('{"x": "C:\\Users\\", "y": 1}', {"x": "C:\\Users\\", "y": 1}, ["backslash"]),
+        ('{"x": "C:\\temp\\"}', {"x": "C:\\temp\\"}, ["backslash"]),
+        ('{"x": "C:\\\\d", "y": "a\\d"}', {"x": "C:\\d", "y": "a\\d"}, ["backslash"]),
+        ('{"x": "a\nb\tc\x01"}', {"x": "a\nb\tc\x01"}, ["control character"]),
+        ('{"x": "say "no" now"}', {"x": 'say "no" now'}, ["unescaped quote"]),
+        ('{"x": "a\n"b" \\d", "y": nan,}', {"x": 'a\n"b" \\d', "y": None},
+         ["backslash", "control character", "trailing comma", "unescaped quote", "value that is not JSON"]),
+        ('{"x": "a\\udc00b"}', {"x": "a\ufffdb"}, ["half of a character"]),
+        ('{"x": 1, "x": 2}', {"x": 2}, []),
+        ('{"x": 1, "x": NaN}', {"x": None}, ["value that is not JSON"]),
+        ('{"x": ' + "9" * 30 + "}", {"x": int("9" * 30)}, []),
+        ('{"x": 1.10, "y": 1712195495501688.123, "z": NaN}',
+         {"x": Decimal("1.10"), "y": Decimal("1712195495501688.123"), "z": None}, ["value that is not JSON"]),
+        ('{"x": ' + "9" * 5000 + "}", {"x": float("inf")}, []),
+        ("{}", {}, []),
+    ],
+)  # fmt: skip
+def test_what_writers_do_wrong_is_put_right_and_counted(args, read, kinds):
+    events, counts, found = walked(one(args)) if "9" * 5000 not in args else counted(one(args))
+    assert [event["name"] for event in events] == ["a", "b", "c"]
+    assert events[1]["args"] == read
+    assert found.ended
+    assert len(counts) == len(kinds)
+    for (level, what), (count, first) in counts.items():
+        assert (level, count, first) == ("repaired", 1, 100 + found.spans[1][0])
+        assert any(kind in what for kind in kinds)
+
+
+def counted(data: bytes) -> tuple[list[dict], dict[tuple[str, str], tuple[int, int]], Walked]:
+    mends = Mends()
+    found = walk(data, len(data), 100, mends.tell, final=True)
+    return found.events, mends.counts, found
+
+
+def test_bytes_that_are_no_utf8_are_replaced_and_counted():
+    events, counts, found = walked(one('{"x": "a?b"}').replace(b"?", b"\xff\xfe"))
+    assert events[1]["args"] == {"x": "a\ufffd\ufffdb"}
+    assert counts == {("repaired", "bytes that are not UTF-8"): (1, 100 + found.spans[1][0])}
+
+
+@pytest.mark.parametrize("element", ["null", "3", '"text"', "[1, [2]]", "[]", '[{"ph": "X"}]', "true"])
+def test_elements_that_are_no_events_are_counted(element):
+    events, counts, _ = walked(f'{{"ph":"X"}}, {element}, {{"ph":"i"}}, {element}]'.encode())
+    assert events == [{"ph": "X"}, None, {"ph": "i"}, None]
+    assert counts["dropped", "array element that is not an event"][0] == 2
+
+
+def test_empty_events_have_a_place_and_are_no_damage():
+    events, counts, found = walked(b'{"ph": "X"}, {}, {"ph": "i"}, {}, {}]}')
+    assert events == [{"ph": "X"}, {}, {"ph": "i"}, {}, {}]
+    assert (counts, found.ended) == ({}, True)
+
+
+def test_a_repaired_event_beside_empty_ones():
+    events, counts, _ = walked(b'{"ph": "X", "x": N/A}, {}, {"ph": "i", "x": 1,}, {}]}')
+    assert events == [{"ph": "X", "x": None}, {}, {"ph": "i", "x": 1}, {}]
+    assert [count for count, _ in counts.values()] == [1, 1]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("damage", ["insert", "put", "delete", "cut"])
+def test_a_single_damage_costs_only_the_events_that_it_touches(layout, damage):
+    sound, spans = laid_out(layout)
+    random = Random(f"{layout} {damage}")
+    edges = [edge + by for span in spans for edge in span for by in (-1, 0, 1)]
+    places = {*random.sample(range(len(sound)), 150), *(at for at in edges if 0 <= at < len(sound) - 1)}
+    for at in sorted(places):
+        what = random.choice([b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\0", b"\xff", b"x", b"7"])
+        cut = {"insert": at, "put": at + 1, "delete": at + 1, "cut": len(sound)}[damage]
+        data = sound[:at] + (what if damage in ("insert", "put") else b"") + sound[cut:] + TAIL * (damage != "cut")
+        last = cut if damage != "insert" else at
+        touched = [at < stop and start < last for start, stop in spans]
+        untouched = [event for event, hit in zip(EVENTS, touched, strict=True) if not hit]
+        events, counts, _ = walked(data)
+        for found in (events, in_windows(data, 300), in_windows(data, 1 << 13)):
+            left = [event for event in found if event]
+            assert [event for event in left if event in untouched] == untouched, (at, what)
+            assert len(left) <= len(untouched) + sum(touched), (at, what)
+            if len(left) < len(EVENTS) and damage != "cut":
+                assert counts, (at, what)
+
+
+def test_what_is_beyond_repair_is_dropped():
+    events, counts, _ = walked(one('{"x" 1}'))
+    assert events == [{"ph": "X", "name": "a"}, None, {"ph": "X", "name": "c"}]
+    assert list(counts) == [("dropped", "event that is not JSON")]
+
+
+@pytest.mark.parametrize("rubbish", [bytes(5000), b"\xff" * 100, b"lorem ipsum " * 50, b'"' * 999, b"[" * 300])
+def test_a_stretch_of_rubbish_is_dropped_and_reading_goes_on(rubbish):
+    events, counts, _ = walked(b'{"ph":"X","name":"a"},' + rubbish + b',{"ph":"X","name":"z"}]}')
+    assert [event["name"] for event in events if event] == ["a", "z"]
+    assert counts == {("dropped", "stretch of bytes that are not JSON"): (1, 122)}
+
+
+def test_a_last_event_beyond_repair_does_not_hide_the_end():
+    data = b'{"ph":"X"}, {"ph":"X", "args": {"l": [{"a": 1}], "b" 3}}], "rank": {"n": 1}}'
+    events, counts, found = walked(data)
+    assert events == [{"ph": "X"}, None]
+    assert found.ended
+    assert data[found.end :] == b', "rank": {"n": 1}}'
+    assert list(counts) == [("dropped", "event that is not JSON")]
+
+
+def test_an_event_without_an_end_waits_for_more_bytes():
+    data = b'{"ph":"X","name":"a"},{"ph":"X","name":"bbbb'
+    waiting = walk(data, len(data), 0, Mends().tell, final=False)
+    assert (len(waiting.events), waiting.end, waiting.partial) == (1, 22, True)
+    mends = Mends()
+    assert walk(data, len(data), 0, mends.tell, final=True).events == [{"ph": "X", "name": "a"}, None]
+    assert list(mends.counts) == [("dropped", "event cut off at the end of the file")]
+
+
+def test_elements_behind_the_limit_are_left():
+    found = walk(one("{}"), 30, 0, Mends().tell, final=True)
+    assert len(found.events) == 2
+    assert not found.ended
+    assert one("{}")[found.end :].startswith(b'{"ph":"X","name":"c"}')  # a strict decoder can go on there
+
+
+def test_long_events_with_lists_of_what_looks_like_events():
+    inner = [{"ph": "X", "name": f"inner {n}"} for n in range(400)]
+    sound = [{"ph": "X", "args": {"l": inner}, "name": str(n)} for n in range(3)]
+    data = json.dumps(sound)[1:].encode()
+    assert walked(data)[0] == sound
+    assert in_windows(data, 500) == sound
+    assert in_windows(data, 9000) == sound
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"ph":', b'{"ph":"X","a":', b'[{"ph":'])
+@pytest.mark.parametrize("depth", [900, 20_000])
+def test_brackets_without_end_do_not_cost_the_rest(opening, depth):
+    after = b',{"ph":"X","name":"beside"},{"ph":"X","name":"z"}]}'
+    events, counts, _ = walked(b'{"ph":"X","name":"a"},' + opening * depth + after)
+    named = [event for event in events if event and event.get("name", "beside") != "beside"]
+    assert named == [{"ph": "X", "name": "a"}, {"ph": "X", "name": "z"}]
+    assert counts
+
+
+def test_an_event_looks_like_one():
+    assert is_event('{"ph": "X"}', 0)
+    assert is_event('x, {"args": {"ph": 1, "l": [{}]}, "x": N/A, "ph" : "X"}', 3)
+    assert not is_event('{"name": "a"}, {"ph": "X"}', 0)
+    assert not is_event('{"args": {"ph": "X"}}', 0)
+    assert not is_event('{"name": N/A}, {"ph": "X"}', 0)
+
+
+def test_quotes_that_never_close_are_looked_at_once() -> None:
+    """Looking for the end from each of them anew takes minutes."""
+    text = '{"a": NaN, "b": "' + 'x "y' * 100_000
+    found = mended(text, _STRING)
+    assert found.text.startswith('{"a": null, "b": "x')
+    assert found.text.endswith(text[-1000:])

@@ -1,0 +1,107 @@
+"""The curves of utilisation that a Kineto file gets as counters of its devices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracehound.formats import KINETO
+from tracehound.formats.kineto.curves import FEWEST
+from tracehound.trace import Part
+
+US = 10**6
+
+
+def read(folder: Path, kernels: int, more: Sequence[dict[str, object]] = (), **args: object) -> Part:
+    """Kernels of 5 us that begin every 10 us, and more events."""
+    events = [
+        {
+            "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5,
+            "args": {"device": 0, "stream": 7, **args},
+        }
+        for n in range(kernels)
+    ]  # fmt: skip
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*more, *events]}))
+    return KINETO.read(path)
+
+
+def curves(part: Part) -> dict[str, list[tuple[int, float]]]:
+    """By name of the lane: time (us) and value."""
+    lanes = part.lanes.filter(role="counter").select("lane", "name").rows()
+    samples = [(lane, time // US, value) for lane, time, value in part.counters.iter_rows()]
+    return {name: [(time, value) for lane, time, value in samples if lane == own] for own, name in lanes}
+
+
+def test_a_device_has_its_utilisation_and_efficiency_in_percent(tmp_path: Path) -> None:
+    part = read(tmp_path, FEWEST, **{"blocks per SM": 0.25})
+    found = curves(part)
+    assert list(found) == ["GPU utilisation", "SM efficiency"]
+    assert found["GPU utilisation"][:4] == [(0, 100.0), (5, 0.0), (10, 100.0), (15, 0.0)]
+    assert found["SM efficiency"][:4] == [(0, 25.0), (5, 0.0), (10, 25.0), (15, 0.0)]
+    assert found["SM efficiency"][-1] == (10 * FEWEST - 5, 0.0)
+    assert part.lanes.filter(role="counter").select("rank", "unit").rows() == [(0, "%")] * 2
+
+
+def test_what_is_not_recorded_has_no_curve(tmp_path: Path) -> None:
+    assert list(curves(read(tmp_path, FEWEST))) == ["GPU utilisation"]
+
+
+def test_a_curve_is_there_where_it_is_known(tmp_path: Path) -> None:
+    """At 0 while kernels run of which nothing is told it would be false."""
+
+    def known(*numbers: int) -> list[dict[str, object]]:
+        return [
+            {
+                "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5,
+                "args": {"device": 0, "stream": 7, "blocks per SM": 0.25},
+            }
+            for n in numbers
+        ]  # fmt: skip
+
+    later = curves(read(tmp_path, 20, known(*range(50, 130))))
+    assert (later["GPU utilisation"][0], later["SM efficiency"][0]) == ((0, 100.0), (500, 25.0))
+    apart = curves(read(tmp_path, 20, known(*range(20, 60))))
+    assert apart["SM efficiency"][0] == (200, 25.0)
+    unknown = [{**event, "args": {"device": 0, "stream": 7}} for event in known(*range(60, 80))]
+    between = [*known(*range(20, 60)), *unknown, *known(*range(80, 120))]
+    assert list(curves(read(tmp_path, 1, between))) == ["GPU utilisation"]
+    assert "SM efficiency" in curves(read(tmp_path, 1, [*known(*range(20, 120)), *unknown[:1]]))
+
+
+def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
+    assert not curves(read(tmp_path, FEWEST - 1))
+
+
+def test_a_curve_is_short_however_long_the_trace(tmp_path: Path) -> None:
+    assert len(curves(read(tmp_path, 3000))["GPU utilisation"]) <= 1001
+
+
+def test_a_curve_has_a_lane_of_its_own_beside_those_of_memory(tmp_path: Path) -> None:
+    """The host's allocator says that it reserves nothing, which has no lane, though it has a number."""
+    told = [
+        {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": args}
+        for ts, args in (
+            (
+                1,
+                {"Device Type": 0, "Device Id": -1, "Bytes": 64, "Addr": 1, "Total Allocated": 64, "Total Reserved": 0},
+            ),
+            (
+                2,
+                {
+                    "Device Type": 1,
+                    "Device Id": 0,
+                    "Bytes": 64,
+                    "Addr": 2,
+                    "Total Allocated": 64,
+                    "Total Reserved": 128,
+                },
+            ),
+        )
+    ]
+    part = read(tmp_path, FEWEST, told)
+    assert part.lanes["lane"].is_unique().all()
+    found = curves(part)
+    assert {value for _, value in found["memory reserved"]} == {128.0}
+    assert {value for _, value in found["GPU utilisation"]} == {0.0, 100.0}

@@ -1,0 +1,203 @@
+"""Scanned events give the part that decoded objects give, whatever the events are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_kineto import SIZED, told
+
+from tracehound import native
+from tracehound.errors import TracehoundError
+from tracehound.formats.format import ALL, silent
+from tracehound.formats.json.window import SIZES, Sizes
+from tracehound.formats.kineto import reader as kineto
+from tracehound.formats.kineto import scan as kineto_scan
+from tracehound.formats.kineto.scan import Scan, Scanned
+from tracehound.formats.spill import Spill
+from tracehound.trace import Part
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="nothing is compiled here")
+
+
+def read(path: Path, sizes: Sizes) -> Part:
+    return kineto.finish(path, [kineto.decode(path, ALL, Spill(), silent, sizes)], Spill())
+
+
+def both(path: Path, sizes: Sizes = SIZES) -> tuple[list[object], list[object]]:
+    """What a file's part says, read with the scanner, however much it leaves to others, and without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kineto_scan, "_FEW", 0)
+        scanned = told(read(path, sizes))
+        patch.setattr(kineto, "scan", lambda: None)
+        return scanned, told(read(path, sizes))
+
+
+ODD = st.sampled_from([None, -1, -5, 2.5, "7", "0x1f", True, 2**63, 10**30, [1], {"a": 1}, "nan"])
+SMALL = st.integers(0, 5) | st.integers(0, 5) | ODD
+TEXTS = st.sampled_from(["", "float", "Long(int)", [[1, 2], []], [["a"], 3], "[[1]]", "a\\n", "é", None])
+NAMES = st.sampled_from(
+    [
+        "aten::mm", "void gemm<float>(int)", "ncclKernel_AllReduce_RING_LL_Sum_float", "Memcpy HtoD (Pageable)",
+        "ProfilerStep#3", "record_param_comms", "gloo:all_reduce", "[memory]", "[memory]", "Iteration Start: 3",
+        "Record Window End", "cudaGraphLaunch", "ключ", 'say "hi" \\ \n', "Optimizer.step#SGD.step", "",
+    ]
+)  # fmt: skip
+CATEGORIES = st.sampled_from(
+    [
+        "cpu_op",
+        "user_annotation",
+        "kernel",
+        "gpu_memcpy",
+        "Kernel",
+        "cuda_runtime",
+        "cuda_sync",
+        "python_function",
+        "Trace",
+    ]
+)
+TIMES = st.integers(0, 10**6).map(lambda ns: ns / 1000) | st.sampled_from([0, 7, 1e3, 0.0625, "5", 2**60, -3])
+ARGS: dict[str, st.SearchStrategy] = {
+    **dict.fromkeys(("correlation", "External id", "external id", "bytes", "Sequence number", "Fwd thread id"), SMALL),
+    **dict.fromkeys(("stream", "device"), st.integers(0, 2) | st.sampled_from([None, "stream 7", 1.5])),
+    **dict.fromkeys(("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved"), SMALL),
+    **dict.fromkeys(("grid", "block"), st.sampled_from([[1, 2, 3], [4], "x", None])),
+    **dict.fromkeys(("registers per thread", "shared memory", "blocks per SM", "warps per SM"), SMALL),
+    **dict.fromkeys(("Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack"), TEXTS),
+    **dict.fromkeys(("est. achieved occupancy %", "theoretical occupancy %"), SMALL),
+    "Input dims": TEXTS,
+    "Collective name": st.sampled_from(["allreduce", None]),
+    "In msg nelems": SMALL,
+    "wait_on_stream": SMALL,
+    "wait_on_cuda_event_record_corr_id": SMALL,
+    "dtype": st.sampled_from(["Float", None]),
+    "name": st.sampled_from(["python", 5]),
+    "anything": st.sampled_from([{"traceEvents": []}, [{"ph": "X"}, 1e300], "\u2028"]),
+}
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "ph": st.sampled_from(["X"] * 6 + ["i", "i", "s", "t", "f", "M", "C", "I", "B", ""]),
+            "name": NAMES,
+            "ts": TIMES,
+        },
+        optional={
+            "cat": CATEGORIES,
+            "dur": TIMES,
+            "pid": st.integers(0, 2) | st.sampled_from(["0", "CUDA functions", None, 1.5]),
+            "tid": st.integers(0, 2) | st.sampled_from(["1", "010", "0b11", "stream 7", None]),
+            "args": st.lists(st.sampled_from(sorted(ARGS)), max_size=5, unique=True).flatmap(
+                lambda names: st.fixed_dictionaries({name: ARGS[name] for name in names})
+            ),
+        },
+    ),
+    max_size=40,
+)
+
+
+LAST = [
+    {"ph": "X", "name": f"the last {n}", "ts": 10**4, "dur": 1, "cat": "cpu_op", "pid": 9, "tid": 9} for n in (1, 2)
+]
+"""The last event of a file is decoded by itself."""
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS, SIZED, st.sampled_from([None, 2]), st.booleans())
+def test_any_events(tmp_path, events, sizes, indent, plain):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [*events, *LAST]}, indent=indent, ensure_ascii=plain))
+    scanned, decoded = both(path, sizes)
+    assert scanned == decoded
+
+
+def old(event: dict) -> dict:
+    """The event as it was written in 2020."""
+    spelled = {"Input Dims": "Input dims", "est. achieved occupancy %": "theoretical occupancy %"}
+    args = event.get("args", {})
+    return {**event, "args": {spelled.get(name, name): value for name, value in args.items()}}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS, SIZED)
+def test_any_old_events(tmp_path, events, sizes):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [*map(old, events), *LAST]}))
+    scanned, decoded = both(path, sizes)
+    assert scanned == decoded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"ph":"X","name":"gl\\u006fo:all_reduce","cat":"user_annotation","pid":1,"tid":1,"ts":1,"dur":5,'
+        '"args":{"Input Dims":[[2,2]],"Input type":["float"]}}',
+        '{"ph":"C","name":"busy","pid":1,"ts":1,"args":{"a":1}},'
+        '{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Bytes":5,"Total Allocated":5,"Addr":-5}}',
+        '{"ph":"X","name":"k","cat":"kernel","pid":0,"tid":7,"ts":1,"dur":1,"args":{"registers per thread":true}},'
+        '{"ph":"X","name":"k","cat":"kernel","pid":0,"tid":7,"ts":3,"dur":1,"args":{"registers per thread":1}}',
+        '{"ph":"X","name":"k","cat":"kernel","pid":0,"tid":7,"ts":1,"dur":1,'
+        '"args":{"est. achieved occupancy %":null,"theoretical occupancy %":50}}',
+    ],
+)
+def test_one_by_one(tmp_path, text):
+    path = tmp_path / "t.json"
+    last = ",".join(map(json.dumps, LAST))
+    path.write_text(f'{{"traceEvents":[{text},{last}]}}')
+    scanned, decoded = both(path)
+    assert scanned == decoded
+
+
+def test_keys_of_lists_that_are_refused_are_forgotten(monkeypatch):
+    monkeypatch.setattr(kineto_scan, "_MUCH", 100_000)
+    scan = kineto_scan.scan()
+    for turn in range(100):
+        events = [{"ph": "X", "name": f"event {turn} {n}", "args": {"dtype": 1}} for n in range(100)]
+        assert isinstance(scan.decoded(memoryview(json.dumps(events).encode())), list)
+        assert scan._scanner.held < 200_000
+
+
+def test_real_files(samples: Path, request: pytest.FixtureRequest) -> None:
+    paths = [*samples.rglob("*.json*")]
+    if (samples.parents[1] / "shared" / "traces").is_dir():
+        paths += (request.getfixturevalue("shared") / "traces").rglob("*.json*")
+    compared = 0
+    for path in paths:
+        if path.stat().st_size > 3_000_000:
+            continue
+        try:
+            scanned, decoded = both(path)
+        except TracehoundError:
+            continue
+        compared += 1
+        assert scanned == decoded, path
+    assert compared >= 4
+
+
+def test_events_of_collectives_are_left_over_and_no_others():
+    names = ["aten::mm", "record_param_comms", "gloo:barrier", *["aten::add"] * 20]
+    found = kineto_scan.scan().decoded(memoryview(json.dumps([{"ph": "X", "name": name} for name in names]).encode()))
+    assert isinstance(found, Scanned)
+    assert [event.name for event in found.elements] == names[1:3]
+    disguised = b'[{"ph":"X","name":"gl\\u006fo:barrier"},{"ph":"X","name":"b"}]'
+    assert isinstance(kineto_scan.scan().decoded(memoryview(disguised)), list)
+
+
+def test_most_events_of_a_real_trace_are_scanned(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+
+    def counted(self: Scan, data: memoryview) -> object:
+        found = decode(self, data)
+        counts.append((len(found), len(found.elements) if isinstance(found, Scanned) else len(found)))
+        return found
+
+    decode = Scan.decoded
+    monkeypatch.setattr(Scan, "decoded", counted)
+    path = max((samples / "torch_stacks").glob("*.json*"), key=lambda path: path.stat().st_size)
+    part = read(path, SIZES)
+    events, left = (sum(column) for column in zip(*counts, strict=True))
+    assert left * 50 < events
+    assert part.scan.select(pl.len()).collect().item() > 1000
