@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from building import Building, stream, thread
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.trace import Trace
-from tracehound.ui import navigate
-from tracehound.ui.view import View
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.timeline import Timeline
 

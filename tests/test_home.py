@@ -12,7 +12,7 @@ from tracehound import config
 from tracehound.cli import main
 from tracehound.home import folder, home
 from tracehound.store import open_paths
-from tracehound.ui.session import file_of
+from tracehound.ui.state.session import file_of
 
 UNLISTED = """
 import pwd

@@ -13,7 +13,7 @@ import pytest
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Unit
 from tracehound.cli import main
-from tracehound.ui.keys import KEYS, TITLES
+from tracehound.ui.bindings.keys import KEYS, TITLES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

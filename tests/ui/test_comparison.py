@@ -19,14 +19,14 @@ from terminal import Terminal
 from tracehound.cli import main
 from tracehound.store import Opening, open_paths
 from tracehound.trace import collected
-from tracehound.ui import navigate
+from tracehound.ui.background.contrast import Contrast, Traces
+from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.comparing import ComparingApp
-from tracehound.ui.contrast import Contrast, Traces
-from tracehound.ui.keys import KEYS
 from tracehound.ui.panes.differences import Differences
 from tracehound.ui.screens.comparison import ComparisonScreen
 from tracehound.ui.screens.hlo import HloScreen
+from tracehound.ui.state import navigate
 from tracehound.ui.widgets.result_table import ResultTable
 
 

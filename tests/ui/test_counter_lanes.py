@@ -12,9 +12,9 @@ from tracehound.draw.graph import graph_of
 from tracehound.formats.assembly.counters import Counters
 from tracehound.store import place
 from tracehound.trace import COUNTERS, Trace
-from tracehound.ui.describe import counter
-from tracehound.ui.view import View
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.wording.describe import counter
 
 SAMPLES = [(0, 0.0), (250, 512.0), (500, 1024.0), (750, 256.0)]
 

@@ -10,8 +10,8 @@ from textual.pilot import Pilot
 from building import Building, stream
 from stages import TRACE, lines, stage
 from tracehound.errors import TracehoundError
-from tracehound.ui import navigate, ranks
-from tracehound.ui.view import View
+from tracehound.ui.state import navigate, ranks
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.timeline import Timeline
 from tracehound.units import duration

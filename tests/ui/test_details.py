@@ -19,13 +19,13 @@ from exploring import press, settled
 from tracehound.draw.sheet import Fact, Section
 from tracehound.store import load, open_paths
 from tracehound.ui.app import TracehoundApp
-from tracehound.ui.facts import LONGEST, carried, facts, source_lines
 from tracehound.ui.panes.details import NOTHING, PATIENCE, DetailsPane
 from tracehound.ui.screens.choice import ChoiceScreen
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.source import SourceScreen
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.ui.wording.facts import LONGEST, carried, facts, source_lines
 
 CODE = "\n".join(f"line_{number} = {number}  # {'long ' * 30}" for number in range(1, 81))
 

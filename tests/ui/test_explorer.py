@@ -23,8 +23,8 @@ from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part, Trace
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.bindings.keys import KEYS, Group
 from tracehound.ui.commands import Commands
-from tracehound.ui.keys import KEYS, Group
 from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.deck import TABS
 from tracehound.ui.panes.overview import OverviewPane
@@ -40,7 +40,7 @@ from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.ui.widgets.prompt import PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
-from tracehound.ui.words import about, empty
+from tracehound.ui.wording.words import about, empty
 
 
 def slices() -> list[dict[str, object]]:
@@ -617,7 +617,7 @@ async def test_a_failing_analysis_is_one_line(
     def broken(*_: object) -> None:
         raise kind("by\x1b[31m nothing")
 
-    monkeypatch.setattr("tracehound.ui.answers.run", broken)
+    monkeypatch.setattr("tracehound.ui.background.answers.run", broken)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
         assert caption(explorer, "ops").split() == ["Ops"]

@@ -14,11 +14,11 @@ from tracehound.draw.glyphs import ASCII
 from tracehound.hlo.programs import Program
 from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
-from tracehound.ui.leaf import Item, Leaf
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.hlo import HloScreen
 from tracehound.ui.screens.source import SourceScreen
 from tracehound.ui.source.finding import Mapping, Sources
+from tracehound.ui.state.leaf import Item, Leaf
 from tracehound.ui.widgets.leaf_view import LeafView
 from xspaces import block, whole
 

@@ -14,8 +14,8 @@ import orjson
 import pytest
 
 from terminal import PATIENCE, Terminal
-from tracehound.ui.ending import SIGNALS
-from tracehound.ui.session import recalled
+from tracehound.ui.state.session import recalled
+from tracehound.ui.terminal.ending import SIGNALS
 
 
 def large(path: Path, source: Path) -> Path:

@@ -131,7 +131,7 @@ async def test_a_query_is_stopped(opening: Opening, monkeypatch: pytest.MonkeyPa
 
     async with explored(opening) as (explorer, pilot):
         with monkeypatch.context() as patch:
-            patch.setattr("tracehound.ui.asking.answer", endless)
+            patch.setattr("tracehound.ui.actions.asking.answer", endless)
             await press(pilot, ":")
             explorer.deck.questions.prompt.input.value = "SELECT * FROM events"
             await pilot.press("enter")

@@ -13,10 +13,10 @@ from tracehound.analysis.result import Column
 from tracehound.analysis.topics import lacking
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
-from tracehound.ui import follow, navigate
-from tracehound.ui.keys import KEYS
-from tracehound.ui.menu import choices
-from tracehound.ui.view import View
+from tracehound.ui.bindings.keys import KEYS
+from tracehound.ui.bindings.menu import choices
+from tracehound.ui.state import follow, navigate
+from tracehound.ui.state.view import View
 
 NOWHERE = {
     "health": "what was repaired lies in a file",

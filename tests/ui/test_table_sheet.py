@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tracehound.analysis.result import Column, Result
-from tracehound.ui.sheet import Choice, Sheet, effective, refusal
+from tracehound.ui.state.sheet import Choice, Sheet, effective, refusal
 
 COLUMNS = (
     Column("name", "text", ""),

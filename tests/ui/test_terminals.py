@@ -16,8 +16,8 @@ from exploring import press, settled
 from terminal import Terminal
 from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
-from tracehound.ui.keys import KEYS
-from tracehound.ui.menu import choices
+from tracehound.ui.bindings.keys import KEYS
+from tracehound.ui.bindings.menu import choices
 from tracehound.ui.source.finding import Sources
 
 SCREENS = {

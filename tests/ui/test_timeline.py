@@ -13,10 +13,10 @@ from building import US, Building, stream, thread
 from stages import TRACE, chosen, cursor, lines, stage
 from tracehound.draw.glyphs import ASCII
 from tracehound.trace import Trace
-from tracehound.ui import navigate
-from tracehound.ui.keys import KEYS
+from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.view import View
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.timeline import Timeline
 
 

@@ -16,9 +16,9 @@ from textual.dom import DOMNode
 
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
+from tracehound.ui.background.loading import Loading
+from tracehound.ui.bindings.keys import KEYS, Key
 from tracehound.ui.commands import Commands
-from tracehound.ui.keys import KEYS, Key
-from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.menu import MenuScreen
 from tracehound.ui.shell import Shell

@@ -13,8 +13,8 @@ from textual.command import Provider
 
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
+from tracehound.ui.bindings.keys import KEYS, Key
 from tracehound.ui.commands import ComparisonCommands
-from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.screens.comparison import ComparisonScreen
 from tracehound.ui.shell import Shell
 from tracehound.ui.source.finding import Sources

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NoReturn
 from tracehound import config
 from tracehound.errors import BAD_INPUT
 from tracehound.store import Opening
-from tracehound.ui import session
-from tracehound.ui.ending import heed
+from tracehound.ui.state import session
+from tracehound.ui.terminal.ending import heed
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
-    from tracehound.ui.keys import Key
+    from tracehound.ui.bindings.keys import Key
     from tracehound.ui.shell import Shell
 
 PATIENCE = 0.1
@@ -89,8 +89,8 @@ def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> 
 
 def _keys() -> tuple[Key, ...]:
     """The table of keys, with those that the user's configuration changes."""
-    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - Textual reads its settings when it is imported
-    from tracehound.ui.keys import KEYS  # noqa: PLC0415 - the same
+    from tracehound.ui.bindings.keymap import remapped  # noqa: PLC0415 - Textual reads its settings when it is imported
+    from tracehound.ui.bindings.keys import KEYS  # noqa: PLC0415 - the same
 
     path = config.location()
     return KEYS if path is None else remapped(config.tables(path), path)

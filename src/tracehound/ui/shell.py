@@ -24,15 +24,15 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
-from tracehound.ui.arrangement import WIDE
-from tracehound.ui.driver import QuickDriver, difference
-from tracehound.ui.ending import watch
-from tracehound.ui.keymap import keymap
-from tracehound.ui.keys import KEYS, Key, bindings
-from tracehound.ui.outside import warn
+from tracehound.ui.actions.arrangement import WIDE
+from tracehound.ui.bindings.keymap import keymap
+from tracehound.ui.bindings.keys import KEYS, Key, bindings
 from tracehound.ui.screens.palette import Palette
+from tracehound.ui.terminal.driver import QuickDriver, difference
+from tracehound.ui.terminal.ending import watch
+from tracehound.ui.terminal.outside import warn
+from tracehound.ui.terminal.typed import TypedAhead
 from tracehound.ui.themes import THEMES, chosen
-from tracehound.ui.typed import TypedAhead
 from tracehound.ui.widgets.bars import KeyBar
 
 ALONE: Final = "no shell waits here that could bring this back"

@@ -25,9 +25,9 @@ from tracehound.draw.arrivals import HEAD, Line, Meeting, Sort, bar, head
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sheet import Section
 from tracehound.draw.wrap import paragraphs
-from tracehound.ui import words
-from tracehound.ui.keys import bindings
-from tracehound.ui.tones import tones
+from tracehound.ui.bindings.keys import bindings
+from tracehound.ui.wording import words
+from tracehound.ui.wording.tones import tones
 
 Span = tuple[int, int]
 

@@ -24,7 +24,7 @@ from tracehound.draw import plots, spreads
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.wrap import paragraphs
-from tracehound.ui.sheet import Sheet
+from tracehound.ui.state.sheet import Sheet
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Line
 from tracehound.ui.widgets.result_table import ResultTable

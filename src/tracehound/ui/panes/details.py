@@ -17,10 +17,10 @@ from textual.widgets import Input
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sheet import Fact, Section
-from tracehound.ui.facts import Facts
-from tracehound.ui.outside import copy
+from tracehound.ui.terminal.outside import copy
 from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.plain_box import Column
+from tracehound.ui.wording.facts import Facts
 
 PATIENCE = 0.15
 """Seconds in which args may come before facts are shown without them: nobody sees the same lines drawn twice."""

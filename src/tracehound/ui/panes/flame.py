@@ -13,9 +13,9 @@ from textual import on
 from textual.app import ComposeResult
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui.frames import Weight
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.flame_view import FlameView
+from tracehound.ui.widgets.frames import Weight
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.prompt import Prompt
 from tracehound.ui.widgets.result_table import ResultTable

@@ -25,9 +25,9 @@ from tracehound.draw.dashboard import Line, Place, Said, Sort
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.plain import in_ascii
 from tracehound.draw.sheet import Section
-from tracehound.ui import words
-from tracehound.ui.keys import bindings
-from tracehound.ui.tones import tones
+from tracehound.ui.bindings.keys import bindings
+from tracehound.ui.wording import words
+from tracehound.ui.wording.tones import tones
 
 Span = tuple[int, int]
 

@@ -20,15 +20,15 @@ from tracehound.draw import in_full
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sentences import prose
 from tracehound.draw.sheet import Section
-from tracehound.ui import words
 from tracehound.ui.panes.caption import Caption
 from tracehound.ui.panes.charted import ChartedTable
 from tracehound.ui.screens.columns import ColumnsScreen
-from tracehound.ui.sheet import Choice
+from tracehound.ui.state.sheet import Choice
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.prompt import Prompt
 from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.wording import words
 
 Span = tuple[int, int]
 

@@ -18,7 +18,7 @@ from textual.widgets import OptionList
 from tracehound.draw.glyphs import Glyphs
 from tracehound.ui.screens.framed import Listed
 from tracehound.ui.source.lines import SourceLine
-from tracehound.ui.tones import tones
+from tracehound.ui.wording.tones import tones
 
 
 class ChoiceScreen(Listed[SourceLine | None]):

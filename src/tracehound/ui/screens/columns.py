@@ -19,7 +19,7 @@ from tracehound.analysis.result import Column
 from tracehound.draw.cells import heading
 from tracehound.draw.glyphs import Glyphs
 from tracehound.ui.screens.framed import Listed
-from tracehound.ui.sheet import Choice, Sheet
+from tracehound.ui.state.sheet import Choice, Sheet
 
 
 class ColumnsScreen(Listed[Choice | None]):

@@ -21,27 +21,29 @@ from tracehound.diff.identity import ONLY_MEMORY
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import abreast, again, keys, navigate, sentences
-from tracehound.ui.abreast import Abreast, Step
-from tracehound.ui.aligning import Aligning
-from tracehound.ui.background import Background
-from tracehound.ui.comparison_keys import bindings, everywhere, labelled, offered
-from tracehound.ui.contrast import Contrast
-from tracehound.ui.disclosing import DisclosingBoth
+from tracehound.ui.actions.aligning import Aligning
+from tracehound.ui.actions.disclosing import DisclosingBoth
+from tracehound.ui.actions.saving import save
+from tracehound.ui.actions.sharing import ALL, TIMELINES, Sharing
+from tracehound.ui.actions.telling import tell
+from tracehound.ui.background.contrast import Contrast
+from tracehound.ui.background.threads import Background
+from tracehound.ui.bindings import keys
+from tracehound.ui.bindings.comparison_keys import bindings, everywhere, labelled, offered
 from tracehound.ui.panes.differences import FIRST, OF_MEMORY, Differences
 from tracehound.ui.panes.pane import TablePane
-from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
-from tracehound.ui.sharing import ALL, TIMELINES, Sharing
 from tracehound.ui.source.finding import Sources
-from tracehound.ui.telling import tell
-from tracehound.ui.view import View
-from tracehound.ui.walk import Walk
+from tracehound.ui.state import abreast, again, navigate
+from tracehound.ui.state.abreast import Abreast, Step
+from tracehound.ui.state.view import View
+from tracehound.ui.state.walk import Walk
 from tracehound.ui.widgets import bars
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.side import Side
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.wording import sentences
 
 SIGNS: Final = ("-", "+")
 """The marks of both sides, as in a diff of two files."""

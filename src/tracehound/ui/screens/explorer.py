@@ -20,18 +20,26 @@ from textual.widget import Widget
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import choosing, copying, follow, keys, lengths, menu, rows, telling, words
-from tracehound.ui.answers import Answers
-from tracehound.ui.arrangement import Arrangement
-from tracehound.ui.asking import Asker
-from tracehound.ui.background import Background
-from tracehound.ui.decoder import Decoder
-from tracehound.ui.disclosing import Disclosing
-from tracehound.ui.finder import Finder
-from tracehound.ui.growth import Growth
-from tracehound.ui.links import Linker
-from tracehound.ui.loading import Loading
-from tracehound.ui.outside import warn
+from tracehound.ui.actions import choosing, copying, lengths, rows, telling
+from tracehound.ui.actions.arrangement import Arrangement
+from tracehound.ui.actions.asking import Asker
+from tracehound.ui.actions.disclosing import Disclosing
+from tracehound.ui.actions.growth import Growth
+from tracehound.ui.actions.results import Results
+from tracehound.ui.actions.saving import save
+from tracehound.ui.actions.seeking import Seeking
+from tracehound.ui.actions.selected import Selected
+from tracehound.ui.actions.trail import Trail
+from tracehound.ui.actions.travels import FIRST, Travels
+from tracehound.ui.actions.visits import Visits
+from tracehound.ui.background.answers import Answers
+from tracehound.ui.background.decoder import Decoder
+from tracehound.ui.background.finder import Finder
+from tracehound.ui.background.links import Linker
+from tracehound.ui.background.loading import Loading
+from tracehound.ui.background.supply import Supply
+from tracehound.ui.background.threads import Background
+from tracehound.ui.bindings import keys, menu
 from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.charted import ChartedTable
 from tracehound.ui.panes.deck import Deck
@@ -39,19 +47,13 @@ from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.overview import OverviewPane
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.panes.query import QueryPane
-from tracehound.ui.results import Results
-from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.screens.menu import MenuScreen
-from tracehound.ui.seeking import Seeking
-from tracehound.ui.selected import Selected
 from tracehound.ui.source.finding import Sources
-from tracehound.ui.supply import Supply
-from tracehound.ui.trail import Trail
-from tracehound.ui.travels import FIRST, Travels
-from tracehound.ui.view import View
-from tracehound.ui.visits import Visits
-from tracehound.ui.walk import Walk
+from tracehound.ui.state import follow
+from tracehound.ui.state.view import View
+from tracehound.ui.state.walk import Walk
+from tracehound.ui.terminal.outside import warn
 from tracehound.ui.widgets import bars
 from tracehound.ui.widgets.bars import MENU, HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.fact_sheet import FactSheet
@@ -61,6 +63,7 @@ from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
 from tracehound.ui.widgets.stage import Stage
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.wording import words
 
 
 class Explorer(Screen[None]):

@@ -18,10 +18,10 @@ from textual.widgets import Label, Static
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.palette import LETTERS, legend
-from tracehound.ui.keys import KEYS, TITLES, Key
-from tracehound.ui.keys import Group as KeyGroup
+from tracehound.ui.bindings.keys import KEYS, TITLES, Key
+from tracehound.ui.bindings.keys import Group as KeyGroup
 from tracehound.ui.screens.framed import Paged
-from tracehound.ui.tones import Tones, tones
+from tracehound.ui.wording.tones import Tones, tones
 
 COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
     ("everywhere", "comparison", "overview", "details", "prompt"),

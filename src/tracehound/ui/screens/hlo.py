@@ -16,9 +16,9 @@ from textual.widgets import Static
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.formats.hlo.shape import space_name
-from tracehound.ui.leaf import Leaf
-from tracehound.ui.outside import copy
 from tracehound.ui.screens.leaving import LeftOnce
+from tracehound.ui.state.leaf import Leaf
+from tracehound.ui.terminal.outside import copy
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar
 from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.units import bytes_

@@ -24,7 +24,7 @@ from textual.widget import Widget
 from textual.widgets import Label
 
 from tracehound.draw.glyphs import Glyphs
-from tracehound.ui.menu import Entry
+from tracehound.ui.bindings.menu import Entry
 from tracehound.ui.screens.framed import Framed
 from tracehound.ui.widgets.plain_bars import suit
 

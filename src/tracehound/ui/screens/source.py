@@ -20,13 +20,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import Glyphs
-from tracehound.ui import keys
-from tracehound.ui.outside import copy, edit
+from tracehound.ui.bindings import keys
 from tracehound.ui.screens.leaving import LeftOnce
 from tracehound.ui.source.colours import Piece, coloured
-from tracehound.ui.tones import tones
+from tracehound.ui.terminal.outside import copy, edit
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar
 from tracehound.ui.widgets.plain_bars import suit
+from tracehound.ui.wording.tones import tones
 
 
 @dataclass(frozen=True)

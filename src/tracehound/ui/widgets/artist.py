@@ -24,10 +24,10 @@ from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
 from tracehound.draw.shelf import NotReadError, Rows
 from tracehound.draw.sight import Sight
 from tracehound.intervals import Ints
-from tracehound.ui.navigate import rank_of
-from tracehound.ui.places import steps_of
-from tracehound.ui.supply import Slot
-from tracehound.ui.view import View
+from tracehound.ui.background.supply import Slot
+from tracehound.ui.state.navigate import rank_of
+from tracehound.ui.state.places import steps_of
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.looks import Looks
 from tracehound.units import plural, share, short_name
 

@@ -20,8 +20,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui import words
-from tracehound.ui.keys import KEYS, Group, Key, footer
+from tracehound.ui.bindings.keys import KEYS, Group, Key, footer
+from tracehound.ui.wording import words
 
 SAID = 4.0
 """Seconds for which something that is said stands in the place of the keys."""

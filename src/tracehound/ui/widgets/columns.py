@@ -19,7 +19,7 @@ from tracehound.draw.apart import MOST, apart, fitted
 from tracehound.draw.cells import COMPARED, alignment, cell, heading, naming, telling, valued, void
 from tracehound.draw.indents import STEP, indents
 from tracehound.draw.table import NAMED
-from tracehound.ui.sheet import ASIDE
+from tracehound.ui.state.sheet import ASIDE
 
 SAMPLE = 200
 """Rows that are looked at to find how wide a column is, besides those with its extreme values."""

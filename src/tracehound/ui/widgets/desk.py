@@ -18,13 +18,14 @@ from tracehound.draw.outline import Track
 from tracehound.draw.seats import Seats, seats_of, texts
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
-from tracehound.ui import ranks, words
-from tracehound.ui.keys import bindings
-from tracehound.ui.view import View
+from tracehound.ui.bindings.keys import bindings
+from tracehound.ui.state import ranks
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.lane_prompt import LanePrompt, What
 from tracehound.ui.widgets.legend import Legend
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.wording import words
 from tracehound.units import plural
 
 NO_LANE = "no lane has such a name; Esc leaves them as they were"

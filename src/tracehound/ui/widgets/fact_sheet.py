@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sheet import Fact, Match, Section, Sheet, laid_out, matches
-from tracehound.ui import keys
+from tracehound.ui.bindings import keys
 from tracehound.ui.source.lines import named
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.walked import Walked

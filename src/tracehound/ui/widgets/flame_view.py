@@ -30,10 +30,10 @@ from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.palette import HUES, TINTS
 from tracehound.draw.wrap import paragraphs
 from tracehound.errors import TracehoundError
-from tracehound.ui import keys
-from tracehound.ui.frames import Frames, Weight, frames
-from tracehound.ui.outside import copy
-from tracehound.ui.tones import Tones, tones
+from tracehound.ui.bindings import keys
+from tracehound.ui.terminal.outside import copy
+from tracehound.ui.widgets.frames import Frames, Weight, frames
+from tracehound.ui.wording.tones import Tones, tones
 
 HEAD = 1
 FOOT = 2

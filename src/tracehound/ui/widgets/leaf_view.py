@@ -23,11 +23,11 @@ from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.sheet import wrapped
 from tracehound.errors import printable
 from tracehound.hlo.text import brief_line
-from tracehound.ui import keys
-from tracehound.ui.leaf import Item, Leaf, place_of
-from tracehound.ui.tones import tones
+from tracehound.ui.bindings import keys
+from tracehound.ui.state.leaf import Item, Leaf, place_of
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.walked import Walked
+from tracehound.ui.wording.tones import tones
 
 LABEL = 13
 """Cells of the labels of facts."""

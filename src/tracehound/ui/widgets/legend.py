@@ -12,7 +12,7 @@ from textual.widgets import Static
 from tracehound.draw.colouring import Colouring
 from tracehound.draw.glyphs import Glyphs
 from tracehound.trace import KINDS
-from tracehound.ui.tones import tones
+from tracehound.ui.wording.tones import tones
 
 
 class Legend(Static):

@@ -7,9 +7,9 @@ from functools import partial
 from tracehound.draw.outline import Group
 from tracehound.draw.shelf import Rows
 from tracehound.draw.sight import Sight
-from tracehound.ui import navigate
-from tracehound.ui.supply import Move
-from tracehound.ui.view import View
+from tracehound.ui.background.supply import Move
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.artist import Shown
 from tracehound.ui.widgets.ranging import Spot
 

@@ -19,7 +19,7 @@ from textual.widgets import Input, Label
 from textual.widgets.input import Selection
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui import keys
+from tracehound.ui.bindings import keys
 
 ROOM = 36
 """Cells that the text keeps at least: what is said and does not fit beside it stands on a line of its own."""

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
-from tracehound.ui import keys
+from tracehound.ui.bindings import keys
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tracehound.trace import Trace
-from tracehound.ui import navigate
-from tracehound.ui.view import View
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
 
 DRAG = 2
 """A press that moves fewer cells is a click."""

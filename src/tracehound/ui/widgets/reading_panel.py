@@ -18,7 +18,7 @@ from textual.widget import Widget
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Reading
 from tracehound.store.find import Found
-from tracehound.ui import words
+from tracehound.ui.wording import words
 
 NAMES = 36
 """Cells that names of files take at most."""

@@ -23,15 +23,16 @@ from textual.strip import Strip
 from tracehound.analysis.result import TEXTS, Column, Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.wrap import paragraphs
-from tracehound.ui import keys, sheet
-from tracehound.ui.folding import UNTOUCHED, Tree, Way
-from tracehound.ui.sheet import Choice, Order, Sheet
-from tracehound.ui.tones import Tones, tones
+from tracehound.ui.bindings import keys
+from tracehound.ui.state import sheet
+from tracehound.ui.state.folding import UNTOUCHED, Tree, Way
+from tracehound.ui.state.sheet import Choice, Order, Sheet
 from tracehound.ui.widgets import table_lines
 from tracehound.ui.widgets.columns import GAP, Needed, Placed, arranged, moved, needed, scrolled, sighted
 from tracehound.ui.widgets.page import Page
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.walked import Walked
+from tracehound.ui.wording.tones import Tones, tones
 
 Wish = Literal["filter", "columns", "hide", "copy cell", "copy row", "save", "chart"]
 """What a pane does for its table."""

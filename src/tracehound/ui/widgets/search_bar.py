@@ -15,7 +15,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Label
 
-from tracehound.ui import keys
+from tracehound.ui.bindings import keys
 
 
 class SearchInput(Input):

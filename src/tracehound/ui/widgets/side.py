@@ -25,15 +25,15 @@ from tracehound.errors import TracehoundError
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import words
-from tracehound.ui.describe import describe
-from tracehound.ui.loading import Loading
-from tracehound.ui.supply import Supply
-from tracehound.ui.view import View
+from tracehound.ui.background.loading import Loading
+from tracehound.ui.background.supply import Supply
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.wording import words
+from tracehound.ui.wording.describe import describe
 
 DEVICE_LANES: Final = 3
 HOST_LANES: Final = 1

@@ -15,9 +15,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tracehound.draw.cells import alignment, cell, heading
-from tracehound.ui.sheet import Order
-from tracehound.ui.tones import Tones
+from tracehound.ui.state.sheet import Order
 from tracehound.ui.widgets.columns import Placed
+from tracehound.ui.wording.tones import Tones
 
 PARTS = ("header", "sorted", "cursor", "idle-cursor", "column", "empty")
 """The parts of a table that the stylesheet colours."""

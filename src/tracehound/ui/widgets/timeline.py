@@ -27,15 +27,16 @@ from tracehound.draw.shelf import Rows
 from tracehound.draw.sight import Sight, needs
 from tracehound.errors import printable
 from tracehound.trace import Trace
-from tracehound.ui import navigate, words
-from tracehound.ui.keys import bindings
-from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
-from tracehound.ui.view import View
+from tracehound.ui.background.supply import UNKNOWN, Move, Slot, Supply
+from tracehound.ui.bindings.keys import bindings
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
 from tracehound.ui.widgets.artist import MARGIN, Artist, Picture, Shown, shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
 from tracehound.ui.widgets.pointed import pointed
 from tracehound.ui.widgets.ranging import Mark, Pointer, Spot
 from tracehound.ui.widgets.touched import touched
+from tracehound.ui.wording import words
 from tracehound.units import duration
 
 

@@ -11,9 +11,9 @@ from textual.geometry import Region
 
 from tracehound.draw.sight import Sight
 from tracehound.trace import Trace
-from tracehound.ui import navigate
-from tracehound.ui.supply import Slot
-from tracehound.ui.view import View
+from tracehound.ui.background.supply import Slot
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
 
 Change = tuple[View, View]
 """The view before and after."""

@@ -1,0 +1,1 @@
+"""What the screens do when a key asks for it."""

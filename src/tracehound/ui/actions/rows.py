@@ -1,0 +1,50 @@
+"""Going from the row of a table to its place in the timeline.
+
+Owns what that takes: the view, what n and N lead to afterwards, and what is said where there is no place. Where a row
+leads is for `follow`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tracehound.trace import Trace
+from tracehound.ui.actions import trail
+from tracehound.ui.state import follow, navigate
+from tracehound.ui.widgets.result_table import ResultTable
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer import Explorer
+
+WALKED: Final = ("ops", "kernels", "operators", "slices", "annotations", "collectives", "search")
+"""Tables whose rows stand for many events: after going to one, n and N lead to the others."""
+
+
+def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
+    """Go to what the column under the cursor is about, else to what the row is about."""
+    row, table, travels = chosen.row, screen.deck.name_of(chosen.table), screen.travels
+    event, window = follow.event_of(trace, row), follow.window_of(trace, row)
+    beside = follow.to_column(trace, screen.view, row, chosen.column)
+    if beside is not None:
+        travels.jump(beside)
+    elif not follow.leads(trace, row):
+        screen.key_bar.say("this row has no place in the timeline")
+    elif table == "gaps" and window is not None:
+        screen.results.pick(window, table, screen.view)
+        travels.jump(follow.to_gap(trace, screen.view, row))
+    else:
+        travels.jump(follow.to_row(trace, screen.view, row))
+        if table == trail.NAME and screen.timeline.path is None:
+            travels.trail.begin(trace, row["rank"], event)
+        elif event is not None and table in WALKED:
+            travels.begin(trace, event)
+
+
+def pick(screen: Explorer, trace: Trace, picked: ResultTable.WindowPicked) -> None:
+    """Narrow every table to a row's window, and show it."""
+    window = follow.window_of(trace, picked.row)
+    if window is None:
+        screen.key_bar.say("this row has no window")
+        return
+    screen.results.pick(window, screen.deck.name_of(picked.table), screen.view)
+    screen.travels.jump(navigate.to_range(trace, screen.view, *window))

@@ -1,0 +1,101 @@
+"""Searching: from the first letter in the prompt to the event that one goes to.
+
+Owns the prompt, and which search is to be followed as soon as it is done. The screen owns the view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from tracehound.ui.background.finder import Finder
+from tracehound.ui.background.threads import Background
+from tracehound.ui.state.search import Found
+from tracehound.ui.widgets.search_bar import SearchBar
+from tracehound.ui.wording import words
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer import Explorer
+
+
+class Seeking:
+    """The search of a screen."""
+
+    def __init__(self, screen: Explorer, background: Background) -> None:
+        self.prompt = SearchBar()
+        self.finder = Finder(screen, background)
+        self._screen = screen
+        self._due: str | None = None
+        self._left = ""
+        self._before: Widget | None = None
+        self.needle = ""
+        """What was last found, if anything can be."""
+
+    def begin(self) -> None:
+        """Open the prompt; what was sent off before is not waited for any more."""
+        self._due = None
+        if self._screen.focused is not self.prompt.input:
+            self._before = self._screen.focused
+        self.prompt.begin()
+        if self._screen.trace is not None:
+            self.finder.prepare(self._screen.trace)
+        self._screen.key_bar.display = False
+
+    def typed(self, needle: str) -> None:
+        """The text is another one."""
+        if self._screen.trace is not None:
+            self.finder.search(self._screen.trace, needle)
+
+    def show(self, found: Found) -> None:
+        """Show what matches; go there only when the search was sent off before."""
+        screen, trace = self._screen, self._screen.trace
+        if trace is None or found.needle != self.prompt.input.value:
+            return
+        self.needle = "" if found.failure else found.needle
+        walk = found.walk.after(screen.view.start)
+        count = words.matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
+        self.prompt.tell(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
+        nothing = found.failure or words.nothing("search" if found.needle else "prompt", trace, None)
+        screen.deck.tables["search"].show(found.result, None, nothing)
+        if self._due is None or screen.arrangement.active == self._left:
+            screen.arrangement.show("search")  # unless another pane was chosen since it was sent off
+            if screen.focused is not self.prompt.input:
+                self._give_back(screen.focused)
+        screen.walk = walk if found.needle and not found.failure else None
+        if self._due == found.needle:
+            self._due = None
+            screen.travels.to(walk)
+
+    def submit(self, needle: str) -> None:
+        """Go to the first match in sight, or after what is in sight."""
+        screen = self._screen
+        self.end()
+        screen.view = replace(screen.view, needle=needle)
+        if screen.walk is not None and screen.walk.what == needle:
+            screen.travels.to(screen.walk)
+        else:
+            self._due, self._left = needle, screen.arrangement.active
+
+    def end(self) -> None:
+        """Close the prompt, and give the keys back."""
+        self._close()
+        self._give_back(self._before)
+
+    def left(self, widget: Widget | None) -> None:
+        """The keys went from this widget to another one: out of the prompt, that closes it."""
+        if widget is self.prompt.input and self.prompt.open:
+            self._close()
+
+    def _close(self) -> None:
+        self.prompt.end()
+        self._screen.key_bar.display = True
+
+    def _give_back(self, before: Widget | None) -> None:
+        """Give the keys to what had them, or to the pane that stands in its place now."""
+        screen = self._screen
+        if before is not None and before in screen.focus_chain:
+            screen.set_focus(before)
+        else:
+            screen.arrangement.go_to(screen.arrangement.active)

@@ -1,0 +1,88 @@
+"""The selected event: one line in the header, and in the details all that it carries.
+
+Owns what is asked for that, and which answers are still wanted. The screen says which event it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracehound.errors import printable
+from tracehound.ui.background.decoder import Decoder
+from tracehound.ui.panes.details import DetailsPane
+from tracehound.ui.state.view import View
+from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.ui.wording import describe
+from tracehound.ui.wording.facts import of_window
+from tracehound.units import short_name
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer import Explorer
+
+WALK = 24
+"""Cells of the header, at most, that say what a walk goes through."""
+
+PLACE = 40
+"""Cells of the header, at most, that say which of the places found in the details one is at."""
+
+
+class Selected:
+    """The selected event of a screen."""
+
+    def __init__(self, screen: Explorer) -> None:
+        self.decoder = Decoder(screen)
+        self.details = DetailsPane(screen.glyphs)
+        self._screen = screen
+
+    def changed(self, old: View, new: View) -> None:
+        """Another view, and so perhaps another event, or another value of a counter."""
+        screen, trace = self._screen, self._screen.trace
+        if new.event is None and trace is not None:
+            screen.header.event = describe.counter(trace, new)
+            self.place()
+        if new.event is None and old.event is None and new.selection != old.selection:
+            self.tell()
+        if new.event != old.event:
+            if trace is not None and new.event is not None:
+                self.decoder.describe(trace, new.event)
+            self.tell()
+
+    def tell(self) -> None:
+        """Fill the details, where they are in sight."""
+        trace, event, window = self._screen.trace, self._screen.view.event, self._screen.view.selection
+        if trace is None or not self.details.display:
+            return
+        if event is None:
+            self.details.clear(of_window(window) if window is not None else ())
+            return
+        if event == self.details.event:
+            return
+        self.details.expect(event)
+        self.decoder.decode(trace, event)
+
+    def described(self, found: Decoder.Described) -> None:
+        """Say in one line what it is."""
+        if found.event == self._screen.view.event:
+            self._screen.header.event = found.words
+            self.place()
+
+    def decoded(self, found: Decoder.Decoded) -> None:
+        """Say all of it."""
+        if found.event == self.details.event:
+            self.details.show(found.facts, found.args, found.failure)
+
+    def found(self, place: FactSheet.Found) -> None:
+        """Say which of the places that were found in the details one is at; without any, where a walk is."""
+        self.place()
+        screen = self._screen
+        screen.header.place = screen.glyphs.cut(place.place, PLACE) or screen.header.place
+
+    def place(self) -> None:
+        """Say where in a walk one is, and in which, unless that is the name beside it."""
+        header, walk = self._screen.header, self._screen.walk
+        if walk is None:
+            header.place = ""
+        elif walk.event == self._screen.view.event and header.event[:1] == (printable(walk.what),):
+            header.place = walk.words
+        else:
+            header.place = f"{self._screen.glyphs.cut(short_name(walk.what), WALK)} {walk.words}"

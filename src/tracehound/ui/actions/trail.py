@@ -1,0 +1,112 @@
+"""The critical path, marked in the timeline: worked out in the background, and walked from event to event.
+
+Owns whose path is marked. What a path is, is for the analysis; how it looks, for `draw.path`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from textual.message import Message
+
+from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.topics import lacking
+from tracehound.draw.path import Path
+from tracehound.preferences import preferred
+from tracehound.trace import Trace, Window
+from tracehound.ui.background.threads import Background
+from tracehound.ui.state import navigate
+from tracehound.ui.state.walk import Walk
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer import Explorer
+
+NAME: Final = "critical_path"
+
+LEGIBLE: Final = 6
+"""A path that takes less than one part in so many of what is shown is zoomed to."""
+
+
+class Trail:
+    """The path of one rank, in the timeline of a screen."""
+
+    @dataclass
+    class Found(Message):
+        """The path of a window is known, or the one line that says why there is none; `event` is where to begin."""
+
+        result: Result | None
+        event: int | None
+        failure: str = ""
+
+    def __init__(self, screen: Explorer, background: Background) -> None:
+        self._screen = screen
+        self._background = background
+
+    def switch(self) -> None:
+        """Mark the path of the rank under the cursor, in the window or the longest step; or no path."""
+        screen = self._screen
+        if screen.timeline.path is not None:
+            self.end()
+        elif screen.trace is not None:
+            self.begin(screen.trace, navigate.rank_of(screen.trace, screen.view), None)
+
+    def end(self) -> None:
+        """Mark nothing."""
+        self._screen.timeline.mark_path(None)
+        self._screen.walk = None
+        self._screen.key_bar.say("the critical path is not marked any more")
+
+    def begin(self, trace: Trace, rank: int | None, event: int | None) -> None:
+        """Have the path of a rank marked, and the walk on it begun at an event."""
+        screen, why = self._screen, lacking(NAME, trace)
+        if why or screen.reading.busy:
+            screen.key_bar.say(f"no critical path: {why or 'the trace is still being read'}")
+            return
+        window = replace(screen.view.window, ranks=None if rank is None else (rank,))
+        screen.key_bar.say("critical path: working it out")
+        self._background.submit(
+            "critical path",
+            lambda: self._work(trace, window, event),
+            lambda why: screen.post_message(self.Found(None, event, why)),
+        )
+
+    def _work(self, trace: Trace, window: Window, event: int | None) -> None:
+        analysis = named(NAME)
+        result = run(analysis, trace, window, Options(None, preferred(analysis)))
+        self._screen.post_message(self.Found(result, event))
+
+    def show(self, found: Found) -> None:
+        """Mark it, bring it into sight, and walk on it from now on."""
+        screen, result = self._screen, found.result
+        path = None if result is None else path_of(result)
+        if screen.trace is None or result is None or path is None:
+            why = found.failure if result is None else next(iter(result.notes), "nothing is on it")
+            screen.key_bar.say(why)
+            return
+        screen.timeline.mark_path(path)
+        walk = walk_of(path)
+        screen.walk = walk if found.event is None else walk.at(found.event)
+        low, high = path.span
+        view = screen.view
+        inside = min(high, view.end) - max(low, view.start)
+        if found.event is None and inside * LEGIBLE < view.end - view.start:
+            screen.travels.jump(navigate.frame(screen.trace, view, low, high))
+        screen.key_bar.say(f"critical path: {next(iter(result.notes), '')}")
+
+
+def path_of(result: Result) -> Path | None:
+    """The stretches of a result that are parts of events; None when there are none."""
+    rows = result.table.filter(pl.col("event").is_not_null() & pl.col("start").is_not_null()).sort("start")
+    if rows.is_empty():
+        return None
+    start = rows["start"].to_numpy()
+    return Path(rows["event"].to_numpy(), start, start + rows["duration"].to_numpy())
+
+
+def walk_of(path: Path) -> Walk:
+    """The events of a path, each where it is first on it."""
+    frame = pl.DataFrame({"event": path.event, "start": path.start})
+    each = frame.unique("event", keep="first", maintain_order=True)
+    return Walk("critical path", each["event"].to_numpy(), each["start"].to_numpy())

@@ -1,0 +1,304 @@
+"""Going places: along links, to steps and times, back and forward, to marks, from one of a sort to the next.
+
+Owns what is remembered for that, and the line on which a place is asked for. The screen owns the view, and is told
+where to go; it says in its header what it is told to say.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from tracehound.analysis.spans import other_steps
+from tracehound.analysis.topics import tells_memory_alone
+from tracehound.errors import TracehoundError
+from tracehound.trace import Trace, Window
+from tracehound.ui.actions import choosing
+from tracehound.ui.actions.trail import Trail
+from tracehound.ui.background.finder import Finder
+from tracehound.ui.background.links import Direction, Linker
+from tracehound.ui.state import follow, navigate, places
+from tracehound.ui.state.history import History, Marks, letters, returned
+from tracehound.ui.state.session import Session, sound
+from tracehound.ui.state.view import View
+from tracehound.ui.state.walk import Walk
+from tracehound.ui.widgets.question import Answers, Question
+from tracehound.ui.wording import words
+from tracehound.units import instant
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer import Explorer
+
+FIRST = "ops"
+"""The tab that is shown where none is remembered."""
+
+OF_MEMORY = "memory"
+"""The same of a memory timeline, which has nothing else."""
+
+
+class Travels:
+    """Every way of going somewhere that is more than a move within the timeline."""
+
+    def __init__(self, screen: Explorer) -> None:
+        self.linker = Linker(screen)
+        self.trail = Trail(screen, screen.background)
+        self.history = History()
+        self.marks: Marks = {}
+        self.marked: set[str] = set()
+        """The marks that were set in this visit."""
+        self.session = Session()
+        self._screen = screen
+        self._first = FIRST
+        self._links_due: list[Direction] = []
+        self._prompt: Question | None = None
+        self._before: Widget | None = None
+        self._steps_due = 0
+        self.ways: Mapping[str, Callable[..., None]] = {
+            "link": self.link, "step": self.step, "walk": self.walk, "back": self.back,
+            "path": self.trail.switch, "place": self.ask_place, "mark": self.ask_mark, "to_mark": self.ask_jump,
+        }  # fmt: skip
+
+    # -- what the screen tells
+
+    def arrived(self, view: View) -> None:
+        """The view is another one."""
+        self.history.arrive(view, time.monotonic())
+
+    def grown(self, old: Trace, new: Trace) -> None:
+        """The same places in a trace that has grown."""
+
+        def moved(place: View) -> View:
+            return follow.moved(place, old, new)
+
+        self.history.change(moved)
+        self.marks = {letter: moved(place) for letter, place in self.marks.items()}
+
+    def jump(self, view: View) -> None:
+        """Go to a view from which `back` leads back here."""
+        self.history.settle()
+        self._screen.view = view
+
+    def open(self, trace: Trace) -> None:
+        """Show first what the trace is about."""
+        if tells_memory_alone(trace) and self._screen.arrangement.active == FIRST:
+            self._first = OF_MEMORY
+            self._screen.results.choose(OF_MEMORY, (("by", "category"),))
+            self._screen.arrangement.show(OF_MEMORY)
+
+    def recall(self) -> None:
+        """Be where one was the last time, unless one has gone somewhere meanwhile."""
+        trace, view, session = self._screen.trace, self._screen.view, self.session
+        if trace is None or session.view is None:
+            return
+        self._screen.stage.desk.restore(session.lanes)
+        for pane, given in choosing.sound(session.settings).items():
+            self._screen.results.choose(pane, given)
+        arrangement = self._screen.arrangement
+        if session.pane in self._screen.deck.tabs and arrangement.active == self._first:
+            arrangement.show(session.pane)
+        self._screen.results.ask(view)
+        self.marks = {**{letter: sound(trace, place) for letter, place in session.marks.items()}, **self.marks}
+        if returned(navigate.fit(trace, view), View(*navigate.span(trace, view))) == view:
+            self.jump(replace(sound(trace, session.view), needle=view.needle))
+            self._screen.key_bar.say("where you were the last time; u: back to the whole run")
+
+    @property
+    def remembered(self) -> Session | None:
+        """What the next visit begins with; None while the trace is being read, and its times are not settled."""
+        screen = self._screen
+        if screen.trace is None or screen.reading.busy:
+            return None
+        return Session(screen.view, screen.arrangement.active, self.marks, screen.stage.desk.kept, screen.results.kept)
+
+    # -- along links
+
+    def link(self, direction: Direction) -> None:
+        """To what caused the selected event (-1), or what it caused (1), after the links that are still looked for."""
+        trace, event = self._screen.trace, self._screen.view.event
+        if event is None:
+            self._screen.key_bar.say(words.NO_EVENT)
+        elif trace is not None:
+            self._links_due.append(direction)
+            if len(self._links_due) == 1:
+                self.linker.ask(trace, event, direction)
+
+    def linked(self, found: Linker.Linked) -> None:
+        """Go there, if one has not gone elsewhere since; then along the next link."""
+        trace, link = self._screen.trace, found.link
+        due, self._links_due = self._links_due[1:], []
+        if trace is None or self._screen.view.event != found.event:
+            return
+        if link.target is not None:
+            if link.walk is not None and len(link.walk) > 1:  # one of many launches has one kernel: n goes on
+                self._screen.walk = link.walk
+            self.jump(navigate.to_event(trace, self._screen.view, link.target))
+        self._screen.key_bar.say(link.words)
+        for direction in due if link.target is not None else ():
+            self.link(direction)
+
+    # -- from one of a sort to the next
+
+    def begin(self, trace: Trace, event: int) -> None:
+        """Have the instances of an event's op worked out, to walk from one to the next."""
+        self._steps_due = 0
+        self._screen.walk = None
+        self._screen.seeking.finder.walk(trace, event)
+
+    def begun(self, found: Finder.Walked) -> None:
+        """They are known: make the steps that were asked for meanwhile."""
+        self._screen.walk = found.walk
+        due, self._steps_due = self._steps_due, 0
+        if found.walk is None:
+            self._screen.key_bar.say(found.failure)
+            return
+        if due:
+            self.walk(due)
+
+    def walk(self, by: int) -> None:
+        """To the next (1) or previous (-1) one; where they are not known yet, as soon as they are."""
+        screen = self._screen
+        if screen.walk is not None and not len(screen.walk):
+            screen.key_bar.say(words.no_match(screen.walk.what))
+        elif screen.walk is not None:
+            self.to(screen.walk.step(by))
+        elif screen.background.busy:
+            self._steps_due += by
+        elif screen.trace is not None and screen.view.event is not None:
+            self.begin(screen.trace, screen.view.event)
+            self._steps_due = by
+        else:
+            screen.key_bar.say(words.NO_WALK)
+
+    def to(self, walk: Walk) -> None:
+        """To the present event of a walk."""
+        self._screen.walk = walk
+        if self._screen.trace is not None and walk.event is not None:
+            self.jump(navigate.to_event(self._screen.trace, self._screen.view, walk.event))
+
+    def step(self, direction: int) -> None:
+        """To the next (1) or previous (-1) step."""
+        screen, trace = self._screen, self._screen.trace
+        if trace is None:
+            return
+        view = places.next_step(trace, screen.view, direction)
+        if view != screen.view:
+            self.jump(view)
+            self._tell_of_others(trace, view)
+        else:
+            screen.key_bar.say("no more steps" if trace.steps.height else "no steps marked, none to infer")
+
+    def _tell_of_others(self, trace: Trace, view: View) -> None:
+        """Where a step is selected, have it said that the device works on others meanwhile, if it does."""
+        screen, rank = self._screen, navigate.rank_of(trace, view)
+        numbers = places.steps_selected(trace, view)
+        if rank is None or not numbers:
+            return
+        window = Window(ranks=(rank,), steps=numbers)
+
+        def tell(others: float) -> None:
+            if others and screen.view.selection == view.selection:
+                screen.key_bar.say(words.of_other_steps(others))
+
+        def work() -> None:
+            screen.call_later(tell, other_steps.share(trace, window))
+
+        screen.background.submit("other steps", work, lambda why: screen.call_later(screen.key_bar.say, why))
+
+    # -- back and forward
+
+    def back(self, direction: int) -> None:
+        """To where one was before (-1), or on again (1)."""
+        place = self.history.back() if direction < 0 else self.history.forward()
+        if place is None:
+            self._screen.key_bar.say("no place before this one" if direction < 0 else "no place after this one")
+        else:
+            self._screen.view = returned(self._screen.view, place)
+            self._screen.key_bar.say(f"place {self.history.words}")
+
+    # -- places that have names
+
+    def ask_place(self) -> None:
+        """Ask for a time or a step, and go there."""
+        self._ask("go to", places.NOTATIONS, self._try_place, self._go_to_place)
+
+    def _try_place(self, text: str) -> None:
+        """Say whether that is a place, while it is being typed."""
+        if self._prompt is not None:
+            self._prompt.tell(self._place(text)[1] if text.strip() else "")
+
+    def _go_to_place(self, text: str) -> None:
+        view, words = self._place(text) if text.strip() else (None, "")
+        if view is None and text.strip() and self._prompt is not None:
+            self._prompt.tell(words)
+            return
+        self._end_prompt()
+        if view is not None:
+            self.jump(view)
+            if self._screen.trace is not None:
+                self._tell_of_others(self._screen.trace, view)
+
+    def _place(self, text: str) -> tuple[View | None, str]:
+        """The view at a place and where that is, or why there is none."""
+        if self._screen.trace is None:
+            return None, ""
+        try:
+            view = places.named(self._screen.trace, self._screen.view, text)
+        except TracehoundError as error:
+            return None, str(error)
+        return view, instant(view.selection[0] if view.selection else navigate.focus(view))
+
+    def ask_mark(self) -> None:
+        """Ask for a letter, and remember this place by it."""
+        self._ask("mark this place as", f"a letter; set: {letters(self.marks)}", self._mark, self._mark)
+
+    def _mark(self, text: str) -> None:
+        self._end_prompt()
+        if text.isalnum():
+            self.marks = {**self.marks, text: self._screen.view}
+            self.marked.add(text)
+            self._screen.key_bar.say(f"marked {text}: ' {text} comes back here")
+
+    def ask_jump(self) -> None:
+        """Ask for a letter, and go to the place that is remembered by it."""
+        self._ask("go to mark", f"a letter; set: {letters(self.marks)}", self._to_mark, self._to_mark)
+
+    def _to_mark(self, text: str) -> None:
+        self._end_prompt()
+        place = self.marks.get(text)
+        if place is not None:
+            self.jump(returned(self._screen.view, place))
+            self._screen.key_bar.say(f"mark {text}")
+        elif text:
+            self._screen.key_bar.say(f"no mark {text}; set: {letters(self.marks)}")
+
+    # -- the line on which one is asked
+
+    def _ask(self, question: str, hint: str, typed: Callable[[str], None], entered: Callable[[str], None]) -> None:
+        self._end_prompt()
+        screen = self._screen
+        self._before = screen.focused
+        self._prompt = Question(question, screen.glyphs.words(hint), Answers(typed, entered, self._end_prompt))
+        screen.mount(self._prompt, before=screen.key_bar)
+        screen.key_bar.display = False
+
+    def _end_prompt(self) -> None:
+        """Ask no more, and give the keys back."""
+        prompt = self._close()
+        if prompt is not None:
+            self._screen.set_focus(self._before)  # first: Textual would choose another when it is removed
+            prompt.remove()
+
+    def left(self, widget: Widget | None) -> None:
+        """The keys went from this widget to another one: out of the question, that ends it."""
+        if self._prompt is not None and widget is self._prompt.input and (prompt := self._close()) is not None:
+            prompt.remove()
+
+    def _close(self) -> Question | None:
+        """Ask no more; the question that was asked, which is still on the screen."""
+        prompt, self._prompt = self._prompt, None
+        self._screen.key_bar.display = True
+        return prompt

@@ -1,0 +1,1 @@
+"""Work that no screen waits for."""

@@ -1,0 +1,135 @@
+"""Results of analyses for the panes, worked out in the background.
+
+Owns what was asked last for each pane, and keeps the answers so that going back and forth costs nothing. An answer that
+nobody waits for any more is dropped, and while a trace is being read answers are renewed only now and then. Knows no
+widget but the one that is told.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from textual.cache import LRUCache
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.settings import Given
+from tracehound.preferences import preferred
+from tracehound.trace import Trace, Window
+from tracehound.ui.background.threads import Background
+
+MOST_ROWS = {"gaps": 1000}
+"""Rows asked for where every row costs work: each gap is held against all host threads."""
+
+
+PAUSE = 3.0
+"""Seconds between two answers from a trace that is being read, at least."""
+
+RATIO = 4
+"""Working them out takes at most one part in this many of the reading's time."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The `version`-th state of a trace that is being read; `ranks` are those that are read, None for all."""
+
+    version: int
+    trace: Trace
+    ranks: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, version: int, trace: Trace, unread: frozenset[int]) -> Snapshot:
+        """A trace of whose `unread` parts nothing is read."""
+        if not unread:
+            return cls(version, trace)
+        hosts = {number for number, host in enumerate(trace.hosts) if host.part not in unread}
+        ranks = trace.ranks.select("rank", "host").iter_rows()
+        return cls(version, trace, tuple(rank for rank, host in ranks if host in hosts))
+
+    @property
+    def words(self) -> str:
+        """``12 of 64 ranks read``; nothing when all are."""
+        return "" if self.ranks is None else f"{len(self.ranks):,} of {self.trace.ranks.height:,} ranks read"
+
+    def question(self, analysis: str, window: Window, given: Given = ()) -> Question:
+        """An analysis of the ranks that are read, with what is `given` of its settings."""
+        if self.ranks is not None:
+            chosen = self.ranks if window.ranks is None else tuple(r for r in window.ranks if r in self.ranks)
+            window = replace(window, ranks=chosen)
+        return Question(self.version, analysis, window, given)
+
+
+@dataclass(frozen=True)
+class Question:
+    """An analysis of a trace (the `version`-th snapshot of it) in a window, with settings."""
+
+    version: int
+    analysis: str
+    window: Window
+    given: Given = ()
+
+
+class Answers:
+    """Asks analyses for panes."""
+
+    @dataclass
+    class Answered(Message):
+        """A result has come for `pane`, or the one line that says why there is none."""
+
+        pane: str
+        question: Question
+        result: Result | None
+        failure: str = ""
+
+    def __init__(self, target: MessagePump, background: Background) -> None:
+        self._target = target
+        self._background = background
+        self._asked: dict[str, Question] = {}
+        self._known: LRUCache[Question, Result] = LRUCache(48)
+        self._rests_until = 0.0
+
+    @property
+    def rested(self) -> bool:
+        """Whether it is time to ask again of a trace that is being read."""
+        return not self._background.busy and time.monotonic() >= self._rests_until
+
+    def ask(self, pane: str, trace: Trace, question: Question) -> bool:
+        """Have `Answered` sent to the target; nothing when the pane has asked just this already.
+
+        True when the answer has yet to be worked out.
+        """
+        if self._asked.get(pane) == question:
+            return False
+        self._asked[pane] = question
+        known = self._known.get(question)
+        if known is None:
+            self._background.submit(
+                f"analysis for {pane}",
+                lambda: self._work(pane, trace, question),
+                lambda why: self._target.post_message(self.Answered(pane, question, None, why)),
+            )
+        else:
+            self._target.post_message(self.Answered(pane, question, known))
+        return known is None
+
+    def wanted(self, answer: Answered) -> bool:
+        """Whether the pane still waits for this answer."""
+        return self._asked.get(answer.pane) == answer.question
+
+    def forget(self, pane: str) -> None:
+        """The pane waits for nothing."""
+        self._asked.pop(pane, None)
+
+    def _work(self, pane: str, trace: Trace, question: Question) -> None:
+        began = time.monotonic()
+        try:
+            analysis = named(question.analysis)
+            given = preferred(analysis, [f"{name}={value}" for name, value in question.given])
+            options = Options(MOST_ROWS.get(question.analysis), given)
+            result = self._known[question] = run(analysis, trace, question.window, options)
+        finally:
+            ended = time.monotonic()
+            self._rests_until = ended + max(PAUSE, RATIO * (ended - began))
+        self._target.post_message(self.Answered(pane, question, result))

@@ -1,0 +1,1 @@
+"""Every key, and what the user made of it."""

@@ -1,0 +1,97 @@
+"""The command line that prints what is on the screen.
+
+Owns how a view of one run, or of two side by side, is said in options. Knows no widget.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracehound.analysis.needle import SIGN
+from tracehound.analysis.settings import Given
+from tracehound.trace import Trace, Window
+from tracehound.ui.state.view import View
+from tracehound.units import exact
+
+_FOUND = (
+    "SELECT name, kind, count(*) AS count, sum(coalesce(device_duration, duration)) AS total, "
+    "avg(coalesce(device_duration, duration)) AS average FROM events WHERE name ~*"
+)
+_BY_NAME = "GROUP BY name, kind ORDER BY total DESC, name, kind"
+
+
+def command(
+    said: Sequence[str],
+    trace: Trace,
+    view: View,
+    window: tuple[int, int] | None,
+    tab: str,
+    given: Given = (),
+    where: str = "",
+) -> str:
+    """``tracehound report PATH... ANALYSIS --set NAME=VALUE --where FILTER --window A..B --rank LIST``, for a shell.
+
+    The overview is the summary, any other tab an analysis. `given` is what is chosen of its settings, `where` the
+    filter of its table, `said` what the explorer was started with: paths, and how to read them.
+    """
+    if tab == "overview":
+        words = ["tracehound", "summary", *said]
+        return shlex.join([*words, *_narrowed(window, view.ranks)])
+    words = ["tracehound", "report", *said, tab]
+    ranks = view.ranks
+    if tab == "slices" and view.lane is not None:
+        lane = trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
+        ranks = ranks if lane["rank"] is None else (lane["rank"],)
+        words += ["--set", f"lane=^{_literal(lane['name'])}$"]
+    for name, value in given:
+        words += ["--set", f"{name}={value}"]
+    if where:
+        words += [f"--where={where}"] if where.startswith("-") else ["--where", where]
+    return shlex.join([*words, *_narrowed(window, ranks)])
+
+
+def question(said: Sequence[str], statement: str, window: Window) -> str:
+    """``tracehound query PATH... --window A..B --rank LIST 'SELECT ...'``, quoted for a shell."""
+    span = (window.start, window.end) if window.start is not None and window.end is not None else None
+    return shlex.join(["tracehound", "query", *said, *_narrowed(span, window.ranks), statement])
+
+
+def search(said: Sequence[str], needle: str) -> str:
+    """The query that finds what a search for `needle` does: the names of all events, in the whole trace."""
+    text = needle.strip()
+    pattern = text.removeprefix(SIGN).strip() if text.startswith(SIGN) else _literal(needle)
+    quoted = "'" + pattern.replace("'", "''") + "'"
+    statement = " ".join([_FOUND, quoted, _BY_NAME])
+    return question(said, statement, Window())
+
+
+def comparison(base: str, other: str, how: Sequence[str], step: int | None) -> str:
+    """``tracehound diff BASE OTHER --step N``, quoted for a shell; without a step it is about an average one.
+
+    `how` are the options of reading that the comparison was started with.
+    """
+    narrowed = [] if step is None else ["--step", str(step)]
+    return shlex.join(["tracehound", "diff", base, other, *how, *narrowed])
+
+
+def _narrowed(window: tuple[int, int] | None, ranks: Sequence[int] | None) -> list[str]:
+    """The options for a window and for ranks."""
+    words = [] if window is None else ["--window", f"{exact(window[0])}..{exact(window[1])}"]
+    return words if ranks is None else [*words, "--rank", ",".join(map(str, ranks))]
+
+
+def _literal(name: str) -> str:
+    """A pattern for just this name; blanks mean nothing special in one."""
+    return re.escape(name).replace(r"\ ", " ")
+
+
+def shown(trace: Trace, view: View) -> tuple[int, int] | None:
+    """The selected window, else what the timeline shows; None for the whole run."""
+    low, high = trace.span
+    if view.selection is not None:
+        return view.selection
+    return None if view.start <= low and high <= view.end else (view.start, view.end)

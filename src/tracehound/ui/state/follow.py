@@ -1,0 +1,132 @@
+"""Where a row of a result leads: (trace, view, row) -> view.
+
+Owns that. Knows no widget. A row leads to a window by its columns ``start`` and ``duration`` (or ``end``), and to an
+event by ``event`` (``longest`` in a table of threads, ``id`` in one of events). A column that is about another event
+leads there: ``before`` to ``before_event``, ``call_max`` to ``call_event``; and one of instants to that instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from tracehound.analysis.result import Column
+from tracehound.ids import id_of, part_of, row_of
+from tracehound.trace import Trace
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
+
+Row = Mapping[str, Any]
+
+
+def event_of(trace: Trace, row: Row) -> int | None:
+    """The event that a row is about; a query may give any number that name."""
+    named = (row.get(name) for name in ("event", "longest", "id"))
+    found = next((value for value in named if isinstance(value, int) and not isinstance(value, bool)), None)
+    if found is None or not 0 <= part_of(found) < len(trace.parts):
+        return None
+    return found if row_of(found) < trace.parts[part_of(found)].lanes["events"].sum() else None
+
+
+def window_of(trace: Trace, row: Row) -> tuple[int, int] | None:
+    """The row's own window inside the run, else that of its event."""
+    start, duration, end = row.get("start"), row.get("duration"), row.get("end")
+    if isinstance(start, int) and (isinstance(duration, int) or isinstance(end, int)):
+        low, high = trace.span
+        end = start + duration if isinstance(duration, int) else end
+        return (start, max(start + 1, min(end, high))) if low <= start <= high and isinstance(end, int) else None
+    event = event_of(trace, row)
+    if event is None:
+        return None
+    found = trace.event(event)
+    return (found["start"], max(found["start"] + 1, found["end"]))
+
+
+def to_gap(trace: Trace, view: View, row: Row) -> View:
+    """Select a gap on the lane of the op before it, and zoom so that it fills half of what is shown."""
+    start, end = row["start"], row["start"] + row["duration"]
+    near = row["before_event"] if row["before_event"] is not None else row["event"]
+    lane = trace.event(near)["lane"] if near is not None else view.lane
+    half = (end - start) // 2
+    shown = navigate.bounded(trace, view, start - half, 2 * (end - start))
+    return replace(shown, selection=(start, end), lane=lane, event=None, focus=start + half)
+
+
+def to_row(trace: Trace, view: View, row: Row) -> View:
+    """Go to the row's event, else to its window, else to its rank's first lane."""
+    event, window = event_of(trace, row), window_of(trace, row)
+    if isinstance(row.get("start"), int) and window is not None:
+        shown = navigate.frame(trace, view, *window)
+        return navigate.choose(trace, shown, event) if event is not None else shown
+    if event is not None:
+        return navigate.to_event(trace, view, event)
+    return _to_rank(trace, view, row)
+
+
+def _to_rank(trace: Trace, view: View, row: Row) -> View:
+    """With the cursor on the lane that the row names, else on the first one of its rank, or of what drives it."""
+    if not isinstance(row.get("rank"), int):
+        return view
+    lanes = trace.lanes.filter(pl.col("rank") == row["rank"])
+    if lanes.is_empty():
+        host = trace.ranks.filter(pl.col("rank") == row["rank"])["host"]
+        lanes = trace.lanes.filter(pl.col("rank").is_null() & pl.col("host").is_in(host.implode()))
+    named = lanes.filter(pl.col("name").is_in([str(row.get(name)) for name in ("stream", "lane")]))
+    lanes = lanes if named.is_empty() else named
+    return view if lanes.is_empty() else replace(view, lane=int(lanes["lane"][0]), event=None)
+
+
+def leads(trace: Trace, row: Row) -> bool:
+    """Whether a row leads anywhere at all."""
+    return window_of(trace, row) is not None or _to_rank(trace, View(), row).lane is not None
+
+
+def to_column(trace: Trace, view: View, row: Row, column: Column | None) -> View | None:
+    """Go to what the column under the cursor is about, where that is not what the row is about."""
+    if column is None:
+        return None
+    about = [name for name in row if name.endswith("_event") and f"{column.name}_".startswith(name[: -len("event")])]
+    for name in about:
+        event = event_of(trace, {"event": row[name]})
+        if event is not None:
+            return navigate.to_event(trace, view, event)
+    at = row.get(column.name)
+    low, high = trace.span
+    if column.unit == "instant" and column.name != "start" and isinstance(at, int) and low <= at <= high:
+        there = _to_rank(trace, view, row)
+        length = there.end - there.start
+        return navigate.bounded(trace, replace(there, event=None, focus=min(at, high - 1)), at - length // 2, length)
+    return None
+
+
+def moved(view: View, old: Trace, new: Trace) -> View:
+    """The view on a trace that has grown: what showed the whole run still does, and times follow the new origin.
+
+    Event and lane stay the same, also where the parts are numbered anew; those of a part that is gone are forgotten.
+    """
+    view = replace(view, lane=_renumbered(view.lane, old, new), event=_renumbered(view.event, old, new))
+    if (view.start, view.end) == navigate.span(old, view):
+        return navigate.fit(new, view)
+    by = (old.origin_ns - new.origin_ns) * 1000 if old.origin_ns is not None and new.origin_ns is not None else 0
+    if not by:
+        return view
+    selection = None if view.selection is None else (view.selection[0] + by, view.selection[1] + by)
+    focus = None if view.focus is None else view.focus + by
+    return replace(view, start=view.start + by, end=view.end + by, selection=selection, focus=focus)
+
+
+def renumbered(old: Trace, new: Trace) -> bool:
+    """Whether ids of the old trace may mean something else in the new one."""
+    return [part.path for part in old.parts] != [part.path for part in new.parts]
+
+
+def _renumbered(number: int | None, old: Trace, new: Trace) -> int | None:
+    """The id of the same lane or event in the new trace."""
+    if number is None:
+        return None
+    path = old.parts[part_of(number)].path
+    part = next((index for index, part in enumerate(new.parts) if part.path == path), None)
+    return None if part is None else id_of(part, row_of(number))

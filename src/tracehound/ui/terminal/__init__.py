@@ -1,0 +1,1 @@
+"""The terminal that the explorer runs in, and what leaves it."""

@@ -1,0 +1,156 @@
+"""The terminal's driver, left without waiting, and what it writes.
+
+Owns that: Textual waits for the thread that reads keys, which looks up every tenth of a second and then once more; it
+ends with bytes that are no text; and it sends what the terminal shows already.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import sys
+import termios
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import TextIO, cast
+
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.segment import Segment
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Size
+
+from tracehound.ui.terminal.keyboard import Keyboard
+from tracehound.ui.terminal.paper import SYSTEMS, Paper
+
+LOOK = 0.1
+"""Seconds between two looks at whether keys are still wanted."""
+
+
+class Lasting:
+    """A terminal as a file, written to in vain when it has gone away.
+
+    The thread that writes must not end before the program, which waits for it.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write what can be written."""
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Send it."""
+        with suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        """The file's."""
+        return self._file.fileno()
+
+
+class QuickDriver(LinuxDriver):
+    """Textual's driver, but for the end of the program and for what is drawn."""
+
+    def __init__(
+        self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        if sys.__stdout__ is not None:
+            # Textual draws on stderr, which may go to a file
+            self._file = cast("TextIOWrapper", Lasting(sys.__stdout__))
+        self.paper = Paper()
+        self._lent = True
+
+    def start_application_mode(self) -> None:
+        """A screen of its own, with nothing on it.
+
+        Who is stopped from outside (SIGSTOP, as a scheduler's) and goes on was told of neither: what was begun ends
+        first, or two threads would read the keys, and the terminal as the program set it would be left to the shell.
+        """
+        if not self._lent:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        self.paper.forget()
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual declares no types here
+        self._lent = self._writer_thread is None  # in the background it gets no terminal
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back as it was."""
+        self._lent = True
+        super().stop_application_mode()
+
+    def _run_input_thread(self) -> None:
+        """Read keys; a fault in that is one of the program."""
+        try:
+            self.run_input_thread()
+        except Exception as error:  # noqa: BLE001, whatever it is, the program has ended
+            self._app.call_later(self._app._handle_exception, error)  # noqa: SLF001
+
+    def run_input_thread(self) -> None:
+        """Read keys for as long as they are wanted."""
+        keyboard = Keyboard()
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(LOOK):
+                    data = os.read(self.fileno, 1 << 12)
+                    if not data:
+                        self.exit_event.wait(LOOK)  # the terminal has gone away, and is always ready to say so
+                    for message in keyboard.feed(data):
+                        self.process_message(message)
+                for message in keyboard.tick():
+                    self.process_message(message)
+
+    def disable_input(self) -> None:
+        """Read no more keys; when the program ends, the thread that reads them ends by itself."""
+        if self._app.return_code is None:
+            super().disable_input()
+        elif not self.exit_event.is_set():
+            self.exit_event.set()
+            self._disable_mouse_support()
+            with suppress(termios.error):
+                termios.tcflush(self.fileno, termios.TCIFLUSH)
+
+
+@dataclass(frozen=True)
+class Difference(CompositorUpdate):
+    """An update of the screen, sent as what it changes: `words`, by `difference`."""
+
+    words: str
+
+    def render_segments(self, console: Console) -> str:
+        """What is written to the terminal."""
+        del console
+        return self.words
+
+
+def difference(update: LayoutUpdate | ChopsUpdate, paper: Paper, size: Size, console: Console) -> Difference:
+    """What an update changes of what the terminal shows; the paper then has it."""
+    system = SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
+    pieces = _lines(update) if isinstance(update, LayoutUpdate) else _spans(update)
+    return Difference(paper.write(pieces, size.width, system))
+
+
+Piece = tuple[int, int, Iterable[Segment]]
+"""Line, column, and what stands there."""
+
+
+def _lines(update: LayoutUpdate) -> Iterator[Piece]:
+    """Whole lines of a region."""
+    for y, strips in enumerate(update.strips, update.region.y):
+        yield y, update.region.x, [segment for strip in strips for segment in strip]
+
+
+def _spans(update: ChopsUpdate) -> Iterator[Piece]:
+    """Parts of lines, each of which Textual has cut where widgets meet."""
+    for y, low, high in update.spans:
+        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if strip is not None and x <= high and end > low:
+                yield y, x, strip if x >= low and end <= high else strip.crop(0, min(end, high) - x)

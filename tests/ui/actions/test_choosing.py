@@ -1,0 +1,155 @@
+"""The settings of an analysis, chosen in the explorer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exploring import explored, press, said, settled
+from tracehound.analysis import ANALYSES
+from tracehound.analysis.settings import Setting, one_of, whole
+from tracehound.store import open_paths
+from tracehound.ui.actions.choosing import ELSEWHERE, settings_of, sound
+from tracehound.ui.app import TracehoundApp
+from tracehound.ui.bindings import menu
+from tracehound.ui.bindings.keys import KEYS
+from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.settings import SettingsScreen
+from tracehound.ui.state.session import Session
+
+LETTERS = menu.choices(KEYS)
+
+
+def settings(app: TracehoundApp) -> SettingsScreen:
+    assert isinstance(app.screen, SettingsScreen)
+    return app.screen
+
+
+def listed(app: TracehoundApp) -> str:
+    screen = settings(app)
+    options = screen.options
+    return "\n".join(str(options.get_option_at_index(at).prompt) for at in range(options.option_count))
+
+
+def caption(explorer: Explorer, pane: str) -> tuple[str, ...]:
+    return explorer.deck.tables[pane].caption.parts
+
+
+def test_the_words_that_a_setting_may_be_are_known() -> None:
+    assert Setting("by", "a", "", one_of("a", "b")).choices == ("a", "b")
+    assert Setting("least", "3", "", whole).choices == ()
+    assert all(setting.default in setting.choices for each in ANALYSES for setting in each.settings if setting.choices)
+
+
+async def test_another_way_to_group_is_shown_said_copied_and_saved(samples: Path, tmp_path: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), (100, 30)) as (explorer, pilot):
+        app = explorer.app
+        assert isinstance(app, TracehoundApp)
+        await press(pilot, "M", LETTERS["hlo_ops"])
+        table = explorer.deck.tables["hlo_ops"].table
+        assert table.result is not None
+        before = table.result.total
+        await press(pilot, "B")
+        assert "[op]" in listed(app)
+        assert "peak" in listed(app)
+        await press(pilot, "space")
+        assert "[category]" in listed(app)
+        await press(pilot, "enter")
+        assert table.result is not None
+        assert 0 < table.result.total < before
+        assert caption(explorer, "hlo_ops")[2] == "by=category"
+        await press(pilot, "Y")
+        assert app.clipboard.endswith("hlo_ops --set by=category")
+        path = tmp_path / "out.json"
+        await press(pilot, "x")
+        app.query_one("#pane-hlo_ops Prompt PromptInput").value = str(path)  # type: ignore[attr-defined]
+        await press(pilot, "enter")
+        assert "with by=category" in path.read_text()
+        kept = explorer.travels.remembered
+        assert kept is not None
+        assert kept.settings == {"hlo_ops": {"by": "category"}}
+        await press(pilot, "B", "backspace", "enter")
+        assert table.result.total == before
+        assert "by=" not in " ".join(caption(explorer, "hlo_ops"))
+
+
+async def test_what_was_chosen_is_there_at_the_next_visit(samples: Path) -> None:
+    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "M", LETTERS["operators"], "B", "left", "enter")
+        kept = app.explorer.travels.remembered
+    assert kept is not None
+    assert kept.settings == {"operators": {"by": "frame"}}
+    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app.explorer.travels.session = kept
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        assert app.explorer.deck.active == "operators"
+        assert "by=frame" in caption(app.explorer, "operators")
+
+
+async def test_leaving_changes_nothing(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        await press(pilot, "M", LETTERS["operators"])
+        result = explorer.deck.tables["operators"].table.result
+        await press(pilot, "B", "space", "escape")
+        assert isinstance(pilot.app.screen, Explorer)
+        assert explorer.deck.tables["operators"].table.result is result
+
+
+async def test_what_is_typed_is_looked_at_before_it_is_taken(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        app = explorer.app
+        assert isinstance(app, TracehoundApp)
+        await press(pilot, "M", LETTERS["roofline"], "B")
+        at = [setting.name for setting in settings_of("roofline")].index("peak")
+        await press(pilot, *["j"] * at, "space", *"Z9", "enter")
+        assert "neither a peak" in str(settings(app)._prompt._remark.render())
+        await press(pilot, "backspace", "backspace", *"H100", "enter")
+        assert "[H100]" in listed(app)
+        await press(pilot, "space", "escape", "enter")
+        assert caption(explorer, "roofline")[2] == "peak=H100"
+
+
+async def test_a_flame_graph_has_settings_too(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        await press(pilot, "M", LETTERS["stacks"], "B", "space", "enter")
+        assert "frames=python" in explorer.deck.flames["stacks"].view.render_line(0).text
+
+
+@pytest.mark.parametrize("keys", ["9 B", "3 B", "S B", "1 B"])
+async def test_what_has_none_says_so(samples: Path, keys: str) -> None:
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        await press(pilot, *keys.split())
+        assert said(explorer).strip().endswith("has no settings")
+
+
+def test_only_what_is_a_choice_still_comes_back() -> None:
+    kept = {
+        "operators": {"by": "module"}, "hlo_ops": {"by": "no such"}, "nothing": {"by": "x"}, "gaps": {"by": "x"},
+        "stacks": {}, ELSEWHERE[0]: {"lane": "x"},
+    }  # fmt: skip
+    assert sound(kept) == {"operators": (("by", "module"),), "stacks": ()}
+
+
+async def test_settings_of_another_world_do_no_harm(samples: Path) -> None:
+    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    view = (await _seen(samples)).view
+    app.explorer.travels.session = Session(
+        view, "operators", settings={"operators": {"by": "\x1b[2J"}, "x": {"y": "z"}}
+    )
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert app.explorer.results.given("operators") == ()
+        assert app.explorer.deck.tables["operators"].table.shown
+
+
+async def _seen(samples: Path) -> Session:
+    """A visit that was left in another place than the first."""
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        await press(pilot, "w", "w")
+        kept = explorer.travels.remembered
+        assert kept is not None
+        return kept

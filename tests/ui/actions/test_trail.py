@@ -1,0 +1,106 @@
+"""The critical path in the timeline: marked by a key, walked, led to from its list, and ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exploring import explored, header, press, said, selected
+from tracehound.analysis import Options, named, run
+from tracehound.draw.lanes import ink
+from tracehound.store import load, open_paths
+from tracehound.trace import Window
+from tracehound.ui.actions.trail import path_of, walk_of
+from tracehound.ui.bindings import menu
+from tracehound.ui.bindings.keys import KEYS
+from tracehound.ui.screens.explorer import Explorer
+
+LIST = ("M", menu.choices(KEYS)["critical_path"])
+
+
+def signs(explorer: Explorer) -> int:
+    timeline = explorer.timeline
+    return sum(timeline.render_line(y).text.count("●") for y in range(timeline.size.height))
+
+
+async def test_a_key_marks_the_path_and_ends_that(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        assert signs(explorer) == 0
+        await press(pilot, "P")
+        assert explorer.timeline.path is not None
+        assert signs(explorer) > 0
+        assert "critical path" in said(explorer)
+        assert "critical path" in header(explorer)
+        await press(pilot, "P")
+        assert explorer.timeline.path is None
+        assert signs(explorer) == 0
+        assert explorer.walk is None
+
+
+async def test_n_leads_along_the_path_and_back(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, "P")
+        assert explorer.trace is not None
+        assert explorer.timeline.path is not None
+        events = walk_of(explorer.timeline.path).events.tolist()
+        await press(pilot, "n")
+        assert explorer.view.event == events[0]
+        await press(pilot, "n", "n", "N")
+        assert explorer.view.event == events[1]
+        assert "critical path 2 of" in header(explorer)
+        await press(pilot, "u")
+        assert explorer.view.event == events[2], "back to where one was"
+
+
+async def test_the_list_leads_to_the_marked_event(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, *LIST, "down", "down", "enter")
+        row = explorer.deck.tables["critical_path"].table.row
+        assert row is not None
+        assert explorer.view.event == row["event"]
+        assert selected(explorer) == row["name"]
+        assert explorer.timeline.path is not None
+        assert explorer.walk is not None
+        assert explorer.walk.event == row["event"]
+
+
+async def test_the_path_is_of_the_selected_window(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, "4", "space")
+        window = explorer.view.selection
+        assert window is not None
+        await press(pilot, "P")
+        assert explorer.timeline.path is not None
+        assert explorer.timeline.path.span == window
+
+
+async def test_a_trace_without_a_path_says_so(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, "P")
+        assert explorer.timeline.path is None
+        assert "no critical path: only a trace of the PyTorch profiler" in said(explorer)
+
+
+@pytest.mark.parametrize("alphabet", ["NO_COLOR", "TERM"])
+async def test_a_path_reads_in_few_colours(samples: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLORTERM", raising=False)
+    monkeypatch.setenv(alphabet, "1" if alphabet == "NO_COLOR" else "xterm")
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, "P")
+        assert signs(explorer) > 0
+        artist = explorer.timeline._artist
+        assert artist is not None
+        looks = {str(style) for code, style in artist.looks.styles.items() if ink(code).faded}
+        others = {str(style) for code, style in artist.looks.styles.items() if not ink(code).faded}
+        assert looks
+        assert not looks & others, "what steps back looks like nothing else"
+
+
+def test_stretches_without_an_event_are_not_on_the_path(samples: Path) -> None:
+    trace = load(open_paths([samples / "torch_ddp_gloo"]))
+    result = run(named("critical_path"), trace, Window(ranks=(0,)), Options())
+    path = path_of(result)
+    assert path is not None
+    assert len(path.event) == result.table["event"].drop_nulls().len()
+    assert (path.start[1:] >= path.start[:-1]).all()

@@ -1,0 +1,205 @@
+"""What is remembered of a trace, and that nothing which stands in its place can do harm."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from building import US
+from exploring import press, said, settled
+from stages import TRACE
+from terminal import Terminal
+from tracehound.store import open_paths
+from tracehound.ui.app import TracehoundApp
+from tracehound.ui.state import session
+from tracehound.ui.state.session import Session, file_of, folder, forget, recalled, remember, sound
+from tracehound.ui.state.view import View
+
+VIEW = View(100 * US, 300 * US, lane=0, event=2, selection=(120 * US, 140 * US), focus=130 * US)
+
+TINY = b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}]}'
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    assert folder() == state / "tracehound" / "sessions"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert folder() == Path("/home/someone/.local/state/tracehound/sessions")
+
+
+def test_what_was_kept_comes_back() -> None:
+    path = folder() / "one.json"
+    kept = Session(VIEW, "steps", {"a": View(1, 2, ranks=(0, 3))}, {"pinned": [3], "of": None})
+    remember(path, kept, {"a"})
+    assert recalled(path) == kept
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert folder().stat().st_mode & 0o777 == 0o700
+    assert folder().parent.stat().st_mode & 0o777 == 0o700
+    assert list(folder().iterdir()) == [path], "nothing half made is left"
+    forget(path)
+    forget(path)
+    assert recalled(path) == Session()
+
+
+def test_marks_that_were_set_elsewhere_meanwhile_stay() -> None:
+    path, old, new = folder() / "one.json", View(1, 2), View(3, 4)
+    remember(path, Session(VIEW, marks={"a": old, "b": old}), {"a", "b"})
+    remember(path, Session(VIEW, marks={"a": new, "b": old}), {"a"})  # both began with what was there first
+    remember(path, Session(VIEW, marks={"a": old, "b": old, "c": old}), {"c"})
+    assert recalled(path).marks == {"a": new, "b": old, "c": old}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b'{"view": 3}', b'{"view": {"start": "now"}}', b'{"marks": {"a": []}}', b"\xff\xfe",
+        b'{"view": {"selection": [1]}}', b"[" * 100_000, b'{"pane": 1}',
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_none(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_bytes(content)
+    assert recalled(path) == Session()
+
+
+def test_a_place_that_cannot_be_written_costs_nothing(state: Path) -> None:
+    state.write_text("a file, and no folder")
+    remember(folder() / "one.json", Session(VIEW), ())
+    forget(folder() / "one.json")
+    assert recalled(folder() / "one.json") == Session()
+
+
+def test_those_seen_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST", 3)
+    for number in range(5):
+        remember(folder() / f"{number}.json", Session(), ())
+        os.utime(folder() / f"{number}.json", (number, number))
+    assert sorted(path.name for path in folder().iterdir()) == ["2.json", "3.json", "4.json"]
+
+
+def test_other_bytes_are_another_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(TINY)
+    opening = open_paths([path])
+    first = file_of(opening)
+    assert first == file_of(opening)
+    path.write_bytes(TINY + b"\n")
+    second = file_of(opening)
+    assert None not in (first, second)
+    assert first != second
+    path.unlink()
+    assert file_of(opening) is None
+
+
+def test_a_view_that_this_trace_has_is_taken_as_it_is() -> None:
+    assert sound(TRACE, replace(VIEW, ranks=(0,))) == replace(VIEW, ranks=(0,))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"lane": 99}, {"lane": -1}, {"event": 10**6}, {"event": -3}, {"event": 1 << 40}, {"event": 1 << 90},
+        {"ranks": ()}, {"ranks": (9,)}, {"selection": (5, 5)},
+        {"selection": (-5, 5)}, {"selection": (1, 1 << 70)}, {"focus": 1 << 70},
+    ],
+)  # fmt: skip
+def test_what_this_trace_has_not_is_left_out(odd: dict[str, object]) -> None:
+    (name,) = odd
+    view = sound(TRACE, replace(VIEW, **odd))  # type: ignore[arg-type]
+    assert getattr(view, name) is None
+    assert replace(view, **{name: getattr(VIEW, name)}) == VIEW
+
+
+@pytest.mark.parametrize("bounds", [(5, 5), (9, 1), (-(1 << 80), 1 << 80), (1 << 80, 1 << 81)])
+def test_the_picture_lies_inside_the_run(bounds: tuple[int, int]) -> None:
+    view = sound(TRACE, View(*bounds))
+    assert TRACE.span[0] <= view.start < view.end <= TRACE.span[1]
+
+
+async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
+    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "down", "p", "c", "w", "w", "full_stop", "m", "a", "5")
+        view, kept = app.explorer.view, app.explorer.travels.remembered
+        assert kept is not None
+
+    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app.explorer.travels.session = kept
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert app.explorer.view == view
+        assert app.explorer.deck.active == "annotations"
+        assert set(app.explorer.travels.marks) == {"a"}
+        assert "where you were the last time" in said(app.explorer)
+        await press(pilot, "u")
+        assert app.explorer.view.event is None
+        again = app.explorer.travels.remembered
+        assert again is not None
+        assert again.lanes == kept.lanes
+        assert set(again.lanes) >= {"pinned", "colour"}
+
+
+async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
+    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    odd = View(-5, -9, ranks=(7,), lane=44, event=1 << 50, selection=(9, 3), focus=-1)
+    app.explorer.travels.session = Session(
+        odd, "no such tab", {"a": odd}, {"folded": 3, "pinned": [4, "none"], "order": 7, "colour": [], "hidden": {}}
+    )
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert app.explorer.deck.active == "ops"
+        await press(pilot, "apostrophe", "a", "full_stop")
+        assert app.explorer.view.event is not None
+
+
+def test_from_one_visit_to_the_next(samples: Path, tmp_path: Path) -> None:
+    trace, home = str(samples / "torch_stacks"), {"XDG_STATE_HOME": str(tmp_path / "home")}
+    files = tmp_path / "home" / "tracehound" / "sessions"
+    with Terminal(trace, **home) as terminal:
+        terminal.wait_for("host", "quit")
+        terminal.press("4")
+        terminal.wait_for("ProfilerStep")
+        terminal.press("enter")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    assert len(list(files.iterdir())) == 1
+    with Terminal(trace, **home) as terminal:
+        terminal.wait_for("where you were the last time", "ProfilerStep")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    with Terminal(trace, "--reset", **home) as terminal:
+        terminal.wait_for("category", "0 fit")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+def test_two_explorers_of_one_trace(samples: Path, tmp_path: Path) -> None:
+    trace, home = str(samples / "torch_stacks"), {"XDG_STATE_HOME": str(tmp_path / "home")}
+    with Terminal(trace, **home) as first, Terminal(trace, **home) as second:
+        for terminal, letter in ((first, "x"), (second, "y")):
+            terminal.wait_for("host", "quit")
+            terminal.press("m", letter)
+            terminal.wait_for(f"marked {letter}")
+        for terminal in (first, second):
+            terminal.press("q")
+            assert terminal.ended() == 0
+    (file,) = (tmp_path / "home" / "tracehound" / "sessions").iterdir()
+    assert set(recalled(file).marks) == {"x", "y"}
+
+
+def test_without_a_cache_nothing_is_kept(samples: Path, tmp_path: Path) -> None:
+    with Terminal(str(samples / "torch_stacks"), "--no-cache", XDG_STATE_HOME=str(tmp_path / "home")) as terminal:
+        terminal.wait_for("host", "quit")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    assert not (tmp_path / "home").exists()

@@ -1,0 +1,19 @@
+"""What the explorer says in words, without a screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from building import Building, stream
+from tracehound.analysis import named, run
+from tracehound.ui.wording import words
+
+
+@pytest.mark.parametrize("analysis", ["modules", "stacks", "host"])
+def test_why_a_table_is_empty_is_said_once(analysis: str) -> None:
+    """Its own notes tell it by what recorded the trace."""
+    b = Building(format="xplane")
+    b.event(stream(), "gemm", 0, 1)
+    result = run(named(analysis), b.trace())
+    assert words.empty(result, b.trace(), None) == "\n".join(result.notes)
+    assert result.notes
