@@ -203,6 +203,35 @@ def test_of_two_devices_the_recorded_rank_is_that_of_the_one_that_works(part, mo
     ]
 
 
+def touched(length: float) -> list[dict]:
+    """Two large kernels of a rank on GPU 1, and as many calls that set memory of another."""
+    return [gpu("kernel", "gemm", 1000 * at, 900, device=1) for at in range(2)] + [
+        each
+        for at in range(2)
+        for each in (
+            x("cuda_runtime", "cudaMemsetAsync", 1000 * at, 5, correlation=at),
+            gpu("gpu_memset", "Memset", 1000 * at + 10, length, correlation=at),
+        )
+    ]
+
+
+def test_a_device_that_a_rank_only_touches_is_no_rank_and_keeps_none_busy(part):
+    got = part(touched(length=8), distributedInfo={"rank": 1})
+    assert got.ranks.select("rank", "device", "inferred").rows() == [(1, 1, False)]
+    lanes = got.lanes.filter(role="stream").select("rank", "name", "work", "events")
+    assert lanes.rows() == [(0, "stream 7", True, 2), (0, "GPU 0 stream 7", False, 2)]
+    memset = got.events.filter(pl.col("name").cast(pl.String) == "Memset")
+    assert memset["launch"].null_count() == 0
+    assert [(note.level, note.count) for note in got.notes if "another device" in note.text] == [("info", 2)]
+
+
+def test_a_device_that_does_more_or_whose_rank_is_unknown_is_a_rank(part):
+    for got in (part(touched(length=20), distributedInfo={"rank": 1}), part(touched(length=8))):
+        assert got.ranks["device"].to_list() == [0, 1]
+        assert got.lanes.filter(role="stream")["work"].all()
+        assert not [note for note in got.notes if "another device" in note.text]
+
+
 def test_devices_that_are_no_gpus(part):
     assert part([gpu("mtia_ccp_events", "k", 0, 1)]).ranks["label"].to_list() == ["MTIA 0"]
     assert part([x("xpu_runtime", "r", 0, 1), gpu("kernel", "k", 0, 1)]).ranks["label"].to_list() == ["XPU 0"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from tracehound.formats.json.columns import INVALID, Answers, Numbers
 from tracehound.formats.kineto.columns import Columns
 from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.kinds import KnownKinds, kinds_and_steps, may_be_collective
-from tracehound.formats.kineto.lanes import LaneKey, lane_keys
+from tracehound.formats.kineto.lanes import LaneKey, Use, lane_keys
 from tracehound.formats.kineto.names import category, foreign
 from tracehound.formats.kineto.piece import Piece
 from tracehound.formats.kineto.tally import FAR, FOREIGN, NEGATIVE, NO_NUMBER, UNTIMED, Tally
@@ -54,14 +55,14 @@ class Stretch(NamedTuple):
 class Share:
     """What one segment has: its events, put aside, and what the whole file needs to know of them.
 
-    `lanes` has the keys of the lanes in the order of their numbers, and how many events each has; `named`, `messages`
+    `lanes` has the keys of the lanes in the order of their numbers, and how much there is on each; `named`, `messages`
     are those of `Columns`. `sample` has some of the starts (ns), `span` the start and length of the profiler's own span
     (`INVALID` where that is no time; None without a span). `samples` are of counters, and `facets` of the
     sorts of `FACETS`, with times in ns.
     """
 
     stretches: tuple[Stretch, ...]
-    lanes: dict[LaneKey, int]
+    lanes: dict[LaneKey, Use]
     named: dict[tuple[str, Id, Id], str]
     messages: dict[tuple[Id, int], int]
     tally: Tally
@@ -101,9 +102,12 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         "record": Column(kept.record),
     }
     groups = _groups(kept.start, may_be_collective(columns, kept, kind))
+    length, counts = np.maximum(kept.length, 0), np.bincount(lane[~own], minlength=len(keys))
+    spent = np.zeros(len(keys), np.int64)
+    np.add.at(spent, lane[rows], length)
     return Share(
-        stretches=tuple(_stretches(held, kept.start, np.maximum(kept.length, 0), groups, spill, name)),
-        lanes=dict(zip(keys, np.bincount(lane[~own], minlength=len(keys)).tolist(), strict=True)),
+        stretches=tuple(_stretches(held, kept.start, length, groups, spill, name)),
+        lanes=dict(zip(keys, starmap(Use, np.column_stack([counts, spent]).tolist()), strict=True)),
         named=columns.metadata,
         messages=columns.messages,
         tally=tally,

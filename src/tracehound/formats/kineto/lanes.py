@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -56,6 +56,20 @@ LaneKey = Thread | Stream
 """What tells the lanes of a file apart."""
 
 
+class Use(NamedTuple):
+    """How many events a lane or a device has, and how long (ns) they take, added up."""
+
+    events: int
+    time: int
+
+    def with_(self, other: Use) -> Use:
+        """Those of both."""
+        return Use(self.events + other.events, self.time + other.time)
+
+
+UNUSED: Final = Use(0, 0)
+
+
 class Device(NamedTuple):
     """A device of one of the runs that a file was merged of."""
 
@@ -79,7 +93,8 @@ def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArr
 class Placed:
     """The lanes, the row of the lane of each key, the ranks, and the names of the processes that drive them.
 
-    `members` are the runs that the file was merged of: each has a host of its number.
+    `members` are the runs that the file was merged of: each has a host of its number. `strays` is how many events are
+    on devices that are no ranks.
     """
 
     lanes: pl.DataFrame
@@ -87,43 +102,84 @@ class Placed:
     ranks: pl.DataFrame
     hosts: tuple[str, ...]
     members: Members
+    strays: int
 
 
 def place(
-    used: Mapping[LaneKey, int],
+    used: Mapping[LaneKey, Use],
     named: Mapping[tuple[str, Id, Id], str],
     family: str,
     metadata: Mapping[str, Any],
 ) -> Placed:
-    """What the lanes of a file are; `used` says how many events each has.
+    """What the lanes of a file are; `used` says how much there is on each.
 
     One rank for each device that works, else a single one without a device. The rank that the file records is that of
-    the device with most events: a process may touch others, as when it sets memory of the first. Of a file that was
-    merged each run has its own host and ranks, numbered by its mark.
+    the device that works longest, and others on which next to nothing runs are drawn with it: see `_owners`. Of a file
+    that was merged each run has its own host and ranks, numbered by its mark.
     """
     names = {(what, tidy(pid), tidy(tid)): name.strip() for (what, pid, tid), name in named.items()}
-    threads = _Threads(names, {key: count for key, count in used.items() if isinstance(key, Thread) and count})
-    whose = members(dict.fromkeys(key.pid for key, count in used.items() if count), threads.processes)
-    working = Counter[Device]()
-    for key, count in used.items():
-        if isinstance(key, Stream) and key.role == "stream" and count:
-            working[Device(whose.member(key.pid), key.device)] += count
-    devices = sorted(working)
+    threads = _Threads(names, {key: use.events for key, use in used.items() if isinstance(key, Thread) and use.events})
+    whose = members(dict.fromkeys(key.pid for key, use in used.items() if use.events), threads.processes)
+    working = _working(used, whose)
+    rank = claimed_rank(metadata.get("distributedInfo"))
+    owners = _owners(working, whose.ranks if whose.marked else (rank,))
+    ranked = {device: use for device, use in working.items() if owners[device] == device}
+    called = family or "GPU"
     lanes, row, known = list[dict[str, object]](), dict[LaneKey, int](), dict[tuple[int, LaneKey], int]()
     for key in used:
         member = whose.member(key.pid)
         own = member, (key._replace(pid=None) if isinstance(key, Stream) else key)
         row[key] = known.setdefault(own, len(lanes))
         if row[key] == len(lanes):
-            lanes.append(_stream_lane(key, member, devices) if isinstance(key, Stream) else threads.lane(key, member))
-    called = family or "GPU"
+            lanes.append(
+                _stream_lane(key, Device(member, key.device), owners, list(ranked), called)
+                if isinstance(key, Stream)
+                else threads.lane(key, member)
+            )
     return Placed(
         lanes=pl.DataFrame(lanes, schema=RAW_LANES, orient="row"),
         row=row,
-        ranks=(_merged_ranks(working, called, metadata, whose) if whose.marked else _ranks(working, called, metadata)),
+        ranks=_merged_ranks(ranked, called, metadata, whose) if whose.marked else _ranks(ranked, called, metadata),
         hosts=tuple(threads.host(metadata, whose, member) for member in range(len(whose.marks))),
         members=whose,
+        strays=sum(use.events for device, use in working.items() if owners[device] != device),
     )
+
+
+def _working(used: Mapping[LaneKey, Use], whose: Members) -> dict[Device, Use]:
+    """The devices that work, in order, and how much there is on each."""
+    found = dict[Device, Use]()
+    for key, use in used.items():
+        if isinstance(key, Stream) and key.role == "stream" and use.events:
+            device = Device(whose.member(key.pid), key.device)
+            found[device] = found.get(device, UNUSED).with_(use)
+    return dict(sorted(found.items()))
+
+
+_STRAY: Final = 100
+"""A device whose events take so many times less than those of the rank's own is none that the rank works on."""
+
+
+def _owners(working: Mapping[Device, Use], ranks: Sequence[int | None]) -> dict[Device, Device]:
+    """The device whose rank has the lanes of each: its own, but for strays; `ranks` are those of the runs.
+
+    Where it is known which rank a run is, that is one device. A process may touch others, as when a context is made on
+    the first of a machine and memory is set there: what takes under 1 % of the time is no rank of the job. By time, not
+    by the number of events: a rank of few large kernels has as many of them as something that is set in every step. A
+    device that does more, and any of a run of which no rank is known, may be driven in earnest and has its own.
+    """
+    owners = {device: device for device in working}
+    for member, rank in enumerate(ranks):
+        mine = [device for device in working if device.member == member]
+        if rank is not None and mine:
+            own = _longest(mine, working)
+            owners |= {device: own for device in mine if working[device].time * _STRAY < working[own].time}
+    return owners
+
+
+def _longest(devices: Iterable[Device], working: Mapping[Device, Use]) -> Device:
+    """The device, of some in order, that works longest; of equals that with most events, else the first."""
+    return max(devices, key=lambda device: (working[device].time, working[device].events))
 
 
 def _thread(pid: Id, tid: Id) -> LaneKey:
@@ -152,15 +208,21 @@ def tidy(value: Id) -> Id:
 _WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
 
 
-def _stream_lane(key: Stream, member: int, devices: Sequence[Device]) -> dict[str, object]:
-    """A lane of a device; of one that does no work (all it has are waits) it is drawn with the host."""
-    device = Device(member, key.device)
+def _stream_lane(
+    key: Stream, device: Device, owners: Mapping[Device, Device], ranked: Sequence[Device], family: str
+) -> dict[str, object]:
+    """A lane of a device; of one that does no work (all it has are waits) it is drawn with the host.
+
+    That of a stray is drawn with the device that owns it and keeps nothing busy.
+    """
+    owner = owners.get(device)
+    whose = f"{family} {device.ordinal} " if owner not in (device, None) else ""
     return {
-        "host": member,
-        "rank": devices.index(device) if device in devices else None,
+        "host": device.member,
+        "rank": None if owner is None else ranked.index(owner),
         "role": key.role,
-        "work": key.role == "stream",
-        "name": _SHOWN.get(key.role, key.role) + (f" {key.stream}" if key.stream >= 0 else ""),
+        "work": key.role == "stream" and owner == device,
+        "name": whose + _SHOWN.get(key.role, key.role) + (f" {key.stream}" if key.stream >= 0 else ""),
         "process": "",
         "thread": "",
         "stream": None if key.stream < 0 else key.stream,
@@ -221,7 +283,7 @@ def _is_main(key: Thread) -> bool:
 
 
 def _merged_ranks(
-    working: Mapping[Device, int], family: str, metadata: Mapping[str, Any], whose: Members
+    working: Collection[Device], family: str, metadata: Mapping[str, Any], whose: Members
 ) -> pl.DataFrame:
     """The ranks of devices in a file that was merged: what it records of itself is of one of its runs alone.
 
@@ -236,23 +298,23 @@ def _merged_ranks(
          "device": device.ordinal if device.ordinal >= 0 else None,
          "label": f"{family} {device.ordinal}" if device.ordinal >= 0 else "CPU",
          "model": _model(device.ordinal, ordinals, metadata), "inferred": ranks[device.member] is None}
-        for device in sorted(working or idle)
+        for device in working or idle
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=RANKS)
 
 
-def _ranks(working: Mapping[Device, int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
-    """The ranks of devices, of which `working` has the numbers of events."""
+def _ranks(working: Mapping[Device, Use], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
+    """The ranks of devices, of which `working` says, in order, how much there is on each."""
     rank = claimed_rank(metadata.get("distributedInfo"))
-    devices = {device.ordinal: working[device] for device in sorted(working)}
-    if not devices:
+    if not working:
         rows = [{"rank": rank, "host": 0, "device": None, "label": "CPU", "model": None, "inferred": rank is None}]
         return pl.DataFrame(rows, schema=RANKS)
-    own = max(devices, key=lambda device: (devices[device], -device))
+    own, devices = _longest(working, working), [device.ordinal for device in working]
     rows = [
-        {"rank": rank if device == own else None, "host": 0, "device": device, "label": f"{family} {device}",
-         "model": _model(device, list(devices), metadata), "inferred": rank is None or device != own}
-        for device in devices
+        {"rank": rank if device == own else None, "host": 0, "device": device.ordinal,
+         "label": f"{family} {device.ordinal}", "model": _model(device.ordinal, devices, metadata),
+         "inferred": rank is None or device != own}
+        for device in working
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=RANKS)
 

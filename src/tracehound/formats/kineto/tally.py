@@ -21,6 +21,10 @@ COUNTERS: Final[What] = ("info", "counter samples, drawn as graphs")
 MEMORY: Final[What] = ("info", "memory allocations and frees, drawn as graphs of what is held")
 NO_TOTALS: Final[What] = ("inferred", "memory events without totals: drawn is what was allocated since the start")
 MINGLED: Final[What] = ("missing", "memory of several ranks in one file, which is not told apart")
+STRAYS: Final[What] = (
+    "info",
+    "events of under 1 % of the time, on another device than that of the rank: drawn with it, not counted as its work",
+)
 NO_NUMBER: Final[What] = ("dropped", "counter sample without a time, or with a value that is not a number")
 UNPLACED: Final[What] = ("dropped", "counter sample at time 0 or more than 50 days from the events")
 FLOWS: Final[What] = ("info", "flow arrows, not drawn: ids tell what they tie, calls and kernels, forward and backward")
@@ -39,8 +43,8 @@ TOO_LARGE: Final[What] = ("repaired", "id of more than 63 bits, read as none")
 UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
-    COUNTERS, MEMORY, FLOWS, FOREIGN, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS,
-    TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
+    COUNTERS, MEMORY, FLOWS, FOREIGN, STRAYS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE,
+    ENDLESS, TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
 )  # fmt: skip
 
 

@@ -21,9 +21,9 @@ from tracehound.formats.json.columns import INVALID, whole_number
 from tracehound.formats.kineto.counters import drawn, of_memory, tells_no_totals
 from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.events import FARTHEST, Share, Stretch
-from tracehound.formats.kineto.lanes import LaneKey, Placed, place, tidy
+from tracehound.formats.kineto.lanes import UNUSED, LaneKey, Placed, Use, place, tidy
 from tracehound.formats.kineto.piece import GLOO
-from tracehound.formats.kineto.tally import AT_ZERO, FAR, MINGLED, NO_TOTALS, UNPLACED, Tally
+from tracehound.formats.kineto.tally import AT_ZERO, FAR, MINGLED, NO_TOTALS, STRAYS, UNPLACED, Tally
 from tracehound.formats.spill import Spill
 from tracehound.intervals import Ints, Mask
 from tracehound.trace import KIND, Note
@@ -72,13 +72,13 @@ class _Times(NamedTuple):
 def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str, Any], spill: Spill) -> Whole:
     """Put the segments of a file together; `firsts` is the ordinal of the first element of each."""
     base = max(whole_number(metadata.get("baseTimeNanoseconds")), 0)
-    lanes, named, tally = dict[LaneKey, int](), dict[tuple[str, Id, Id], str](), Tally()
+    lanes, named, tally = dict[LaneKey, Use](), dict[tuple[str, Id, Id], str](), Tally()
     messages = dict[tuple[Id, int], int]()
     for share, first in zip(shares, firsts, strict=True):
         named.update(share.named)
         messages.update(share.messages)
-        for key, count in share.lanes.items():
-            lanes[key] = lanes.get(key, 0) + count
+        for key, use in share.lanes.items():
+            lanes[key] = lanes.get(key, UNUSED).with_(use)
         tally.merge(share.tally, first)
     placed = place(lanes, named, next((share.family for share in shares if share.family), ""), metadata)
     times, found = _times(shares, base), list[tuple[Stretch, Ints, int]]()
@@ -90,6 +90,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
             if held is not None:
                 found.append((_amended(held, amendments, of_lane[rows], first, spill), rows, first))
     samples = _samples(shares, times, firsts, tally)
+    tally.add(STRAYS, placed.strays, 0)
     if placed.members.several:
         tally.add(MINGLED, of_memory(samples), 0)
     origin = min((stretch.start for stretch, *_ in found), default=int(samples.time.min(initial=2**62)))
