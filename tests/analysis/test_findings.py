@@ -284,6 +284,34 @@ def test_on_real_files_what_is_not_recorded_and_a_first_launch_that_loads_code_a
     assert row["evidence"].endswith("the host was mostly launching work")
 
 
+def replays(pause: float, rest: float) -> Building:
+    """Five replays of a graph of ten kernels of 40 us, so long apart, in steps that rest so long before each."""
+    b = steps(0)
+    length = 10 * (40 + pause)
+    for step in range(5):
+        start = step * (length + rest)
+        b.event(thread(), f"ProfilerStep#{step}", start, start + length + rest, "annotation", step=step)
+        b.event(thread(), "cudaGraphLaunch", start + rest - 5, start + rest - 1, "runtime", correlation=step)
+        for node in range(10):
+            begin = start + rest + node * (40 + pause)
+            b.event(stream(), f"k{node}", begin, begin + 40, correlation=step)
+    return b
+
+
+def test_pauses_within_a_replay_are_the_graphs_own() -> None:
+    for pause, what in ((6, "between kernels that follow"), (60, "between kernels of a graph")):
+        (finding,) = [row for name, row in found(replays(pause, 10).trace()).items() if what in name]
+        assert "100.00 % of that lies within replays of graphs" in finding["evidence"]
+        assert "more graphs do not help" in finding["advice"]
+        assert "other jobs" not in finding["advice"]
+
+
+def test_a_host_that_replays_graphs_too_late_is_not_advised_to_use_graphs() -> None:
+    finding = found(replays(0, 200).trace())["the device runs dry: the host launches its work too late"]
+    assert "100.00 % of that lies before replays of graphs" in finding["evidence"]
+    assert "in graphs already" in finding["advice"]
+
+
 def test_of_steps_that_a_window_cuts_no_pause_counts() -> None:
     """Of three steps of 100 us the second lies in the window; each is idle for its last 40 us."""
     b = steps(busy=60)

@@ -34,7 +34,14 @@ _UNKNOWN: Final = (
     "record what the host does, too (ProfilerActivity.CPU, or the host tracer): launches tell what was waited for"
 )
 
+_WITHIN_REPLAYS: Final = (
+    "the host has no part in it, and more graphs do not help: fewer and larger kernels in the graph (capture what is"
+    " fused or compiled), or a larger batch"
+)
+
 NEW: Final = "first use"
+WITHIN_REPLAYS: Final = "within replays"
+BETWEEN_REPLAYS: Final = "between replays"
 
 _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -56,6 +63,9 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         BEFORE: _FIRST,
         QUEUED: _UNSAID,
         NEW: _NEW,
+        WITHIN_REPLAYS: _WITHIN_REPLAYS,
+        BETWEEN_REPLAYS: "the work is in graphs already: prepare the inputs of the next while one runs, launch it"
+        " before the last has ended, and wait for the device less often; look at what the host does in the gaps",
         AFTER: _LAST,
         "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
         " gradient accumulation), or give each device a larger batch",
@@ -63,10 +73,13 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         " on the device",
     }
 )
+_AHEAD: Final = (
+    "have the host run ahead: no block_until_ready or conversion to NumPy within the loop, several steps in"
+    " one program (lax.scan), a larger batch; look at what the host does in the gaps, and annotate what loads data"
+)
 _XLA: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "host": "have the host run ahead: no block_until_ready or conversion to NumPy within the loop, several steps in"
-        " one program (lax.scan), a larger batch; look at what the host does in the gaps, and annotate what loads data",
+        "host": _AHEAD,
         "synchronisation": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
         "allocation": "equal shapes in every step, donated buffers",
         "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
@@ -80,6 +93,8 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         BEFORE: _FIRST,
         QUEUED: _UNSAID,
         NEW: _NEW,
+        WITHIN_REPLAYS: _WITHIN_REPLAYS,
+        BETWEEN_REPLAYS: _AHEAD,
         AFTER: _LAST,
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
         " each device a larger batch",
@@ -106,5 +121,5 @@ TOPICS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def advice(evidence: Evidence, topic: str) -> str:
-    """What helps with this cause of idle time, with `communication`, `copies`, `compiling` or `NEW`."""
+    """What helps with this cause of idle time, with `communication`, `copies`, `compiling`, `NEW`, or of graphs."""
     return (_XLA if evidence.xla else _PYTORCH)[topic]

@@ -14,21 +14,24 @@ import polars as pl
 
 from tracehound.analysis import idle, step_parts
 from tracehound.analysis.events.busy import bounds, work
+from tracehound.analysis.graphs import LAUNCH
 from tracehound.analysis.hosts.doing import DOINGS
 from tracehound.analysis.hosts.parts import HOST_PARTS, PARTS
 from tracehound.analysis.result import Column, Options, Result, Scene, Share
 from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
+from tracehound.trace import collected
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of `idle` for what is idle in whole steps; of a rank without any in the window, or between its work.
 
-    Of an XLA program they say for how long of the pauses the host was at each of its parts; the first holds.
+    Of an XLA program they say for how long of the pauses the host was at each of its parts; the first holds. Of any,
+    for how long of them a graph was being replayed, or was to begin.
     """
     events = work(replace(share, device=share.anytime), "step", "launch", "name")
     whole = whole_steps(share, events, options)
-    meanwhile = {**_host_parts(share, options), EARLY: _early(events, whole)}
+    meanwhile = {**_host_parts(share, options), EARLY: _early(events, whole), **_of_graphs(share, events)}
     if whole.height:
         return idle.within(share, options, union(whole["start"].to_numpy(), whole["end"].to_numpy()), meanwhile)
     low, high = bounds(events, share)
@@ -49,6 +52,29 @@ def _early(events: pl.DataFrame, whole: pl.DataFrame) -> Intervals:
     ordered = events.sort("start").with_columns(begun.alias("begun"))
     first = ordered.filter(pl.col("name").is_first_distinct() & (pl.col("begun") < pl.col("start")))
     return Intervals(first["begun"].to_numpy(), first["start"].to_numpy())
+
+
+REPLAYING, REPLAYED = "replaying", "replayed"
+"""For how long of the pauses a CUDA or HIP graph runs, and for how long the work after them is the first of one."""
+
+
+def _of_graphs(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
+    """When graphs run, from the first to the last work of each launch, and when nothing does before the first.
+
+    A launch of a single kernel is like one without a graph.
+    """
+    several = events.drop_nulls("launch").group_by("launch").len().filter(pl.col("len") > 1)["launch"]
+    if several.is_empty():
+        return {REPLAYING: EMPTY, REPLAYED: EMPTY}
+    called = share.threads.filter(pl.col("id").is_in(several.implode())).select("id", pl.col("name").cast(pl.String))
+    graphs = collected(called.filter(pl.col("name").str.contains(LAUNCH)))["id"]
+    begun = events.sort("start").with_columns(pl.col("end").cum_max().shift(1).alias("begun"))
+    nodes = begun.filter(pl.col("launch").is_in(graphs.implode()))
+    runs = nodes.group_by("launch").agg(pl.col("start").min(), pl.col("end").max()).sort("start", "end")
+    replaying = union(runs["start"].to_numpy(), runs["end"].to_numpy())
+    rested = nodes.filter(pl.col("begun") < pl.col("start"))
+    before = Intervals(rested["begun"].to_numpy(), rested["start"].to_numpy())
+    return {REPLAYING: replaying, REPLAYED: subtract(before, replaying)}
 
 
 def _host_parts(share: Share, options: Options) -> dict[str, Intervals]:
@@ -95,6 +121,8 @@ ANALYSIS: Final = replace(
         *idle.COLUMNS,
         *(Column(part, "time", "the host is at it", brief=False) for part in (*PARTS, *DOINGS)),
         Column(EARLY, "time", "before the second step, or work of a new name", brief=False),
+        Column(REPLAYING, "time", "between the work of one launch of a graph", brief=False),
+        Column(REPLAYED, "time", "before the first work of a launch of a graph", brief=False),
     ),
     per_rank=per_rank,
     combine=combine,

@@ -8,10 +8,10 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.findings.advice import NEW, TOPICS, advice
+from tracehound.analysis.findings.advice import BETWEEN_REPLAYS, NEW, TOPICS, WITHIN_REPLAYS, advice
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.analysis.findings.pauses import EARLY, spent
+from tracehound.analysis.findings.pauses import EARLY, REPLAYED, REPLAYING, spent
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.hosts.activity import PARTS
 from tracehound.analysis.hosts.parts import PARTS as PARTS_OF_HOST
@@ -29,6 +29,8 @@ BUSY: Final = 0.50
 LATE: Final = 0.03
 FIRST: Final = 0.9
 """Of so much of what waits for memory at the first use of a device that is the reason, and not how it is used later."""
+MOST: Final = 0.5
+"""Of so much of what waits that lies within or before replays of graphs the advice is of graphs."""
 SLOW: Final = 1.5
 """A step this many times as long as the median one is slow."""
 
@@ -48,6 +50,15 @@ _WAIT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """What idle time of each cause is called."""
+
+
+_WITHIN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "kernel": _WAIT["kernel"],
+        "other": "the device pauses between kernels of a graph for longer than one takes to start",
+    }
+)
+"""The same of idle time within replays of graphs, which waits for nothing outside."""
 
 
 def _parts(evidence: Evidence) -> pl.DataFrame:
@@ -199,8 +210,9 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         if early >= FIRST:
             when = "before the second step" if evidence.steps > 1 else "before work that runs for the first time"
             topic, at = NEW, "; ".join(filter(None, (at, f"{percent(early)} of that lies {when}")))
+        topic, at = _in_graphs(rows, cause, topic, at)
         yield Finding(
-            what,
+            _WITHIN[cause] if topic == WITHIN_REPLAYS else what,
             f"{percent(share)} of {evidence.time}{_BESIDE if told else ''};"
             f" {_many(cause, int(rows['count'].sum()))} in {evidence.where}, the longest {duration(worst['duration'])}"
             f" on rank {worst['rank']}" + (f"; {at}" if at else _SILENT if quiet else ""),
@@ -228,6 +240,19 @@ _OF_STREAMS: Final = ("other", "unknown")
 """Told of streams alone: pools of threads carry out what XLA launches, and its own rules say what the host did."""
 
 _SILENT: Final = "; nothing is recorded of what the host did meanwhile"
+
+
+def _in_graphs(pauses: pl.DataFrame, cause: str, topic: str, at: str) -> tuple[str, str]:
+    """What helps with these pauses, and what is said of them, where most are within or before replays of graphs."""
+    idle = int(pauses["idle"].sum())
+    within, before = (int(pauses[part].sum()) / idle for part in (REPLAYING, REPLAYED))
+    if cause in _WITHIN and within > MOST:
+        return WITHIN_REPLAYS, f"{percent(within)} of that lies within replays of graphs"
+    if topic == "host" and before > MOST:
+        return BETWEEN_REPLAYS, "; ".join(
+            filter(None, (at, f"{percent(before)} of that lies before replays of graphs"))
+        )
+    return topic, at
 
 
 def _many(cause: str, pauses: int) -> str:
@@ -366,7 +391,8 @@ RULES: Final = (
         f"pauses of one cause, or idle time before the first work or after the last, take more than {IDLE:.0%} of"
         f" that time (XProf's lower threshold for launching). Where {FIRST:.0%} of those that wait for memory lie"
         " before the second whole step (without two of them: before work of a name that has not run yet), the advice is"
-        " to warm up",
+        f" to warm up; where more than {MOST:.0%} of those of a cause lie within the replays of CUDA or HIP graphs, or"
+        " before them, it is not to use graphs",
         waiting,
         of_idleness=True,
     ),
