@@ -120,6 +120,20 @@ def test_torch_compile_is_told_by_region_forward_apart_from_backward() -> None:
     assert told(b.trace()).notes[1].endswith("Torch-Compiled Region 0; TORCH_LOGS=recompiles tells why")
 
 
+def test_a_step_of_the_profiler_is_no_function_but_the_region_that_runs_next_is() -> None:
+    b = Building()
+    for step, region in enumerate(("0/0", "0/1", None)):
+        start = step * 100
+        b.event(MAIN, f"ProfilerStep#{step}", start, start + 99, "step", step=step)
+        b.event(MAIN, "_compile.compile_inner (dynamo_timed)", start + 10, start + 50, "annotation", step=step)
+        b.event(MAIN, "compile_fx_inner (dynamo_timed)", start + 20, start + 40, "annotation", step=step)
+        if region:
+            b.event(MAIN, f"Torch-Compiled Region: {region}", start + 60, start + 70, "op", step=step)
+    b.event(MAIN, "Torch-Compiled Region: 1/0", 310, 320, "op", step=3)
+    found = [(row["function"], row["count"], row["steps"]) for row in rows(b)]
+    assert found == [("Torch-Compiled Region 0", 2, "0-1"), (UNKNOWN, 1, "2")]
+
+
 def test_triton_is_told_by_its_frames_and_nothing_else_of_python_is() -> None:
     b = Building()
     b.event(MAIN, "my kernels", 0, 100, "annotation")

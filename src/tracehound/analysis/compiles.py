@@ -23,11 +23,13 @@ backend_compile...), PyTorch/XLA (XLAGraphExecutor::Compile, PjRtComputationClie
 compilers; in those of PyTorch the ranges of torch.compile (... (dynamo_timed)), and the frames of Python in which
 Triton compiles. What other threads do to help belongs to the compilation that is under way.
 
-function = the function that the nearest PjitFunction(...) around names; the number of the region of torch.compile; else
-the nearest annotation or step around; else nothing says. count = how often it was compiled (events of the stage that
-most often occurs; one compilation may have several: tracing, lowering, compiling, loading). time = all of them, clipped
-to the window. share = of the recording, or of the window. steps = the steps in which they began. again = compiled more
-than once: shapes, types or static arguments that change do that, or a cache that is too small.
+function = the function that the nearest PjitFunction(...) around names; the number of the region of torch.compile that
+is named inside; else the nearest annotation or step around (ProfilerStep#3 says when, not what); else the region that
+the thread runs next, in the same step and before it compiles anything else; else nothing says. count = how often it was
+compiled (events of the stage that most often occurs; one compilation may have several: tracing, lowering, compiling,
+loading). time = all of them, clipped to the window. share = of the recording, or of the window. steps = the steps in
+which they began. again = compiled more than once: shapes, types or static arguments that change do that, or a cache
+that is too small.
 
 by=compilation has a row for each, in the order of time."""
 

@@ -47,6 +47,8 @@ _LISTENER: Final = "ThreadpoolListener::"
 _FUNCTION: Final = re.compile(r"^PjitFunction\((.*)\)$")
 _BACKWARD: Final = r"^backward\."
 _REGION: Final = re.compile(r"compile_id=!?(\d+)/\d+")
+_RUN: Final = re.compile(r"^Torch-Compiled Region: !?(\d+)/\d+")
+_NUMBERED_STEP: Final = re.compile(r"^ProfilerStep#\d+")
 _STAGE: Final = (
     (re.compile(r"jaxpr|trace_to|bytecode_tracing|aot_trace"), "tracing"),
     (re.compile(r"lower_"), "lowering"),
@@ -141,7 +143,7 @@ def _outermost(threads: pl.DataFrame, names: list[str], kinds: list[str], window
     )
     stages = {name: _stage(name) for name in outer["name"].unique().to_list()}
     return outer.with_columns(
-        pl.coalesce("called", _regions(threads, outer), "around").alias("function"),
+        pl.coalesce("called", _regions(threads, outer), _annotated(), _run_next(threads, outer)).alias("function"),
         pl.col("name").replace_strict(stages, return_dtype=pl.String).alias("stage"),
         pl.col("id").alias("event"),
     )
@@ -151,6 +153,11 @@ def _named(threads: pl.DataFrame, rows: Ints) -> pl.Series:
     """The names of the events in these rows; null for -1."""
     names = threads["name"].gather(np.maximum(rows, 0)).cast(pl.String)
     return pl.select(pl.when(pl.Series(rows >= 0)).then(names)).to_series()
+
+
+def _annotated() -> pl.Expr:
+    """The annotation around, but for the profiler's own step: its name says when that was, and not of what."""
+    return pl.when(~pl.col("around").str.contains(_NUMBERED_STEP.pattern)).then("around")
 
 
 def _stage(name: str) -> str:
@@ -169,6 +176,20 @@ def _regions(threads: pl.DataFrame, outer: pl.DataFrame) -> pl.Series:
     which = pl.when(pl.col("name").str.contains(_BACKWARD)).then(pl.lit(", backward")).otherwise(pl.lit(""))
     told = pl.concat_str(pl.lit("Torch-Compiled Region "), "region", which)
     return found.select(pl.when(pl.col("said") < pl.col("end")).then(told).alias("region")).to_series()
+
+
+def _run_next(threads: pl.DataFrame, outer: pl.DataFrame) -> pl.Series:
+    """Which region of torch.compile the thread runs next, in the same step, before it compiles anything else."""
+    naming = pl.Series(told_by_name(threads, lambda name, _: 1 if _RUN.search(name) else None) > 0)
+    runs = threads.filter(naming).select(
+        "lane", "start", "step", pl.col("name").cast(pl.String).str.extract(_RUN.pattern).alias("region")
+    )
+    marks = [runs, outer.select("lane", "start", "step", pl.lit(None, pl.String).alias("region"))]
+    after = pl.concat(marks).sort("start", maintain_order=True).rename({"step": "then"})
+    asked = outer.select("lane", "step", pl.col("end").alias("start")).with_row_index().sort("start")
+    found = asked.join_asof(after, on="start", by="lane", strategy="forward", check_sortedness=False).sort("index")
+    told = pl.concat_str(pl.lit("Torch-Compiled Region "), "region")
+    return found.select(pl.when(pl.col("then").eq_missing(pl.col("step"))).then(told).alias("next")).to_series()
 
 
 def _leading(outer: pl.DataFrame) -> pl.DataFrame:
