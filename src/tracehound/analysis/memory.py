@@ -23,7 +23,7 @@ from tracehound.analysis.devices.allocations import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.units import bytes_, instant
+from tracehound.units import bytes_, instant, several
 from tracehound.units import share as percent
 
 DEFINITION = f"""\
@@ -209,11 +209,19 @@ def _notes(table: pl.DataFrame) -> list[str]:
         f"not to be believed: the peak of {row['device']} of rank {row['rank']} is above its memory"
         for row in absurd.head(4).iter_rows(named=True)
     ]
-    if not table["totals"].all():
-        notes.append("no totals in this file: allocated is counted from the start of the recording, reserved not known")
-    if not table["addresses"].all():
-        notes.append("no addresses in this file: which blocks are held or never freed is not known")
+    for what, so in (
+        ("totals", "allocated is counted from the start of the recording, reserved not known"),
+        ("addresses", "which blocks are held or never freed is not known"),
+    ):
+        untold = table.filter(~pl.col(what))["device"].unique(maintain_order=True).to_list()
+        if untold:
+            notes.append(f"no {what} {_of_which(untold, table)}: {so}")
     return notes
+
+
+def _of_which(devices: list[str], table: pl.DataFrame) -> str:
+    """``in this file``, or of which of the devices, where only some are meant."""
+    return "in this file" if len(devices) == table["device"].n_unique() else f"of {several(devices, 4)} in this file"
 
 
 _UNTOLD: Final = (

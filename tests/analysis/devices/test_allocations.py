@@ -148,6 +148,15 @@ def test_files_without_totals_and_addresses() -> None:
     assert "no addresses" in told(m.trace(), "memory_blocks").notes[0]
 
 
+def test_of_devices_that_alone_lack_totals_the_name_is_told() -> None:
+    m = Memory()
+    m.give(10, 300, 1)
+    m.totals = False
+    m.give(20, 300, 2, device=-1)
+    notes = told(m.trace(), "memory").notes
+    assert [note.partition(":")[0] for note in notes if "no " in note] == ["no totals of CPU in this file"]
+
+
 def test_a_peak_beyond_the_device_is_not_believed_and_one_near_it_is_noted() -> None:
     for size, share, words in ((5000, None, "not to be believed"), (950, 0.95, "nearly full")):
         m = Memory(facts={"devices": [GPU]})
