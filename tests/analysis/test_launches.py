@@ -27,6 +27,24 @@ def launch(
     b.event(MAIN, call, called, returned, "runtime", correlation=number)
 
 
+@pytest.mark.parametrize(
+    ("call", "returned", "short"),
+    [
+        ("cudaMemcpy", 50, 0),
+        ("cudaMemcpyAsync", 50, 0),
+        ("cudaMemcpyAsync", 44, 1),
+        ("cudaLaunchKernel", 50, 1),
+    ],
+)
+def test_a_call_that_waits_for_its_copy_is_no_launch_that_costs_more_than_its_work(
+    call: str, returned: float, short: int
+) -> None:
+    b = Building()
+    launch(b, 0, returned, 15, 45, call, "Memcpy DtoH")
+    (row,) = result(b.trace()).table.rows(named=True)
+    assert row["short"] == short
+
+
 def result(trace: Trace, window: Window | None = None, top: int | None = None, **settings: str) -> Result:
     return run(named("launches"), trace, window, Options(top, tuple(sorted(settings.items()))))
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
+from tracehound.analysis.hosts.waits import awaited
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.lookup import rows_with
@@ -31,20 +32,22 @@ DEFINITION = f"""\
 
 call time = length of the call on the host; device time = sum of the lengths of its work; delay = from the end of the
 call to the start of the first of its work, 0 where that begins during the call. p50 and p99 are interpolated. short =
-launches that take longer than their work (device time below call time, and the call is not long); long = calls above 50
-us; late = launches with a delay above 100 us (the settings long and delay). queued = those of them whose stream had
-work of before that went on after the call had ended: they waited for their turn, as they do where the host is ahead,
-and only the others began late for the launch's sake. blocking = calls that end no sooner than their work: they waited
-for it. With a window, launches count whole whose work overlaps it.
+launches that take longer than their work (device time below call time, and the call is not long, nor one that waits for
+its copy: cudaMemcpy, and copies without a wait in their names that returned only when they had ended); long = calls
+above 50 us; late = launches with a delay above 100 us (the settings long and delay). queued = those of them whose
+stream had work of before that went on after the call had ended: they waited for their turn, as they do where the host
+is ahead, and only the others began late for the launch's sake. blocking = calls that end no sooner than their work:
+they waited for it. With a window, launches count whole whose work overlaps it.
 
 by=kernel has a row for each call and name of its work: of a graph each name counts once a launch, with the time of the
 whole call, the device time of its own nodes and the delay of the first of these. by=launch has every launch, the latest
 first, with the name and the correlation id of the first of its work.
 
 HolisticTraceAnalysis' CUDA kernel launch statistics are by=launch: its cpu_duration is our call time, its gpu_duration
-our device time, its short kernels, runtime outliers and launch delay outliers our short, long and late. It knows
-cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync alone, no driver, HIP or graph, rounds times
-to microseconds where they have fractions, and leaves out the last step."""
+our device time, its short kernels, runtime outliers and launch delay outliers our short, long and late, but that it
+counts copies that their calls wait for as short, too. It knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync
+and cudaMemsetAsync alone, no driver, HIP or graph, rounds times to microseconds where they have fractions, and leaves
+out the last step."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
@@ -68,7 +71,7 @@ COLUMNS = (
     Column("delay_p50", "time", "half of the delays are not longer", brief=False),
     Column("delay_p99", "time", "99 % of the delays are not longer", brief=False),
     Column("delay_max", "time", "longest delay", brief=False),
-    Column("short", "count", "launches that take longer than their work"),
+    Column("short", "count", "launches that take longer than their work, and do not wait for it"),
     Column("long", "count", "long calls"),
     Column("late", "count", "launches whose delay is long, whatever the device did meanwhile"),
     Column("queued", "count", "of these launches those behind earlier work of the stream", brief=False),
@@ -150,9 +153,10 @@ def _judged(units: pl.DataFrame, options: Options) -> pl.DataFrame:
         (pl.col("returned") - pl.col("called")).alias("length"),
         (pl.col("start") - pl.col("returned")).clip(0).alias("delay"),
     )
+    waits = awaited(units.select("launch", "call", "returned", pl.col("last").alias("end")))
     long, late = pl.col("length") > LONG.of(options.given), pl.col("delay") > DELAY.of(options.given)
     return timed.with_columns(
-        (~long & (pl.col("device") < pl.col("length"))).alias("short"),
+        (~long & ~waits & (pl.col("device") < pl.col("length"))).alias("short"),
         long.alias("long"),
         late.alias("late"),
         (late & (pl.col("before") > pl.col("returned"))).alias("queued"),

@@ -69,7 +69,7 @@ def launches(share: Share, events: pl.DataFrame) -> Launches:
     """The launches of these events of the rank's device, of which `lane`, `end` and `launch` are read."""
     called = calls_of(share, events["launch"])
     calls = pl.concat([events.select("launch", "end"), called], how="horizontal")
-    waits = _blocking(calls)
+    waits = awaited(calls)
     on_stream = events["lane"].is_in(_streams(share))
     queued = calls["caller"].is_not_null() & on_stream
     known = calls["called"].fill_null(UNKNOWN).to_numpy()
@@ -92,7 +92,7 @@ def blocking(share: Share) -> list[int]:
     launched = (pl.col("kind") == "copy") & pl.col("launch").is_not_null()
     copies = collected(share.anytime.filter(launched).select("launch", "end"))
     work = pl.concat([copies, calls_of(share, copies["launch"])], how="horizontal").drop_nulls("caller")
-    return work.filter(_blocking(work))["launch"].unique().to_list()
+    return work.filter(awaited(work))["launch"].unique().to_list()
 
 
 def waits_for(name: str, returned: int, copies: Collection[int]) -> bool:
@@ -108,8 +108,8 @@ def _streams(share: Share) -> list[int]:
     return share.lanes.filter(pl.col("role") == "stream")["lane"].to_list()
 
 
-def _blocking(work: pl.DataFrame) -> pl.Series:
-    """Which work is a copy that its call waits for; `work` has launch, end and the columns of `calls_of`."""
+def awaited(work: pl.DataFrame) -> pl.Series:
+    """Which work is a copy that its call waits for; `work` has launch, end, and `call` and `returned` of `calls_of`."""
     names = work["call"].unique().cast(pl.String).drop_nulls().to_list()
     named, copies = (
         work["call"].is_in([name for name in names if pattern.search(name)]).fill_null(value=False)
