@@ -29,7 +29,9 @@ A row for each step and rank that came last at a collective of it, the latest fi
 late = the time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
 last, counted once where they overlap: what the others could have saved at most. Arrivals are on the common clock of the
 analysis clocks. most = the same at the collective where it is longest, and at = that collective; lasts = how many it
-came last to, of which each by more than nothing. Shorter latenesses than the setting least are left out.
+came last to, of which each by more than nothing. Shorter latenesses than the setting least are left out. How long a
+rank was waited for, as the first note says, is the part of that in which any of the others had nothing to compute: what
+overlaps computation, as the buckets of a backward pass do, waits for nobody yet.
 
 {CAUSES}
 
@@ -232,7 +234,12 @@ def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[str]:
     blind = looked.null_count()
     unknown = [f"the cause is not known in {blind:,} of {looked.len():,} rows: {_BLIND}"] if blind else []
     was = "was" if len(worst.ranks) == 1 else "were"
-    return [f"{worst.who} {was} waited for {duration(worst.late)}{when}{why}", *unknown]
+    if not worst.stood:
+        return [
+            f"nobody waited with nothing to compute; {worst.who} {was} late by {duration(worst.late)}{when}",
+            *unknown,
+        ]
+    return [f"{worst.who} {was} waited for {duration(worst.stood)}{when}{why}", *unknown]
 
 
 _BLIND: Final = "nothing recorded before took longer than on the others, or not the same was recorded of all ranks"

@@ -320,7 +320,7 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         because = f"; {spends} {duration(late.excess)} more in {late.why}" if late.cause else ""
         yield Finding(
             _who_waits(late, evidence.scene.ranks.height),
-            f"for {duration(late.late)}" + (f" in {plural(late.steps, 'step')}" if late.steps else "") + because,
+            f"for {duration(late.stood)}" + (f" in {plural(late.steps, 'step')}" if late.steps else "") + because,
             "give every rank the same work at the same time: compare what the late rank does before the collective with"
             " what another does",
             Place.of(late.worst),

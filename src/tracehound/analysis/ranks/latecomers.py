@@ -34,14 +34,15 @@ _MUCH: Final = 0.1
 class Latecomer:
     """Ranks that were late together. Times in ps; `worst` is the row of their latest step.
 
-    `late` is how long any of them was late. `waited` is how long ranks waited for them meanwhile, with nothing to
-    compute, summed over ranks; `waiting` are those of the others that did so for long. `cause` is what they did longer
-    than others by the most, `excess` by how much in all: of ranks of one host what their host did counts once in a
-    step. `steps` are those in which they were late.
+    `late` is how long any of them was late, `stood` how long any other waited meanwhile with nothing to compute, and
+    `waited` the same summed over ranks; `waiting` are those of the others that did so for long. `cause` is what they
+    did longer than others by the most, `excess` by how much in all: of ranks of one host what their host did counts
+    once in a step. `steps` are those in which others waited so, or where none did, those in which they were late.
     """
 
     ranks: tuple[int, ...]
     late: int
+    stood: int
     waited: int
     waiting: tuple[int, ...]
     steps: int
@@ -73,7 +74,7 @@ def latecomers(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[Latecomer]:
     of_host = 2 * pl.col("late").filter(pl.col("side") == "host").sum() >= pl.col("late").sum()
     whose = pl.when(of_host.over("host")).then(pl.struct("host", rank=None)).otherwise(pl.struct("host", "rank"))
     found = [_one(each) for each in known.with_columns(whose.alias("whose")).partition_by("whose", maintain_order=True)]
-    return sorted(found, key=lambda each: (-each.late, each.ranks))
+    return sorted(found, key=lambda each: (-each.stood, -each.late, each.ranks))
 
 
 def _one(rows: pl.DataFrame) -> Latecomer:
@@ -87,8 +88,9 @@ def _one(rows: pl.DataFrame) -> Latecomer:
     times = {rank: _length(each) for (rank,), each in waits.partition_by("rank", as_dict=True).items()}
     much = _MUCH * max(times.values(), default=0)
     waiting = tuple(sorted(rank for rank, time in times.items() if time >= much and rank not in who))
-    steps = rows["step"].drop_nulls().n_unique()
-    return Latecomer(who, late, sum(times.values()), waiting, steps, cause, excess, latest)
+    kept = rows.filter(pl.col("waits").list.len() > 0) if times else rows
+    steps = kept["step"].drop_nulls().n_unique()
+    return Latecomer(who, late, _length(waits), sum(times.values()), waiting, steps, cause, excess, latest)
 
 
 def _length(stretches: pl.DataFrame) -> int:
