@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from building import US
+from building import US, Building, Lane
 from jobs import Rank, asked, job, rows
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.ranks.activities import PER_STEP, activities
@@ -287,6 +290,54 @@ def test_the_table_of_activities_does_not_grow_with_the_collectives(tmp_path: Pa
     assert table.height < 3 * PER_STEP
     busy = table.filter(table["where"] == "device")["time"].sum()
     assert busy == pytest.approx(2000 * 7 * US, rel=0.02)
+
+
+OPS = st.fixed_dictionaries({name: st.integers(0, 40) for name in "abc"})
+PARTS = st.lists(st.lists(OPS, min_size=3, max_size=3), min_size=2, max_size=2)
+"""How long each of three ranks takes for its ops (us) before each of the two collectives of a step."""
+
+
+def ran(steps: list[list[list[dict[str, int]]]]) -> Trace:
+    """A run in which the ops of a part begin when everybody has left the collective before."""
+    b = Building(format="xplane")
+    b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce"}]
+    for number, parts in enumerate(steps):
+        for rank in range(3):
+            b.event(Lane("Steps", rank, "steps"), str(number), 1000 * number, 1000 * number + 1000, "step", step=number)
+        for place, part in enumerate(parts):
+            base = 1000 * number + 500 * place
+            for rank, ops in enumerate(part):
+                lane, at = Lane("XLA Ops", rank, "ops", work=True), base
+                for name, length in ops.items():
+                    b.event(lane, name, at, at + length)
+                    at += length
+                b.event(lane, "all-reduce", at, base + 400, "collective", op=0, run=2 * number + place)
+    return b.trace()
+
+
+def longest(parts: list[list[dict[str, int]]], rank: int) -> tuple[int, str, int, int] | None:
+    """The op that a rank did longer than the others in these parts by the most: excess, name, took, usual (ps)."""
+    found = []
+    for name in "abc":
+        times = [US * sum(part[each][name] for part in parts) for each in range(3)]
+        usual = round(float(np.median(times[:rank] + times[rank + 1 :])))
+        found.append((times[rank] - usual, times[rank], name, usual))
+    excess, took, name, usual = max(found, key=lambda each: (*each[:2], -ord(each[2])))
+    return (excess, name, took, usual) if excess > 0 else None
+
+
+@given(st.lists(PARTS, min_size=1, max_size=2))
+def test_causes_one_by_one(steps: list[list[list[dict[str, int]]]]) -> None:
+    """However short ops are, they count before the collective that they ran before, and in no other step."""
+    for row in rows("stragglers", ran(steps), least="1us"):
+        number, place = divmod(row["start"] // US // 500, 2)
+        found, whole = (longest(steps[number][first : place + 1], row["rank"]) for first in (place, 0))
+        if found is None or 2 * found[0] < row["most"]:
+            known = [each for each in (found, whole) if each and (each is found or each[0] <= 3 * row["most"])]
+            found = max(known, key=lambda each: each[0], default=None)
+        named_ = found is not None and 10 * found[0] >= row["most"]
+        shown = tuple(row[name] for name in ("excess", "cause", "took", "usual"))
+        assert shown == (found if named_ else (None,) * 4)
 
 
 @pytest.mark.parametrize("variant", ["legacy", "real2024", "nogpuann"])

@@ -42,8 +42,15 @@ NOTHING: Final = "nothing recorded"
 WAITS: Final = rf"(?i){WAIT.pattern}|\bwait|await|barrier|block_?(?:host_?)?until|EventQuery|StreamQuery|^c10d::"
 """Names of what a host does while others work."""
 
+FEW: Final = 2_000
+"""So many rows of a step are kept as they are."""
+
 PER_STEP: Final = 400
-"""What takes a smaller part of a step is put together with more of the same, until it takes as much or the run ends."""
+"""Of more, what takes a smaller part of a step is put together with more of the same, until it takes as much."""
+
+PUT_TOGETHER: Final = f"""\
+Of a step with more than {FEW:,} pairs of a collective and a name before it, what takes less than 1/{PER_STEP} of a step
+counts at a later collective of the step, together with more of the same, and not at all where all of it takes less."""
 
 _WAITING: Final = re.compile(WAITS)
 _STEP_NUMBER: Final = re.compile(r"^(ProfilerStep#)\d+$")
@@ -72,7 +79,8 @@ def activities(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     first = min(int(calls["start"].to_numpy().min()), int(share.steps["start"].to_numpy().min(initial=last)))
     steps = max(calls["step"].n_unique(), 1)
     events = calls["event"].to_numpy()
-    table = _put_together(done, max((last - first) // (PER_STEP * steps), 1))
+    stepped = done.with_columns(calls["step"].gather(done["call"]).alias("step"))
+    table = _put_together(stepped, max((last - first) // (PER_STEP * steps), 1))
     return (
         table.with_columns(
             pl.lit(share.rank).alias("rank"), pl.Series("call", events[table["call"].to_numpy()], pl.Int64)
@@ -213,18 +221,20 @@ def _summed(done: pl.DataFrame) -> pl.DataFrame:
 
 
 def _put_together(done: pl.DataFrame, least: int) -> pl.DataFrame:
-    """A row per call and name; what is less than `least` is carried on to the next call until it is about as much.
+    """A row per call and name; in a step with many, as `PUT_TOGETHER` has it, `least` being 1/`PER_STEP` of a step.
 
-    Names that take less in all are left out. So the rows of a step are no more than a multiple of `PER_STEP`, however
-    many collectives it has.
+    So the rows of a step are no more than a multiple of `PER_STEP`, or `FEW`, however many collectives it has.
     """
-    summed = _summed(done).with_columns(pl.col("name", "inside").cast(pl.String))
-    level = ((pl.col("time").cum_sum() - pl.col("time")) // least).over("where", "name", order_by="call")
+    of_call = done.select("call", "step").unique()
+    summed = _summed(done).join(of_call, on="call").with_columns(pl.col("name", "inside").cast(pl.String))
+    alike = ("step", "where", "name")
+    level = ((pl.col("time").cum_sum() - pl.col("time")) // least).over(alike, order_by="call")
     most = pl.col("most").arg_max()
     return (
-        summed.filter(pl.col("time").sum().over("where", "name") >= least)
-        .with_columns(level.alias("level"))
+        summed.with_columns((pl.len().over("step") <= FEW).alias("few"))
+        .filter(pl.col("few") | (pl.col("time").sum().over(alike) >= least))
+        .with_columns(pl.when("few").then("call").otherwise(level).alias("level"))
         .sort("where", "name", "call")
-        .group_by("where", "name", "level", maintain_order=True)
+        .group_by(*alike, "level", maintain_order=True)
         .agg(pl.col("call").last(), pl.col("inside", "longest").get(most), pl.col("time").sum())
     )

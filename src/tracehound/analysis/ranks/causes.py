@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.ranks.activities import WAITS
+from tracehound.analysis.ranks.activities import PUT_TOGETHER, WAITS
 
-DEFINITION: Final = """\
+DEFINITION: Final = f"""\
 cause = what the rank did longer than the other ranks of the collective before it came: the host activity or the kernel
 with the largest excess, its own time (without what is nested in it) less the median of the others', zero where they did
 none of it. Compared is what was issued since the collective before that had ended when the rank came to this one; where
@@ -24,7 +24,8 @@ Where a rank has collectives in between that others of its group here lack, not 
 Of a rank that is late by little at each of many collectives, all of the step up to the last of these is compared.
 Of a host that waits for its device, and a kernel that takes as long, the kernel is the cause. Where nothing took longer
 there, but the collective began later after its launch than on the other ranks, that delay is the cause; of what one
-launch enqueues (a program, a graph) only the first has one."""
+launch enqueues (a program, a graph) only the first has one. took and usual are the times of what is compared alone.
+{PUT_TOGETHER}"""
 
 DELAY: Final = "delay from launch to start"
 EVERY: Final = pl.lit(value=True)
