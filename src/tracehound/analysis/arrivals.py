@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.ranks.calls import calls
+from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
 from tracehound.analysis.ranks.matched import HOW, matched, nothing_met
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\
 A row for each rank of each collective that two ranks or more of the trace have, in the order in which they came.
-{HOW}
+{HOW} {OF_STEPS}
 
 after = its arrival less the first, on the common clock of the analysis clocks; late = its arrival less the median
 arrival of the other ranks; wait = from its arrival to that of the last rank, or to the end of its call where that comes
@@ -44,7 +44,7 @@ COLUMNS = (
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The calls of the rank."""
     del options
-    return calls(share)
+    return calls_of_steps(share)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.ranks import bus
-from tracehound.analysis.ranks.calls import calls
+from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
 from tracehound.analysis.ranks.matched import HOW, latest, matched, nothing_met
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\
-A row for each collective that two ranks or more of the trace have. {HOW}
+A row for each collective that two ranks or more of the trace have. {HOW} {OF_STEPS}
 
 start = first arrival, duration = from there to the last end, both on the common clock of the analysis clocks; skew =
 from the first to the last arrival; last = the rank that came last: where several did at once, none (step, name and
@@ -49,7 +49,7 @@ COLUMNS = (
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The calls of the rank."""
     del options
-    return calls(share)
+    return calls_of_steps(share)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

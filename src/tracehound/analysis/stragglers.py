@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.devices.exposed import exposed
 from tracehound.analysis.ranks.activities import ACTIVITIES, activities
-from tracehound.analysis.ranks.calls import CALLS, calls
+from tracehound.analysis.ranks.calls import CALLS, OF_STEPS, calls_of_steps
 from tracehound.analysis.ranks.causes import DEFINITION as CAUSES
 from tracehound.analysis.ranks.causes import Cause, Causes
 from tracehound.analysis.ranks.latecomers import WAITS, latecomers
@@ -25,6 +25,7 @@ from tracehound.units import duration
 
 DEFINITION = f"""\
 A row for each step and rank that came last at a collective of it, the latest first. {HOW}
+{OF_STEPS}
 
 late = the time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
 last, counted once where they overlap: what the others could have saved at most. Arrivals are on the common clock of the
@@ -71,7 +72,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     Then the calls have the stretches in which they are `exposed`, too.
     """
     del options
-    mine = calls(share)
+    mine = calls_of_steps(share)
     if not mine.height:
         return mine
     if share.alone:

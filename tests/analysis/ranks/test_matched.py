@@ -16,6 +16,7 @@ from tracehound.analysis.ranks.calls import calls as calls_of
 from tracehound.analysis.ranks.calls import collective_of
 from tracehound.analysis.ranks.matched import _median_of_others
 from tracehound.analysis.share import shares
+from tracehound.analysis.spans.other_steps import noted
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
@@ -349,6 +350,27 @@ def test_what_a_name_says(name: str, what: str | None) -> None:
 def test_a_window_keeps_the_collectives_in_it(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2})], [(15, 30, {"Seq": 1}), (60, 80, {"Seq": 2})])
     assert [row["late"] // US for row in rows("collective_calls", trace, Window(0, 40 * US))] == [5]
+
+
+def behind() -> list[Rank]:
+    """Two ranks whose devices lag: when step 2 is marked, the collective of step 1 runs; rank 1 is late at both."""
+    ranks = Rank(0), Rank(1)
+    for rank in ranks:
+        for number in (1, 2):
+            late = 50 * rank.rank
+            rank.step(number, 100 * number, 100 * number + 100)
+            rank.collective(100 * number + 5, 200 * number + 10 + late, 200 * number + 90, Seq=number)
+    return list(ranks)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_tables_of_single_collectives_have_the_step_alone(tmp_path: Path, step: int) -> None:
+    trace, window = job(tmp_path, *behind()), Window(steps=(step,))
+    assert [(row["step"], row["rank"]) for row in rows("arrivals", trace, window)] == [(step, 0), (step, 1)]
+    for name in ("collective_calls", "stragglers"):
+        assert [(row["step"], row["late"] // US) for row in rows(name, trace, window)] == [(step, 50)]
+    assert "in 1 of 1 steps" in asked("stragglers", trace, window).notes[0]
+    assert noted(asked("arrivals", trace, window), trace, window).notes == ()
 
 
 def test_a_wait_is_explained_in_a_window_that_the_late_rank_comes_after(tmp_path: Path) -> None:

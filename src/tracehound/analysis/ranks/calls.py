@@ -54,6 +54,9 @@ CALLS: Final = schema(
 """The calls of a rank, in the order in which they were issued, those out of its window too: which of them are the same
 collective as those of other ranks, only all of them tell. Times in ps; null where the file does not say."""
 
+OF_STEPS: Final = """\
+Of steps that are asked for are the collectives of which any rank here has a call of these steps, whenever it ran."""
+
 POINT_TO_POINT: Final = r"(^| )(send|recv)$"
 """What only sends or receives, and how the names end of the sides of what slices do together (``all_reduce send``)."""
 
@@ -116,6 +119,14 @@ def calls(share: Share) -> pl.DataFrame:
         .select(CALLS.names())
         .cast(CALLS)
     )
+
+
+def calls_of_steps(share: Share) -> pl.DataFrame:
+    """The calls of a rank; where steps are asked for, `in_window` are those of these steps, whenever they ran."""
+    found = calls(share)
+    if share.asked is None:
+        return found
+    return found.with_columns(share.chosen.fill_null(value=False).alias("in_window"))
 
 
 def _executions(share: Share) -> pl.DataFrame:

@@ -25,7 +25,7 @@ LITTLE: Final = 0.25
 _NOTED: Final = 0.01
 """A smaller part of the work is not worth a note."""
 
-_FOLLOWING: Final = ("steps", "step_parts", "critical_path")
+_FOLLOWING: Final = ("steps", "step_parts", "critical_path", "arrivals", "collective_calls", "stragglers")
 """What keeps to no marks."""
 
 
