@@ -111,5 +111,17 @@ def copied_by(*calls: str | None) -> Building:
     return b
 
 
+def beside(begun: int) -> Building:
+    """A lane of HLO ops, of several devices if a dot has `begun` before the other ends at 10; an all-reduce runs."""
+    named = [("dot.0", "dot"), ("all-reduce.1", "all-reduce")]
+    ops: list[dict[str, object]] = [{"op": at, "name": name, "category": kind} for at, (name, kind) in enumerate(named)]
+    b = Building(format="xplane", ops=ops)
+    lane = Lane("XLA Ops", 0, "ops", work=True)
+    b.event(lane, "dot.0", 0, 10, op=0)
+    b.event(lane, "all-reduce.1", 0, 10, "collective", op=1)
+    b.event(lane, "dot.0", begun, begun + 10, op=0)
+    return b
+
+
 _ALWAYS = ("lane", "start", "end", "name", "kind")
 _UNSET = ("process", "thread", "stream")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream
+from building import US, Building, Lane, beside, stream
 from tracehound.analysis import Options, Result, named, run
 from tracehound.trace import Trace, Window
 
@@ -107,6 +107,15 @@ def test_devices_that_are_drawn_as_one_do_not_count_twice() -> None:
         b.event(CORE, "all-reduce.3", start, start + 10, "collective", op=4)
     row = overlap(b.trace()).table.row(0, named=True)
     assert [row[name] // US for name in TIMES] == [20, 12, 12, 0]
+
+
+@pytest.mark.parametrize(
+    ("begun", "told"), [(5, "rank 0 is several devices in one: which of them ran"), (10, "exposed in all: 10.00 us")]
+)
+def test_what_several_devices_in_one_expose_is_no_verdict(begun: int, told: str) -> None:
+    note, *_ = overlap(beside(begun).trace()).notes
+    assert note.startswith(told)
+    assert note.endswith("while another computes is exposed here") == (begun < 10)
 
 
 def test_where_there_is_nothing_the_reason_is_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream, thread
+from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, job
 from tracehound.analysis import Options, named, run
 from tracehound.trace import Window
@@ -141,13 +141,9 @@ def test_a_recording_much_longer_than_its_work_is_told_of(until: int, told: list
 
 @pytest.mark.parametrize("begun", [5, 10])
 def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
-    ops = [{"op": number, "name": f"dot.{number}", "category": "dot"} for number in range(2)]
-    b = Building(format="xplane", ops=ops)
-    lane = Lane("XLA Ops", 0, "ops", work=True)
-    b.event(lane, "dot.0", 0, 10, op=0)
-    b.event(lane, "all-reduce.1", 0, 10, "collective", op=1)
-    b.event(lane, "dot.0", begun, begun + 10, op=0)
-    told = [note for note in breakdown(b.trace()).notes if note.startswith("rank 0 is several devices in one:")]
+    told = [
+        note for note in breakdown(beside(begun).trace()).notes if note.startswith("rank 0 is several devices in one:")
+    ]
     assert len(told) == (begun < 10)
 
 

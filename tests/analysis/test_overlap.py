@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream, thread
+from building import US, Building, Lane, beside, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window
@@ -121,6 +121,14 @@ def test_hlo_categories_are_groups() -> None:
     b.event(ops, "dot.1", 20, 60, "op", op=1)
     b.ops = [{"op": 0, "name": "while", "category": "while"}, {"op": 1, "name": "dot.1", "category": "dot"}]
     assert overlap(b.trace(), first="dot", second="while") == {0: (40 * US, 60 * US, 0)}
+
+
+@pytest.mark.parametrize("begun", [5, 10])
+def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
+    (note,) = asked("overlap", beside(begun).trace()).notes
+    merged, alone = "rank 0 is several devices in one: which of them ran", "0.00 % of the communication runs at"
+    assert note.startswith(merged if begun < 10 else alone)
+    assert note.endswith("while another computes is hidden here") == (begun < 10)
 
 
 def test_why_there_is_nothing() -> None:

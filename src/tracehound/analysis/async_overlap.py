@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.devices.async_ops import Flights, exposed, flights_of, kept
+from tracehound.analysis.devices.beside import beside, several
 from tracehound.analysis.events.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
@@ -80,7 +81,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         for group, part in groups.items()
     ]
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"), pl.lit(cores.end - cores.start, pl.Int64).alias("time")
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(cores.end - cores.start, pl.Int64).alias("time"),
+        pl.lit(beside(share), pl.Int64).alias("beside"),
     )
 
 
@@ -134,6 +137,8 @@ def _over_ranks(rows: pl.DataFrame, time: int) -> pl.DataFrame:
 
 
 def _notes(rows: pl.DataFrame, time: int) -> list[str]:
+    if merged := several(rows, "is exposed here"):
+        return merged
     waited = int(rows["exposed"].sum())
     ranks = rows["rank"].n_unique()
     return [

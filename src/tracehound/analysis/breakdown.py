@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.beside import beside
+from tracehound.analysis.devices.beside import beside, several
 from tracehound.analysis.devices.silence import no_steps, silence
 from tracehound.analysis.events.busy import Busy, busy_of, work
 from tracehound.analysis.events.core_time import on_own_clock
@@ -23,7 +23,7 @@ from tracehound.analysis.events.own_clock import (
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import covered
-from tracehound.units import duration, which_ranks
+from tracehound.units import duration
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -136,7 +136,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append(no_steps(scene))
-    notes += [*_of_recording(table, scene), *_together(rows), *_with_hidden(rows), *_several(rows)]
+    notes += [*_of_recording(table, scene), *_together(rows), *_with_hidden(rows), *several(rows, "is hidden here")]
     notes += _clocks(rows, scene)
     return answer(shown, rows, scene, options, notes)
 
@@ -177,16 +177,6 @@ def _of_recording(table: pl.DataFrame, scene: Scene) -> list[str]:
     if 2 * worked >= recorded:
         return []
     return [f"{WORKING} {duration(worked)} of {duration(recorded)} recorded ({percent(worked / recorded)})"]
-
-
-def _several(rows: pl.DataFrame) -> list[str]:
-    """Which ranks are several devices, and what that makes of their parts."""
-    ranks = rows.filter(pl.col("beside") > 0)["rank"].unique().sort().to_list()
-    if not ranks:
-        return []
-    one = f"{which_ranks(ranks)} {'is' if len(ranks) == 1 else 'are each'} several devices in one"
-    why = "which of them ran an HLO op is not recorded: what one communicates while another computes is hidden here"
-    return [f"{one}: {why}"]
 
 
 ANALYSIS = Analysis(

@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.devices.beside import beside, several
 from tracehound.analysis.devices.groups import group, running
 from tracehound.analysis.devices.kernel_classes import OWN
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
@@ -48,6 +49,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """One row, in ps; none without work of either group."""
     first, second = running(share, [FIRST.of(options.given), SECOND.of(options.given)], OWN.of(options.given))
     lengths = {"first": first.length, "second": second.length, "both": intersect(first, second).length}
+    lengths["beside"] = beside(share)
     table = pl.DataFrame([{"rank": share.rank, **lengths}], schema=dict.fromkeys(("rank", *lengths), pl.Int64))
     return table.filter((pl.col("first") > 0) | (pl.col("second") > 0))
 
@@ -59,7 +61,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return without(ANALYSIS, scene, options, f"no {first} and no {second} on a device here")
     rows = rows.sort("rank")
-    summed = rows.select(pl.lit(None, pl.Int64).alias("rank"), pl.col("first", "second", "both").sum())
+    summed = rows.select(pl.lit(None, pl.Int64).alias("rank"), pl.col("first", "second", "both", "beside").sum())
     table = (pl.concat([summed, rows]) if len(tables) > 1 else rows).with_columns(
         (pl.col("both") / pl.col("first")).fill_nan(None).alias("hidden"),
         (pl.col("both") / pl.col("second")).fill_nan(None).alias("covered"),
@@ -70,7 +72,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, table, scene, options, [f"no {first} ran here"])
     told = f"{percent(whole['both'] / whole['first'])} of the {first} runs at the same time as {second}"
     on_tpus = scene.ranks["label"].str.starts_with("TPU").any()
-    return answer(ANALYSIS, table, scene, options, [told, *([_ON_TPUS] if on_tpus else [])])
+    merged = several(rows, "is hidden here")
+    return answer(ANALYSIS, table, scene, options, [*(merged or [told]), *([_ON_TPUS] if on_tpus else [])])
 
 
 _ON_TPUS: Final = (
