@@ -118,7 +118,7 @@ def test_products_of_bytes_do_not_wrap_around() -> None:
     found = answer(prepare(asked), b.trace())
     assert found.table.rows() == [(1 << 42, 1 << 62, float(1 << 82))]
     assert found.table.dtypes == [pl.Int64, pl.Int64, pl.Float64]
-    assert [column.unit for column in found.columns] == ["count", "count", "number"]
+    assert [column.unit for column in found.columns] == ["bytes", "count", "number"]
 
 
 # --- what is asked is what is found
@@ -180,7 +180,7 @@ def test_units_follow_times_through_the_query() -> None:
     )
     units = [column.unit for column in found.columns]
     assert units == [
-        "instant", "time", "time", "count", "count", "bytes", "number", "number", "text", "time", "text", "text",
+        "instant", "time", "time", "count", "bytes", "bytes", "number", "number", "text", "time", "text", "text",
         "text", "flag",
     ]  # fmt: skip
     assert found.table.row(0) == (

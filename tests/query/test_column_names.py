@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import Building, stream
+from building import Building, stream, thread
 from tracehound.query import answer, prepare
 
 
@@ -37,6 +37,36 @@ def test_what_stands_for_several_columns_keeps_their_names() -> None:
         "end": "instant",
     }
     assert called("(SELECT max(self) FROM events)") == {"max(self)": "time"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "unit", "meaning"),
+    [
+        ("SELECT step AS bytes FROM events", "number", "step that it belongs to: by its launch, else by its start"),
+        ("SELECT bytes AS step FROM events", "bytes", "moved, or the message of a collective"),
+        ("SELECT sum(bytes) total FROM events", "bytes", "moved, or the message of a collective"),
+        ("SELECT max(abs(e.bytes)) OVER (PARTITION BY kind) AS b FROM events e", "bytes", "moved"),
+        ("SELECT e.self / s.duration AS busy FROM steps s JOIN events e ON s.step = e.step", "number", ""),
+        ("SELECT s.busy AS b FROM events e JOIN steps s ON s.step = e.step", "share", "device works"),
+        ("SELECT s.duration FROM events e JOIN steps s ON s.step = e.step", "time", "length of the step"),
+        ("SELECT bytes FROM (SELECT step AS bytes FROM events) AS t", "number", "step that it belongs to"),
+        ("SELECT t.bytes FROM (SELECT step * 2 AS bytes FROM events) AS t", "count", ""),
+        ("SELECT * FROM (SELECT depth * 2 bytes FROM events) AS t", "count", ""),
+        ("SELECT bytes FROM (SELECT bytes * 2 FROM events) AS t", "count", ""),
+        ("WITH k(bytes) AS (SELECT depth FROM events) SELECT bytes FROM k", "count", ""),
+        ("WITH k AS (SELECT bytes AS b FROM events) SELECT b AS bytes FROM k", "bytes", "moved, or the message"),
+        ("WITH k AS (SELECT bytes AS b FROM (SELECT step AS b, bytes FROM events)) SELECT b FROM k", "count", ""),
+    ],
+)
+def test_a_name_given_to_a_column_lends_it_nothing(statement: str, unit: str, meaning: str) -> None:
+    """What comes unchanged from a table keeps its unit and meaning under any name, as sums and extremes of it do."""
+    built = Building("one")
+    built.event(stream(0, 7), "gemm", 1, 5, "kernel", bytes=7)
+    built.event(thread(), "ProfilerStep#1", 0, 9, "step")
+    (column,) = answer(prepare(statement), built.trace()).columns
+    assert column.unit == unit
+    assert column.meaning.startswith(meaning)
+    assert bool(column.meaning) == bool(meaning)
 
 
 def called(statement: str) -> dict[str, str]:

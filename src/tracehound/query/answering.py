@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from tracehound.analysis.result import COVER, Column, Result
 from tracehound.errors import TracehoundError
 from tracehound.preferences import preferred
 from tracehound.query.names import called, counted
+from tracehound.query.origins import origins
 from tracehound.query.refusal import missing, refusals
 from tracehound.query.statement import Statement, read
 from tracehound.query.tables import TABLES, WIDE, Table, analysed, column, empty, frames
@@ -75,9 +76,10 @@ def answer(
         total = collect(rows.select(pl.len())).item() if cut else table.height
     table = table.select(map(_narrow, table))
     names, counts = called(query.statement, table.columns), counted(query.statement, table.columns)
+    found = origins(query.statement, table.columns, [table.name for table in query.tables])
     columns = [
-        Column(name, "count", "") if at in counts else replace(column(theirs, kind, query.tables), name=name)
-        for at, (name, (theirs, kind)) in enumerate(zip(names, table.schema.items(), strict=True))
+        Column(name, "count", "") if at in counts else column(name, kind, origin, query.tables)
+        for at, (name, kind, origin) in enumerate(zip(names, table.dtypes, found, strict=True))
     ]
     table = _raw(table).rename(dict(zip(table.columns, names, strict=True)))
     return Result(

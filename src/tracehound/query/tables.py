@@ -16,6 +16,7 @@ from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import of_lanes
+from tracehound.query.origins import Origin
 from tracehound.trace import Trace, Window
 
 TIME: Final = pl.Duration("us")
@@ -290,12 +291,12 @@ def _of_lanes(events: pl.LazyFrame, lanes: pl.DataFrame) -> pl.LazyFrame:
     )
 
 
-def column(name: str, kind: pl.DataType, tables: Sequence[Table]) -> Column:
-    """What a column of an answer is: that of the tables with its name and type, else what its type says."""
-    plain = name.partition(":")[0]  # polars numbers columns of one name: "duration:1"
+def column(name: str, kind: pl.DataType, origin: Origin | None, tables: Sequence[Table]) -> Column:
+    """What a column of an answer is: that of the tables which it comes of, if its type allows, else what that says."""
     for table in tables:
         for known in table.columns:
-            if known.name == plain and _fits(known, kind, table.schema[plain]):
+            of_it = origin and origin.table in ("", table.name) and known.name == origin.name
+            if of_it and _fits(known, kind, table.schema[known.name]):
                 unit = "number" if known.unit in ("id", "depth") else known.unit  # rows come in any order
                 return Column(name, unit, known.meaning, known.base)
     if kind.is_integer():
