@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from building import US, Building, Lane, thread
+from building import US, Building, Lane, stream, thread
 from exporting import opened, written
 from jobs import Rank, asked, job
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run
@@ -203,3 +203,18 @@ def test_work_of_a_step_that_runs_after_it_is_told_of_where_no_other_step_has_an
     noted = {name: other_steps.noted(run(named(name), trace, window), trace, window) for name in ("ops", "steps")}
     assert told in noted["ops"].notes
     assert told not in noted["steps"].notes
+
+
+@pytest.mark.parametrize(("label", "launches", "told"), [("GPU 0", 1, "25.00 %"), ("GPU 0", 0, ""), ("CPU", 1, "")])
+def test_work_that_nothing_is_known_to_have_launched_is_told_of(label: str, launches: int, told: str) -> None:
+    """Where no launch is recorded, and on a CPU, what began in a step is that step's."""
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 100, "step", step=1)
+    for number in range(launches):
+        b.event(thread(), "cudaLaunchKernel", 1, 2, "runtime", correlation=number)
+    b.event(stream(), "k", 10, 40, correlation=0)
+    b.event(stream(), "k", 50, 60)
+    built = b.trace()
+    ranks = built.ranks.with_columns(pl.lit(label).alias("label"))
+    words = other_steps.told(replace(built, ranks=ranks), Window(steps=(1,)))
+    assert words.partition(" of the devices' work in this time has no known launch and counts")[0] == told

@@ -15,6 +15,7 @@ import polars as pl
 
 from tracehound.analysis.result import Result
 from tracehound.analysis.spans.windows import of_ranks
+from tracehound.formats.assembly.assemble import ON_CPU
 from tracehound.trace import Trace, Window, collected
 from tracehound.units import runs
 from tracehound.units import share as percent
@@ -30,16 +31,21 @@ _FOLLOWING: Final = ("steps", "step_parts", "critical_path", "arrivals", "collec
 
 
 class Apart(NamedTuple):
-    """Of the devices' work in a window of steps what `others` launched, of these steps' work what ran `outside`."""
+    """Shares of the devices' work in a window of steps, and of these steps' work.
+
+    Of the former what `others` launched, and what nothing is known to have launched; of the latter what ran `outside`.
+    """
 
     others: float
     outside: float
+    unknown: float
 
 
 def told(trace: Trace, window: Window) -> str:
-    """How much of the devices' work in a window of steps is not theirs, and how much of theirs not in it; "" if none.
+    """How much of the devices' work in a window of steps is not or may not be theirs, and of theirs not in it; or "".
 
-    Both are shares of summed lengths of work that is known to be of a step.
+    All are shares of summed lengths. Work without a known launch may be anyone's, but what began in a step is that
+    step's on a CPU, where hardly anything waits, and on devices of which no launch is recorded at all.
     """
     if window.steps is None:
         return ""
@@ -49,13 +55,17 @@ def told(trace: Trace, window: Window) -> str:
         f"{percent(found.others)} of the devices' work in this time was launched in other steps",
         f"{percent(found.outside)} of the work that {which} launched ran outside of this time",
     ]
-    said = ", and ".join(words for words, part in zip(parts, found, strict=True) if part > _NOTED)
-    if not said:
-        return ""
-    return (
+    said = ", and ".join(words for words, part in zip(parts, found[:2], strict=True) if part > _NOTED)
+    sentences = [
         f"{said}: the host runs ahead, and --step keeps to its marks; steps, step_parts and critical_path follow a step"
         " until its own work is done"
-    )
+    ] * bool(said)
+    if found.unknown > _NOTED:
+        sentences.append(
+            f"{percent(found.unknown)} of the devices' work in this time has no known launch and counts by when it ran:"
+            " it may be an earlier step's"
+        )
+    return "; ".join(sentences)
 
 
 def noted(result: Result, trace: Trace, window: Window) -> Result:
@@ -71,16 +81,33 @@ def share(trace: Trace, window: Window) -> float:
 
 
 def _apart(trace: Trace, window: Window, steps: Sequence[int]) -> Apart:
-    here = others = own = outside = 0
+    here = others = own = outside = unknown = 0
+    cpus = trace.ranks.filter(pl.col("label").str.starts_with(ON_CPU))["rank"].to_list()
     for rank, (start, end) in of_ranks(trace, window).items():
-        lanes = trace.lanes.filter((pl.col("rank") == rank) & pl.col("work"))["lane"].to_list()
-        mine = pl.col("step").is_in(list(steps))
-        inside = (pl.col("start") < end) & (pl.col("end") > start) & pl.col("step").is_not_null()
-        rows = collected(trace.events(lanes).filter(inside | mine).select("start", "end", mine.alias("mine")))
-        first, last, owned = (rows[name].to_numpy() for name in ("start", "end", "mine"))
+        rows = _work(trace, rank, (start, end), steps)
+        first, last, step, launch = (rows[name].to_numpy() for name in ("start", "end", "mine", "launched"))
+        launched = launch | (rank in cpus or not launch.any())
+        mine, theirs = launched & step, launched & ~step & rows["placed"].to_numpy()
         time = np.maximum(np.minimum(last, end) - np.maximum(first, start), 0)
         here += int(time.sum())
-        others += int(time[~owned].sum())
-        own += int((last - first)[owned].sum())
-        outside += int((last - first - time)[owned].sum())
-    return Apart(others / here if here else 0.0, outside / own if own else 0.0)
+        others += int(time[theirs].sum())
+        unknown += int(time[~launched].sum())
+        own += int((last - first)[mine].sum())
+        outside += int((last - first - time)[mine].sum())
+    return Apart(others / here if here else 0.0, outside / own if own else 0.0, unknown / here if here else 0.0)
+
+
+def _work(trace: Trace, rank: int, bounds: tuple[int, int], steps: Sequence[int]) -> pl.DataFrame:
+    """A rank's work that is in the window or of its steps: when, whether it is theirs or of any step, and launched."""
+    lanes = trace.lanes.filter((pl.col("rank") == rank) & pl.col("work"))["lane"].to_list()
+    inside = (pl.col("start") < bounds[1]) & (pl.col("end") > bounds[0])
+    return collected(
+        trace.events(lanes)
+        .with_columns(
+            pl.col("step").is_in(list(steps)).fill_null(value=False).alias("mine"),
+            pl.col("step").is_not_null().alias("placed"),
+            pl.col("launch").is_not_null().alias("launched"),
+        )
+        .filter(inside | pl.col("mine"))
+        .select("start", "end", "mine", "placed", "launched")
+    )
