@@ -16,6 +16,7 @@ from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, run
 from tracehound.errors import TracehoundError
 from tracehound.query import TABLES, Table, answer, prepare
+from tracehound.query.refusal import CALLED_ELSEWHERE, FUNCTIONS
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window, collected
 from tracehound.units import PS
@@ -311,7 +312,12 @@ def test_only_the_columns_that_are_named_are_read() -> None:
         ("SELECT * FORM events", "query, column 10: expected end of statement, found FORM; see"),
         ("SELECT 1.5ms,\n  2us FORM events", "query, line 2, column 12: expected end of statement, found events; see"),
         ("SELECT name FROM events WHERE", "query: expected an expression, but it ends"),
-        ("SELECT foo(name) FROM events", "query: unsupported function 'foo'"),
+        ("SELECT zzz(name) FROM events", "query, column 8: no function 'zzz'; polars' SQL reference lists them"),
+        ("SELECT quantile(duration, 0.9) FROM events", "no function 'quantile'; did you mean quantile_cont(duration"),
+        ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY self) FROM events", "did you mean quantile_cont(duration"),
+        ("SELECT kind, P95(duration) FROM events", "no function 'p95'; did you mean quantile_cont(duration, 0.95)?"),
+        ("SELECT mean(duration) FROM events", "did you mean avg?"),
+        ("SELECT medain(duration) FROM events", "did you mean median?"),
         ("SELECT stddev(duration) FROM events", "no stddev of times; take that of numbers: stddev(duration / 1us)"),
         ("SELECT name, duration FROM events GROUP BY name", "'duration' should participate in the GROUP BY clause"),
         ("SELECT l.name FROM events k JOIN events l ON k.launch = l.id GROUP BY k.kind", "'l.name' should participate"),
@@ -323,6 +329,16 @@ def test_only_the_columns_that_are_named_are_read() -> None:
 )
 def test_what_is_wrong_is_said_before_any_trace_is_read(statement: str, why: str) -> None:
     assert why in refused(statement)
+
+
+def test_the_functions_that_are_meant_exist() -> None:
+    said = []
+    for name in (*FUNCTIONS, *CALLED_ELSEWHERE.values()):
+        try:
+            pl.SQLContext(t=pl.LazyFrame({"n": [1]})).execute(f"SELECT {name}(n) FROM t")
+        except pl.exceptions.PolarsError as error:
+            said.append(str(error))
+    assert not any("unsupported function" in words for words in said)
 
 
 @pytest.mark.parametrize(

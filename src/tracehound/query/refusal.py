@@ -28,6 +28,7 @@ _OF_TABLE = re.compile(r"no column named '(?P<name>.*)' found in table '(?P<tabl
 _RELATION = re.compile(r"relation '(?P<name>.*)' was not found")
 _ALIAS = re.compile(r"no table or struct column named '(?P<name>.*)' found")
 _QUALIFIED = re.compile(r"'(?P<name>\w+):(?P<table>\w+)'")
+_FUNCTION = re.compile(r"unsupported function '(?P<name>.*)'")
 _TOO_LONG = re.compile(r"2\^32|maximum length reached|big-?idx|rt64", re.IGNORECASE)
 _PATTERN = re.compile(r"regex error: .*?\nerror: (?P<what>[^\n]*)", re.DOTALL)
 
@@ -42,6 +43,22 @@ _ELSEWHERE = MappingProxyType(
 _SPREAD = re.compile(r"`(?P<what>std|var)` operation not supported for dtype `time`")
 _SPREADS = MappingProxyType({"std": "stddev", "var": "variance"})
 """What measures spread, which polars has for numbers alone, and how that is called in SQL."""
+
+FUNCTIONS: Final = (
+    *("abs", "avg", "cbrt", "ceil", "coalesce", "concat", "concat_ws", "corr", "count", "covar", "date", "dense_rank"),
+    *("ends_with", "exp", "first", "first_value", "floor", "greatest", "if", "ifnull", "initcap", "lag", "last"),
+    *("last_value", "lead", "least", "left", "length", "ln", "log", "log10", "log2", "lower", "ltrim", "max", "median"),
+    *("min", "mod", "nullif", "pow", "quantile_cont", "quantile_disc", "rank", "regexp_like", "regexp_replace"),
+    *("replace", "reverse", "right", "round", "row_number", "rtrim", "sign", "split_part", "sqrt", "starts_with"),
+    *("stddev", "string_agg", "strpos", "substr", "sum", "trim", "upper", "variance"),
+)
+"""Functions that polars has and that measure, count and cut text; it names none itself."""
+
+_PERCENTILE = re.compile(r"p(?P<part>[1-9][0-9])|.*(quantile|percentile).*")
+CALLED_ELSEWHERE = MappingProxyType(
+    {"mean": "avg", "std": "stddev", "var": "variance", "len": "length", "instr": "strpos", "countif": "count"}
+)
+"""What other databases call functions."""
 
 _TIMES = ("duration[μs]", "Duration('μs')")
 """How polars calls the type of times."""
@@ -94,6 +111,8 @@ def _unknown(statement: Statement, line: str) -> TracehoundError | None:
     if found := _OF_TABLE.fullmatch(line):
         there = [column.name for t in TABLES if t.name == found["table"].lower() for column in t.columns]
         return _no_column(statement, found["name"], there)
+    if found := _FUNCTION.fullmatch(line):
+        return _no_function(statement, found["name"])
     if found := _ALIAS.fullmatch(line):
         return TracehoundError(f"no table {found['name']!r} in this query", where=statement.place(found["name"]))
     return None
@@ -140,6 +159,19 @@ def _no_column(statement: Statement, name: str, there: Sequence[str]) -> Traceho
     ):
         return TracehoundError(f"no column {name!r}", where=where, remedy=f"text stands in single quotes: '{name}'")
     return TracehoundError(f"no column {name!r}", where=where, remedy=_hint(name, there))
+
+
+def _no_function(statement: Statement, name: str) -> TracehoundError:
+    """For a percentile in other databases' words how it is written here, with the part that a name like p99 says."""
+    word = name.lower()
+    if found := _PERCENTILE.fullmatch(word):
+        remedy = f"did you mean quantile_cont(duration, 0.{found['part'] or '99'})?"
+    elif word in CALLED_ELSEWHERE:
+        remedy = f"did you mean {CALLED_ELSEWHERE[word]}?"
+    else:
+        near = _near(word, FUNCTIONS)
+        remedy = f"did you mean {near}?" if near else "polars' SQL reference lists them"
+    return TracehoundError(f"no function {name!r}", where=statement.place(name) or "query", remedy=remedy)
 
 
 def _hint(name: str, there: Sequence[str]) -> str:
