@@ -193,7 +193,8 @@ def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
     assert (done["self"], done["bound_by"]) == (waited * US, "host link")
     assert done["bandwidth"] == pytest.approx(1000 / 20e-6)
     part = f"{waited / (window[1] - window[0]) * 100:.2f} %"
-    assert f"{part} of the ops' self time waits for the host's memory" in found.notes
+    told = found.notes.index(f"{part} of the ops' self time waits for the host's memory")
+    assert found.notes[told + 1].endswith("in which it may only queue behind others: transfers has the speed of links")
     assert table(copied_from_the_host(), PEAK, ("by", "category"), window=seen).table.filter(
         pl.col("name") == "copy-done"
     )["bandwidth"].to_list() == [pytest.approx(1000 / 20e-6)]

@@ -156,9 +156,11 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
         notes.append(idle + (f"; no HLO op runs in {(span - used) / span * 100:.3f} %" if busy > used else ""))
     if whole > _AT_ONCE * used > 0:
         notes.append(f"ops run at once: their self times sum up to {share(whole / used)} of the time in which any runs")
-    waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())
+    waits = rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))
+    waiting = int(waits["self"].sum())
     if whole and waiting > whole / 20:
         notes.append(f"{share(waiting / whole)} of the ops' self time waits for the host's memory")
+        notes += [_QUEUED] * bool(waits["half"].any())
     far = rows.filter(pl.col("bound").is_not_null() & (pl.col("nearest") < _FAR) & ~pl.col("bound").is_in(_LINKS))
     if whole and far.height:
         part = share(int(far["self"].sum()) / whole)
@@ -168,6 +170,11 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
         )
     return notes
 
+
+_QUEUED: Final = (
+    "the bandwidth of a copy in two halves is over the time from start to end, in which it may only queue behind"
+    " others: transfers has the speed of links"
+)
 
 _FAR: Final = 0.1
 """Ops that come to less of any peak wait for something else: latency, what they depend on, or their own start."""

@@ -42,9 +42,11 @@ XProf's cost model for GPUs takes three operations for an elementwise one and hu
 none.
 
 The bytes of an op that begins and ends in two halves (copy-start, copy-done) are those of the second, and its time is
-that from the start of the first to the end of the second; the first has none. Of one that a window cuts the part inside
-counts, of both; where the second half itself lies out of the window its row has no execution. XProf divides the bytes
-of each half by the time of that half, which gives 833,333,333 GiB/s for one that only starts a copy.
+that from the start of the first to the end of the second; the first has none. Copies may spend most of it in the queue
+for a link: how fast links are has transfers, and what bounds such a copy is not told by its rate. Of one that a window
+cuts the part inside counts, of both; where the second half itself lies out of the window its row has no execution.
+XProf divides the bytes of each half by the time of that half, which gives 833,333,333 GiB/s for one that only starts a
+copy.
 
 bound by is what is used nearest to its peak: compute, HBM, CMEM or VMEM (reading or writing), or host link, where
 operands or results lie in the host's memory (S(5) in their layouts), and for infeed and outfeed: its bytes are no
