@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,15 +159,16 @@ def test_a_step_lasts_until_its_work_is_done_and_none_begins_before() -> None:
     assert [value // US for value in table["compute"]] == [30, 30, 30]
 
 
-def tailed() -> Building:
-    """The steps of a TPU whose profile ended within the fifth, as XProf's own sample has them."""
+def tailed(ranks: int = 1) -> Building:
+    """The steps of TPUs whose profile ended within the fifth, as XProf's own sample has them."""
     b = Building(format="xplane")
-    steps, start = Lane("Steps", 0, "steps"), 0.0
-    for number, length in enumerate((120_880, 120_120, 120_130, 120_120, 3_050)):
-        b.event(steps, str(number), start, start + length, "step", step=number)
-        for op in range(10 if length > 10_000 else 1):
-            b.event(CORE, "dot", start + 300 * op, start + 300 * op + 200, "op")
-        start += length
+    for rank in range(ranks):
+        steps, start = Lane("Steps", rank, "steps"), 0.0
+        for number, length in enumerate((120_880, 120_120, 120_130, 120_120, 3_050)):
+            b.event(steps, str(number), start, start + length, "step", step=number)
+            for op in range(10 if length > 10_000 else 1):
+                b.event(replace(CORE, rank=rank), "dot", start + 300 * op, start + 300 * op + 200, "op")
+            start += length
     return b
 
 
@@ -180,6 +183,13 @@ def test_a_partial_step_is_shown_and_left_out() -> None:
     assert row["p50"] == 120_125 * US
     assert row["mean"] == round((120_880 + 120_120 + 120_130 + 120_120) / 4 * US)
     assert row["compute"] == 2000 * US
+
+
+def test_a_step_counts_once_on_however_many_ranks() -> None:
+    trace = tailed(ranks=2).trace()
+    for result in (times(trace), run(named("steps"), trace)):
+        assert result.notes[0].startswith("4 whole steps on 2 ranks: ")
+        assert result.notes[1].startswith("1 partial step is left out of these ")
 
 
 def test_without_device_work_a_short_step_is_partial() -> None:

@@ -190,7 +190,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         parts = [(part, int(whole[part].sum())) for part in PARTS]
         told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
         notes.append(
-            f"{plural(whole.height, 'whole step')} on {plural(ranks, 'rank')}: median {duration(median)}, "
+            f"{plural(whole['step'].n_unique(), 'whole step')} on {plural(ranks, 'rank')}: median {duration(median)}, "
             f"p95 {duration(p95)}" + (f"; {told}" if told else "")
         )
         notes += clocks_apart("steps", rows["duration"], rows["traced"])

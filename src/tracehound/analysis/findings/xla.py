@@ -139,9 +139,10 @@ def _of_part(evidence: Evidence, part: str, what: str, words: str, advice: str) 
     worst = steps.row(int(times.argmax()), named=True)
     cost = round(float(times.mean()))
     mean = round(float(steps["duration"].to_numpy().mean()))
+    number = count(steps["step"].n_unique())
     return Finding(
         what,
-        f"devices {words}: {duration(cost)} of {duration(mean)}, {percent(share)} of {count(steps.height)} whole steps;"
+        f"devices {words}: {duration(cost)} of {duration(mean)}, {percent(share)} of {number} whole steps;"
         f" at most {duration(worst[part])}, in step {worst['step']} on rank {worst['rank']}",
         advice,
         Place.of(worst),

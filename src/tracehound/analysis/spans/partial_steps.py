@@ -98,8 +98,8 @@ def counted(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 
 
 def left_out(rows: pl.DataFrame, of: str) -> list[str]:
-    """That some of these steps are partial, and so left out of something."""
-    left = int(rows["partial"].sum())
+    """That some of these steps are partial, and so left out of something; one counts once, on how many ranks ever."""
+    left = rows.filter("partial")["step"].n_unique()
     if not left:
         return []
     words = f"{plural(left, 'partial step')} {'is' if left == 1 else 'are'} left out of {of}"
