@@ -97,6 +97,32 @@ def test_the_page_says_by_what_files_were_joined() -> None:
     assert not any(line.startswith("2 kineto files") for line in text), "the heading has said that"
 
 
+@pytest.mark.parametrize(
+    ("wall", "models", "claims", "why"),
+    [
+        (0, ("H100", "H100"), (None, None), ""),
+        (0, ("H100", "MI300X"), (0, 1), ""),
+        (3600, ("H100", "H100"), (0, 1), ""),
+        (0, ("H100", "MI300X"), (None, None), "files of different devices"),
+        (3600, ("H100", "H100"), (None, None), "the files do not overlap in time"),
+        (3600, ("H100", "MI300X"), (None, 1), "the files do not overlap in time, and their devices differ"),
+    ],
+)
+def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
+    wall: int, models: tuple[str, str], claims: tuple[int | None, int | None], why: str
+) -> None:
+    parts = []
+    for at, (model, claim) in enumerate(zip(models, claims, strict=True)):
+        b = Building(path=Path(f"{'ab'[at]}.json"), wall_ns=at * wall * 10**9, claim=claim)
+        b.event(stream(), "gemm", 0, 1)
+        made = b.part()
+        parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
+    trace = place("job", parts)
+    text = [line.text for line in writer("text").summary(summarise(trace, Window()), Look(400))]
+    assert text[1].startswith(f"hardly one run: {why}; all that is told" if why else "kineto, 2 files")
+    assert about(trace, Window(ranks=(0,))).doubt == ""
+
+
 def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:
     parts = []
     for runtime in (12040, 12060, 12040):

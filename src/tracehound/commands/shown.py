@@ -18,8 +18,10 @@ from tracehound.trace import Trace, Window
 
 def show(result: Result, trace: Trace, window: Window, form: Writer, asked: Namespace) -> int:
     """Print a result in its form, with what is to be known of the window; notes without a place there go to stderr."""
-    result = other_steps.noted(result, trace, window)
-    console.show(form.result(about(trace, window), result, console.look(asked)), asked)
+    result, facts = other_steps.noted(result, trace, window), about(trace, window)
+    if facts.doubt:
+        console.say(facts.doubt)
+    console.show(form.result(facts, result, console.look(asked)), asked)
     if not form.notes:
         for note in _remarks(result):
             console.say(printable(note))

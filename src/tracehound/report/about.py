@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tracehound.errors import printable
+from tracehound.store.clock import APART
+from tracehound.store.ranks import UNLIKE, UNRANKED
 from tracehound.trace import Part, Trace, Window
 from tracehound.units import (
     TimeUnit,
@@ -51,7 +53,7 @@ class About:
 
     `origin_ns` is the wall clock (Unix, ns) of time 0, `span` the first start and last end in ps, `versions` those of
     drivers and libraries as the files name them, `window` what the caller asked for, `inferred` whether its steps
-    are inferred, none being marked.
+    are inferred, none being marked. `doubt` says why the files are hardly of one run; empty where they may be.
     """
 
     name: str
@@ -63,6 +65,7 @@ class About:
     versions: Mapping[str, str]
     window: Window
     inferred: bool = False
+    doubt: str = ""
 
     @property
     def recorded(self) -> str:
@@ -101,7 +104,20 @@ def about(trace: Trace, window: Window) -> About:
         versions=_versions(trace),
         window=window,
         inferred=trace.steps.height > 0 and bool(trace.steps["inferred"].all()),
+        doubt="" if window.ranks else doubt(trace),
     )
+
+
+def doubt(trace: Trace) -> str:
+    """Why files that do not tell their ranks are hardly of one run, and the remedy; empty where they may be."""
+    apart, unlike, unranked = (
+        any(note.text.startswith(words) for note in trace.notes) for words in (APART, UNLIKE, UNRANKED)
+    )
+    why = [APART] * apart + ["their devices differ" if apart else UNLIKE] * unlike
+    if not why or not unranked:
+        return ""
+    remedy = "all that is told is of them together: name one file, or choose with --rank"
+    return f"hardly one run: {', and '.join(why)}; {remedy}"
 
 
 def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
@@ -114,7 +130,7 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
         plural(len(facts.ranks), "rank"),
         f"{duration(facts.span[1] - facts.span[0], unit)} long",
     ]
-    lines = [" · ".join(what)]
+    lines = [*([facts.doubt] if facts.doubt else []), " · ".join(what)]
     if facts.recorded:
         lines.append(f"recorded {facts.recorded}")
     if facts.versions:

@@ -30,6 +30,10 @@ WALL: Final = Alignment()
 """By the wall clock, as it is."""
 
 
+APART: Final = "the files do not overlap in time"
+"""What is said where files of one run have no stretch of time in common."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """How far each part's times move, in ps, so that all share one origin: the first event or sample of the trace."""
@@ -55,7 +59,7 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
             origin = bounds[0][0]
             shift = [walls.get(index, origin) - origin for index in range(len(parts))]
             return Clock(shift, origin // 1000, told)
-        why = "the files do not overlap in time"
+        why = APART
     begins = {index: moves.get(index, 0) - _first_event(parts[index]) for index in spans}
     first = min((begins[index] + low for index, (low, _) in spans.items()), default=0)
     shift = [begins[index] - first if index in begins else 0 for index in range(len(parts))]

@@ -152,6 +152,10 @@ def _world(part: Part) -> int:
     return world if isinstance(world, int) and 0 <= world < _MOST else 0
 
 
+UNRANKED: Final = "no rank recorded in the file"
+UNLIKE: Final = "files of different devices"
+"""How what is said of files begins that do not tell their ranks, and of devices that differ."""
+
 _MOST: Final = 1 << 24
 """No job has so many ranks."""
 
@@ -164,7 +168,7 @@ def _notes(
     silent = [at for at in files if claims[at] is None and owners[at] is not None]
     if silent and len(parts) > 1:
         how = "from the file name" if named else "from the order of the files' names"
-        yield Note("inferred", f"no rank recorded in the file: taken {how}", len(silent), str(parts[silent[0]].path))
+        yield Note("inferred", f"{UNRANKED}: taken {how}", len(silent), str(parts[silent[0]].path))
     mixed = [at for at in files if parts[at].ranks.height > 1 and parts[at].ranks["rank"].null_count()]
     for text, chosen in (
         ("several devices in a file of one rank: it is that of the one with most events", True),
@@ -175,7 +179,7 @@ def _notes(
             yield Note("inferred", text, len(found), str(parts[found[0]].path))
     models = list(dict.fromkeys(model for at in files for model in parts[at].ranks["model"].drop_nulls()))
     if len(models) > 1 and silent:
-        text = f"files of different devices, of which not all say that they are of one job: {several(models, 4)}"
+        text = f"{UNLIKE}, of which not all say that they are of one job: {several(models, 4)}"
         yield Note("inferred", text, len(models))
 
 
