@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hloprotos import F32, array, computation, devices, group_list, instruction, module, numbers, summing, tupled
 from tracehound.hlo.module import Module
+from tracehound.hlo.programs import Program
+from tracehound.hlo.results import facts
 from tracehound.hlo.words import reduction, sentences
 from xspaces import block, whole
 
@@ -125,6 +129,12 @@ def test_a_copy_between_memories_is_no_work_of_the_device() -> None:
         "it runs from %copy-start to %copy-done, beside what lies between",
     ]
     assert told(made, "plain") == []
+    program = Program("jit_f", 3, 0, Path("a.pb"), 0, 1)
+    sizes = {name: dict(facts(made, program, made.rows[name]))["bytes"] for name in ("copy-start", "copy-done")}
+    assert sizes == {
+        "copy-start": "8.00 KiB (8,192); source and destination together, of which 4.00 KiB move",
+        "copy-done": "4.00 KiB (4,096)",
+    }
 
 
 def test_reductions_have_words() -> None:

@@ -204,7 +204,10 @@ def _where(module: Module, row: int) -> str:
 
 
 def _bytes(instruction: Instruction) -> str:
-    """The size of the result, and what padding to tiles adds."""
-    bare, padded = instruction.shape.bytes, instruction.shape.padded_bytes
+    """The size of the result, and what padding to tiles adds; of what begins a copy, how much of it moves."""
+    shape = instruction.shape
+    bare, padded = shape.bytes, shape.padded_bytes
     more = f", {bytes_(padded)} with the padding of its tiles" if padded > bare else ""
+    if instruction.opcode == "copy-start":
+        more += f"; source and destination together, of which {bytes_(next(shape.leaves, shape).bytes)} move"
     return f"{bytes_(bare)} ({count(bare)}){more}" if bare else ""
