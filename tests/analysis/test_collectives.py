@@ -154,5 +154,6 @@ def test_old_traces_say_less(tmp_path: Path) -> None:
         None,
         "stream 20",
     )
+    assert "no process group is recorded of 2 executions: that column names their streams" in result.notes
     assert (row["skew"] // US, row["last"]) == (20, "1 (1)")
     assert "the size of 2 executions was not recorded" in result.notes

@@ -34,7 +34,7 @@ COLUMNS = (
     Column("duration", "time", "length of its call", brief=False),
     Column("bytes", "bytes", "message of the rank", brief=False),
     Column("collective", "text", "what it does", brief=False),
-    Column("process_group", "text", "process group, else stream or program", brief=False),
+    Column("process_group", "text", "process group; where none is recorded, the stream or program", brief=False),
     Column("group_size", "count", "ranks of the group", brief=False),
     Column("absent", "text", "ranks here that should have taken part", brief=False),
     Column("event", "id", "the call"),

@@ -38,7 +38,7 @@ COLUMNS = (
     Column("algorithm", "rate", "message / transfer", brief=False),
     Column("bus", "rate", "bus bandwidth of nccl-tests", brief=False),
     Column("collective", "text", "what it does", brief=False),
-    Column("process_group", "text", "process group, else stream or program", brief=False),
+    Column("process_group", "text", "process group; where none is recorded, the stream or program", brief=False),
     Column("ranks", "count", "ranks here that took part"),
     Column("group_size", "count", "ranks of the group", brief=False),
     Column("absent", "text", "ranks here that should have taken part", brief=False),

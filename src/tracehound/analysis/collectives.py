@@ -58,7 +58,7 @@ COLUMNS = (
     Column("bus", "rate", "bus bandwidth of nccl-tests"),
     Column("collective", "text", "what it does", brief=False),
     Column("dtype", "text", "type of the elements", brief=False),
-    Column("process_group", "text", "process group, else stream or program", brief=False),
+    Column("process_group", "text", "process group; where none is recorded, the stream or program", brief=False),
     Column("group_size", "count", "ranks of the group", brief=False),
     Column("bytes", "bytes", "messages of all executions together", brief=False),
     Column("sized", "count", "executions whose size is known", brief=False),
@@ -151,6 +151,9 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
 _HALVES: Final = r"-start|^(?:send|recv)\b"
 """How ops are called that begin what another ends."""
 
+_STREAM: Final = r"^stream \d+$"
+"""How streams are called, which stand in for process groups."""
+
 _ASYNCHRONOUS: Final = (
     "transfers of asynchronous collectives last from start to done, and are longer than the time that these two take"
     " on the device (total, mean, min, max): async_overlap has what is hidden between"
@@ -161,6 +164,9 @@ def _notes(table: pl.DataFrame) -> list[str]:
     """What the table cannot tell."""
     unsized = int(table["count"].sum()) - int(table["sized"].sum())
     notes = [f"the size of {plural(unsized, 'execution')} was not recorded"] if unsized else []
+    streams = pl.col("process_group").cast(pl.String).str.contains(_STREAM)
+    if unnamed := int(table.filter(streams)["count"].sum()):
+        notes.append(f"no process group is recorded of {plural(unnamed, 'execution')}: that column names their streams")
     if not int(table["matched"].sum()):
         notes.append(
             "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
