@@ -233,6 +233,28 @@ def test_sends_meet_receives(tmp_path: Path) -> None:
     assert [row["absent"] for row in found] == [None, None], "the third rank of the group has no part in it"
 
 
+@pytest.mark.parametrize("world", [2, 4])
+def test_the_other_end_of_a_send_is_the_rank_that_recorded_it(tmp_path: Path, world: int) -> None:
+    """PyTorch names the destination of a send alone, and the source of a receive; rank 1 lacks the first receive."""
+    ranks = Rank(0, world), Rank(1, world)
+    for number, (sent, posted) in enumerate(((10, 5), (50, 30), (90, 70)), 1):
+        ranks[0].collective(sent - 5, sent, sent + 10, "send", Dst_Rank=1, Seq=number)
+        if number > 1:
+            ranks[1].collective(posted - 5, posted, sent + 10, "recv", Src_Rank=0, Seq=number + 7)
+    result = asked("collective_calls", job(tmp_path, *ranks))
+    assert [(row["last"], *times(row, "skew", "wait", "transfer")) for row in result.table.rows(named=True)] == [
+        (0, 20, 20, 10),
+        (0, 20, 20, 10),
+    ]
+    assert not [note for note in result.notes if note.startswith("matched by their order")]
+
+
+def test_sends_and_receives_of_two_ranks_are_matched_by_order_for_want_of_peers(tmp_path: Path) -> None:
+    trace = pair(tmp_path, [(10, 40, {"what": "send", "Seq": 1})], [(20, 40, {"what": "recv", "Seq": 1})])
+    why = "matched by their order: 2 sends and receives, since the file names no peers"
+    assert asked("collective_calls", trace).notes == (why,)
+
+
 def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path) -> None:
     ranks = [Rank(number, 3) for number in range(3)]
     for rank, what in zip(ranks, ("send", "recv", "recv"), strict=True):

@@ -36,8 +36,8 @@ CALLS: Final = schema(
         "piece": pl.Boolean(),  # that is what the rank gives to a gathering, and all members give as much
         "sequence": pl.Int64(),  # number of the call in its process group
         "run": pl.Int64(),  # execution of the program (XLA)
-        "source": pl.Int64(),  # rank that sends, of a send and its receive
-        "destination": pl.Int64(),
+        "source": pl.Int64(),  # rank that sends, of a send and its receive: of a send its own rank
+        "destination": pl.Int64(),  # rank that receives: of a receive its own rank
         "step": pl.Int64(),
         "issued": pl.Int64(),  # start of the host's call that enqueued it; without one that of the call itself
         "leads": pl.Boolean(),  # of all that this call enqueued (a program, a graph) it began first; null without one
@@ -106,10 +106,13 @@ def calls(share: Share) -> pl.DataFrame:
     """The calls of a rank, in the schema `CALLS`."""
     rows = _described(_joined(_executions(share), share), share)
     issued = pl.coalesce("launched", "start").alias("issued")
+    own = pl.lit(share.rank, pl.Int64)
     return (
         rows.with_columns(
-            pl.lit(share.rank).alias("rank"),
+            own.alias("rank"),
             pl.col("id").alias("event"),
+            pl.coalesce("source", pl.when(pl.col("collective") == "send").then(own)).alias("source"),
+            pl.coalesce("destination", pl.when(pl.col("collective") == "recv").then(own)).alias("destination"),
             issued,
             (pl.col("start") == pl.col("first")).alias("leads"),
             pl.lit(share.start).alias("window_start"),

@@ -30,7 +30,8 @@ step, and only where they overlap in time; calls that a rank lacks or has too ma
 nearest. The ranks of a group are those that a call names, else those that the file lists for its name; where neither
 tells, what more ranks have than the size of their group allows is matched with nothing: it is several groups.
 {unnamed_groups.HOW}
-Sends are matched to receives by both ranks and their order. What no other rank has stays unmatched, and is counted. A
+Sends are matched to receives by both ranks and their order in the step, those of two ranks by their order alone where
+the file names no peers. What no other rank has stays unmatched, and is counted. A
 window keeps the collectives that any rank here has a call of in it, with the calls of all."""
 
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
@@ -124,7 +125,7 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit(_ORDER))
     )  # fmt: skip
     rows = rows.with_columns(how.cast(pl.Int8).alias("how"), sender.alias("sender"), size.alias("message"))
-    by_order = pl.col("how").is_in([_PAIR, _ORDER])
+    by_order = pl.col("how").is_in([_PEERS, _PAIR, _ORDER])
     alike = pl.struct(
         "circle",
         "how",
@@ -243,15 +244,18 @@ def _median_of_others(arrived: Ints, size: Ints, place: Ints) -> Ints:
 
 
 def _by_order(rows: pl.DataFrame) -> list[str]:
-    """How many calls were matched by order alone, for want of numbers."""
-    met = rows.filter(
-        pl.col("order") & pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1)
-    )
+    """How many calls were matched by order alone, for want of numbers or of peers."""
+    met = rows.filter(pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1))
+    pairs, others = (met.filter(pl.col("how") == how) for how in (_PAIR, _ORDER))
     recorded = "Seq, which newer PyTorch records of NCCL"
     why = f"the file has neither their sequence numbers ({recorded}) nor executions of a program"
-    if met["run"].count():
+    if others["run"].count():
         why = "the devices count the executions of programs each for themselves"
-    return [f"matched by their order: {plural(met.height, 'call')}, since {why}"] if met.height else []
+    told = (
+        (others.height, ("call",), why),
+        (pairs.height, ("send or receive", "sends and receives"), "the file names no peers"),
+    )
+    return [f"matched by their order: {plural(count, *what)}, since {why}" for count, what, why in told if count]
 
 
 def _unmatched(rows: pl.DataFrame) -> list[str]:
