@@ -52,9 +52,11 @@ class Rank:
         group = {"Process Group Name": "0", "Group size": self.world}
         self.kernel("ncclDevKernel_Generic", called, start, end, 20, **{**said, **group, **named_})
 
-    def bare(self, called: int, start: int, end: int, name: str = "ncclDevKernel_AllReduce_Sum_f32") -> None:
+    def bare(
+        self, called: int, start: int, end: int, name: str = "ncclDevKernel_AllReduce_Sum_f32", stream: int = 20
+    ) -> None:
         """A collective of which the profiler recorded no more than the kernel."""
-        self.kernel(name, called, start, end, 20)
+        self.kernel(name, called, start, end, stream)
 
     def _add(self, cat: str, name: str, pid: int, tid: int, start: int, end: int, args: dict[str, Any]) -> None:
         event = {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "args": args}

@@ -60,7 +60,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             (pl.col("arrived") - pl.col("first")).alias("after"),
             (pl.col("end") - pl.col("start")).alias("duration"),
             (pl.col("end") - pl.col("start") - pl.col("wait")).alias("transfer"),
-            pl.coalesce("description", "group").alias("process_group"),
+            pl.coalesce("description", "group", "stream").alias("process_group"),
         )
         .sort("number", "after", "rank")
     )

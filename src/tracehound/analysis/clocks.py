@@ -18,10 +18,11 @@ Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier b
 ends for all ranks at one moment, but for what the last bytes take. shift is what must be added to the times of a rank
 so that its collectives end with those of the first rank: the median over all collectives that were matched, of the
 distance from the median end of all ranks. Ranks of one file share its clock, and so do processes of one machine, by
-the name that PyTorch records, whose ranks have no device: times on the host are the machine's. own = median distance
-of the ends from those of the others on the trace's own clock, exact = the same after the offset: how exact it is. drift
-= how much the distance grows from the first third of the collectives to the last: the clocks run at different rates, or
-are set.
+the name that PyTorch records, whose ranks have no device, or whose collectives are matched by their order alone: times
+on the host are the machine's, those of its devices differ by microseconds, and order may take one collective for the
+next. own = median distance of the ends from those of the others on the trace's own clock, exact = the same after the
+offset: how exact it is. drift = how much the distance grows from the first third of the collectives to the last: the
+clocks run at different rates, or are set.
 
 A shift is applied, in collectives, arrivals, stragglers and wherever ranks are compared, where the ends agree
 {BETTER} times better with it, by 1 ns or more, and {FEWEST} collectives or more tell of it; else the trace's own clock

@@ -73,7 +73,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("wait").sum(),
             pl.col("bytes").max(),
             pl.col("collective", "group_size", "absent").first(),
-            pl.coalesce("description", "group").first().alias("process_group"),
+            pl.coalesce("description", "group", "stream").first().alias("process_group"),
             pl.col("present").first().alias("ranks"),
         )
         .with_columns(pl.col("late").clip(lower_bound=0), bus.factor().alias("factor"))

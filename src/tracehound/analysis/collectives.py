@@ -82,7 +82,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     bounds = pl.col("window_start"), pl.col("window_end")
     waited = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)
     rows = found.calls.with_columns(
-        pl.coalesce("description", "group").alias("process_group"),
+        pl.coalesce("description", "group", "stream").alias("process_group"),
         waited.alias("wait"),
         latest().over("meeting").alias("latest"),  # the sides of an exchange have names, and rows, of their own
     ).filter("in_window")

@@ -117,6 +117,23 @@ def test_of_which_group_of_a_mesh_a_call_is_its_time_tells(tmp_path: Path) -> No
     assert f"groups inferred for 24 calls that name none: {why}" in asked("collective_calls", trace).notes
 
 
+def test_of_which_group_of_a_mesh_a_kernel_without_args_is_its_time_tells(tmp_path: Path) -> None:
+    """As in CUDA graphs: two pairs of one machine, 3 ms apart, that no clocks are moved for."""
+    ranks = mesh(*"aaaa")
+    for rank in ranks:
+        rank.events.clear()
+        for number in range(4):
+            base = 10_000 * number + 3000 * (rank.rank // 2) + 10 * (rank.rank % 2)
+            rank.bare(base, base + 5, 10_000 * number + 3000 * (rank.rank // 2) + 40)
+    trace = job(tmp_path, *ranks)
+    found = rows("collective_calls", trace)
+    assert {(row["ranks"], row["group_size"], *times(row, "skew", "transfer")) for row in found} == {(2, 2, 10, 25)}
+    assert len(found) == 8
+    assert asked("clocks", trace).notes[0].startswith("one clock: all 4 ranks are processes of a")
+    why = "the largest that the files list whose ranks can have met then"
+    assert f"groups inferred for 16 calls that name none: {why}" in asked("collective_calls", trace).notes
+
+
 def test_ranks_of_which_several_groups_are_have_none_of_a_known_size(tmp_path: Path) -> None:
     found = rows("collective_calls", job(tmp_path, *mesh(*"aaaa")[:2]))
     assert [(row["ranks"], row["group_size"]) for row in found] == [(2, None)] * 6
@@ -499,6 +516,18 @@ def test_streams_stand_in_for_groups(tmp_path: Path) -> None:
         b.event(stream(rank, 21), "ncclKernel_AllReduce", 10 + 20 * rank, 40, "collective", bytes=10)
     found = rows("collective_calls", b.trace())
     assert [(row["process_group"], row["skew"] // US) for row in found] == [("stream 20", 0), ("stream 21", 20)]
+
+
+def test_streams_of_other_processes_have_other_numbers(tmp_path: Path) -> None:
+    """Where files list the groups of their ranks, the order of numbers tells which streams are one group's."""
+    ranks = Rank(0), Rank(1)
+    for rank in ranks:
+        rank.groups = [{"pg_name": "0", "ranks": [0, 1]}]
+        for number, late in ((9, 5), (13, 20)):
+            rank.bare(5, 10 + late * rank.rank, 40, stream=number + 4 * rank.rank)
+    found = rows("collective_calls", job(tmp_path, *ranks))
+    told = [(row["process_group"], row["group_size"], row["skew"] // US) for row in found]
+    assert told == [("stream 9", 2, 5), ("stream 13", 2, 20)]
 
 
 def test_all_calls_of_a_real_program_on_devices_in_groups_are_matched(shared: Path) -> None:

@@ -28,7 +28,8 @@ CALLS: Final = schema(
         "name": pl.Categorical(),  # kernel, HLO op or range
         "collective": pl.Categorical(),  # what it does, by PyTorch's name: all_reduce; null where nothing tells
         "dtype": pl.Categorical(),
-        "group": pl.Categorical(),  # name of the process group; else the stream, or the program (XLA)
+        "group": pl.Categorical(),  # name of the process group; else the program (XLA)
+        "stream": pl.Categorical(),  # where nothing names the group: one process group of this rank has one stream
         "description": pl.Categorical(),  # of the process group
         "members": pl.Categorical(),  # "[0, 1]": ranks of the process group; or replica groups as HLO spells them
         "size": pl.Int64(),  # how many ranks the group has, where the file says so
@@ -172,8 +173,8 @@ def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
 def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     """What each call does, and in which group: as its args say, else those of the operator that started it.
 
-    Else as the HLO op says; what is left is told by the name, and the group by the stream. Sends and receives between
-    slices are named after what they are part of, too.
+    Else as the HLO op says; what is left is told by the name, and of the group no more than the stream. Sends and
+    receives between slices are named after what they are part of, too.
     """
     rows = _with_args(rows, share)
     said = pl.coalesce(pl.col("said_collective").cast(pl.String), _does(rows), pl.col("name").cast(pl.String))
@@ -189,7 +190,10 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     return rows.with_columns(
         pl.coalesce(pl.format("{} {}", part, does), does).alias("collective"),
         pl.col("said_dtype").alias("dtype"),
-        pl.coalesce(pl.col("said_group").cast(pl.String), "stream", "module").alias("group"),
+        pl.coalesce(pl.col("said_group").cast(pl.String), pl.when(pl.col("stream").is_null()).then("module")).alias(
+            "group"
+        ),
+        pl.when(pl.col("said_group").is_null()).then("stream").alias("stream"),
         pl.col("said_description").alias("description"),
         pl.coalesce(pl.col("said_ranks").cast(pl.String), spelt).alias("members"),
         pl.coalesce(pl.col("said_size").cast(pl.Int64), most).alias("size"),

@@ -5,7 +5,7 @@ Owns how a machine is known. What the collectives tell of clocks is `offsets`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import polars as pl
@@ -14,21 +14,25 @@ from tracehound.analysis.result import Scene
 
 
 def clocks(scene: Scene) -> pl.DataFrame:
-    """The clock of each `rank`: the first `part` (file) of the trace that has it.
+    """The clock of each `rank`: the first `part` (file) of the trace that has it, and the first of its `machine`.
 
     PyTorch's times of what runs on the host are those of the machine's clock, so that its processes need no other, as
-    long as the trace is on the wall clock. Times of devices are converted from their own clocks, process by process.
+    long as the trace is on the wall clock. Times of devices are converted from their own clocks, process by process:
+    on one machine they differ by some microseconds.
     """
     part = [scene.hosts[host].part for host in scene.ranks["host"].to_list()]
     driving = {at for at, device in zip(part, scene.ranks["device"].to_list(), strict=True) if device is not None}
+    every = set(part)
+    own, together = _first(scene, every - driving), _first(scene, every)
+    clock = {"part": [own.get(at, at) for at in part], "machine": [together[at] for at in part]}
+    return pl.DataFrame({"rank": scene.ranks["rank"], **clock}).cast(pl.Int64)
+
+
+def _first(scene: Scene, parts: Collection[int]) -> dict[int, int]:
+    """Of each of these parts the first that is of the same machine: itself, where none is known."""
     first = dict[str, int]()
-    clock = dict[int, int]()
-    for at in sorted(set(part)):
-        name = machine(scene.facts[at]) if scene.walled and at not in driving else ""
-        clock[at] = first.setdefault(name, at) if name else at
-    return pl.DataFrame(
-        {"rank": scene.ranks["rank"].cast(pl.Int64), "part": pl.Series([clock[at] for at in part], dtype=pl.Int64)}
-    )
+    names = {at: machine(scene.facts[at]) if scene.walled else "" for at in sorted(parts)}
+    return {at: first.setdefault(name, at) if name else at for at, name in names.items()}
 
 
 def machine(facts: Mapping[str, Any]) -> str:

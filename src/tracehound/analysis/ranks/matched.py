@@ -41,7 +41,9 @@ _PEERS, _PAIR, _NUMBER, _RUN, _ORDER = range(5)
 """How a call is matched: by both ranks, as the only pair, by its sequence number, by its XLA execution, by order."""
 
 _PLACES: Final = ("arrived", "present", "place")
-_INTERNAL: Final = ("circle", "fellows", "lowest", "highest", "alike", "order", "how", "place", "applied")
+_INTERNAL: Final = (
+    "circle", "fellows", "lowest", "highest", "alike", "order", "how", "place", "applied", "machine", "listed",
+)  # fmt: skip
 
 
 NONE: Final = "no collective ran here"
@@ -75,7 +77,9 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     rows = pl.concat(filled) if filled else pl.DataFrame(schema=CALLS)
     parts = clocks(scene)
     rows, circles, notes = circled(rows, scene, parts)
-    rows = _nearest(_keyed(rows.join(parts, on="rank", how="left", maintain_order="left")))
+    rows = _on_machines(_keyed(rows.join(parts, on="rank", how="left", maintain_order="left")))
+    parts = parts.update(rows.select("rank", "part").unique(), on="rank")
+    rows = _nearest(rows)
     found = offsets(rows)
     rows = rows.join(found.select("part", "applied"), on="part", how="left", maintain_order="left").with_columns(
         (pl.col("start") + pl.col("applied")).alias("arrived"), (pl.col("end") + pl.col("applied")).alias("ended")
@@ -150,6 +154,15 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .drop("even", "within", "instance", "sender", "message")
     )
+
+
+def _on_machines(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the clock of their machine for their `part`, where nothing but order matches the calls of that.
+
+    Of calls that are alike order may take one for another: what devices of a machine differ by is less than that.
+    """
+    numbered = (pl.col("how").is_in([_NUMBER, _RUN]) & (pl.col("fellows") > 1)).any().over("part")
+    return rows.with_columns(pl.when(numbered).then("part").otherwise("machine").alias("part"))
 
 
 def _counted_alike(rows: pl.DataFrame) -> bool:

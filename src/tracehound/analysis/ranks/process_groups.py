@@ -32,9 +32,10 @@ class Circled(NamedTuple):
     """Calls with the `circle` they belong to, a number that the calls of ranks that meet each other have in common.
 
     `calls` also has group_size (ranks of the group: what the file says, else as far as this trace tells), fellows (how
-    many ranks of this trace are in it), lowest and highest of these; a `piece` has grown to the whole message, which is
-    null where the size of the group is not known. `circles` has the ranks of this trace that are
-    `expected` in each circle: those the file names, else those that were seen.
+    many ranks of this trace are in it), lowest and highest of these, and whether the file of the rank has groups
+    `listed`; a `piece` has grown to the whole message, which is null where the size of the group is not known; the
+    `stream` is that of the first rank of the circle. `circles` has the ranks of this trace that are `expected` in each
+    circle: those the file names, else those that were seen.
     """
 
     calls: pl.DataFrame
@@ -60,7 +61,7 @@ def circled(calls: pl.DataFrame, scene: Scene, clocks: pl.DataFrame) -> Circled:
     unmatched = _unmatched(rows, strangers, doubtful)
     alone = unmatched.lost | unmatched.strange | unmatched.merged | unmatched.doubtful
     rows = rows.with_columns(pl.when(alone).then(-1 - pl.col("rank")).otherwise("number").alias("number"))
-    rows = rows.with_columns(pl.struct("group", "members", "of_size", "number").hash().alias("circle"))
+    rows = rows.with_columns(pl.struct("group", "channel", "members", "of_size", "number").hash().alias("circle"))
     circles = _circles(rows, known, scene)
     ranks = pl.col("expected").list
     of_circle = circles.select(
@@ -70,7 +71,11 @@ def circled(calls: pl.DataFrame, scene: Scene, clocks: pl.DataFrame) -> Circled:
         pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
     whole = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
-    rows = rows.with_columns(whole.alias("bytes")).drop("number", "sure", "of_size")
+    rows = rows.with_columns(
+        whole.alias("bytes"),
+        pl.col("stream").first().over("circle", order_by="rank").alias("stream"),
+        pl.col("rank").is_in(list(groups)).alias("listed"),
+    ).drop("number", "sure", "of_size", "channel")
     here = rows["in_window"]
     return Circled(rows, circles.drop("sure"), (*_inferred(inferred & here), *unmatched.notes(here, strangers)))
 

@@ -14,9 +14,14 @@ from tracehound.analysis.ranks.calls import POINT_TO_POINT, TOGETHER, UNEVEN
 from tracehound.trace import schema
 
 HOW: Final = """\
-A call that names no group, of ranks whose files list several (gloo, in a mesh), is of the largest of these whose ranks
-here all have such a call at the same place of their steps, and at the same time where they have one clock: nobody
-leaves a collective that all wait for before everybody has come. Where no clock tells, it is matched with nothing."""
+A call that names no group, of ranks whose files list several (gloo, in a mesh; NCCL in CUDA graphs), is of the largest
+of these whose ranks here all have such a call at the same place of their steps, and at the same time where they are of
+one machine: nobody leaves a collective that all wait for before everybody has come. Where no clock tells, it is matched
+with nothing. Calls of one kind on two streams of a rank are of two groups; which stream of another rank is which of
+these the order of their numbers tells, or their names where no file lists groups."""
+
+_AMONG_SOME: Final = rf"{POINT_TO_POINT}|^send_recv$"
+"""What need not be of all ranks of a group."""
 
 _MOSTLY: Final = 0.9
 """So many of the calls of a kind have to meet: their order may mistake a few that run side by side."""
@@ -39,19 +44,32 @@ class Supposed(NamedTuple):
 def supposed(calls: pl.DataFrame, groups: Groups, clocks: pl.DataFrame) -> Supposed:
     """The calls, those that name no group with the members of that of which they must be.
 
-    `clocks` has the `part` whose clock each `rank` has: times are compared on one clock alone. Who sends and who
-    receives needs no group.
+    Those on streams have the `channel` that streams of other ranks have in common with theirs. `clocks` has the
+    `machine` of each `rank`: times are compared on its clock alone. Who sends and who receives needs no group.
     """
-    several = any(len(listed) > 1 for listed in groups.values())
+    several = len({members for listed in groups.values() for members in listed if len(members) > 1}) > 1
     ranks = list(groups) if several else []
-    paired = pl.col("collective").cast(pl.String).str.contains(POINT_TO_POINT).fill_null(value=False)
+    paired = pl.col("collective").cast(pl.String).str.contains(_AMONG_SOME).fill_null(value=False)
     unnamed = pl.all_horizontal(pl.col("group", "members", "size").is_null())
+    calls = calls.with_columns(_channel(calls, groups).alias("channel"))
     rows = calls.with_columns((unnamed & ~paired & pl.col("rank").is_in(ranks)).alias("asked"))
     found = _chosen(_placed(rows.filter("asked")), pl.DataFrame(list(_listed(groups)), _LISTED, orient="row"), clocks)
     rows = rows.join(found, on="event", how="left", maintain_order="left")
     members = pl.coalesce(pl.col("text").replace(_ALL, None).cast(pl.Categorical), "members").alias("members")
     told = rows["text"].is_not_null()
     return Supposed(rows.with_columns(members).select(calls.columns), told, rows["asked"] & ~told)
+
+
+def _channel(calls: pl.DataFrame, groups: Groups) -> pl.Expr:
+    """The place of a call's stream among those of its rank with such calls; its name, where a file lists no groups.
+
+    Numbers of streams are those of a process, which may have made others before.
+    """
+    stream = pl.col("stream").cast(pl.String)
+    number = stream.str.extract(r"(\d+)$").cast(pl.Int64)
+    place = number.rank("dense").over("rank", "collective").cast(pl.String)
+    streaming = calls.filter(pl.col("stream").is_not_null())["rank"].unique()
+    return pl.coalesce(place, stream) if set(streaming) <= set(groups) else stream
 
 
 def _listed(groups: Groups) -> Iterator[tuple[int, int, int, str | None]]:
@@ -71,7 +89,7 @@ def _listed(groups: Groups) -> Iterator[tuple[int, int, int, str | None]]:
 def _placed(rows: pl.DataFrame) -> pl.DataFrame:
     """The calls with their `kind`, which is the same in all steps, and the `meeting` of all calls at one place."""
     even = ~pl.col("collective").cast(pl.String).is_in(UNEVEN).fill_null(value=False)
-    kind = pl.struct("collective", "dtype", pl.when(even).then("bytes").alias("message")).hash()
+    kind = pl.struct("collective", "dtype", "channel", pl.when(even).then("bytes").alias("message")).hash()
     rows = rows.with_columns(kind.alias("kind"))
     rows = rows.with_columns(pl.col("event").cum_count().over("kind", "step", "rank").alias("place"))
     rows = rows.with_columns(pl.struct("kind", "step", "place").hash().alias("meeting"))
@@ -84,7 +102,7 @@ def _chosen(rows: pl.DataFrame, listed: pl.DataFrame, clocks: pl.DataFrame) -> p
     together = pl.col("collective").cast(pl.String).is_in(TOGETHER)
     tried = rows.filter(together).join(clocks, on="rank").join(listed, on="rank")
     possible = (
-        tried.group_by("circle", "kind", "meeting", "part", "here")
+        tried.group_by("circle", "kind", "meeting", "machine", "here")
         .agg((pl.col("start").max() <= pl.col("end").min()).alias("overlap"), pl.len())
         .group_by("circle", "kind", "meeting", "here")
         .agg(pl.col("overlap").all(), pl.col("len").sum(), (pl.col("len") > 1).any().alias("clocked"))
