@@ -280,6 +280,19 @@ def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path)
     assert note.endswith("unknown peers (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)")
 
 
+@pytest.mark.parametrize("world", [2, 4])
+def test_a_kernel_of_several_sends_and_receives_is_no_collective_of_all(tmp_path: Path, world: int) -> None:
+    """Two pairs exchange at once, as batch_isend_irecv does; of two ranks it is known who meets whom."""
+    ranks = [Rank(number, world) for number in range(world)]
+    for rank in ranks:
+        rank.groups = [{"pg_name": "0", "ranks": list(range(world))}]
+        rank.bare(5, 10 + 20 * (rank.rank % 2), 50 + 10 * (rank.rank // 2), "ncclDevKernel_SendRecv")
+    result = asked("collective_calls", job(tmp_path, *ranks))
+    found = [(row["ranks"], *times(row, "skew", "transfer")) for row in result.table.rows(named=True)]
+    note = "not matched: 4 calls that no other rank here has (send_recv), 4 of them sends and receives of unknown peers"
+    assert (found, note in result.notes) == (([(2, 20, 20)], False) if world == 2 else ([], True))
+
+
 def xla(*starts: int, text: str, assigned: tuple[int, int] = (0, 0)) -> Any:
     """One all-reduce of several devices, that ends at 100; `assigned` are replicas and partitions of the program."""
     b = Building(format="xplane")

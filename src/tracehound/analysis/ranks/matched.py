@@ -31,8 +31,10 @@ nearest. The ranks of a group are those that a call names, else those that the f
 tells, what more ranks have than the size of their group allows is matched with nothing: it is several groups.
 {unnamed_groups.HOW}
 Sends are matched to receives by both ranks and their order in the step, those of two ranks by their order alone where
-the file names no peers. What no other rank has stays unmatched, and is counted. A
-window keeps the collectives that any rank here has a call of in it, with the calls of all."""
+the file names no peers. A kernel for several of them (batch_isend_irecv, all-to-all in a graph) of which nothing tells
+the peers is matched with nothing in a group of more than two, unless no file lists the groups of its rank. What no
+other rank has stays unmatched, and is counted. A window keeps the collectives that any rank here has a call of in it,
+with the calls of all."""
 
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
 """Collectives whose calls overlap in time. Who only sends or receives may leave before others come."""
@@ -118,12 +120,14 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
     sender = pl.when(does.str.ends_with("send")).then("rank").otherwise(
         other.otherwise(pl.col("lowest"))
     )  # fmt: skip
+    among_all = ~pl.col("listed") | pl.col("group").is_not_null() | (pl.col("group_size") == 2).fill_null(value=False)
+    exchange = (does == "send_recv") & ~among_all
     size = pl.when(~does.is_in(UNEVEN) & ~paired).then("bytes")
     nothing = pl.lit(None, pl.Int64)
     how = (
         pl.when(peers).then(pl.lit(_PEERS))
         .when(paired & two).then(pl.lit(_PAIR))
-        .when(paired).then(pl.lit(None))
+        .when(paired | exchange).then(pl.lit(None))
         .when(pl.col("sequence").is_not_null()).then(pl.lit(_NUMBER))
         .when(pl.col("run").is_not_null() & pl.lit(_counted_alike(rows))).then(pl.lit(_RUN))
         .otherwise(pl.lit(_ORDER))
@@ -280,6 +284,7 @@ def _unmatched(rows: pl.DataFrame) -> list[str]:
     what = alone["collective"].cast(pl.String).fill_null("of unknown kind").unique().sort().to_list()
     blind = alone.filter(pl.col("how").is_null())
     why = f", {blind.height:,} of them sends and receives of unknown peers" if blind.height else ""
-    untold = blind.height and not blind["run"].count()
+    single = blind["collective"].cast(pl.String).str.contains(POINT_TO_POINT).any()
+    untold = single and not blind["run"].count()
     remedy = " (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)" if untold else ""
     return [f"not matched: {plural(alone.height, 'call')} that no other rank here has ({', '.join(what)}){why}{remedy}"]
