@@ -430,6 +430,28 @@ async def test_details_stand_beside_the_tables_where_there_is_room(opening: Open
         assert not explorer.selected.details.display
 
 
+async def test_tables_have_the_room_of_the_details_until_there_is_something_to_say(opening: Opening) -> None:
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        details, ops = explorer.selected.details, table(explorer, "ops")
+        await press(pilot, "2")
+        assert not details.display
+        assert explorer.deck.size.width == 200
+        await press(pilot, "enter")
+        assert details.display
+        width = explorer.deck.size.width
+        explorer.view = replace(explorer.view, event=None)
+        await press(pilot, "down")
+        assert (details.display, explorer.deck.size.width) == (True, width), "they stay: nothing jumps"
+        assert ops.size.width < 200
+
+
+async def test_details_that_are_gone_to_are_there_without_an_event(opening: Opening) -> None:
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        await press(pilot, "9")
+        assert explorer.selected.details.display
+        assert pilot.app.focused is explorer.selected.details.sheet
+
+
 @pytest.mark.parametrize("other", [(10, 3), (30, 8), (200, 60)])
 @pytest.mark.parametrize("keys", [(), ("}",), ("{", "{")])
 async def test_a_size_that_is_back_is_shared_as_before(

@@ -31,6 +31,7 @@ class Arrangement:
         self._details = details
         self._changed = changed
         self._alone: Literal["", "timeline", "panes"] = ""
+        self._opened = False
         self.arrived = True
         """Whether what was gone to has the keys."""
 
@@ -53,6 +54,7 @@ class Arrangement:
         if pane == "timeline":
             self._stage.timeline.focus()
         elif pane == "details":
+            self._opened = True
             self.show(self.active if self.wide else pane)
             self._details.call_after_refresh(self._focus, self._details.sheet.focus)
         else:
@@ -74,13 +76,19 @@ class Arrangement:
     def _arrive(self) -> None:
         self.arrived = True
 
+    def open_details(self) -> None:
+        """Have the details beside the tables from now on; until there is something to say the tables have that room."""
+        if not self._opened:
+            self._opened = True
+            self.show(self.active)
+
     def show(self, tab: str) -> None:
         """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""
         tab = "ops" if self.wide and tab == "details" else tab
         self._deck.active = tab
         self.tabs.active = tab
         self._deck.display = tab != "details"
-        self._details.display = self.wide or tab == "details"
+        self._details.display = tab == "details" or (self.wide and self._opened)
         self._changed()
 
     def zoom(self, focused: Widget | None) -> None:

@@ -42,6 +42,8 @@ class Selected:
             self.place()
         if new.event is None and old.event is None and new.selection != old.selection:
             self.tell()
+        if new.event is not None:
+            screen.arrangement.open_details()
         if new.event != old.event:
             if trace is not None and new.event is not None:
                 self.decoder.describe(trace, new.event)
