@@ -171,7 +171,7 @@ def _notes(
         yield Note("inferred", f"{UNRANKED}: taken {how}", len(silent), str(parts[silent[0]].path))
     mixed = [at for at in files if parts[at].ranks.height > 1 and parts[at].ranks["rank"].null_count()]
     for text, chosen in (
-        ("several devices in a file of one rank: it is that of the one with most events", True),
+        ("several devices in a file of one rank: it is that of the one that works most", True),
         ("several devices and no rank recorded: they are counted through", False),
     ):
         found = [at for at in mixed if (owners[at] is not None and (claims[at] is not None or bool(named))) == chosen]
