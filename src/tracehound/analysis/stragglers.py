@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.devices.exposed import exposed
 from tracehound.analysis.ranks.activities import ACTIVITIES, activities
-from tracehound.analysis.ranks.calls import CALLS, OF_STEPS, calls_of_steps
+from tracehound.analysis.ranks.calls import CALLS, HANDED_ON, OF_STEPS, calls_of_steps
 from tracehound.analysis.ranks.causes import DEFINITION as CAUSES
 from tracehound.analysis.ranks.causes import Cause, Causes
 from tracehound.analysis.ranks.latecomers import WAITS, latecomers
@@ -21,7 +21,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import union
 from tracehound.trace import schema
-from tracehound.units import duration
+from tracehound.units import duration, plural
 
 DEFINITION = f"""\
 A row for each step and rank that came last at a collective of it, the latest first. {HOW}
@@ -32,7 +32,8 @@ last, counted once where they overlap: what the others could have saved at most.
 analysis clocks. most = the same at the collective where it is longest, and at = that collective; lasts = how many it
 came last to, of which each by more than nothing. Shorter latenesses than the setting least are left out. How long a
 rank was waited for, as the first note says, is the part of that in which any of the others had nothing to compute: what
-overlaps computation, as the buckets of a backward pass do, waits for nobody yet.
+overlaps computation, as the buckets of a backward pass do, waits for nobody yet. Sends and receives are left out: who
+receives depends on what it is sent, and the stages of a pipeline take turns.
 
 {CAUSES}
 
@@ -100,7 +101,8 @@ def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tup
     met = found.calls.filter(pl.col("meeting").is_not_null())
     if met.is_empty():
         return pl.DataFrame(schema={**blank(COLUMNS).schema, **WAITS}), nothing_met(found, scene)
-    late = _late(met)
+    handed = met["collective"].cast(pl.String).is_in(HANDED_ON).fill_null(value=False)
+    late = _late(met.filter(~handed))
     bare = pl.concat([table.filter(pl.col("call").is_null()).select("event", "exposed") for table in filled])
     shown = _waited(late.filter(pl.col("late") >= LEAST.of(options.given)), met, bare)
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
@@ -110,6 +112,7 @@ def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tup
         *_notes(table, met, scene),
         *offset_notes(found.clocks),
         *jitter,
+        *_left_out(int(handed.sum())),
         *absentees(met, scene),
         *found.notes,
     ]
@@ -241,6 +244,11 @@ def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[str]:
             *unknown,
         ]
     return [f"{worst.who} {was} waited for {duration(worst.stood)}{when}{why}", *unknown]
+
+
+def _left_out(handed: int) -> list[str]:
+    why = "who receives depends on what it is sent, as the stages of a pipeline do"
+    return [f"left out: {plural(handed, 'send or receive', 'sends and receives')}: {why}"] if handed else []
 
 
 _BLIND: Final = "nothing recorded before took longer than on the others, or not the same was recorded of all ranks"

@@ -39,7 +39,13 @@ _WITHIN_REPLAYS: Final = (
     " fused or compiled), or a larger batch"
 )
 
+_PIPELINE: Final = (
+    "who receives waits for the stage before it: shorten the bubbles of the pipeline (more micro-batches, an"
+    " interleaved schedule), and balance the stages"
+)
+
 NEW: Final = "first use"
+PIPELINE: Final = "pipeline"
 WITHIN_REPLAYS: Final = "within replays"
 BETWEEN_REPLAYS: Final = "between replays"
 
@@ -64,6 +70,7 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         QUEUED: _UNSAID,
         NEW: _NEW,
         WITHIN_REPLAYS: _WITHIN_REPLAYS,
+        PIPELINE: _PIPELINE,
         BETWEEN_REPLAYS: "the work is in graphs already: prepare the inputs of the next while one runs, launch it"
         " before the last has ended, and wait for the device less often; look at what the host does in the gaps",
         AFTER: _LAST,
@@ -94,6 +101,7 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         QUEUED: _UNSAID,
         NEW: _NEW,
         WITHIN_REPLAYS: _WITHIN_REPLAYS,
+        PIPELINE: _PIPELINE,
         BETWEEN_REPLAYS: _AHEAD,
         AFTER: _LAST,
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
@@ -121,5 +129,5 @@ TOPICS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def advice(evidence: Evidence, topic: str) -> str:
-    """What helps with this cause of idle time, with `communication`, `copies`, `compiling`, `NEW`, or of graphs."""
+    """What helps with this cause of idle time, with `communication`, `copies`, `compiling`, or another topic here."""
     return (_XLA if evidence.xla else _PYTORCH)[topic]

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.findings.advice import BETWEEN_REPLAYS, NEW, TOPICS, WITHIN_REPLAYS, advice
+from tracehound.analysis.findings.advice import BETWEEN_REPLAYS, NEW, PIPELINE, TOPICS, WITHIN_REPLAYS, advice
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.pauses import EARLY, REPLAYED, REPLAYING, spent
@@ -30,7 +30,7 @@ LATE: Final = 0.03
 FIRST: Final = 0.9
 """Of so much of what waits for memory at the first use of a device that is the reason, and not how it is used later."""
 MOST: Final = 0.5
-"""Of so much of what waits that lies within or before replays of graphs the advice is of graphs."""
+"""What makes up more than so much of something has the advice: graphs that are replayed, sends and receives."""
 SLOW: Final = 1.5
 """A step this many times as long as the median one is slow."""
 
@@ -154,18 +154,27 @@ def _exposed(evidence: Evidence, part: str, threshold: float, what: str) -> Iter
     if share > threshold:
         ranks = _by_rank(evidence, part)
         run = evidence.table("breakdown").select("span", part, f"all_{part}").sum()
+        handed = _handed(evidence) if part == "communication" else 0.0
+        topic = PIPELINE if handed > MOST else {"copy": "HLO copies" if evidence.xla else "copies"}.get(part, part)
         hidden = (run[f"all_{part}"][0] - run[part][0]) / run["span"][0] if run["span"][0] else 0.0
         yield Finding(
             what,
             f"{percent(share)} of {evidence.time} is {part} alone, most on rank {ranks['rank'][0]}:"
             f" {percent(ranks['share'][0])}"
             + (f"; {percent(hidden)} of the devices' time in {evidence.extent} is hidden {part}" if hidden else "")
+            + (f"; {percent(handed)} of it are sends and receives" if handed > MOST else "")
             + (_awaited(evidence, share * evidence.stretch) if part == "communication" else ""),
-            advice(evidence, {"copy": "HLO copies" if evidence.xla else "copies"}.get(part, part)),
+            advice(evidence, topic),
             Place(rank=ranks["rank"][0], event=_longest_of(evidence, part)),
             round(share * evidence.stretch),
             share,
         )
+
+
+def _handed(evidence: Evidence) -> float:
+    """Which part of communication alone are sends and receives."""
+    handing, meeting = (int(evidence.traits[name].sum()) for name in ("handing", "meeting"))
+    return handing / (handing + meeting) if handing else 0.0
 
 
 def _by_rank(evidence: Evidence, part: str) -> pl.DataFrame:
@@ -378,7 +387,8 @@ RULES: Final = (
     Rule(
         "communication",
         f"communication alone takes more than {COMMUNICATION:.0%} {_OF_TIME} (TensorBoard plugin, rule 4; what"
-        " runs beside copies it gives to these), or any of the host's where no device was recorded",
+        " runs beside copies it gives to these), or any of the host's where no device was recorded; where more than"
+        f" {MOST:.0%} of it are sends and receives, the advice is about pipelines",
         communication,
     ),
     Rule(

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from tracehound.analysis.devices.allocations import holding
+from tracehound.analysis.devices.exposed import exposed
 from tracehound.analysis.hosts.compilations import LOADED, UNKNOWN, called, compilations, times_compiled
+from tracehound.analysis.ranks.calls import HANDED_ON, calls
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.intervals import Intervals, covered
+from tracehound.intervals import Intervals, covered, union
 from tracehound.trace import collected
 
 TRAITS: Final = {
@@ -34,6 +37,8 @@ TRAITS: Final = {
     "compiled": pl.String,  # the function that it is of
     "recompiled": pl.String,  # the function that was compiled most often
     "recompilations": pl.Int64,  # how often
+    "handing": pl.Int64,  # ps of sends and receives beside which nothing is computed, in whole steps or the window
+    "meeting": pl.Int64,  # the same of all other communication, where there is any of these
     "peak": pl.Int64,  # most bytes that the device's allocator ever held
     "peak_time": pl.Int64,
 }
@@ -56,6 +61,7 @@ def traits(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFra
             COUNTED.of(share),
             _pageable(share, in_steps),
             _compiling(share, in_steps),
+            _handing(share, in_steps),
             _peak(share),
         ],
         how="horizontal",
@@ -130,6 +136,28 @@ _OF_COMPILING: Final = (
 def _length(share: Share) -> pl.Expr:
     """How long an event lasts in the window."""
     return (pl.col("end").clip(share.start, share.end) - pl.col("start").clip(share.start, share.end)).alias("length")
+
+
+def _handing(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """How long sends and receives, and all else, are exposed; 0 for both where no send or receive is recorded."""
+    said = share.facet("communicated").filter(pl.col("collective").cast(pl.String).is_in(HANDED_ON))
+    if collected(said.select("record").head(1)).is_empty():
+        return pl.DataFrame({"handing": [0], "meeting": [0]})
+    steps = in_steps()
+    when = union(np.array([share.start]), np.array([share.end])) if steps is None else steps
+    mine = calls(share)
+    bare = exposed(share, mine).explode("exposed").unnest("exposed") if mine.height else pl.DataFrame()
+    found = {"handing": 0, "meeting": 0}
+    if bare.height:
+        begun = bare.join(mine.select("event", "start", pl.col("collective").cast(pl.String)), on="event")
+        handed = pl.col("collective").is_in(HANDED_ON).fill_null(value=False)
+        for name, which in (("handing", handed), ("meeting", ~handed)):
+            rows = begun.filter(which).with_columns(
+                pl.col("start") + pl.col("after"), end=pl.col("start") + pl.col("until")
+            )
+            stretches = union(*(rows.sort("start")[each].to_numpy() for each in ("start", "end")))
+            found[name] = int(covered(stretches, when.start, when.end).sum())
+    return pl.DataFrame(found, schema=dict.fromkeys(found, pl.Int64))
 
 
 def _peak(share: Share) -> pl.DataFrame:

@@ -61,6 +61,9 @@ Of steps that are asked for are the collectives of which any rank here has a cal
 POINT_TO_POINT: Final = r"(^| )(send|recv)$"
 """What only sends or receives, and how the names end of the sides of what slices do together (``all_reduce send``)."""
 
+HANDED_ON: Final = ("send", "recv")
+"""Calls in which one rank hands another what that goes on with, as the stages of a pipeline do."""
+
 TOGETHER: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that nobody leaves before everybody has come: they end together on all ranks."""
 
