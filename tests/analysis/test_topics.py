@@ -71,6 +71,13 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     assert lacking("clocks", b.trace()).startswith("one file is open")
 
 
+@pytest.mark.parametrize(("devices", "why"), [(1, "one rank is open: "), (4, "one rank: its file does not tell")])
+def test_a_rank_that_may_be_several_devices_is_no_lack_of_files_alone(devices: int, why: str) -> None:
+    b = Building(format="xplane", facts={"programs": [{"name": "jit_f", "devices": devices}]})
+    b.event(thread(), "main", 0, 10)
+    assert lacking("arrivals", b.trace()).startswith(why)
+
+
 def test_every_reason_fits_into_the_frame_of_a_narrow_screen() -> None:
     assert [words for words in _LACKS.values() if len(words) > 80 - 4] == []
 

@@ -70,6 +70,8 @@ LAST: Final = "More"
 
 Need = Literal["device", "pytorch", "xla", "modules", "ranks", "files", "allocated", "held", "buffers"]
 
+Lack = Need | Literal["devices"]
+
 NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
     {
         **dict.fromkeys(("breakdown", "gaps", "idle", "kernels", "kernel_types", "overlap"), ("device",)),
@@ -91,13 +93,14 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
 )
 """What a trace must hold for an analysis to have rows; nothing that could only be known by working it out."""
 
-_LACKS: Final[Mapping[Need, str]] = MappingProxyType(
+_LACKS: Final[Mapping[Lack, str]] = MappingProxyType(
     {
         "device": "no device activity was recorded in this trace",
         "pytorch": "only a trace of the PyTorch profiler can answer this",
         "xla": "only an XLA profile can answer this",
         "modules": "no modules were recorded: PyTorch does so with with_stack=True",
         "ranks": "one rank is open: this needs the files of several ranks together",
+        "devices": "one rank: its file does not tell its devices apart, or others are missing",
         "files": "one file is open, whose ranks share one clock: this needs several",
         "allocated": "no memory events were recorded: PyTorch does so with profile_memory=True",
         "held": "no allocator events were recorded: XLA does so on TPU and GPU",
@@ -118,7 +121,20 @@ def lacking(name: str, trace: Trace) -> str:
     """Why the trace cannot answer an analysis, in a few words; nothing where it may."""
     if why := of_memory_alone(name, [part.format for part in trace.parts]):
         return why
-    return next((_LACKS[need] for need in NEEDS.get(name, ()) if not _has(trace, need)), "")
+    need = next((need for need in NEEDS.get(name, ()) if not _has(trace, need)), None)
+    if need is None:
+        return ""
+    return _LACKS["devices" if need == "ranks" and _merged(trace) else need]
+
+
+def _merged(trace: Trace) -> bool:
+    """Whether the one rank may be several devices: XLA draws all CPU devices of a process as one where they are alike.
+
+    Which it is tell only the events; the programs tell that they run on more devices than one.
+    """
+    on_cpu = trace.ranks["label"].str.starts_with("CPU").any()
+    programs = (one for part in trace.parts for one in part.facts.get("programs", ()))
+    return bool(on_cpu) and any((one.get("devices") or 1) > 1 for one in programs)
 
 
 def of_memory_alone(name: str, formats: Collection[str]) -> str:

@@ -346,6 +346,17 @@ def test_devices_of_other_hosts_in_the_groups() -> None:
     assert any("replica groups of more devices than this trace tells apart" in note for note in result.notes)
 
 
+@pytest.mark.parametrize(("begun", "told"), [(5, "the file has several devices as one rank"), (10, "open the files")])
+def test_devices_that_are_one_rank_meet_nobody_and_no_file_helps(begun: int, told: str) -> None:
+    b = Building(format="xplane")
+    for start in (0, begun):
+        b.event(Lane("XLA Ops", 0, "ops", work=True), "all-reduce.1", start, start + 10, "collective", op=0)
+    text = "%all-reduce.1 = f32[9] all-reduce(%a), replica_groups={{0,1},{2,3}}"
+    b.ops = [{"op": 0, "name": "all-reduce.1", "category": "all-reduce", "module": "jit_f", "text": text}]
+    for name in ("collective_calls", "arrivals", "stragglers"):
+        assert asked(name, b.trace()).notes[1].startswith(f"no collective of two ranks here: {told}")
+
+
 def test_a_start_and_its_done_are_one_call() -> None:
     b = Building(format="xplane")
     for rank, start in enumerate((10, 25)):

@@ -16,7 +16,7 @@ from tracehound.analysis.ranks import unnamed_groups
 from tracehound.analysis.ranks.calls import CALLS, POINT_TO_POINT, TOGETHER, UNEVEN
 from tracehound.analysis.ranks.machines import clocks
 from tracehound.analysis.ranks.offsets import offsets
-from tracehound.analysis.ranks.process_groups import absent, absentees, circled
+from tracehound.analysis.ranks.process_groups import absent, absentees, circled, of_hlo
 from tracehound.analysis.result import Scene
 from tracehound.intervals import Ints
 from tracehound.units import plural
@@ -54,6 +54,9 @@ ALONE: Final = "no collective of two ranks here"
 
 OPEN_ALL: Final = "open the files of all ranks together"
 """What helps against it, as a rule."""
+
+_MERGED: Final = "the file has several devices as one rank, and does not say which of them made a call"
+"""Why nothing helps."""
 
 
 class Matched(NamedTuple):
@@ -103,7 +106,15 @@ def nothing_met(found: Matched, scene: Scene) -> list[str]:
     if found.calls.is_empty() and not found.notes:
         return [NONE]
     several = scene.ranks.height > 1 and not found.notes
-    return [*found.notes, ALONE if several else f"{ALONE}: {OPEN_ALL}", *absentees(found.calls, scene)]
+    why = _MERGED if _beside(found.calls) else OPEN_ALL
+    return [*found.notes, ALONE if several else f"{ALONE}: {why}", *absentees(found.calls, scene)]
+
+
+def _beside(calls: pl.DataFrame) -> bool:
+    """Whether HLO ops of a rank run beside themselves, which those of one device never do (`devices.beside`)."""
+    ordered = calls.filter(of_hlo() & pl.col("device_start").is_null()).sort("rank", "group", "name", "start")
+    reach = pl.col("end").cum_max().shift(1).over("rank", "group", "name")
+    return bool(ordered.select((pl.col("start") < reach).any()).item())
 
 
 def _by_rank(found: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:

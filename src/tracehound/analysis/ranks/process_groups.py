@@ -115,14 +115,18 @@ def _inferred(which: pl.Series) -> Iterator[str]:
 def _unmatched(rows: pl.DataFrame, strangers: Collection[int], doubtful: pl.Series) -> _Unmatched:
     """Of calls with the `number` of their group among those that its members name, or the `of_size` that tells it."""
     strange = rows["rank"].is_in(sorted(strangers))
-    spelt = pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
-    lost = rows.select(spelt & pl.col("number").is_null()).to_series() & ~strange
+    lost = rows.select(of_hlo() & pl.col("number").is_null()).to_series() & ~strange
     doubtful = doubtful & ~strange
     left_out = (lost | strange | doubtful).alias("left_out")
     peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
     alike = pl.when(~pl.col("left_out")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size")
     many = rows.with_columns(left_out).select((alike > pl.col("of_size")).fill_null(value=False) & ~peers).to_series()
     return _Unmatched(lost, strange, many & ~left_out, doubtful)
+
+
+def of_hlo() -> pl.Expr:
+    """Whether the members of a call's group are spelt as HLO does."""
+    return pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
 
 
 def _circles(rows: pl.DataFrame, known: pl.DataFrame, scene: Scene) -> pl.DataFrame:
