@@ -86,7 +86,9 @@ def test_many_host_threads_are_counted_not_listed() -> None:
 def test_names_of_host_events_share_the_width() -> None:
     found = [cover("t", "a" * 40, 0.5), cover("t", "b" * 40, 0.25)]
     assert covers(found, 60) == ["t: aaaaaaaaaaaaaa…aaaaaaa 50 %, bbbbbbbbbbbbbb…bbbbbbb 25 %"]
-    assert len(covers(found, 1)[0]) == 47  # names stay readable, whatever the width
+    (narrow,) = covers(found, 40)
+    assert narrow == f"t: {'a' * 20}…{'a' * 10} 50 %", "where names would not stay readable the last event makes way"
+    assert covers(found, 20) == ["t: aaaaaa…aaaa 50 %"], "no share is cut off"
 
 
 def test_numbers_stand_on_the_right() -> None:

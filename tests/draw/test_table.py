@@ -87,6 +87,18 @@ def test_what_the_host_did_has_lines_of_its_own_where_it_has_no_column() -> None
     assert not any(line.role == "detail" for line in table(every_unit(), UNLIMITED))
 
 
+def test_the_times_by_which_rows_come_are_the_last_to_make_way() -> None:
+    columns = (Column("name", "text", ""), Column("count", "count", ""), Column("mean", "time", ""))
+    columns += (Column("self", "time", ""),)
+    times = {"mean": [1, 3, 2], "self": [4 * 10**9, 2 * 10**9, 10**9]}
+    rows = pl.DataFrame({"name": ["a", "b", "c"], "count": [1, 2, 3], **times})
+    result = Result("ops", "Ops", columns, rows, 3)
+    assert texts(body(result, 15)) == ["name      self", "a     4.000 ms", "b     2.000 ms", "c     1.000 ms"]
+    assert texts(body(result, 8))[0] == "name"
+    unordered = replace(result, table=rows[[1, 0, 2]])
+    assert texts(body(unordered, 15))[0] == "name  count"
+
+
 def test_a_very_narrow_table_keeps_its_first_column() -> None:
     lines = texts(body(every_unit(), 8))
     assert lines[0] == "name"

@@ -153,12 +153,21 @@ def covers(value: object, width: int = 0) -> list[str]:
 
 
 def _thread(name: str, events: Sequence[Mapping[str, Any]], width: int, about: str = "") -> str:
-    """One line: the thread, and each event with its share; names of events share the width that is left."""
+    """One line: the thread, and each event with its share; names of events share the width that is left.
+
+    Where that is too little for all, the last events make way, so that no share is cut off.
+    """
     name = units.middle(name, max(20, width // 3)) if width else name
     spare = width - len(name) - len(events) * len(f"{about}, 100 %") - 1
-    room = max(16, spare // len(events)) if width else 0
+    least = _LEAST if len(events) > 1 else 1
+    room = max(least, spare // len(events)) if width else 0
     did = [f"{_event(e, room)} {about}{e['share'] * 100:.0f} %" for e in events]
-    return f"{name}: {', '.join(did)}"
+    line = f"{name}: {', '.join(did)}"
+    return _thread(name, events[:-1], width, about) if width and len(line) > width and len(events) > 1 else line
+
+
+_LEAST: Final = 16
+"""The names of events are not cut further than this, in characters, while one of them could make way."""
 
 
 def _event(cover: Mapping[str, Any], room: int) -> str:

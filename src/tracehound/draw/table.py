@@ -110,9 +110,10 @@ def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Header and rows; a word in their place when there are none.
 
     Columns that measure nothing in any row make way first, then those that are not `brief` (what tells rows of one name
-    apart is, see `telling`), then words are cut in the middle, then columns go from the right; the words that say what
-    a row is about are cut last. What host threads did takes lines of its own below its row where not everything fits
-    side by side; so do sentences, below the whole of what they are about where that is cut.
+    apart is, see `telling`), then words are cut in the middle, then columns go from the right, the one by which the
+    rows come last; the words that say what a row is about are cut last. What host threads did takes lines of its own
+    below its row where not everything fits side by side; so do sentences, below the whole of what they are about where
+    that is cut.
     """
     return _rows(_layout(result, width, unit), width)
 
@@ -143,7 +144,7 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
         return _Layout(blocks, below, [])
     host = [block.column.name for block in blocks if block.column.unit == "host"] if width >= READABLE else []
     beside = _named([block for block in blocks if block.column.name not in host], width)
-    kept = _kept(beside, width)
+    kept = _kept(beside, width, _leading(result))
     below = [covers(value, width - len(INDENT)) for value in result.table[host[0]].to_list()] if host else below
     below = _whole(kept, below, width) if below and not host else below
     return _Layout(kept, below, [block for block in beside if block not in kept])
@@ -228,12 +229,21 @@ def _clipped(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
-def _kept(blocks: Sequence[_Block], width: int) -> list[_Block]:
-    """The blocks that fit side by side; at least the first."""
+def _leading(result: Result) -> str:
+    """The column of times by which the rows come, the longest first; empty where they come otherwise."""
+    if result.table.height < 2:
+        return ""
+    times = [column.name for column in result.columns if column.unit == "time" and column.brief]
+    return next((name for name in times if result.table[name].is_sorted(descending=True, nulls_last=True)), "")
+
+
+def _kept(blocks: Sequence[_Block], width: int, leading: str) -> list[_Block]:
+    """The blocks that fit side by side; at least the first. The `leading` column goes last."""
     kept = list(blocks)
     empty = sorted((block for block in blocks if block.void), key=lambda block: not block.column.brief)
     others = [block for block in blocks if not (block.void or block.column.brief)]
     brief = [block for block in blocks if block.column.brief and not block.void]
+    brief.sort(key=lambda block: block is not blocks[0] and block.column.name != leading)
     for going, least in ((empty, READABLE), (others, READABLE), (brief, NARROWEST)):
         for block in reversed(going):
             if _needed(kept, least) > width and len(kept) > 1:
