@@ -223,6 +223,14 @@ class Part:
         """All events at once, in memory."""
         return collected(self.scan)
 
+    @property
+    def recorded(self) -> tuple[int, int] | None:
+        """The first start and the last end of its events and samples; None without any."""
+        lanes = spanned(self.lanes)
+        if lanes.is_empty():
+            return None
+        return int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max())
+
 
 @dataclass(frozen=True)
 class Window:

@@ -174,6 +174,30 @@ def test_files_without_a_common_clock_are_placed_by_their_collectives(tmp_path: 
     assert first_ends(placed(tmp_path, "auto", *ranks)) == [500, 3500]
 
 
+@pytest.mark.parametrize("way", ["auto", "start"])
+def test_recordings_of_different_times_are_not_put_together_by_order(tmp_path: Path, way: Way) -> None:
+    """A minute lies between them: that both have three calls says nothing."""
+    ranks = Rank(0), Rank(1, clock=60 * 10**6)
+    for rank in ranks:
+        for number in range(3):
+            rank.collective(1000 * number, 1000 * number + 50 * rank.rank, 1000 * number + 700)
+    result = asked("clocks", placed(tmp_path, way, *ranks))
+    assert result.table.is_empty()
+    assert result.notes[0] == "not matched: 6 calls that no other rank here has (all_reduce)"
+
+
+def test_without_steps_order_moves_no_wall_clock_by_more_than_calls_last(tmp_path: Path) -> None:
+    ranks = Rank(0), Rank(1, clock=1000)
+    for rank in ranks:
+        for number in range(5):
+            rank.collective(3000 * number, 3000 * number + 50, 3000 * number + 700)
+    assert asked("clocks", job(tmp_path, *ranks)).table.is_empty()
+    for rank in ranks:
+        for number in range(5):
+            rank.step(number, 3000 * number, 3000 * number + 2900)
+    assert found(job(tmp_path, *ranks)) == [(0, False, 0), (-1000, True, 0)]
+
+
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(path) for path in files(tmp_path, *apart(0, 3000))]
     assert main(["report", *paths, "health", "--align", "collectives", "--no-cache"]) == 0

@@ -188,7 +188,8 @@ class Scene:
     """What a combine may know besides the small tables: no events.
 
     `spans` has start and end of the window on each rank, which differ where it is one of steps; `read` the notes of
-    each file, in the order of `formats` and `facts`; `walled` is whether the files share a wall clock.
+    each file, in the order of `formats` and `facts`; `walled` is whether the files share a wall clock, and `recorded`
+    when each of them was recorded by the one that it has, whether or not the trace is on it (Unix, ns).
     """
 
     hosts: tuple[Host, ...]
@@ -203,6 +204,7 @@ class Scene:
     spans: tuple[tuple[int, int], ...] = ()
     read: tuple[tuple[Note, ...], ...] = ()
     walled: bool = False
+    recorded: tuple[tuple[int, int] | None, ...] = ()
 
     @property
     def bounds(self) -> tuple[int, int] | None:

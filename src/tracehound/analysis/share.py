@@ -23,7 +23,7 @@ from tracehound.analysis.spans.windows import of_hosts, of_ranks
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.formats.residency import device as properties
 from tracehound.ids import in_part
-from tracehound.trace import PROFILERS, Trace, Window, collected
+from tracehound.trace import PROFILERS, Part, Trace, Window, collected
 
 
 def run(
@@ -218,7 +218,13 @@ def scene(trace: Trace, window: Window) -> Scene:
         facts=tuple(part.facts for part in trace.parts),
         read=tuple(part.notes for part in trace.parts),
         walled=trace.origin_ns is not None,
+        recorded=tuple(_recorded(part) for part in trace.parts),
     )
+
+
+def _recorded(part: Part) -> tuple[int, int] | None:
+    span, wall = part.recorded, part.wall_ns
+    return None if span is None or wall is None else (span[0] // 1000 + wall, span[1] // 1000 + wall)
 
 
 def overlapping(events: pl.LazyFrame, start: int | pl.Expr, end: int | pl.Expr) -> pl.LazyFrame:

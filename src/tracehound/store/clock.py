@@ -48,7 +48,7 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
 
     A file without events and samples has no time, and no say in this.
     """
-    spans = {index: _span(part) for index, part in enumerate(parts) if spanned(part.lanes).height}
+    spans = {index: span for index, part in enumerate(parts) if (span := part.recorded) is not None}
     moves = alignment.moves
     walls = {index: wall * 1000 + moves.get(index, 0) for index in spans if (wall := parts[index].wall_ns) is not None}
     told = (Note("inferred", alignment.why, len(moves)),) if moves else ()
@@ -67,11 +67,6 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
         return Clock(shift, None, told)
     note = Note("inferred", f"{why}: each is drawn from its own first event", len(spans), str(parts[min(spans)].path))
     return Clock(shift, None, (note,))
-
-
-def _span(part: Part) -> tuple[int, int]:
-    lanes = spanned(part.lanes)
-    return (int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max()))
 
 
 def _first_event(part: Part) -> int:

@@ -16,6 +16,8 @@ from tracehound.analysis.result import Scene
 def clocks(scene: Scene) -> pl.DataFrame:
     """The clock of each `rank`: the first `part` (file) of the trace that has it, and the first of its `machine`.
 
+    `begun` and `closed` are when the rank was recorded by the wall clock, as far as its file has one (Unix, ns).
+
     PyTorch's times of what runs on the host are those of the machine's clock, so that its processes need no other, as
     long as the trace is on the wall clock. Times of devices are converted from their own clocks, process by process:
     on one machine they differ by some microseconds.
@@ -24,8 +26,14 @@ def clocks(scene: Scene) -> pl.DataFrame:
     driving = {at for at, device in zip(part, scene.ranks["device"].to_list(), strict=True) if device is not None}
     every = set(part)
     own, together = _first(scene, every - driving), _first(scene, every)
-    clock = {"part": [own.get(at, at) for at in part], "machine": [together[at] for at in part]}
-    return pl.DataFrame({"rank": scene.ranks["rank"], **clock}).cast(pl.Int64)
+    begun, ended = zip(*(scene.recorded[at] or (None, None) for at in part), strict=True) if part else ((), ())
+    columns = {
+        "part": [own.get(at, at) for at in part],
+        "machine": [together[at] for at in part],
+        "begun": begun,
+        "closed": ended,
+    }
+    return pl.DataFrame({"rank": scene.ranks["rank"], **columns}, strict=False).cast(pl.Int64)
 
 
 def _first(scene: Scene, parts: Collection[int]) -> dict[int, int]:

@@ -26,9 +26,10 @@ Calls on different ranks are one collective when they have the same process grou
 sequence number in it (XLA: the same execution of the program by its run_id, HLO op and replica group). Where a file has
 no sequence numbers, or its devices count executions each for themselves (equal run_ids are rare among them, or at
 different times), calls are matched by their order among those of that group (else stream), collective, type, size and
-step, and only where they overlap in time; calls that a rank lacks or has too many are matched to those that end
-nearest. The ranks of a group are those that a call names, else those that the file lists for its name; where neither
-tells, what more ranks have than the size of their group allows is matched with nothing: it is several groups.
+step, and only where they overlap in time: by the wall clocks that the files have, whatever order would make of these,
+the recordings do, and without steps the calls themselves. Calls that a rank lacks or has too many are matched to those
+that end nearest. The ranks of a group are those that a call names, else those that the file lists for its name; where
+neither tells, what more ranks have than the size of their group allows is matched with nothing: it is several groups.
 {unnamed_groups.HOW}
 Sends are matched to receives by both ranks and their order in the step, those of two ranks by their order alone where
 the file names no peers. A kernel for several of them (batch_isend_irecv, all-to-all in a graph) of which nothing tells
@@ -44,7 +45,8 @@ _PEERS, _PAIR, _NUMBER, _RUN, _ORDER = range(5)
 
 _PLACES: Final = ("arrived", "present", "place")
 _INTERNAL: Final = (
-    "circle", "fellows", "lowest", "highest", "alike", "order", "how", "place", "applied", "machine", "listed",
+    "circle", "fellows", "lowest", "highest", "alike", "order", "how", "place", "applied", "machine", "begun",
+    "closed", "listed",
 )  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     rows, circles, notes = circled(rows, scene, parts)
     rows = _on_machines(_keyed(rows.join(parts, on="rank", how="left", maintain_order="left")))
     parts = parts.update(rows.select("rank", "part").unique(), on="rank")
-    rows = _nearest(rows)
+    rows = _nearest(_at_one_time(rows, walled=scene.walled))
     found = offsets(rows)
     rows = rows.join(found.select("part", "applied"), on="part", how="left", maintain_order="left").with_columns(
         (pl.col("start") + pl.col("applied")).alias("arrived"), (pl.col("end") + pl.col("applied")).alias("ended")
@@ -188,13 +190,30 @@ def _counted_alike(rows: pl.DataFrame) -> bool:
     """
     told = rows.filter(pl.col("run").is_not_null() & (pl.col("fellows") > 1))
     alike = ("circle", "collective", "name", "run", "turn")
-    rank, together = pl.col("rank"), pl.col("collective").cast(pl.String).is_in(_AT_ONCE).fill_null(value=True)
-    apart = (pl.col("start").max() > pl.col("end").min()).over(*alike, "part") & together
+    rank = pl.col("rank")
+    apart = (pl.col("start").max() > pl.col("end").min()).over(*alike, "part") & _at_once()
     beside = (rank.n_unique().over(*alike, "part") > 1) & ~apart
     neighbours = rank.n_unique().over("circle", "part") > 1
     numbered = told.with_columns(pl.col("event").cum_count().over(*alike[:-1], "rank").alias("turn"))
     met = numbered.select(pl.when(neighbours).then(beside).otherwise(rank.n_unique().over(alike) > 1)).to_series()
     return told.height > 0 and 2 * int(met.sum()) >= told.height
+
+
+def _at_one_time(rows: pl.DataFrame, *, walled: bool) -> pl.DataFrame:
+    """The rows without the meetings by order that wall clocks rule out, before these are corrected by any.
+
+    Clocks of machines may be apart by more than a call lasts: where the step tells which calls may meet, or these need
+    not overlap, only the recordings have to.
+    """
+    calls = pl.lit(walled) & pl.col("step").is_null() & _at_once()
+    alone = pl.col("begun").max().over("meeting") > pl.col("closed").min().over("meeting")
+    apart = (pl.col("start").max().over("meeting") > pl.col("end").min().over("meeting")) & calls
+    ruled_out = pl.col("order") & (alone.fill_null(value=False) | apart)
+    return rows.with_columns(pl.when(~ruled_out).then("meeting").alias("meeting"))
+
+
+def _at_once() -> pl.Expr:
+    return pl.col("collective").cast(pl.String).is_in(_AT_ONCE).fill_null(value=True)
 
 
 def _nearest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -207,8 +226,7 @@ def _nearest(rows: pl.DataFrame) -> pl.DataFrame:
     shift = offsets(rows).select("part", "applied")
     rows = rows.join(shift, on="part", how="left", maintain_order="left")
     begin, until = pl.col("start") + pl.col("applied"), pl.col("end") + pl.col("applied")
-    together = pl.col("order") & pl.col("collective").cast(pl.String).is_in(_AT_ONCE).fill_null(value=True)
-    apart = (begin.max().over("meeting") > until.min().over("meeting")) & together
+    apart = (begin.max().over("meeting") > until.min().over("meeting")) & pl.col("order") & _at_once()
     rows = rows.with_columns(
         pl.when(~apart).then("meeting").alias("meeting"), until.alias("until"), begin.alias("begin")
     )
@@ -218,11 +236,14 @@ def _nearest(rows: pl.DataFrame) -> pl.DataFrame:
     counts = loose.group_by("alike", "rank").len().sort("len", "rank", descending=[True, False])
     most = counts.unique("alike", keep="first", maintain_order=True).select("alike", leader="rank")
     led = loose.join(most, on="alike").sort("until")
-    anchors = led.filter(pl.col("rank") == pl.col("leader")).select("alike", "until", anchor="event", opens="begin")
+    anchors = led.filter(pl.col("rank") == pl.col("leader")).select(
+        "alike", "until", anchor="event", opens="begin", first="begun", last="closed"
+    )
     closes = anchors.with_columns(closes="until")
     nearest = (
         led.join_asof(closes, on="until", by="alike", strategy="nearest", check_sortedness=False)
         .filter((pl.col("opens") <= pl.col("until")) & (pl.col("closes") >= pl.col("begin")))
+        .filter(((pl.col("first") <= pl.col("closed")) & (pl.col("last") >= pl.col("begun"))).fill_null(value=True))
         .sort((pl.col("until") - pl.col("closes")).abs(), "event")
         .unique(["anchor", "rank"], keep="first", maintain_order=True)
         .select("event", found=pl.struct("alike", "anchor").hash())
