@@ -79,7 +79,20 @@ def test_a_name_makes_way_for_its_own_template_and_for_no_other() -> None:
     ]
 
 
-@given(st.lists(st.text(alphabet="ab_<>,( )12", max_size=40), max_size=8), st.integers(1, 30))
+def test_paths_are_cut_from_the_left_where_most_begin_alike() -> None:
+    paths = [f"jit(train_step)/{each}/mlp/{op}" for each in ("jvp(layer0)", "jvp(layer1)") for op in ("mul", "tanh")]
+    told = apart([*paths, "jit(f)/mul", "(jit(train_step)/a:b)"], 24)
+    assert [told[path] for path in paths] == [
+        "…jvp(layer0)/mlp/mul",
+        "…jvp(layer0)/mlp/tanh",
+        "…jvp(layer1)/mlp/mul",
+        "…jvp(layer1)/mlp/tanh",
+    ]
+    assert (told["jit(f)/mul"], told["(jit(train_step)/a:b)"]) == ("jit(f)/mul", "(jit(train_step)/a:b)")
+    assert max(map(cell_len, apart(paths, 12).values())) <= 12
+
+
+@given(st.lists(st.text(alphabet="ab_<>,( )12/", max_size=40), max_size=8), st.integers(1, 30))
 def test_every_name_fits_and_those_that_were_different_stay_so(names: list[str], width: int) -> None:
     told = apart(names, width)
     assert all(cell_len(text) <= width for text in told.values())

@@ -153,4 +153,5 @@ def test_what_is_found_of_rows_does_not_tell_them_apart() -> None:
         Column("last", "text", "who came last", found=True),
         Column("group", "text", "whose it is", brief=False),
     ]
-    assert [column.name for column in telling(columns, table) if column.brief] == ["name", "last", "group"]
+    told = [column.name for column in telling(columns, table) if column.brief]
+    assert told == ["name", "group", "last"], "what tells rows apart stands behind the name"

@@ -47,6 +47,19 @@ def test_columns_that_are_not_brief_make_way_from_the_right() -> None:
     assert ["name", "kind", "count", "total"] in [names(width) for width in range(30, 120)]
 
 
+def test_what_tells_rows_of_one_name_apart_is_in_sight_beside_it() -> None:
+    measured = [Column(name, "time", "") for name in ("base", "other", "change", "exposed")]
+    columns = (Column("name", "text", ""), *measured, Column("operator", "text", "", brief=False))
+    rows = pl.DataFrame({
+        "name": ["fusion"] * 8 + ["broadcast_subtract_fusion_and_1_more"],
+        **{each.name: [10**9 + n for n in range(9)] for each in measured},
+        "operator": [f"jit(train_step)/jvp(layer{n})/mlp/dot_general" for n in range(9)],
+    })  # fmt: skip
+    first, second, *_ = arranged(needed(columns, rows), rows, 60)
+    assert (first.column.name, second.column.name) == ("name", "operator")
+    assert len({second.fits(text) for text in rows["operator"]}) == 9
+
+
 def test_columns_that_are_0_in_every_row_make_way_first_unless_they_are_wanted() -> None:
     columns = (Column("step", "count", ""), *(Column(name, "time", "") for name in ("kernel", "wait", "copy", "cpu")))
     more = (Column("rest", "time", "", brief=False), Column("late", "count", ""))

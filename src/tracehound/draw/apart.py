@@ -7,6 +7,7 @@ look alike (`apart`). Knows no table.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -51,13 +52,32 @@ def apart(names: Iterable[str], width: int) -> Mapping[str, str]:
 
     Those keep the parts in which they differ: of ``volta_sgemm_relu_medium_nn`` and ``volta_sgemm_relu_small_nn`` that
     is in their middle (``volta…medium…nn``), of instances of one template among its arguments (``sgemm<1024,true>``).
-    Names may still look alike where there is no room for these parts.
+    Of paths that do not fit, the folders or scopes go first that most of them begin with (``…jvp(layer1)/mlp``). Names
+    may still look alike where there is no room for these parts.
     """
     return _apart(tuple(sorted(set(names))), width)
 
 
 @lru_cache(maxsize=64)
 def _apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
+    lead = _lead(names)
+    led = [name for name in names if lead and name.startswith(lead) and cell_len(printable(name)) > width]
+    rests = _cut(tuple(name.removeprefix(lead) for name in led), width - 1) if led else {}
+    others = _cut(tuple(sorted(set(names).difference(led))), width)
+    return {**others, **{f"{lead}{rest}": f"…{short.lstrip('…')}" for rest, short in rests.items()}}
+
+
+def _lead(names: Sequence[str]) -> str:
+    """The folders or scopes that paths begin with, which are most of the names; nothing where most are none."""
+    firsts = Counter(name[: name.index("/") + 1] for name in names if "/" in name)
+    first, many = max(firsts.items(), key=lambda item: item[1], default=("", 0))
+    if many * 2 <= len(names) or len(names) == 1:
+        return ""
+    shared = commonprefix([name for name in names if name.startswith(first)])
+    return shared[: shared.rfind("/") + 1]
+
+
+def _cut(names: tuple[str, ...], width: int) -> Mapping[str, str]:
     best = cut = {name: fitted(printable(name), width) for name in names}
     if len(names) <= MOST:
         for _ in range(ROUNDS):

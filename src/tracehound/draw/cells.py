@@ -95,8 +95,9 @@ def void(column: Column, values: pl.Series) -> bool:
 def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
     """The columns, of which that is brief, too, by which rows of one name are told apart: it stays where they do.
 
-    It is the first text by which most of the first rows differ, and which is not `found` of them. Where few rows
-    share a name, names keep their room. A tree says by its branches what its rows are.
+    One that was not brief stands behind the name then, so that it is not the first to be out of sight. It is the first
+    text by which most of the first rows differ, and which is not `found` of them. Where few rows share a name, names
+    keep their room. A tree says by its branches what its rows are.
     """
     rows = table.head(COMPARED)
     texts = [column for column in columns if column.unit == "text" and column.name != "name" and not column.found]
@@ -106,8 +107,11 @@ def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...
         return tuple(columns)
     pairs = {c.name: rows.select(pl.struct("name", c.name).n_unique()).item() for c in texts}
     best = max(texts, key=lambda column: pairs[column.name])
-    tells = pairs[best.name] > different
-    return tuple(replace(column, brief=True) if tells and column is best else column for column in columns)
+    if best.brief or pairs[best.name] == different:
+        return tuple(columns)
+    others = [column for column in columns if column is not best]
+    behind = 1 + next((at for at, column in enumerate(others) if column.name == "name"), -1)
+    return (*others[:behind], replace(best, brief=True), *others[behind:])
 
 
 def words(result: Result, column: Column, unit: units.TimeUnit = "auto") -> list[str]:

@@ -111,14 +111,15 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
 
     Void ones make way first, then those that are not brief, of each the last ones first. Text is cut before a column
     goes, first where few rows differ, but the one that says what a row is about last and not below `NAMED` cells or a
-    third of the line. Headings of numbers are cut where all columns fit then. What still does not fit reaches beyond
-    the edge; texts before it take the cells that it leaves blank.
+    third of the line; it shares these with a brief one that tells rows of one name apart, two thirds for each. Headings
+    of numbers are cut where all columns fit then. What still does not fit reaches beyond the edge; texts before it take
+    the cells that it leaves blank.
     """
     widths = {needs.column.name: needs.width for needs in columns}
     leads = {needs.column.name: needs.lead(width) for needs in columns}
     shown = [needs.column for needs in columns]
     names = naming(shown, {needs.column.name: needs.distinct for needs in columns})
-    floors = {column.name: min(NAMED, width // 3) if column.name == names else 0 for column in shown}
+    floors = _floors(columns, names, width)
     least = {c.name: max(READABLE, floors[c.name]) + leads[c.name] for c in shown}
     empty = sorted((needs.column for needs in reversed(columns) if needs.void), key=lambda column: column.brief)
     others = [column for column in shown if not column.brief and column.name != names and column not in empty]
@@ -138,6 +139,15 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
         result.append(Placed(column, left, widths[column.name], column.name == names))
         left += widths[column.name] + GAP
     return tuple(result)
+
+
+def _floors(columns: Sequence[Needed], names: str, width: int) -> dict[str, int]:
+    """The cells that each column keeps whatever words are cut to."""
+    many = max((needs.distinct for needs in columns if needs.column.name == names), default=0)
+    brief = (needs for needs in columns if needs.column.brief and needs.column.unit == "text")
+    tells = {needs.column.name for needs in brief if names == "name" and needs.distinct > many}
+    least = min(NAMED, width // 3) * 2 // 3 if tells else min(NAMED, width // 3)
+    return {needs.column.name: least if needs.column.name in {names, *tells} else 0 for needs in columns}
 
 
 def _headed(columns: Sequence[Needed], widths: Mapping[str, int], width: int) -> dict[str, int]:
