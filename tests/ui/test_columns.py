@@ -23,7 +23,7 @@ COLUMNS = (
 ROWS = pl.DataFrame(
     {
         "name": [f"a_very_long_kernel_name_that_says_{n}_what_it_does" for n in range(9)],
-        "kind": ["kernel"] * 9,
+        "kind": ["kernel", "copy", "kernel"] * 3,
         "count": list(range(9)),
         "total": [n * 10**9 for n in range(9)],
         "share": [n / 40 for n in range(9)],
@@ -45,6 +45,20 @@ def test_columns_that_are_not_brief_make_way_from_the_right() -> None:
     assert widths == sorted(widths)
     assert names(30) == ["name", "kind", "count"]
     assert ["name", "kind", "count", "total"] in [names(width) for width in range(30, 120)]
+
+
+def test_a_text_that_is_the_same_in_every_row_makes_way_before_what_is_measured() -> None:
+    columns = (Column("step", "count", ""), Column("name", "text", ""), Column("busy", "time", ""))
+    rows = pl.DataFrame({"step": [0, 1], "name": ["jit_f(12190760917235803885)"] * 2, "busy": [10**9, 2 * 10**9]})
+
+    def shown(rows: pl.DataFrame, width: int, *wanted: str) -> list[str]:
+        return [placed.column.name for placed in place(needed(columns, rows, wanted), width)]
+
+    assert shown(rows, 60) == ["step", "name", "busy"]
+    assert shown(rows, 30) == ["step", "busy"]
+    assert shown(rows, 30, "name") == ["step", "name", "busy"], "unless somebody chose it"
+    assert shown(rows[:1], 30) == ["step", "name", "busy"]
+    assert shown(rows.with_columns(name=pl.lit("a") + pl.col("name").shift(1, fill_value="")), 30)[1] == "name"
 
 
 def test_what_tells_rows_of_one_name_apart_is_in_sight_beside_it() -> None:

@@ -65,7 +65,7 @@ class Needed:
     """A column, the cells that its heading and words need, and how many different values its rows have.
 
     `words` are the cells that its words alone need, `deepest` is the level of its deepest row, -1 where its words are
-    not moved in. It is `void` where it measures nothing in any row, and nobody wants it.
+    not moved in. It is `void` where it measures nothing in any row, or has the same word in all, and nobody wants it.
     """
 
     column: Column
@@ -87,9 +87,14 @@ def needed(columns: Sequence[Column], rows: pl.DataFrame, wanted: Collection[str
 
 
 def _needed(column: Column, values: pl.Series, wanted: Collection[str]) -> Needed:
-    words, nothing = _width(column, values), column.name not in wanted and void(column, values)
+    words, tells = _width(column, values), column.name in wanted or not (void(column, values) or _same(column, values))
     width = max(words, cell_len(heading(column)))
-    return Needed(column, width, values.head(SAMPLE).n_unique(), words, void=nothing)
+    return Needed(column, width, values.head(SAMPLE).n_unique(), words, void=not tells)
+
+
+def _same(column: Column, values: pl.Series) -> bool:
+    """Whether a text says the same of every row, and so nothing of any; what is found of rows may be so of all."""
+    return column.unit == "text" and not column.found and len(values) > 1 and values.n_unique() == 1
 
 
 def moved(columns: Sequence[Needed], rows: pl.DataFrame, every: Sequence[Column]) -> tuple[Needed, ...]:
