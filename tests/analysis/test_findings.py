@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -16,6 +17,7 @@ from building import US, Building, Lane, stream, thread
 from jobs import Rank, job
 from tracehound.analysis import Result, named, run
 from tracehound.analysis.findings import ANALYSIS, RULES
+from tracehound.analysis.findings.advice import _LAZY, _XLA
 from tracehound.analysis.findings.time import _meanwhile
 from tracehound.analysis.hosts.doing import DOINGS
 from tracehound.analysis.hosts.words import QUIET
@@ -868,6 +870,24 @@ def test_a_host_that_traces_is_told_where_launches_are_not_recorded() -> None:
     row = found(rest_of_steps(50, MAIN, "StepMarker", "runtime").trace())["the device waits for the host"]
     assert row["cost"] == 50 * US
     assert "mostly tracing the next step: 50.00 us of 100.0 us, 50.00 % of 4 whole steps" in row["evidence"]
+
+
+OF_JAX = re.compile(r"jax|\blax\b|\bjit\b|block_until_ready|NumPy|copy_to_host|flax|static arguments")
+OF_TORCH = re.compile(r"torch|xm\.|xp\.|\.item\(\)|MpDeviceLoader")
+
+
+def test_users_of_jax_and_of_pytorch_xla_read_their_own_words(samples: Path) -> None:
+    for topic, words in _LAZY.items():
+        assert not OF_JAX.search(words), topic
+        assert not OF_TORCH.search(_XLA[topic]), topic
+    for name, others in (("torch_xla_spmd4", OF_JAX), ("torch_xla_remote", OF_JAX), ("jax_cpu8_b128", OF_TORCH)):
+        said = told(load(open_paths([samples / name]))).table["advice"].to_list()
+        assert said
+        assert not [words for words in said if others.search(words)]
+    b = rest_of_steps(100 - 30, ROW, "TransferFromDevice", "transfer")
+    assert "copy_to_host_async" in found(b.trace())["the run is highly output-bound"]["advice"]
+    b.event(MAIN, "StepMarker", 10, 12, "runtime")
+    assert "xm.add_step_closure" in found(b.trace())["the run is highly output-bound"]["advice"]
 
 
 def test_time_between_steps_may_be_input() -> None:

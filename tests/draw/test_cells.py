@@ -88,7 +88,7 @@ def test_names_of_host_events_share_the_width() -> None:
     assert covers(found, 60) == ["t: aaaaaaaaaaaaaa…aaaaaaa 50 %, bbbbbbbbbbbbbb…bbbbbbb 25 %"]
     (narrow,) = covers(found, 40)
     assert narrow == f"t: {'a' * 20}…{'a' * 10} 50 %", "where names would not stay readable the last event makes way"
-    assert covers(found, 20) == ["t: aaaaaa…aaaa 50 %"], "no share is cut off"
+    assert covers(found, 20) == ["t: aaaaaaa…aaa 50 %"], "no share is cut off"
 
 
 def test_numbers_stand_on_the_right() -> None:

@@ -44,6 +44,19 @@ _PIPELINE: Final = (
     " interleaved schedule), and balance the stages"
 )
 
+_UNMARKED: Final = (
+    "annotate what the program does there ({}) and record again: loading data, reading metrics, checkpoints and"
+    " sleeping look the same as long as nothing is recorded"
+)
+_INPUT: Final = (
+    "prefetch batches to the device ({}), do less for each sample or do it ahead of time, send fewer and larger arrays"
+)
+_OUTPUT: Final = "fetch values seldom, of earlier steps, and asynchronously ({})"
+_BUSY_HOST: Final = (
+    "see what the host was at in the report gaps: trace less often ({}), have no reading of values within the loop,"
+    " and let the host run ahead"
+)
+
 NEW: Final = "first use"
 PIPELINE: Final = "pipeline"
 WITHIN_REPLAYS: Final = "within replays"
@@ -110,9 +123,35 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         " buffers, keep parameters in the layout in which they are used, transpose once and outside the loop",
         "copies": "keep what is moved on the device, or move it earlier: offload less, prefetch it a layer ahead,"
         " donate buffers",
+        "input": _INPUT.format("flax prefetch_to_device, tf.data prefetch(AUTOTUNE), Grain with worker_count above 0"),
+        "output": _OUTPUT.format("copy_to_host_async"),
+        "unmarked": _UNMARKED.format("jax.profiler.TraceAnnotation"),
+        "busy host": _BUSY_HOST.format("several steps in one program, lax.scan"),
     }
 )
-"""What helps, in the words of the framework."""
+_LAZY_AHEAD: Final = (
+    "have the host run ahead: no .item(), .cpu() or printing of tensors within the step, one torch_xla.sync() a step,"
+    " and less to trace (torch_xla.compile, scan of torch_xla.experimental over equal layers); a larger batch; look at"
+    " what the host does in the gaps, and annotate what loads data"
+)
+_LAZY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **_XLA,
+        "host": _LAZY_AHEAD,
+        BETWEEN_REPLAYS: _LAZY_AHEAD,
+        "synchronisation": "do not read values of tensors within a step (.item(), .cpu(), printing a loss): that ends"
+        " the graph there and waits for it; fetch them seldom, of earlier steps (xm.add_step_closure)",
+        "allocation": "equal shapes in every step",
+        "compiling": "compile before the loop begins; keep shapes and types the same, and what the step does (no"
+        " branches on values of tensors); see the report compiles",
+        "kernel": "fewer and larger programs: one torch_xla.sync() a step, or less often",
+        "input": _INPUT.format("MpDeviceLoader, whose DataLoader has num_workers above 0"),
+        "output": _OUTPUT.format("xm.add_step_closure"),
+        "unmarked": _UNMARKED.format("xp.Trace"),
+        "busy host": _BUSY_HOST.format("torch_xla.compile, scan of torch_xla.experimental, fewer torch_xla.sync calls"),
+    }
+)
+"""What helps, in the words of the framework. That of `_LAZY` is PyTorch/XLA."""
 
 
 TOPICS: Final[Mapping[str, str]] = MappingProxyType(
@@ -129,5 +168,8 @@ TOPICS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def advice(evidence: Evidence, topic: str) -> str:
-    """What helps with this cause of idle time, with `communication`, `copies`, `compiling`, or another topic here."""
-    return (_XLA if evidence.xla else _PYTORCH)[topic]
+    """What helps with this cause of idle time, with `communication`, `copies`, `compiling`, or another topic here.
+
+    Parts of steps are of XLA's programs alone: `input`, `output`, a `busy host`, or time that is `unmarked`.
+    """
+    return (_LAZY if evidence.lazy else _XLA if evidence.xla else _PYTORCH)[topic]

@@ -91,6 +91,11 @@ class Evidence:
         return self.scene.xla
 
     @property
+    def lazy(self) -> bool:
+        """Whether it is one of PyTorch/XLA, to whose users JAX's words say nothing."""
+        return self.xla and bool(self.traits["lazy"].sum())
+
+    @property
     def where(self) -> str:
         """``steps``, ``the window``, or ``the run``: where that happens which is told of."""
         return "steps" if self.steps else self.extent

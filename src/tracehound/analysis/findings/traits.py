@@ -14,6 +14,7 @@ import polars as pl
 from tracehound.analysis.devices.allocations import holding
 from tracehound.analysis.devices.exposed import exposed
 from tracehound.analysis.hosts.compilations import LOADED, UNKNOWN, called, compilations, times_compiled
+from tracehound.analysis.hosts.words import LAZY
 from tracehound.analysis.ranks.calls import HANDED_ON, calls
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
@@ -28,6 +29,7 @@ TRAITS: Final = {
     "distributed_data_parallel": pl.Int64,
     "distributed_data_parallel_event": pl.Int64,
     "nccl": pl.Int64,  # operators and ranges of NCCL's collectives
+    "lazy": pl.Int64,  # calls by which PyTorch/XLA is known
     "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
     "pageable_event": pl.Int64,  # the longest of them
     "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
@@ -48,6 +50,7 @@ _NAMES: Final = {
     "data_parallel": r"^DataParallel\.forward$",
     "distributed_data_parallel": r"^DistributedDataParallel\.forward$",
     "nccl": r"^(?:nccl:|c10d::)",
+    "lazy": LAZY.pattern,
 }
 _PLACED: Final = ("data_parallel", "distributed_data_parallel")
 _PAGEABLE: Final = r"(?i)memcpy.*pageable"
@@ -70,7 +73,7 @@ def traits(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFra
 
 def _counted(share: Share, given: Given) -> pl.DataFrame:
     del given
-    telling = share.threads.filter(pl.col("kind").is_in(["op", "annotation"]))
+    telling = share.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime"]))
     inside = telling.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
     length = pl.col("end") - pl.col("start")
     longest = pl.col("id").sort_by(length, "id", descending=[True, False]).first()
@@ -85,7 +88,7 @@ def _counted(share: Share, given: Given) -> pl.DataFrame:
 
 
 COUNTED: Final = OfHost(_counted)
-"""How often the threads of a host are in an operator or annotation that `_NAMES` looks for, in the window: one row.
+"""How often the threads of a host are in an operator, annotation or call that `_NAMES` has, in the window: one row.
 
 Of those in `_PLACED` the longest event, too.
 """

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.findings.advice import advice
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.pauses import spent
 from tracehound.analysis.hosts.words import ASLEEP, PYTHON, QUIET
@@ -23,27 +24,13 @@ LOW: Final = 0.05
 OTHERS: Final = 0.03
 HOST: Final = 0.15
 
-_INPUT: Final = (
-    "prefetch batches to the device (MpDeviceLoader, flax prefetch_to_device, tf.data prefetch(AUTOTUNE), Grain with"
-    " worker_count above 0), do less for each sample or do it ahead of time, send fewer and larger arrays"
-)
-_MARK: Final = (
-    "annotate what the program does there (xp.Trace, jax.profiler.TraceAnnotation) and record again: loading data,"
-    " reading metrics, checkpoints and sleeping look the same as long as nothing is recorded"
-)
-_OUTPUT: Final = "fetch values seldom, of earlier steps, and asynchronously (copy_to_host_async, xm.add_step_closure)"
-_HOST: Final = (
-    "see what the host was at in the report gaps: trace less often (several steps in one program, lax.scan, fewer"
-    " torch_xla.sync calls), have no reading of values within the loop, and let the host run ahead"
-)
-
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
     """Steps wait for their input."""
     share = _share(evidence, "input")
     if share >= LOW and 2 * _copied(evidence, pl.col("source") == "host") < share:
         how = "highly" if share >= HIGH else "moderately"
-        yield _of_part(evidence, "input", f"the run is {how} input-bound", "wait for data from the host", _INPUT)
+        yield _of_part(evidence, "input", f"the run is {how} input-bound", "wait for data from the host", "input")
 
 
 def output_bound(evidence: Evidence) -> Iterator[Finding]:
@@ -52,7 +39,7 @@ def output_bound(evidence: Evidence) -> Iterator[Finding]:
     if share >= LOW and 2 * _copied(evidence, pl.col("target") == "host") < share:
         how = "highly" if share >= HIGH else "moderately"
         yield _of_part(
-            evidence, "output", f"the run is {how} output-bound", "wait for values to go to the host", _OUTPUT
+            evidence, "output", f"the run is {how} output-bound", "wait for values to go to the host", "output"
         )
 
 
@@ -66,7 +53,7 @@ def host_bound(evidence: Evidence) -> Iterator[Finding]:
     why = spent(unknown).filter(half & (pl.col("why") != QUIET))["why"].to_list()
     most = f", mostly {why[0]}" if why else ""
     words = f"idle while the host does something else{most}"
-    yield _of_part(evidence, "host", "the device waits for the host", words, _HOST)
+    yield _of_part(evidence, "host", "the device waits for the host", words, "busy host")
 
 
 def between_steps(evidence: Evidence) -> Iterator[Finding]:
@@ -82,7 +69,7 @@ def between_steps(evidence: Evidence) -> Iterator[Finding]:
         f"{duration(round(apart / pairs.height))} from the end of a step and its work to the next, on average:"
         f" {percent(apart / total)} of the time from step to step; at most {duration(worst['apart'])}, after step"
         f" {worst['step']}",
-        f"{_MARK}; if it is the input, {_INPUT}",
+        f"{advice(evidence, 'unmarked')}; if it is the input, {advice(evidence, 'input')}",
         Place(worst["end"], worst["apart"], rank=worst["rank"]),
         round(apart / pairs.height),
         apart / total,
@@ -100,11 +87,11 @@ def unrecorded(evidence: Evidence) -> Iterator[Finding]:
         return
     if 2 * _in_python(idle) < int(_whole(evidence)["other"].sum()):
         words = "idle while nothing is recorded of the host: it could be input, Python, or both"
-        yield _of_part(evidence, "other", "the run may be input-bound", words, _MARK)
+        yield _of_part(evidence, "other", "the run may be input-bound", words, "unmarked")
     elif 2 * _in_python(idle.filter(cause="unknown")) > _in_python(idle):
         asleep = 2 * _in_python(idle, ASLEEP) > _in_python(idle)
         words = f"idle while the host is mostly {ASLEEP if asleep else PYTHON}"
-        yield _of_part(evidence, "other", "the device waits for the host", words, _HOST)
+        yield _of_part(evidence, "other", "the device waits for the host", words, "busy host")
 
 
 def _in_python(pauses: pl.DataFrame, *how: str) -> int:
@@ -132,8 +119,8 @@ def _copied(evidence: Evidence, which: pl.Expr) -> float:
     return exposed / cores if cores else 0.0
 
 
-def _of_part(evidence: Evidence, part: str, what: str, words: str, advice: str) -> Finding:
-    """A part of the steps as a finding, seen best where it is most."""
+def _of_part(evidence: Evidence, part: str, what: str, words: str, topic: str) -> Finding:
+    """A part of the steps as a finding, seen best where it is most, with the advice on a topic."""
     steps = _whole(evidence)
     share, times = _share(evidence, part), steps[part].to_numpy()
     worst = steps.row(int(times.argmax()), named=True)
@@ -144,7 +131,7 @@ def _of_part(evidence: Evidence, part: str, what: str, words: str, advice: str) 
         what,
         f"devices {words}: {duration(cost)} of {duration(mean)}, {percent(share)} of {number} whole steps;"
         f" at most {duration(worst[part])}, in step {worst['step']} on rank {worst['rank']}",
-        advice,
+        advice(evidence, topic),
         Place.of(worst),
         cost,
         share,

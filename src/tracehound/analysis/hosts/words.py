@@ -106,7 +106,7 @@ _NAMES: Final = (
 _CALLS: Final = re.compile(
     r"Launch|Execut|Enqueue|^PjitFunction\(|Memcpy|Memset|RunExecutable|:XLA GPU module$|Linearize|BufferFromHost"
 )
-_LAZY: Final = re.compile(r"^(?:StepMarker|Sync(?:Live)?TensorsGraph\w*|TransferToServer\w*|IR building)$")
+LAZY: Final = re.compile(r"^(?:StepMarker|Sync(?:Live)?TensorsGraph\w*|TransferToServer\w*|IR building)$")
 """Names by which PyTorch/XLA is known, of which tensors are lazy: Python does no more there than trace a graph."""
 
 _ASLEEP: Final = re.compile(
@@ -174,7 +174,7 @@ def doing_codes(
     annotations and steps mean tracing; elsewhere frames, annotations and what is in them is Python, at work or asleep,
     while the mark of a step alone says nothing: it would cover sleeping and waiting alike.
     """
-    lazy = any(_LAZY.match(name) for name in names)
+    lazy = any(LAZY.match(name) for name in names)
     code = told_by_name(threads, lambda name, kind: _code(name, kind, lazy))
     own = np.where(code < len(WORDS), code, np.int8(-1))
     rows = rows_with(threads["id"].to_numpy(), np.array(list(blocking), np.int64))
