@@ -51,6 +51,18 @@ def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
     assert result.notes[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
 
 
+def test_with_the_overlap_it_is_what_breakdown_and_overlap_have(tmp_path: Path) -> None:
+    trace = job(tmp_path, *two(tmp_path))
+    ours, parts, groups = (rows(name, trace) for name in ("distributed", "breakdown", "overlap"))
+    assert [row["computation"] + row["overlap"] for row in ours] == [row["compute"] for row in parts]
+    assert [row["communication"] for row in ours] == [row["communication"] for row in parts]
+    told = [(row["communication"] + row["overlap"], row["computation"] + row["overlap"]) for row in ours]
+    assert told == [(row["first"], row["second"]) for row in groups if row["rank"] is not None]
+    note = asked("distributed", trace).notes[1]
+    assert note == "with the overlap computation is 25.53 % and communication is 44.68 % of the spans"
+    assert not any("overlap" in each for each in asked("distributed", trace, Window(70 * US, 200 * US)).notes)
+
+
 def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> None:
     """As those of Gloo: the shortest call is that of a rank that was late and took long itself."""
     found = [Rank(0), Rank(1)]
@@ -126,6 +138,7 @@ def test_why_transfers_are_not_known(tmp_path: Path) -> None:
     notes = asked("distributed", job(tmp_path, two(tmp_path)[0])).notes
     assert notes == (
         "transfer and waiting are told apart where the files of several ranks are open together",
+        "with the overlap computation is 25.00 % and communication is 50.00 % of the spans",
         "of the job's 2 ranks not in this trace: rank 1",
     )
 

@@ -27,9 +27,11 @@ from tracehound.units import share as percent
 DEFINITION = f"""\
 Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
 both run at once, communication = communication runs and no computation, other = the rest of the span; the four add up
-to it. All are lengths of unions of intervals over all streams. Where nothing works on a device (CPU, gloo), computation
-is the time in the operators of the host outside its collectives. All times of a device with a clock of its own (TPU),
-and the bounds of steps and of a window, are on that, as in breakdown.
+to it. All are lengths of unions of intervals over all streams. So computation and overlap together are the compute of
+breakdown and the second group of overlap, communication is what breakdown has as exposed, and with overlap it is all
+that communicates. Where nothing works on a device (CPU, gloo), computation is the time in the operators of the host
+outside its collectives. All times of a device with a clock of its own (TPU), and the bounds of steps and of a window,
+are on that, as in breakdown.
 
 transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part, as
 long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting for
@@ -52,9 +54,9 @@ BY: Final = Setting(
 )
 
 _TIMES: Final = (
-    Column("computation", "time", "computation runs and no communication"),
-    Column("overlap", "time", "computation and communication run at once"),
-    Column("communication", "time", "communication runs and no computation"),
+    Column("computation", "time", "computation runs and no communication: compute of breakdown less overlap"),
+    Column("overlap", "time", "computation and communication run at once: communication that is hidden"),
+    Column("communication", "time", "communication runs and no computation: the exposed part, as in breakdown"),
     Column("other", "time", "neither runs", brief=False),
     Column(
         "transfer", "time", "communication that moves data: as long as the shortest call of the collective", brief=False
@@ -167,6 +169,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     order = ("step", "rank", "start") if by_step else ("rank",)
     notes = [
         *_notes(table, found),
+        *_with_overlap(table),
         *([] if by_step or scene.windowed else _longer(found.calls, table)),
         *_hosted(table),
         *offset_notes(found.clocks),
@@ -211,6 +214,16 @@ def _halves(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataFrame) -> pl.D
         *(pl.Series(name, values if told or name == "unmatched" else [None] * len(values), pl.Int64)
           for name, values in lengths.items())
     )  # fmt: skip
+
+
+def _with_overlap(table: pl.DataFrame) -> list[str]:
+    """What part of the spans computation and communication take in all, where they overlap."""
+    both, span = int(table["overlap"].sum()), int(table["span"].sum())
+    if not both:
+        return []
+    names = ("computation", "communication")
+    told = " and ".join(f"{name} is {percent((int(table[name].sum()) + both) / span)}" for name in names)
+    return [f"with the overlap {told} of the spans"]
 
 
 def _apart(table: pl.DataFrame, scene: Scene) -> list[str]:
