@@ -104,6 +104,16 @@ def test_what_is_exposed_is_found_and_what_is_hidden_is_not(kind: str, name: str
     assert exposed.trace().event(row["event"])["name"] == name
 
 
+@pytest.mark.parametrize("world", [1, 4])
+def test_communication_may_be_waiting_for_ranks_that_nobody_opened(world: int) -> None:
+    b = steps(busy=80)
+    b.facts = {"world_size": world}
+    for number in range(4):
+        work(b, "ncclDevKernel_AllReduce", number * 100 + 80, number * 100 + 99, "collective", 8)
+    evidence = found(b.trace())["communication is not hidden behind computation"]["evidence"]
+    assert evidence.endswith("; part of it may be waiting for ranks that are not in this trace") is (world == 4)
+
+
 def test_communication_beside_copies_is_communication_alone_as_in_the_steps() -> None:
     b = steps(busy=80)
     for number in range(4):

@@ -18,6 +18,7 @@ from tracehound.analysis.hosts.parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.hosts.words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
 from tracehound.analysis.ranks.latecomers import Latecomer, latecomers
+from tracehound.analysis.ranks.process_groups import lacking
 from tracehound.units import count, duration, plural, rate, which_ranks
 from tracehound.units import share as percent
 
@@ -111,10 +112,12 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _awaited(evidence: Evidence, cost: float) -> str:
-    """Which part of communication may be waiting for late ranks, where any is late by much."""
+    """Which part of communication may be waiting for late ranks, where any is late by much or not in the trace."""
     told = sum(finding.cost or 0 for finding in late_ranks(evidence))
     part = f"up to {duration(told)}" if told < cost else "all"
-    return f"; {part} of it may be waiting for late ranks" if told else ""
+    late = f"; {part} of it may be waiting for late ranks" if told else ""
+    absent = "; part of it may be waiting for ranks that are not in this trace" if lacking(evidence.scene) else ""
+    return late + absent
 
 
 def copies(evidence: Evidence) -> Iterator[Finding]:

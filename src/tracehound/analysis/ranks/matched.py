@@ -16,7 +16,7 @@ from tracehound.analysis.ranks import unnamed_groups
 from tracehound.analysis.ranks.calls import CALLS, POINT_TO_POINT, TOGETHER, UNEVEN
 from tracehound.analysis.ranks.machines import clocks
 from tracehound.analysis.ranks.offsets import offsets
-from tracehound.analysis.ranks.process_groups import absent, absentees, circled, of_hlo
+from tracehound.analysis.ranks.process_groups import absent, absentees, circled, lacking, of_hlo
 from tracehound.analysis.result import Scene
 from tracehound.intervals import Ints
 from tracehound.units import plural
@@ -34,8 +34,9 @@ neither tells, what more ranks have than the size of their group allows is match
 Sends are matched to receives by both ranks and their order in the step, those of two ranks by their order alone where
 the file names no peers. A kernel for several of them (batch_isend_irecv, all-to-all in a graph) of which nothing tells
 the peers is matched with nothing in a group of more than two, unless no file lists the groups of its rank. What no
-other rank has stays unmatched, and is counted. A window keeps the collectives that any rank here has a call of in it,
-with the calls of all."""
+other rank has stays unmatched, and is counted. Where a group has ranks that are not in this trace, the last to come is
+the last of those that are, and what is called transfer may be waiting for the others. A window keeps the collectives
+that any rank here has a call of in it, with the calls of all."""
 
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
 """Collectives whose calls overlap in time. Who only sends or receives may leave before others come."""
@@ -94,7 +95,8 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     rows = rows.filter(
         pl.when(pl.col("meeting").is_null()).then("in_window").otherwise(pl.col("in_window").any().over("meeting"))
     )
-    return Matched(_timed(rows, circles), _by_rank(found, parts), (*notes, *_unmatched(rows), *_by_order(rows)))
+    notes = (*notes, *_larger(rows, complete=not lacking(scene)), *_unmatched(rows), *_by_order(rows))
+    return Matched(_timed(rows, circles), _by_rank(found, parts), notes)
 
 
 def latest() -> pl.Expr:
@@ -292,9 +294,32 @@ def _median_of_others(arrived: Ints, size: Ints, place: Ints) -> Ints:
     return np.asarray(low + (high - low) // 2)
 
 
+def _met(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.filter(pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1))
+
+
+def _larger(rows: pl.DataFrame, *, complete: bool) -> list[str]:
+    """How many collectives have ranks that are not in this trace, or may have where nothing tells their size."""
+    met = _met(rows).filter(~pl.col("how").is_in([_PEERS, _PAIR]))
+    surely = met.filter(pl.col("group_size") > pl.col("fellows"))["meeting"].n_unique()
+    maybe = 0 if complete else met.filter(pl.col("group_size").is_null())["meeting"].n_unique()
+    told = {"not": surely, "perhaps not": maybe}
+    return [
+        f"{words} all ranks of {plural(count, 'collective')} are in this trace: {_OTHERS}"
+        for words, count in told.items()
+        if count
+    ]
+
+
+_OTHERS: Final = (
+    "the last to come is that of those here, transfer may be waiting for the others, and bandwidths are what they are"
+    " at least"
+)
+
+
 def _by_order(rows: pl.DataFrame) -> list[str]:
     """How many calls were matched by order alone, for want of numbers or of peers."""
-    met = rows.filter(pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1))
+    met = _met(rows)
     pairs, others = (met.filter(pl.col("how") == how) for how in (_PAIR, _ORDER))
     recorded = "Seq, which newer PyTorch records of NCCL"
     why = f"the file has neither their sequence numbers ({recorded}) nor executions of a program"
