@@ -18,6 +18,7 @@ from building import Building, stream, thread
 from exploring import press, settled
 from tracehound.draw.sheet import Fact, Section
 from tracehound.store import load, open_paths
+from tracehound.ui.actions.visits import unnamed
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.panes.details import NOTHING, PATIENCE, DetailsPane
 from tracehound.ui.screens.choice import ChoiceScreen
@@ -268,6 +269,25 @@ async def test_an_event_without_a_source_says_so(tmp_path: Path) -> None:
             await press(pilot, key)
             [toast] = pilot.app._notifications
             assert "names no source line" in toast.message
+            assert "with_stack" not in toast.message, "there are stacks in this trace"
+
+
+def test_why_an_event_has_no_source_line() -> None:
+    b = Building()
+    b.event(thread(), "aten::mm", 0, 50, "op")
+    b.event(thread(), "cudaLaunchKernel", 10, 20, "runtime", correlation=1)
+    b.event(stream(), "gemm", 30, 50, "kernel", correlation=1)
+    b.event(stream(), "lost", 60, 70, "kernel")
+
+    def why(name: str) -> str:
+        trace = b.trace()
+        return unnamed(trace, int(trace.events().collect().filter(name=name)["id"][0]))
+
+    assert "with_stack=True" in why("gemm")
+    b.event(thread(), "train.py(3): main", 100, 120, "python")
+    assert "no Python is recorded around its launch" in why("gemm")
+    assert "no Python is recorded around it" in why("aten::mm")
+    assert "no launch of it is recorded" in why("lost")
 
 
 @pytest.mark.parametrize(

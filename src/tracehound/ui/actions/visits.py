@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import polars as pl
 from textual.screen import Screen
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.ids import in_part, part_of
 from tracehound.store import args
-from tracehound.trace import Trace
+from tracehound.trace import Trace, collected
 from tracehound.ui.background.errands import Errands
 from tracehound.ui.screens.choice import ChoiceScreen
 from tracehound.ui.screens.source import Page, SourceScreen
@@ -22,7 +24,9 @@ from tracehound.ui.source.reading import source_text
 from tracehound.ui.terminal.outside import edit, warn
 from tracehound.ui.wording.facts import carried, facts, source_lines
 
-UNKNOWN = "this names no source line; torch.profiler records stacks with with_stack=True, JAX with its Python tracer"
+UNNAMED = "this names no source line"
+
+ADVICE = "torch.profiler records stacks with with_stack=True, JAX with its Python tracer"
 
 
 class Visits:
@@ -40,7 +44,8 @@ class Visits:
         def work() -> Callable[[], None]:
             known = facts(trace, event)
             lines = source_lines((*known, *carried(args(trace, event))))
-            return lambda: self._choose(lines)
+            why = "" if lines else unnamed(trace, event)
+            return lambda: self._choose(lines, why)
 
         self.errands.run(work)
 
@@ -57,12 +62,12 @@ class Visits:
     def _named(self, words: str) -> SourceLine | None:
         line = named(words)
         if line is None:
-            warn(self._screen.app, UNKNOWN)
+            warn(self._screen.app, UNNAMED)
         return line
 
-    def _choose(self, lines: Sequence[SourceLine]) -> None:
+    def _choose(self, lines: Sequence[SourceLine], why: str) -> None:
         if not lines:
-            warn(self._screen.app, UNKNOWN)
+            warn(self._screen.app, why)
         elif len(lines) == 1:
             self._visit(lines[0])
         else:
@@ -84,3 +89,16 @@ class Visits:
         path = self._sources.find(line.file)
         source_text(path)  # what is no text is nothing for an editor either
         return lambda: edit(self._screen.app, path, line.line)
+
+
+def unnamed(trace: Trace, event: int) -> str:
+    """Why no source line of an event is known: no launch, no Python around it, or none in the whole file."""
+    found = trace.event(event)
+    threads = (pl.col("role") == "thread") & in_part("lane", part_of(event))
+    lanes = trace.lanes.filter(threads)["lane"].to_list()
+    if collected(trace.events(lanes).filter(pl.col("kind") == "python").select("id").head(1)).is_empty():
+        return f"{UNNAMED}; {ADVICE}"
+    lane = trace.lanes.row(by_predicate=pl.col("lane") == found["lane"], named=True)
+    if lane["rank"] is not None and found["launch"] is None:
+        return f"{UNNAMED}: no launch of it is recorded, which would lead to the Python that it runs for"
+    return f"{UNNAMED}: no Python is recorded around {'its launch' if found['launch'] is not None else 'it'}"
