@@ -445,6 +445,28 @@ async def test_tables_have_the_room_of_the_details_until_there_is_something_to_s
         assert ops.size.width < 200
 
 
+async def test_a_key_of_another_pane_says_so(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "9")
+        for key, meaning in (("R", "Choose the ranks"), ("(", "Select the previous step"), ("0", "Fit the whole run")):
+            await press(pilot, key)
+            does = f"{key} does nothing in the details; in the timeline (T goes there): {meaning}"
+            assert does in explorer.key_bar.said
+        await press(pilot, "j")
+        assert not explorer.key_bar.said
+        await press(pilot, "slash", "R")
+        assert not explorer.key_bar.said, "text"
+
+
+async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "9")
+        assert "source" not in said(explorer)
+        assert "find" in said(explorer)
+        await press(pilot, "2", "enter", "9")
+        assert "source" in said(explorer)
+
+
 async def test_details_that_are_gone_to_are_there_without_an_event(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "9")

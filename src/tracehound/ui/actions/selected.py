@@ -37,6 +37,7 @@ class Selected:
     def changed(self, old: View, new: View) -> None:
         """Another view, and so perhaps another event, or another value of a counter."""
         screen, trace = self._screen, self._screen.trace
+        screen.key_bar.bare = new.event is None
         if new.event is None and trace is not None:
             screen.header.event = describe.counter(trace, new)
             self.place()

@@ -345,3 +345,26 @@ def footer(table: Sequence[Key], group: Group) -> list[Key]:
     """
     groups = (group,) if group in ("source", "hlo", "prompt") else (group, "everywhere")
     return [key for key in table if key.keys and key.label and key.group in groups]
+
+
+OF_EVENT = ("details.open", "details.edit", "details.cause", "details.copy_value")
+"""Keys of the details that do nothing where no event is selected: the footer leaves them out there."""
+
+_PANES: dict[Group, str] = {
+    "timeline": "the timeline", "lanes": "the timeline", "table": "tables", "flame": "the flame graph",
+    "details": "the details",
+}  # fmt: skip
+
+
+def elsewhere(table: Sequence[Key], here: Group, pressed: Sequence[str]) -> str:
+    """What a key that does nothing `here` is for in another pane: it would be dropped, and what follows do more.
+
+    Nothing for a key that is not in the table, or not in a pane that can be gone to.
+    """
+    for key in table:
+        if key.group in _PANES and key.group != here and not {*key.keys}.isdisjoint(pressed):
+            name = pressed[-1] if len(pressed[-1]) == 1 else key.shown.split()[0]
+            goes = shown(table, "pane.timeline") if key.group in ("timeline", "lanes") else ""
+            where = _PANES[key.group] + (f" ({goes} goes there)" if goes else "")
+            return f"{name} does nothing in {_PANES.get(here, 'this pane')}; in {where}: {key.meaning}"
+    return ""

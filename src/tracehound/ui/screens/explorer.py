@@ -16,6 +16,7 @@ from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
@@ -418,6 +419,13 @@ class Explorer(Screen[None]):
         """Show what the keys do."""
         known = [key for key in self.keys if key.group != "comparison"]
         self.app.push_screen(HelpScreen(self.glyphs, known, self.key_bar.group))
+
+    def on_key(self, event: events.Key) -> None:
+        """Say of a key that has no meaning here where it has one."""
+        pressed = [event.key, *([event.character] if event.character else [])]
+        words = keys.elsewhere(self.keys, self.key_bar.group, pressed)
+        if words and not isinstance(self.focused, Input) and event.key not in self.active_bindings:
+            self.key_bar.say(words)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""

@@ -20,7 +20,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui.bindings.keys import KEYS, Group, Key, footer
+from tracehound.ui.bindings.keys import KEYS, OF_EVENT, Group, Key, footer
 from tracehound.ui.wording import words
 
 SAID = 4.0
@@ -208,6 +208,8 @@ class KeyBar(Widget):
 
     group: reactive[Group] = reactive("timeline")
     """Where the focus is."""
+    bare: reactive[bool] = reactive(default=True)
+    """Whether no event is selected."""
     said: reactive[str] = reactive("")
     """What is said in the place of the keys, for a while or until the next key that does something."""
 
@@ -257,7 +259,7 @@ class KeyBar(Widget):
 
     def _fitting(self) -> list[tuple[Key, str, str]]:
         """The keys that there is room for, each with what is written of it; those of every pane come first."""
-        keys = footer(self._table, self.group)
+        keys = [key for key in footer(self._table, self.group) if not (self.bare and key.id in OF_EVENT)]
         general = [key for key in keys if key.group == "everywhere"]
         room = self.size.width - sum(map(self._width, general))
         chosen = list[Key]()
