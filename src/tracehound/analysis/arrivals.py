@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
 from tracehound.analysis.ranks.matched import HOW, matched, nothing_met
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
@@ -64,7 +65,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("number", "after", "rank")
     )
-    return answer(ANALYSIS, table, scene, options, found.notes)
+    return answer(ANALYSIS, table, scene, options, [*offset_notes(found.clocks), *found.notes])
 
 
 ANALYSIS = Analysis(

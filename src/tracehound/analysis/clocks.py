@@ -11,7 +11,7 @@ from tracehound.analysis.ranks.machines import machine
 from tracehound.analysis.ranks.matched import Matched, matched
 from tracehound.analysis.ranks.offsets import BETTER, FEWEST
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.units import difference, plural
+from tracehound.units import difference, duration, plural
 
 DEFINITION = f"""\
 Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
@@ -80,9 +80,12 @@ def offset_notes(clocks: pl.DataFrame) -> list[str]:
         return []
     low, high = (int(moved["applied"].sort()[place]) for place in (0, -1))
     span = difference(low) if low == high else f"{difference(low)} to {difference(high)}"
-    exact = difference(int(moved.select(pl.col("left").max()).item())).lstrip("+")
+    left, drift = moved.select(pl.col("left").max(), pl.col("drift").abs().max()).row(0)
+    exact = f"to within {duration(left)}" + (
+        f", with a drift of {duration(drift)} left" if drift > BETTER * left else ""
+    )
     ranks = plural(moved.height, "rank")
-    return [f"clocks of {ranks} corrected by {span}, told by the ends of collectives, to within {exact}: see clocks"]
+    return [f"clocks of {ranks} corrected by {span}, told by the ends of collectives, {exact}: see clocks"]
 
 
 ANALYSIS = Analysis(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
 from tracehound.analysis.ranks.matched import HOW, latest, matched, nothing_met
@@ -81,7 +82,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .sort("start", "event")
         .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("number"))
     )
-    return answer(ANALYSIS, table, scene, options, [*absentees(found.calls, scene), *found.notes])
+    notes = [*offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes]
+    return answer(ANALYSIS, table, scene, options, notes)
 
 
 ANALYSIS = Analysis(

@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import calls
 from tracehound.analysis.ranks.matched import HOW, NONE, latest, matched
@@ -114,7 +115,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
         order, descending=[name in ("total", "message") for name in order]
     )
-    return answer(ANALYSIS, shown, scene, options, [*_notes(shown), *absentees(found.calls, scene), *found.notes])
+    notes = [*_notes(shown), *offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes]
+    return answer(ANALYSIS, shown, scene, options, notes)
 
 
 def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
