@@ -37,7 +37,8 @@ MEETING = Meeting([row(1, 0, 60, 40), row(0, 30, 30, 40), row(12, 60, 0, 40)], 2
 def test_the_head_says_which_collective_and_who_was_last() -> None:
     first, second = (text(line) for line in head(MEETING, UNICODE, 80))
     assert first == " gloo:all_reduce · 3 of 9 · step 3 · 4.00 KiB · dp · 3 of 4 ranks"
-    assert second.startswith(" rank 12 last by 60.00 us · waited in all 90.00 us ")
+    assert second.startswith(" rank 12 last, 60.00 us after the others' median  "), "what has no room is left out whole"
+    assert " median · waited in all 90.00 us " in text(head(MEETING, UNICODE, 110)[1])
     assert second.rstrip().endswith("░ wait █ transfer 40.00 us")
     assert len(second) <= 80
 

@@ -97,6 +97,11 @@ def test_a_histogram_counts_every_length() -> None:
 
 
 def test_lengths_of_very_different_sizes_have_a_logarithmic_scale() -> None:
+    once = plots.histogram(np.array([760_000], np.int64), (60, 8))
+    assert (once[-2].split(), once[-1].strip()) == (["760.0", "ns"], "1 execution")
+    alike = plots.histogram(np.full(3, 760_000, np.int64), (60, 8), "lengths of work")
+    assert alike[-2].split() == ["760.0", "ns"]
+    assert "3 lengths of work, median 760.0 ns" in alike[-1]
     wide = plots.histogram(np.array([1, 10, 100, 1000], np.int64) * 10**6, (90, 8))
     assert "log scale" in wide[-1]
     assert "31.62 us" in wide[-2], "the geometric mean is in the middle"

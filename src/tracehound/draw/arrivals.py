@@ -63,7 +63,8 @@ def head(meeting: Meeting, glyphs: Glyphs, width: int) -> list[Line]:
     late = _who(meeting)
     waited = units.duration(sum(row["wait"] for row in meeting.rows))
     key = f"{WAIT[glyphs.name]} wait {TRANSFER[glyphs.name]} transfer {units.duration(last['transfer'])}"
-    told = glyphs.cut(f" {late} {glyphs.dot} waited in all {waited}", max(width - len(key) - 2, 0))
+    room, told = max(width - len(key) - 2, 0), f" {late} {glyphs.dot} waited in all {waited}"
+    told = glyphs.cut(told if len(told) <= room else f" {late}", room)
     gap = " " * max(width - len(told) - len(key) - 1, 1)
     return [
         [(glyphs.cut(title, width), "title"), (glyphs.cut(rest, max(width - len(title), 0)), "dim")],
@@ -73,10 +74,10 @@ def head(meeting: Meeting, glyphs: Glyphs, width: int) -> list[Line]:
 
 
 def _who(meeting: Meeting) -> str:
-    """``rank 12 last by 60.00 us``; of several that came last at once, how many."""
+    """``rank 12 last, 60.00 us after the others' median``; of several that came last at once, how many."""
     last = meeting.rows[-1]
     if not meeting.tied:
-        return f"rank {last['rank']} last by {units.duration(max(last['late'], 0))}"
+        return f"rank {last['rank']} last, {units.duration(max(last['late'], 0))} after the others' median"
     together = sum(row["after"] == last["after"] for row in meeting.rows)
     return "all came at once" if together == len(meeting.rows) else f"{together:,} ranks last at once"
 

@@ -24,7 +24,7 @@ from tracehound.draw.roof import missing, roofline
 from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.waterfall import waterfall
 from tracehound.draw.wrap import joined
-from tracehound.units import count, duration
+from tracehound.units import count, duration, plural
 
 Size = tuple[int, int]
 """Width and height in characters."""
@@ -110,7 +110,7 @@ def breakdown(result: Result, cursor: int, size: Size) -> list[str]:
 def histogram(lengths: npt.NDArray[np.int64], size: Size, what: str = "executions") -> list[str]:
     """How many of these lengths (ps) are how long; where they differ much, on a logarithmic scale.
 
-    They are the lengths of `what`.
+    They are the lengths of `what`. Where all are alike, the axis says that length once; of one there is no more to say.
     """
     width, height = size
     if not len(lengths) or width < 24 or height < 4:
@@ -124,10 +124,14 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size, what: str = "execution
     drawn = chart.columns(np.repeat(numbers, wide), height - 2)
     middle, late = (duration(round(float(np.percentile(lengths, part)))) for part in (50, 99))
     center = float(np.exp(ends.mean())) if logarithmic else float(ends.mean())
-    told = [f"{count(len(lengths))} {what}", f"median {middle}", f"p99 {late}"]
+    told = [f"median {middle}", f"p99 {late}"]
     told += ["log scale"] if logarithmic else []
     told.append(f"highest {count(int(numbers.max()))}")
     axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)
+    told = told if len(lengths) > 1 else []
+    axis = axis if low < high else duration(low).center(width)
+    one, space, rest = what.partition(" ")
+    told.insert(0, plural(len(lengths), f"{one.removesuffix('s')}{space}{rest}", what))
     return [*(line.ljust(width) for line in drawn), axis, filled(joined(told, width), width)]
 
 
