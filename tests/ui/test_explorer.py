@@ -190,7 +190,12 @@ async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(openin
         assert explorer.header.place == "3 of 4", "the name stands beside it"
         assert header(explorer).count("softmax") == 1
         await press(pilot, "T", "full_stop")
-        assert explorer.header.place == "softmax 3 of 4", "another event is selected"
+        assert not explorer.header.place, "another event is selected"
+        await press(pilot, "n")
+        assert explorer.header.place == "4 of 4", "and n goes on"
+        await press(pilot, "left_parenthesis", "escape")
+        explorer.view = replace(explorer.view, event=None)
+        assert not explorer.header.place
 
 
 async def test_a_key_pressed_before_the_instances_are_known_counts(opening: Opening) -> None:

@@ -83,9 +83,9 @@ class Selected:
     def place(self) -> None:
         """Say where in a walk one is, and in which, unless that is the name beside it."""
         header, walk = self._screen.header, self._screen.walk
-        if walk is None:
-            header.place = ""
-        elif walk.event == self._screen.view.event and header.event[:1] == (printable(walk.what),):
+        if walk is None or (walk.event is not None and walk.event != self._screen.view.event):
+            header.place = ""  # one has gone elsewhere: n goes on all the same
+        elif walk.event is not None and header.event[:1] == (printable(walk.what),):
             header.place = walk.words
         else:
             header.place = f"{self._screen.glyphs.cut(short_name(walk.what), WALK)} {walk.words}"
