@@ -160,9 +160,18 @@ async def test_what_is_no_place_keeps_the_prompt_open(opening: Opening) -> None:
         screen = "\n".join(strip.text for strip in explorer._compositor.render_strips())
         assert " go to 9sxyz " in screen, "what is said leaves room for what is typed"
         assert "not a place; write 12.5ms   +300us   40%   step 12" in screen
+        assert "Ente" not in screen, "keys that have no room are left out whole"
         await press(pilot, "escape")
         assert explorer.view == before
         assert pilot.app.focused is explorer.timeline
+
+
+async def test_what_is_said_is_not_cut_within_a_clause(opening: Opening) -> None:
+    async with explored(opening) as (explorer, _):
+        explorer.key_bar.say("critical path: rank 0 is bound by CPU 99.99 % of 224.1 ms of Step#6, the longest step")
+        assert said(explorer).rstrip() == " critical path: rank 0 is bound by CPU 99.99 % of 224.1 ms of Step#6"
+        explorer.key_bar.say(f"a, {'b' * 100}")
+        assert "…" in said(explorer), "what is left would say next to nothing"
 
 
 @pytest.mark.parametrize("back", ["u", "backspace"])

@@ -194,6 +194,13 @@ async def follow(screen: Screen[None], key: Key) -> None:
     await target.run_action(key.action)
 
 
+def _clauses(said: str, width: int) -> str:
+    """As many clauses of what is said as fit, unless that is not even half of a line."""
+    while cell_len(said) > width and (end := max(said.rfind(", "), said.rfind("; "))) > width // 2:
+        said = said[:end]
+    return said
+
+
 class KeyBar(Widget):
     """The keys that matter now; a click does what the key does."""
 
@@ -229,7 +236,7 @@ class KeyBar(Widget):
         """What is said, else as many keys as fit; those of every pane come last."""
         del y
         if self.said:
-            words = self._glyphs.cut(self._glyphs.words(self.said), max(1, self.size.width - 1))
+            words = self._glyphs.cut(_clauses(self.said, self.size.width - 1), max(1, self.size.width - 1))
             return Strip([Segment(f" {words}", self.rich_style)]).adjust_cell_length(self.size.width, self.rich_style)
         style = self.get_component_rich_style("key-bar--key", partial=False)
         segments = list[Segment]()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,6 +17,9 @@ from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
 from tracehound.ui.bindings import keys
+
+LEAST = 16
+"""Cells that what is typed has at least."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +66,24 @@ class Question(Horizontal):
         self._question = question
         self._answers = answers
         self._reply = Label("", classes="reply", markup=False)
+        self._keys = Label(keys.TO_BE_PRESSED, classes="keys", markup=False)
 
     def compose(self) -> ComposeResult:
         """The question, then the text."""
         yield Label(self._question, classes="question", markup=False)
         yield self.input
         yield self._reply
-        yield Label(keys.TO_BE_PRESSED, classes="keys", markup=False)
+        yield self._keys
 
     def on_mount(self) -> None:
         """The next key belongs to the answer."""
         self.screen.set_focus(self.input)
 
     def tell(self, reply: str) -> None:
-        """Say something of what was typed."""
+        """Say something of what was typed; where that takes the room of the keys, without them."""
         self._reply.update(reply)
+        beside = sum(cell_len(words) + 2 for words in (self._question, reply, keys.TO_BE_PRESSED))
+        self._keys.display = beside + LEAST <= self.size.width
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
