@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,17 @@ async def test_n_leads_along_the_path_and_back(samples: Path) -> None:
         assert "critical path 2 of" in header(explorer)
         await press(pilot, "u")
         assert explorer.view.event == events[2], "back to where one was"
+
+
+async def test_a_step_to_a_lane_that_is_not_shown_says_so(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, "P", "n")
+        explorer.timeline.seat(replace(explorer.timeline.seats, needle="no lane has this name"))
+        await press(pilot, "n")
+        assert explorer.timeline.sheet.group_of(explorer.view.lane) is None
+        assert "is not shown: X in the timeline shows all lanes" in said(explorer)
+        await press(pilot, "T", "X", "n")
+        assert "is not shown" not in said(explorer)
 
 
 async def test_the_list_leads_to_the_marked_event(samples: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
 from textual.widget import Widget
 
 from tracehound.analysis.spans import other_steps
@@ -78,9 +79,14 @@ class Travels:
         self.marks = {letter: moved(place) for letter, place in self.marks.items()}
 
     def jump(self, view: View) -> None:
-        """Go to a view from which `back` leads back here."""
+        """Go to a view from which `back` leads back here; where its lane is not shown, say so."""
+        screen = self._screen
         self.history.settle()
-        self._screen.view = view
+        screen.view = view
+        shown = view.event is None or screen.timeline.sheet.group_of(view.lane) is not None
+        if screen.trace is not None and view.lane is not None and not shown and not screen.reading.busy:
+            lane = screen.trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
+            screen.key_bar.say(words.unseen(lane["name"], screen.timeline.key))
 
     def open(self, trace: Trace) -> None:
         """Show first what the trace is about."""
@@ -135,8 +141,10 @@ class Travels:
         if link.target is not None:
             if link.walk is not None and len(link.walk) > 1:  # one of many launches has one kernel: n goes on
                 self._screen.walk = link.walk
+            self._screen.key_bar.say(link.words)
             self.jump(navigate.to_event(trace, self._screen.view, link.target))
-        self._screen.key_bar.say(link.words)
+        else:
+            self._screen.key_bar.say(link.words)
         for direction in due if link.target is not None else ():
             self.link(direction)
 

@@ -15,6 +15,7 @@ from tracehound.analysis.devices.silence import why as unrecorded
 from tracehound.analysis.result import Result
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.draw.apart import fitted
+from tracehound.errors import printable
 from tracehound.progress import said
 from tracehound.store import Reading
 from tracehound.store.find import Found
@@ -148,6 +149,11 @@ def no_match(needle: str) -> str:
 def of_other_steps(share: float) -> str:
     """That this part of what the device does in the selected step was launched in other steps."""
     return f"{units.share(share)} of the device's work here is of other steps: the host runs ahead"
+
+
+def unseen(lane: str, key: str) -> str:
+    """Of a selected event of which nothing is seen: its lane was hidden, or filtered out, or is of another rank."""
+    return f"its lane {printable(lane)} is not shown{f': {key} in the timeline shows all lanes' if key else ''}"
 
 
 NOTHING_HERE = "nothing here; . goes to the next event"
