@@ -42,7 +42,7 @@ NOTHING: Final = "nothing recorded"
 WAITS: Final = rf"(?i){WAIT.pattern}|\bwait|await|barrier|block_?(?:host_?)?until|EventQuery|StreamQuery|^c10d::"
 """Names of what a host does while others work."""
 
-FEW: Final = 2_000
+FEW: Final = 400
 """So many rows of a step are kept as they are."""
 
 PER_STEP: Final = 400
