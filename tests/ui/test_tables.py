@@ -148,7 +148,7 @@ async def test_what_is_shown_is_saved_in_the_form_of_its_name(opening: Opening, 
         await save(pilot, explorer, tmp_path / "ops.json")
         document = json.loads((tmp_path / "ops.json").read_text("utf-8"))
         assert document["schema"] == "tracehound.result/1"
-        assert document["notes"][-2:] == ["hidden: category", "sorted by name, rising"]
+        assert document["notes"][-2:] == ["hidden: count", "sorted by name, rising"]
         assert document["notes"][0] == "where count > 1: 2 of 2 rows"
         await save(pilot, explorer, tmp_path / "ops.md")
         assert "| gemm |" in (tmp_path / "ops.md").read_text("utf-8")

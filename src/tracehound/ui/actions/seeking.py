@@ -91,6 +91,7 @@ class Seeking:
     def _close(self) -> None:
         self.prompt.end()
         self._screen.key_bar.display = True
+        self._screen.selected.place()
 
     def _give_back(self, before: Widget | None) -> None:
         """Give the keys to what had them, or to the pane that stands in its place now."""

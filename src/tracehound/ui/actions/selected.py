@@ -83,7 +83,8 @@ class Selected:
     def place(self) -> None:
         """Say where in a walk one is, and in which, unless that is the name beside it."""
         header, walk = self._screen.header, self._screen.walk
-        if walk is None or (walk.event is not None and walk.event != self._screen.view.event):
+        there = walk is not None and walk.event in (None, self._screen.view.event)
+        if walk is None or not (there or self._screen.seeking.prompt.open):
             header.place = ""  # one has gone elsewhere: n goes on all the same
         elif walk.event is not None and header.event[:1] == (printable(walk.what),):
             header.place = walk.words
