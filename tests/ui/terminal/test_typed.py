@@ -25,7 +25,7 @@ from tracehound.ui.bindings.keys import KEYS
 )
 def test_all_at_once(pane: str, burst: str, shown: str, samples: Path, tmp_path: Path) -> None:
     with Terminal(str(samples / "torch_stacks"), XDG_STATE_HOME=str(tmp_path)) as terminal:
-        terminal.wait_for("category", "quit")
+        terminal.wait_for("share", "quit")
         terminal.press(pane)
         terminal.wait_for("quit")
         terminal.press(burst)
