@@ -168,8 +168,9 @@ class _Reader:
         try:
             part = self._cached(found)
             if part is None and self.opening.devices and guessed_size(found) >= SMALL:
-                found = replace(found, devices=found.format.reader.apart(found.path))
-                part = self._cached(found) if found.devices else None
+                alone = replace(found, devices=True)
+                part = self._cached(alone)
+                found = alone if part is not None or found.format.reader.apart(found.path) else found
             if part is None and not self._alone(found):
                 executor, cache = workshop.pool.executor, workshop.cache
                 if executor is not None and cache is not None:
