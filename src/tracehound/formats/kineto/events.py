@@ -103,8 +103,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     }
     groups = _groups(kept.start, may_be_collective(columns, kept, kind))
     length, counts = np.maximum(kept.length, 0), np.bincount(lane[~own], minlength=len(keys))
-    spent = np.zeros(len(keys), np.int64)
-    np.add.at(spent, lane[rows], length)
+    spent = np.bincount(lane[rows], weights=length, minlength=len(keys)).astype(np.int64)
     return Share(
         stretches=tuple(_stretches(held, kept.start, length, groups, spill, name)),
         lanes=dict(zip(keys, starmap(Use, np.column_stack([counts, spent]).tolist()), strict=True)),
