@@ -114,6 +114,9 @@ RANKS = schema(
     }
 )
 
+ON_CPU = "CPU"
+"""How the labels of ranks begin whose ops run on the threads of a host, several at once."""
+
 STEPS = schema(
     {
         "step": pl.Int32(),

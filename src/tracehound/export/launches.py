@@ -10,10 +10,9 @@ from typing import Final
 import polars as pl
 
 from tracehound.facets import FACETS
-from tracehound.formats.assembly.assemble import ON_CPU
 from tracehound.formats.xla.launched import details
 from tracehound.ids import part_of
-from tracehound.trace import Trace, collected
+from tracehound.trace import ON_CPU, Trace, collected
 
 
 def with_details(trace: Trace, lane: int, rows: pl.DataFrame) -> pl.DataFrame:

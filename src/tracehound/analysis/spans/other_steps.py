@@ -15,8 +15,7 @@ import polars as pl
 
 from tracehound.analysis.result import Result
 from tracehound.analysis.spans.windows import of_ranks
-from tracehound.formats.assembly.assemble import ON_CPU
-from tracehound.trace import Trace, Window, collected
+from tracehound.trace import ON_CPU, Trace, Window, collected
 from tracehound.units import runs
 from tracehound.units import share as percent
 

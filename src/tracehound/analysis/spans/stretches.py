@@ -12,8 +12,8 @@ import polars as pl
 
 from tracehound.analysis.result import Share
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.formats.assembly.assemble import ON_CPU
 from tracehound.intervals import Ints
+from tracehound.trace import ON_CPU
 
 BOUNDS: Final = Setting(
     "bounds",

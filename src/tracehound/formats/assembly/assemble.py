@@ -36,7 +36,7 @@ from tracehound.formats.assembly.recurring import told_by, with_events
 from tracehound.formats.sizes import NO_SIZE
 from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints
-from tracehound.trace import LANES, OPS, RANKS, ROLE, Note, Part, schema
+from tracehound.trace import LANES, ON_CPU, OPS, RANKS, ROLE, Note, Part, schema
 
 __all__ = ["RAW", "RAW_LANES", "Decoded", "Piece", "held", "part"]
 
@@ -71,9 +71,6 @@ class Piece:
     first: int = 0
     ops: Ints | None = None
 
-
-ON_CPU: Final = "CPU"
-"""How the labels of ranks begin whose ops run on the threads of a host, several at once."""
 
 HOLDING: Final = ("while", "conditional", "cond", "call")
 """Categories of ops that run other ops; by their names alone conditionals are ``cond``."""
