@@ -26,7 +26,8 @@ def later(steps: pl.DataFrame) -> dict[int, int]:
     alone = told.filter(pl.len().over("rank", *_RUN) == 1)
     if alone["rank"].n_unique() < 2:
         return {}
-    first = alone.filter(pl.col("rank") == alone.sort("start", "rank")["rank"][0])
+    begun = alone.filter(pl.col("start") == pl.col("start").min())["rank"].min()
+    first = alone.filter(pl.col("rank") == begun)
     same = alone.join(first.select(*_RUN, "step", "start", "end"), on=_RUN, suffix="_first")
     near = 2 * (pl.col("start") - pl.col("start_first")).abs() < pl.col("end_first") - pl.col("start_first")
     behind = (pl.col("step_first") - pl.col("step")).cast(pl.Int64)
