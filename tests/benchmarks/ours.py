@@ -12,10 +12,10 @@ import argparse
 import json
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracehound.analysis import Options, Result, named, run_all
 from tracehound.formats.format import ALL, Portion
 from tracehound.store import cache, load, open_paths, workshop
 from tracehound.store.board import Board
@@ -23,6 +23,9 @@ from tracehound.store.find import find
 from tracehound.store.ingest import SHARED, decode, guessed_size
 from tracehound.store.pool import Pool, default_jobs
 from tracehound.trace import Trace
+
+if TYPE_CHECKING:
+    from tracehound.analysis import Result
 
 
 def columns(path: Path, jobs: int, folder: Path) -> None:
@@ -50,6 +53,8 @@ def loaded(path: Path, jobs: int, folder: Path) -> Trace:
 
 def tables(path: Path, jobs: int, folder: Path) -> list[Result]:
     """Temporal and kernel breakdown, overlap, idle time."""
+    from tracehound.analysis import Options, named, run_all  # noqa: PLC0415, reading alone needs none of it
+
     with workshop(jobs, partial(cache.opened, folder)) as shop:
         trace = load(open_paths([path], workshop=shop))
         shop.pool.close()
