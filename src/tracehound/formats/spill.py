@@ -200,15 +200,23 @@ class Spill:
         columns = ((series.name, _column(series)) for series in frame)
         return Kept(frame.height, dtypes, _filed(self.folder, name, columns, dtypes), runs)
 
-    def put(self, columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType], name: str) -> Kept:
-        """Put rows aside that are no frame yet; `dtypes` are of all `columns`, whose arrays may be used again."""
+    def put(
+        self, columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType], name: str, rows: Ints | None = None
+    ) -> Kept:
+        """Put these rows (None: all) aside that are no frame yet.
+
+        `dtypes` are of all `columns`, whose arrays may be used again.
+        """
         if self.folder is None:
-            own = {at: column.copied() for at, column in columns.items()}
+            own = {at: column.copied() if rows is None else column.at(rows) for at, column in columns.items()}
             return self.keep(frame_of(own, dtypes), name)
-        order, runs = None, None
+        order, runs = rows, None
         if all(column in columns for column in ORDERED):
-            order, runs = _in_order(*(columns[column].values for column in ORDERED))
+            bounds = (columns[column].values for column in ORDERED)
+            order, runs = _in_order(*(bounds if rows is None else (values.take(rows) for values in bounds)))
+            order = rows if order is None else order if rows is None else rows.take(order)
         height = len(next(iter(columns.values())).values) if columns else 0
+        height = height if order is None else len(order)
         placed = ((at, column if order is None else column.at(order)) for at, column in columns.items())
         return Kept(height, dtypes, _filed(self.folder, name, placed, dtypes), runs)
 

@@ -93,7 +93,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     if strange.any():
         tally.rows(FOREIGN, drawn & strange[events.signature], events.record)
     rows = np.flatnonzero(drawn)
-    kept = events.at(rows)
+    kept = events if len(rows) == len(drawn) else events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)
     names = pl.Series(list(columns.names), dtype=pl.Categorical())  # kept: polars frees categories that no series uses
     held = {
@@ -160,12 +160,10 @@ def _stretches(
     """The groups of events, put aside with their times."""
     end = start + length
     for number, (rows, is_open) in enumerate(groups):
-        part, begin, until = columns, start, end
-        if rows is not None:
-            part, begin, until = {each: column.at(rows) for each, column in columns.items()}, start[rows], end[rows]
+        begin, until = (start, end) if rows is None else (start[rows], end[rows])
         origin = int(begin.min())
-        times = {"start": Column((begin - origin) * 1000), "end": Column((until - origin) * 1000)}
-        kept = spill.put({**part, **times}, {each: RAW[each] for each in (*part, *times)}, f"{name}-{number}")
+        stretch = {**columns, "start": Column((start - origin) * 1000), "end": Column((end - origin) * 1000)}
+        kept = spill.put(stretch, {each: RAW[each] for each in stretch}, f"{name}-{number}", rows)
         yield Stretch(kept, origin, int(begin.max()), int(until.max()), is_open)
 
 

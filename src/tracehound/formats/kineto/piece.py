@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
     def at(self, rows: Ints) -> Piece:
         """The columns of these rows."""
-        return Piece(*(column[rows] for column in cast("tuple[Any, ...]", self)))
+        return Piece(*(column.take(rows) for column in cast("tuple[Any, ...]", self)))
 
 
 NO_EVENTS: Final = Piece(*(np.empty(0, dtype) for dtype in "qiiqqqqiq?"))
