@@ -261,12 +261,7 @@ class _Reader(Generic[Some, E]):
         def again(decoder: msgspec.json.Decoder[list[T]]) -> list[T]:
             return self._window.decoded(end, lambda data: decoder.decode(bytes(data))) or []
 
-        return Slice(
-            events,
-            cache(lambda: [each.ts for each in again(_STARTS)]),
-            lambda: [each.dur for each in again(_LENGTHS)],
-            cache(lambda: again(_RAWS)),
-        )
+        return _slice(events, again)
 
     def _find_array(self, extent: Extent) -> None:
         """Move to the bracket that opens the array."""
@@ -327,6 +322,25 @@ class _Reader(Generic[Some, E]):
         if b"\0" in rest[len(sound) :]:
             extent.mends.tell("repaired", "zeros at the end of the file, left out", at + len(sound))
         return sound
+
+
+class _Again(Protocol):
+    def __call__(self, decoder: msgspec.json.Decoder[list[T]], /) -> list[T]:
+        """The elements of a slice, decoded once more."""
+
+
+def _slice(events: Some, again: _Again) -> Slice[Some]:
+    return Slice(
+        events,
+        cache(lambda: [each.ts for each in again(_STARTS)]),
+        lambda: [each.dur for each in again(_LENGTHS)],
+        cache(lambda: again(_RAWS)),
+    )
+
+
+def of_text(events: Some, text: bytes) -> Slice[Some]:
+    """The slice of elements that were decoded from this list of JSON."""
+    return _slice(events, lambda decoder: decoder.decode(text))
 
 
 def _add_metadata(data: bytes, extent: Extent, at: int) -> None:

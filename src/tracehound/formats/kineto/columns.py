@@ -27,7 +27,7 @@ from tracehound.formats.json.columns import (
     ticks,
     whole_number,
 )
-from tracehound.formats.json.slices import Slice
+from tracehound.formats.json.slices import Slice, of_text
 from tracehound.formats.kineto.args import Args
 from tracehound.formats.kineto.elements import (
     Arrow,
@@ -48,13 +48,16 @@ from tracehound.formats.kineto.memory import devices_of, held_by
 from tracehound.formats.kineto.names import message_bytes, tensor_bytes
 from tracehound.formats.kineto.piece import GLOO, NO_EVENTS, OWN, PARAMS, Piece, Signature, calls, on_device, waits
 from tracehound.formats.kineto.piece import MEMORY as MEMORY_NAME
-from tracehound.formats.kineto.scan import Scanned
+from tracehound.formats.kineto.scan import Scanned, samples
 from tracehound.formats.kineto.scanned import FromScan
 from tracehound.formats.kineto.tally import COUNTERS, ENDLESS, FLOWS, MEMORY, NO_PHASE, STRANGE, TOO_LARGE, Tally
 from tracehound.intervals import Ints, Mask
 
 Events = Slice[Scanned | list[Element]]
 """A slice of a Kineto file's array."""
+
+_MANY: Final = 1 << 12
+"""So many elements that the scanner left over do not wait for more of them."""
 
 _PLAIN, _DEVICE, _PARAMETERS, _GLOO = range(4)
 
@@ -84,6 +87,7 @@ class Columns:
         self.facets = Facets(known)
         self._count = 0
         self._pieces = [NO_EVENTS]
+        self._left, self._texts, self._records = list[Element](), list[bytes](), list[Ints]()
         self._from_scan = FromScan(self.signatures, self.names, self.devices, self.tally, self.samples, self.facets)
         self._manner = Answers(self.signatures, lambda signature: _DEVICE if on_device(signature) else _PLAIN)
         self._calls = Answers(self.signatures, calls)
@@ -96,12 +100,35 @@ class Columns:
         self._count += len(events)
         if isinstance(events, Scanned):
             self._pieces.append(self._from_scan.add(events, first))
-            self._add(events.elements, events.left, piece, first)
+            self._leave(events, first)
         else:
-            self._add(events, np.arange(len(events)), piece, first)
+            self._add_left()
+            self._add(events, np.arange(first, self._count), piece)
 
-    def _add(self, elements: list[Element], places: Ints, piece: Events, first: int) -> None:
-        """Append elements, each at its place in the slice."""
+    def _leave(self, events: Scanned, first: int) -> None:
+        """Let what the scanner left over wait: of most slices it is so little that each alone would cost more.
+
+        Samples of counters do not wait: their order is that of the file.
+        """
+        if not events.elements:
+            return
+        self._left += events.elements
+        self._texts += events.texts
+        self._records.append(events.left + first)
+        if len(self._left) >= _MANY or any(map(samples, events.elements)):
+            self._add_left()
+
+    def _add_left(self) -> None:
+        """Append what waits."""
+        if not self._left:
+            return
+        elements, records = self._left, np.concatenate(self._records)
+        piece = of_text(elements, b"[%b]" % b",".join(self._texts))
+        self._left, self._texts, self._records = [], [], []
+        self._add(elements, records, piece)
+
+    def _add(self, elements: list[Element], records: Ints, piece: Slice[Any]) -> None:
+        """Append the elements of a slice; `records` are their ordinals in the segment."""
         if not elements:
             return
         phases = np.fromiter(map(_PHASES.__getitem__, map(type, elements)), np.int8, len(elements))
@@ -109,25 +136,26 @@ class Columns:
         if not drawn.all():
             instants, memory = _instants(elements, phases)
             drawn |= instants
-            self._add_others(elements, places, piece, phases, memory, first)
+            self._add_others(elements, records, piece, phases, memory)
         rows = np.flatnonzero(drawn)
         if len(rows):
             events = elements if len(rows) == len(elements) else compress(elements, drawn.tolist())
-            self._add_events(cast("list[Complete | Instant]", list(events)), places[rows], piece, first)
+            self._add_events(cast("list[Complete | Instant]", list(events)), rows, records[rows], piece)
 
     def all(self) -> Piece:
-        """The columns of all events, in the order of the file."""
+        """The columns of all events, in the order of the file; what else the slices told is complete then."""
+        self._add_left()
         found = Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
         in_order = bool(np.all(found.record[1:] > found.record[:-1]))
-        return found if in_order else found.at(np.argsort(found.record))
+        return found if in_order else found.at(np.argsort(found.record, kind="stable"))
 
-    def _add_events(self, events: list[Complete | Instant], rows: Ints, piece: Events, first: int) -> None:
-        """Append events; `rows` says where in the slice each is."""
+    def _add_events(self, events: list[Complete | Instant], rows: Ints, records: Ints, piece: Slice[Any]) -> None:
+        """Append events; `rows` says where in the slice each is, `records` where in the segment."""
         count, args = len(events), [event.args for event in events]
         correlation, large = ids([said.correlation for said in args])
         external, larger = ids([said.external_old if said.external is None else said.external for said in args])
         columns = Piece(
-            record=rows + first,
+            record=records,
             signature=self.signatures.column(_signatures(events), count),
             name=self.names.column([event.name for event in events], count),
             start=_ticks([event.ts for event in events], piece.starts, rows),
@@ -197,37 +225,36 @@ class Columns:
     def _add_others(
         self,
         elements: list[Element],
-        places: Ints,
-        piece: Events,
+        records: Ints,
+        piece: Slice[Any],
         phases: npt.NDArray[np.int8],
         memory: Mask,
-        first: int,
     ) -> None:
         """Look at, or count, what is no event of the columns; `memory` says which instants tell of it."""
         for row in np.flatnonzero(phases == _METADATA).tolist():
             named = cast(Metadata, elements[row])
             self.metadata[named.name, named.pid, named.tid] = as_text(named.args.name)
         for row in np.flatnonzero(phases == _STRANGE).tolist():
-            self.tally.add(STRANGE if cast(Strange, elements[row]).ph else NO_PHASE, 1, first + int(places[row]))
+            self.tally.add(STRANGE if cast(Strange, elements[row]).ph else NO_PHASE, 1, int(records[row]))
         counters = phases == _COUNTER
         for what, found in ((FLOWS, phases == _ARROW), (MEMORY, memory), (COUNTERS, counters)):
-            self.tally.add(what, int(np.count_nonzero(found)), first + int(places[np.argmax(found)]))
+            self.tally.add(what, int(np.count_nonzero(found)), int(records[np.argmax(found)]))
         rows = np.flatnonzero(counters | memory)
         if len(rows):
             sampled = cast("list[Counter | Instant]", [elements[row] for row in rows.tolist()])
-            self._add_samples(sampled, memory[rows], places[rows], piece, first)
+            self._add_samples(sampled, memory[rows], rows, records[rows], piece)
 
     def _add_samples(
-        self, events: list[Counter | Instant], memory: Mask, rows: Ints, piece: Events, first: int
+        self, events: list[Counter | Instant], memory: Mask, rows: Ints, records: Ints, piece: Slice[Any]
     ) -> None:
         """The values of counters and of memory, in the order of the file."""
         time = _ticks([event.ts for event in events], piece.starts, rows)
         for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(memory)) + 1):
-            some, records = events[run[0] : run[-1] + 1], first + rows[run]
+            some = events[run[0] : run[-1] + 1]
             if memory[run[0]]:
-                self._add_memory(cast("list[Instant]", some), records, time[run])
+                self._add_memory(cast("list[Instant]", some), records[run], time[run])
             else:
-                self._add_counters(cast("list[Counter]", some), records, time[run], piece.raws(), rows[run])
+                self._add_counters(cast("list[Counter]", some), records[run], time[run], piece.raws(), rows[run])
 
     def _add_counters(
         self, counters: Sequence[Counter], records: Ints, time: Ints, raws: Sequence[msgspec.Raw], rows: Ints

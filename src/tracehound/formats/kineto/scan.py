@@ -116,13 +116,15 @@ class Keys(Generic[T]):
 class Scanned:
     """A list of events as columns, which hold until the next list is scanned.
 
-    `elements` are those that are left over, each with its position in the list. The keys of a table mean the same as
-    long as the table is the same object; `launched` and `called` are as `Combinations` has them.
+    `elements` are those that are left over, each with its position in the list, and `texts` the JSON of each. The keys
+    of a table mean the same as long as the table is the same object; `launched` and `called` are as `Combinations` has
+    them.
     """
 
     objects: Objects
     left: Ints
     elements: list[Element]
+    texts: list[bytes]
     places: Keys[Place]
     names: Keys[str]
     launched: Keys[tuple[Any, ...]]
@@ -146,9 +148,9 @@ class Scan:
         objects = self._scanner.objects(data)
         if objects is None or len(objects.others) * _FEW > len(objects.tags):
             return decoded(data)
-        texts = [data[begin:end] for _, begin, end in objects.others.tolist()]
+        texts = [bytes(data[begin:end]) for _, begin, end in objects.others.tolist()]
         elements = decoded(b"[%b]" % b",".join(texts)) if texts else []
-        if any(map(_samples, elements)) and any((objects.tags == ord(tag)).any() for tag in INSTANTS):
+        if any(map(samples, elements)) and any((objects.tags == ord(tag)).any() for tag in INSTANTS):
             return decoded(data)  # what is held, and which counter comes first, follow from the order of all of them
         try:
             if not objects.ascii:
@@ -158,7 +160,7 @@ class Scan:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._forget()
             return decoded(data)
-        return Scanned(objects, objects.others[:, 0], elements, *self._tables)
+        return Scanned(objects, objects.others[:, 0], elements, texts, *self._tables)
 
     def _forget(self) -> None:
         self._scanner.forget()
@@ -176,7 +178,7 @@ def _tables() -> tuple[Keys[Place], Keys[str], Keys[tuple[Any, ...]], Keys[bytes
     return Keys(PLACE, _place), Keys(NAME, _name), Keys(_LAUNCHED, _how), Keys(_CALLED, _with)
 
 
-def _samples(element: Element) -> bool:
+def samples(element: Element) -> bool:
     """Whether an element gives samples of counters."""
     return isinstance(element, Counter) or (isinstance(element, Instant) and element.name == MEMORY)
 

@@ -138,10 +138,10 @@ class FromScan:
 
     def _meet(self, events: Scanned, rows: Ints) -> None:
         """Number the places in the order of the file, those of events that are left over, too."""
+        if not events.elements:
+            return  # they are met in that order, one by one
         codes = events.objects.codes[PLACE][rows]
         fresh = rows[self._device.unasked(events.places, codes)].tolist()
-        if not (fresh and events.elements):
-            return
         met = [
             (row, events.places.values[code])
             for row, code in zip(fresh, events.objects.codes[PLACE][fresh], strict=True)
