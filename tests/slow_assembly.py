@@ -97,14 +97,14 @@ def stacked(intervals: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]
     """Parents (-1: none) and rows of intervals sorted by (start, -end), one after the other."""
     ends = [max(end, start + 1) for start, end in intervals]
     parents, depths = [], []
-    rows: list[int] = []  # what was drawn last on each row
     for number, (start, _) in enumerate(intervals):
-        while rows and ends[rows[-1]] <= start:
-            rows.pop()
-        around = [other for other in rows if ends[other] >= ends[number]]
+        still = [other for other in range(number) if ends[other] > start]
+        around = [other for other in still if ends[other] >= ends[number]]
         parents.append(around[-1] if around else -1)
-        depths.append(len(rows))
-        rows.append(number)
+        row = depths[parents[-1]] + 1 if around else 0
+        while row in {depths[other] for other in still}:
+            row += 1
+        depths.append(row)
     return parents, depths
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
 from tracehound.nesting import (
+    ROWS,
     Labelled,
+    Nesting,
     again,
     inherited,
     innermost,
@@ -29,6 +32,13 @@ from tracehound.nesting import (
 
 def firsts(lane: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
+
+
+def in_python(start: np.ndarray, end: np.ndarray) -> Nesting:
+    """Of one lane, without the compiled library."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tracehound.nesting.nested", lambda *_: None)
+        return nesting(start, end)
 
 
 @given(LANES)
@@ -70,7 +80,7 @@ def test_nesting_goes_on_with_what_is_still_open(pairs: list[tuple[int, int]], c
     pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
     start, end = arrays(pairs)
     whole = nesting(start, end)
-    kept = still_open(np.maximum(end, start + 1)[:cut])
+    kept = np.flatnonzero(np.maximum(end, start + 1)[:cut] > start[:cut].max(initial=start.min(initial=0)))
     rest = nesting(np.append(start[kept], start[cut:]), np.append(end[kept], end[cut:]), known=whole.depth[:cut][kept])
     rows = np.concatenate([kept, np.arange(cut, len(pairs)), [-1]])
     if cut < len(pairs) and (cut == 0 or start[cut] > start[cut - 1]):
@@ -90,6 +100,26 @@ def test_nesting_of_hard_cases(count: int) -> None:
     parent, depth = stacked(pairs)
     assert nest.parent.tolist() == parent
     assert nest.depth.tolist() == depth
+
+
+@pytest.mark.parametrize("nested", [nesting, in_python])
+def test_a_chain_in_which_each_begins_before_the_one_before_ends_needs_two_rows(nested: Callable[..., Nesting]) -> None:
+    """As kernels do that are launched before the one before has ended (CUDA's programmatic dependent launch)."""
+    start = 2 * np.arange(70_000)
+    nest = nested(start, start + 3)
+    assert nest.depth.tolist() == [number % 2 for number in range(len(start))]
+    assert nest.torn
+
+
+@pytest.mark.parametrize("nested", [nesting, in_python])
+def test_more_that_are_open_at_once_than_there_are_rows_share_the_last(nested: Callable[..., Nesting]) -> None:
+    count = ROWS + 300
+    start = np.append(np.arange(count), [count, 2 * count])
+    end = np.append(np.arange(count) + count, [count + 1, 3 * count])
+    nest = nested(start, end)
+    assert nest.depth[:ROWS].tolist() == list(range(ROWS))
+    assert set(nest.depth[ROWS:count].tolist()) == {ROWS - 1}
+    assert nest.depth[count:].tolist() == [ROWS - 1, 0]
 
 
 @given(LANES)

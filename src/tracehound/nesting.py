@@ -20,9 +20,9 @@ class Nesting(NamedTuple):
     """How the intervals of lanes nest.
 
     `parent` is the index of the innermost interval of its lane that wholly contains this one (-1: none), `depth` the
-    row on which it can be drawn without touching another. They agree where intervals nest; where two overlap without
-    either containing the other, the later is still pushed to a row of its own, below the last that is still open.
-    Unless `torn` there are no such two.
+    row on which it can be drawn without touching another: the first below its parent's that is free when it begins.
+    Where intervals nest that is the next one; where two overlap without either containing the other, the later has a
+    row of its own. Without room below `ROWS` the last is shared. Unless `torn` there are no such two.
     """
 
     parent: Ints
@@ -30,17 +30,21 @@ class Nesting(NamedTuple):
     torn: bool
 
 
+ROWS: Final = 1 << 16
+"""So many rows a lane can have."""
+
 _ONE_LANE: Final = np.zeros(1, np.int64)
 _NOTHING: Final = np.empty(0, np.int64)
 _FOREVER: Final = int(np.iinfo(np.int64).max)
+_LONG_AGO: Final = int(np.iinfo(np.int64).min)
 
 
 def nesting(start: Ints, end: Ints, first: Ints = _ONE_LANE, known: Ints = _NOTHING) -> Nesting:
     """Nest intervals sorted by (lane, start, -end). Of equal intervals the first contains the others.
 
     An interval of no length belongs to what is open at its instant. `first` has the index at which each lane begins.
-    The leading intervals of the first lane may be what is still open (`still_open`) of more that was nested before:
-    then `known` has their depths.
+    The leading intervals of the first lane may be what is still open of more that was nested before: then `known` has
+    their depths.
     """
     until = np.maximum(end, start + 1)
     if (found := nested(start, until, first, known)) is not None:
@@ -113,70 +117,60 @@ def _narrow(depth: Ints) -> npt.NDArray[Any]:
 
 
 def _overlapping(start: Ints, until: Ints, first: Ints, known: Ints) -> Nesting:
-    """Nest any intervals: from each goes a search for what contains it, and one for what is open above it."""
-    until = np.append(until, _FOREVER)  # the last, at index -1, surrounds every lane
-    before = np.arange(-1, len(start))
-    before[-1] = -1
-    before[first[first < len(start)]] = -1
-    parent = before.copy()
-    _reach(parent, parent, until, until[:-1] - 1)
-    above = before.copy()
-    _reach(above, parent, until, start)
-    return Nesting(parent[:-1], _depth(before, above, known), torn=True)
+    """Nest any intervals: from each goes a search for what contains it, and then one for a row."""
+    parent = np.arange(-1, len(start))
+    parent[-1] = -1
+    parent[first[first < len(start)]] = -1
+    _reach(parent, np.append(until, _FOREVER), until - 1)  # the last, at index -1, surrounds every lane
+    return Nesting(parent[:-1], _depth(start, until, parent[:-1], first, known), torn=True)
 
 
 _ROUNDS: Final = 64
 """After so many rounds over all intervals at once, the few that are left are settled one after the other."""
 
 
-def _reach(at: Ints, along: Ints, until: Ints, bound: Ints) -> None:
+def _reach(at: Ints, until: Ints, bound: Ints) -> None:
     """Move every `at[i]`, which begins at the interval before, to the nearest earlier one that ends after `bound[i]`.
 
-    `along` leads from an interval to one before it that ends no earlier than those between the two, so that they can
-    be passed over. It may be `at` itself, whose steps then grow as they are used.
+    That of an interval leads to one before it that ends no earlier than those between the two, so that they can be
+    passed over: the steps grow as they are used.
     """
     rest = np.flatnonzero(until[at[:-1]] <= bound)
     to, least = at[rest], bound[rest]
     for _ in range(_ROUNDS):
         if len(rest) == 0:
             return
-        to = along[to]
+        to = at[to]
         at[rest] = to
         on = until[to] <= least
         rest, to, least = rest[on], to[on], least[on]
     for i in rest:
         one = i - 1
         while until[one] <= bound[i]:
-            one = along[one]
+            one = at[one]
         at[i] = one
 
 
-def _depth(before: Ints, above: Ints, known: Ints) -> Ints:
-    """The rows of intervals, each below the one `above` it: one deeper than the one `before`, less those that ended."""
-    count = len(above) - 1
-    given = above[:-1] < len(known)
-    given[: len(known)] = True
-    ended = np.zeros(count, np.int64)
-    rest = np.flatnonzero((before[:-1] != above[:-1]) & ~given)
-    to, last = before[rest], above[rest]
-    for _ in range(_ROUNDS):
-        if len(rest) == 0:
-            break
-        to = above[to]
-        ended[rest] += 1
-        on = to != last
-        rest, to, last = rest[on], to[on], last[on]
-    for i, one, end in zip(rest.tolist(), to.tolist(), last.tolist(), strict=True):
-        at = one
-        while at != end:
-            at = above[at]
-            ended[i] += 1
-    depth = np.cumsum(np.where(given, 0, 1 - ended))
-    anchor = np.flatnonzero(given)
-    fixed = np.append(known, -1)[above[anchor]] + 1
-    fixed[: len(known)] = known
-    shift: Ints = np.repeat(fixed - depth[anchor], np.diff(np.append(anchor, count)))
-    return depth + shift
+def _depth(start: Ints, until: Ints, parent: Ints, first: Ints, known: Ints) -> Ints:
+    """The rows of intervals, one after the other: below the parent's the first that is free."""
+    depth = np.empty(len(start), np.int64)
+    begins = set(first.tolist())
+    taken = np.full(ROWS, _LONG_AGO)  # until when
+    used = 0
+    for i, (begin, end, around) in enumerate(zip(start.tolist(), until.tolist(), parent.tolist(), strict=True)):
+        if i in begins:
+            used = 0
+        row = int(known[i]) if i < len(known) else int(depth[around]) + 1 if around >= 0 else 0
+        if i >= len(known) and row < used and taken[row] > begin:
+            free = taken[row:used] <= begin
+            row += int(free.argmax()) if free.any() else used - row
+        row = min(row, ROWS - 1)
+        if row >= used:
+            taken[used : row + 1] = _LONG_AGO
+            used = row + 1
+        taken[row] = max(int(taken[row]), end)
+        depth[i] = row
+    return depth
 
 
 def outermost(until: Ints) -> npt.NDArray[np.intp]:

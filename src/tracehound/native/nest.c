@@ -1,4 +1,4 @@
-/* How intervals nest, in one pass with two stacks.
+/* How intervals nest, in one pass.
  *
  * Owns what `nesting.py` defines, and nothing else: see there for the words.
  */
@@ -43,35 +43,86 @@ EXPORTED int32_t nest_ordered(const int64_t *lane, const int64_t *start, const i
     return 1;
 }
 
+/* The rows of a lane on which intervals are drawn, and until when each is taken, which only grows. */
+enum { ROWS = 1 << 16, BLOCK = 1 << 8 };
+
+struct lines {
+    int64_t until[ROWS];
+    int64_t soonest[ROWS / BLOCK]; /* no row of the block is free before that */
+    int64_t used;
+};
+
+static void cleared(struct lines *lines)
+{
+    for (int64_t block = 0; block * BLOCK < lines->used; block++)
+        lines->soonest[block] = INT64_MIN;
+    lines->used = 0;
+}
+
+/* The first row from `row` on that is free at `start`; where none is, the last of all is shared. */
+static int64_t free_row(struct lines *lines, int64_t row, int64_t start)
+{
+    while (row < lines->used) {
+        int64_t block = row / BLOCK, first = row, end = (block + 1) * BLOCK, soonest = INT64_MAX;
+        if (lines->soonest[block] > start) {
+            row = end;
+            continue;
+        }
+        for (; row < end && row < lines->used; row++) {
+            if (lines->until[row] <= start)
+                return row;
+            if (lines->until[row] < soonest)
+                soonest = lines->until[row];
+        }
+        if (first % BLOCK == 0 && row == end)
+            lines->soonest[block] = soonest;
+    }
+    return lines->used < ROWS ? lines->used : ROWS - 1;
+}
+
+static void taken(struct lines *lines, int64_t row, int64_t until)
+{
+    while (lines->used <= row)
+        lines->until[lines->used++] = INT64_MIN;
+    if (lines->until[row] < until)
+        lines->until[row] = until;
+}
+
 /* Parent and depth of `count` intervals `[start, until)`, none of them empty, sorted by (lane, start, -until).
  *
  * The lanes begin at the rows `first`, of which there are `lanes`, in order. The leading `known_count` rows of the first
- * lane are what is still open of more, the outermost first, with depths that are known; their starts do not matter.
- * Gives whether any two overlap without one containing the other; -1 without memory. */
+ * lane are what is still open of more, in the order in which they began, with depths that are known; their starts do
+ * not matter. Gives whether any two overlap without one containing the other; -1 without memory. */
 EXPORTED int32_t nest_intervals(
     const int64_t *start, const int64_t *until, int64_t count,
     const int64_t *first, int64_t lanes,
     const int64_t *known, int64_t known_count,
     int64_t *parent, int64_t *depth)
 {
-    struct stack open = {0};   /* what may be open at the start of the next, the last begun on top */
+    struct lines *lines = calloc(1, sizeof *lines);
     struct stack around = {0}; /* what may contain the next: each ends no earlier than those above it */
-    bool torn = false, good = true;
+    bool torn = false, good = lines != NULL;
     int64_t lane = 0;
-    for (int64_t row = 0; row < count && good; row++) {
-        for (; lane < lanes && first[lane] <= row; lane++)
-            open.count = around.count = 0;
-        while (row >= known_count && open.count && until[top(&open)] <= start[row])
-            open.count--;
-        while (around.count && until[top(&around)] < until[row])
-            around.count--;
-        int64_t above = top(&open);
-        torn |= above >= 0 && until[above] < until[row];
-        depth[row] = row < known_count ? known[row] : above < 0 ? 0 : depth[above] + 1;
-        parent[row] = top(&around);
-        good = push(&open, row) && push(&around, row);
+    if (good) {
+        lines->used = ROWS; /* as if all had been */
+        cleared(lines);
     }
-    free(open.rows);
+    for (int64_t row = 0; row < count && good; row++) {
+        for (; lane < lanes && first[lane] <= row; lane++) {
+            around.count = 0;
+            cleared(lines);
+        }
+        while (around.count && until[top(&around)] < until[row]) {
+            torn |= row >= known_count && until[top(&around)] > start[row];
+            around.count--;
+        }
+        parent[row] = top(&around);
+        depth[row] = row < known_count ? known[row]
+            : free_row(lines, parent[row] < 0 ? 0 : depth[parent[row]] + 1, start[row]);
+        taken(lines, depth[row], until[row]);
+        good = push(&around, row);
+    }
+    free(lines);
     free(around.rows);
     return good ? torn : -1;
 }

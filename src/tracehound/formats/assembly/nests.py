@@ -52,7 +52,7 @@ class Containers(NamedTuple):
 
 
 class Open(NamedTuple):
-    """What of a long lane may still be open where a batch begins, the outermost first.
+    """What of a long lane may still be open where a batch begins, in the order in which it began.
 
     `end` and `depth` by the clock by which it is drawn; `id`, `inner_end`, `call` (the launch) and `holds` (whether it
     may contain others) by the clock that tells what contains what.
@@ -68,13 +68,17 @@ class Open(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Nested:
-    """How the events of a batch nest. `parent` is a row of `ids`: those of `before`, then the batch's own; -1: none."""
+    """How the events of a batch nest. `parent` is a row of `ids`: those of `before`, then the batch's own; -1: none.
+
+    `begun` is when the last of them begins.
+    """
 
     parent: Ints
     depth: Ints
     own: Ints
     ids: Ints
     before: Open
+    begun: int
     until: Ints
     inner: _Inner
     holds: Mask
@@ -89,7 +93,7 @@ class Nested:
     def after(self, call: Ints) -> Open:
         """What may be open where the lane's next batch begins; `call` has the launch of each event."""
         drawn = np.append(self.before.end, self.until)
-        kept = still_open(drawn)
+        kept = np.flatnonzero(drawn > self.begun)
         ends, inner = drawn, kept
         if self.inner.order is not None:
             ends = np.append(self.before.inner_end, self.inner.in_order(self.inner.until))
@@ -144,7 +148,8 @@ def nest(events: Rows, containers: Containers, course: Course | None, before: Op
         parent, torn = _inner_parents(inner, begins, before)
     holds = containers.holding(events)
     if not (holds.all() and before.holds.all()):
-        every = np.append(np.arange(len(before.id)) - 1, parent)
+        above = drawn.parent[:carried] if inner.order is None else np.arange(len(before.id)) - 1
+        every = np.append(above, parent)
         parent = np.append(nearest(every, np.append(before.holds, holds)), -1)[parent]
         torn = True
     apart = containers.concurrent[events.lane[begins]]
@@ -160,7 +165,7 @@ def nest(events: Rows, containers: Containers, course: Course | None, before: Op
         rows = inner.in_order(np.arange(len(start)))[still_open(inner.in_order(inner.until))]
         children[rows + len(before.id)] += np.where(holds[rows], course.later[first], 0)
     own = np.maximum(inner.length - children[len(before.id) :], 0)
-    return Nested(parent, drawn.depth[carried:], own, ids, before, until, inner, holds)
+    return Nested(parent, drawn.depth[carried:], own, ids, before, int(start[-1]), until, inner, holds)
 
 
 def _behind(before: Ints, values: Ints) -> Ints:
