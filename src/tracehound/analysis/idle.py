@@ -12,13 +12,14 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.events.busy import rounding, work
+from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.doing import DOINGS, PROGRAM, Told, mattering, mostly, told
 from tracehound.analysis.hosts.threads import held, on_lanes
 from tracehound.analysis.hosts.waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.share import overlapping
-from tracehound.intervals import EMPTY, Intervals, Ints, covered, pairs_of, union
+from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, pairs_of, union
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -134,11 +135,14 @@ def within(
     lane = events["lane"].to_numpy()
     calls = launches(share, events)
     paused, unexplained = list[tuple[str, Pauses, Ints]](), EMPTY
-    streams = [(names[number], np.flatnonzero(lane == number)) for number in events["lane"].unique().sort().to_list()]
+    by_lane = np.argsort(lane, kind="stable")
+    streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, turns(lane[by_lane]))]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
+    ends = events["end"].sort().to_numpy()
     for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
         pauses = pauses_of(events, rows)
-        cause = _causes(pauses, events, rows, calls.of(pauses.after), delay)
+        beside = _another_ended(pauses, ends, events["end"].to_numpy()[rows], delay)
+        cause = _causes(pauses, calls.of(pauses.after), delay, beside)
         if name == DEVICE:
             unexplained = Intervals(pauses.start[cause == _OTHER], pauses.end[cause == _OTHER])
         cause[_waiting_in_vain(pauses, cause, unexplained)] = _OTHER
@@ -220,7 +224,7 @@ def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     pauses = pauses_of(events, rows)
     calls = launches(share, events).of(pauses.after)
-    return pauses, _causes(pauses, events, rows, calls, DELAY.of(options.given))
+    return pauses, _causes(pauses, calls, DELAY.of(options.given), np.zeros(len(pauses.start), np.bool_))
 
 
 def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
@@ -231,11 +235,14 @@ def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
     return Pauses(reach[at - 1], start[at], rows[at])
 
 
-def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], calls: Launches, delay: int) -> Ints:
-    """Why each pause is one: a position in `CAUSES`; `calls` are the launches of the work after the pauses."""
+def _causes(pauses: Pauses, calls: Launches, delay: int, beside: Mask) -> Ints:
+    """Why each pause is one: a position in `CAUSES`.
+
+    `calls` are the launches of the work after the pauses; `beside` says at the end of which that of another stream
+    ended.
+    """
     cause = np.full(len(pauses.start), _OTHER)
-    if len(rows) < events.height:
-        cause[_another_ended(pauses, events, rows, delay)] = _STREAM
+    cause[beside] = _STREAM
     cause[pauses.end - pauses.start < delay] = _KERNEL
     early = calls.start <= pauses.start
     during = calls.queued & ~calls.waits & (cause == _OTHER) & (calls.returned >= pauses.end)
@@ -245,6 +252,8 @@ def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], ca
     until = np.where(calls.waits | early, pauses.end, np.minimum(calls.start, pauses.end))
     for (what, thread), busy in sorted(calls.busy.items(), key=lambda each: CAUSES.index(each[0][0]), reverse=True):
         mine = np.flatnonzero(asked & (calls.lane == thread))
+        if not len(mine):
+            continue
         inside = covered(busy, pauses.start[mine], until[mine])
         cause[mine[2 * inside >= until[mine] - pauses.start[mine]]] = CAUSES.index(what)
     cause[(calls.lane < 0) & (cause != _STREAM) & (calls.latest > pauses.start)] = _UNKNOWN
@@ -264,15 +273,16 @@ def _begun_late(pauses: Pauses, calls: Launches, delay: int) -> npt.NDArray[np.b
     return (calls.lane >= 0) & ~calls.waits & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
 
 
-def _another_ended(
-    pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], delay: int
-) -> npt.NDArray[np.bool_]:
-    """In the last moments of which pauses work on another stream ended."""
-    others = np.ones(events.height, np.bool_)
-    others[rows] = False
-    ends = np.sort(events["end"].to_numpy()[others])
-    last = np.searchsorted(ends, pauses.end, side="right")
-    return last > np.searchsorted(ends, np.maximum(pauses.start + 1, pauses.end - delay))
+def _another_ended(pauses: Pauses, ends: Ints, own: Ints, delay: int) -> Mask:
+    """In the last moments of which pauses work on another stream ended; `ends` are sorted, of all and of the `own`."""
+    if len(own) == len(ends):
+        return np.zeros(len(pauses.start), np.bool_)
+    own = np.sort(own)
+    until, since = pauses.end, np.maximum(pauses.start + 1, pauses.end - delay)
+    here, alone = (
+        np.searchsorted(sorted_, until, side="right") - np.searchsorted(sorted_, since) for sorted_ in (ends, own)
+    )
+    return here > alone
 
 
 def _summed(pauses: Pauses, rows: npt.NDArray[np.intp], ids: pl.Series, times: Mapping[str, Ints]) -> dict[str, object]:

@@ -86,9 +86,9 @@ def series(share: Share) -> Sequence[Series]:
 
 def _queues(share: Share, known: Launched) -> Iterator[_Queue]:
     work = known.work
-    lane = work["lane"].to_numpy()
-    for number, name, stream in enqueued(share.lanes).sort("order").select("lane", "name", "stream").iter_rows():
-        low, high = np.searchsorted(lane, [number, number + 1]).tolist()
+    lanes = enqueued(share.lanes).sort("order")
+    lows, highs = (work["lane"].search_sorted(lanes["lane"], side).to_list() for side in ("left", "right"))
+    for name, stream, low, high in zip(lanes["name"], lanes["stream"], lows, highs, strict=True):
         entries = work[low:high]
         if known.several:
             entries = entries.filter(pl.col("launch").is_first_distinct())
