@@ -141,11 +141,33 @@ def test_of_the_recordings_of_a_process_the_newest_is_opened(tmp_path: Path) -> 
     newest = [f"{worker}.1795659017154298212.pt.trace.json.gz" for worker in ("vm_7", "vm_8")]
     assert names(tmp_path) == newest
     (note,) = find([tmp_path]).notes
-    assert note.text == "recordings of processes of which a newer one is opened: each opens by its name"
+    assert note.text == "recordings older than the one that is opened: each opens by its name"
     assert (note.level, note.count, note.where) == ("info", 4, str(tmp_path / newest[1].replace("212.pt", "211.pt")))
     assert len(names(*tmp_path.iterdir())) == 6
     kineto(tmp_path / "rank0.pt.trace.json")
     assert names(tmp_path) == ["rank0.pt.trace.json", *newest]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "opened", "left"),
+    [
+        ({7: (10, 20), 8: (11, 21)}, (20, 21), [("info", 2)]),
+        ({7: (10, 20), 8: (11,)}, (10, 11), [("inferred", 1)]),
+        ({7: (20, 30), 8: (19,)}, (20, 19), [("inferred", 1)]),
+        ({7: (10, 20, 30), 8: (11, 31), 9: (32,)}, (30, 31, 32), [("info", 3)]),
+        ({7: (10, 20, 30), 8: (11, 19), 9: (12, 21)}, (20, 19, 21), [("info", 3), ("inferred", 1)]),
+        ({7: (10, 20), 8: (70, 80)}, (20, 80), [("info", 2)]),
+        ({7: (10, 20), 8: (80,)}, (20, 80), [("info", 1)]),
+    ],
+)
+def test_no_two_ranks_are_of_different_recordings(
+    tmp_path: Path, recorded: dict[int, tuple[int, ...]], opened: tuple[int, ...], left: list[tuple[str, int]]
+) -> None:
+    for worker, times in recorded.items():
+        for time in times:
+            kineto(tmp_path / f"vm_{worker}.17956590171542982{time}.pt.trace.json", worker)
+    assert [int(name.split(".")[1][-2:]) for name in names(tmp_path)] == list(opened)
+    assert [(note.level, note.count) for note in find([tmp_path]).notes] == left
 
 
 def test_ranks_whose_files_name_one_worker_are_all_opened(tmp_path: Path) -> None:

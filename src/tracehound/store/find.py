@@ -20,7 +20,7 @@ from tracehound.formats.inflate import is_compressed
 from tracehound.formats.unknown import CompanionError
 from tracehound.store.alike import copies
 from tracehound.store.natural import natural
-from tracehound.store.spans import older
+from tracehound.store.spans import others
 from tracehound.trace import Note
 
 _XLA_NAME = re.compile(r"(?P<host>.*)\.(?P<form>xplane\.pb|trace\.json)(\.gz)?")
@@ -93,9 +93,9 @@ def find(paths: Sequence[Path], run: str | None = None, look: Look = silent) -> 
     """The files of the trace under `paths`, in the order given; within a folder by name, ``2`` before ``10``.
 
     `run` names a run of a TensorBoard log folder; without it the newest is taken, and in a folder so is the newest
-    recording of each process. What is no trace, or holds none, is noted and passed over. A file to which several paths
-    lead, through whatever folders, is one. Raises TracehoundError when nothing readable is there, and for a path that
-    does not exist: a slip of the pen must not look like a smaller trace.
+    recording that most processes have. What is no trace, or holds none, is noted and passed over. A file to which
+    several paths lead, through whatever folders, is one. Raises TracehoundError when nothing readable is there, and for
+    a path that does not exist: a slip of the pen must not look like a smaller trace.
     """
     files: list[Found] = []
     notes: list[Note] = []
@@ -265,8 +265,9 @@ def _why(notes: Sequence[Note]) -> str:
 def _files_of(folder: Path, search: _Search) -> Finding:
     """The traces among a folder's own files. Of an XLA host that left both forms, the xplane is taken.
 
-    Of the recordings of one process it is the newest. Files without a byte are opened only where their names say that
-    they should be traces: a kernel's have none. Those that are called like something else are not opened at all.
+    Of several recordings of a run it is the newest that has most processes. Files without a byte are opened only where
+    their names say that they should be traces: a kernel's have none. Those that are called like something else are not
+    opened at all.
     """
     files: list[Found] = []
     notes: list[Note] = []
@@ -302,10 +303,15 @@ def _preferred(files: Sequence[Found]) -> Finding:
     kept = {file.path: file for file in _without_twins(traces or files)}
     if twins := [file.path for file in traces if file.path not in kept]:
         notes.append(Note("info", TWINS, len(twins), twins[0].name))
-    if before := older(list(kept), lambda path: _claim(kept[path])):
-        what = "recordings of processes of which a newer one is opened: each opens by its name"
-        notes.append(Note("info", what, len(before), str(before[-1])))
-    return Finding(tuple(file for path, file in kept.items() if path not in before), tuple(notes))
+    older, newer = others(list(kept), lambda path: _claim(kept[path]))
+    if older:
+        what = "recordings older than the one that is opened: each opens by its name"
+        notes.append(Note("info", what, len(older), str(older[-1])))
+    if newer:
+        what = "recordings newer than the one that is opened, which has more processes: each opens by its name"
+        notes.append(Note("inferred", what, len(newer), str(newer[-1])))
+    left = {*older, *newer}
+    return Finding(tuple(file for path, file in kept.items() if path not in left), tuple(notes))
 
 
 def _listed(path: Path) -> Found:
