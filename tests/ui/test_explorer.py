@@ -286,12 +286,20 @@ async def test_annotations_lead_to_their_event_and_to_their_window(opening: Open
         assert explorer.view.selection[1] - explorer.view.selection[0] == 400_000_000
 
 
-async def test_steps_lead_to_their_window_without_selecting_it(opening: Opening) -> None:
+@pytest.mark.parametrize("key", ["enter", "space"])
+async def test_both_keys_select_a_step_as_its_row_has_it(opening: Opening, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
-        await press(pilot, "4", "down", "enter")
-        assert selected(explorer) == "ProfilerStep#2"
-        assert explorer.view.selection is None
-        assert explorer.view.end - explorer.view.start < 1_300_000_000
+        await press(pilot, "4", "down", key)
+        row = table(explorer, "steps").row
+        assert row is not None
+        assert explorer.view.selection == (row["start"], row["start"] + row["duration"])
+        assert explorer.view.event is None, "which would be the mark, of other bounds"
+        assert "step 2 until its work is done; its mark: 1.000 ms at 1.000 ms" in said(explorer)
+        assert table(explorer, "steps").shown == 2
+        await press(pilot, "T", "left_parenthesis")
+        assert explorer.view.selection == (1_000_000_000, 2_000_000_000)
+        await press(pilot, "9")
+        assert "2, as it is marked" in "\n".join(lines(explorer.selected.details.sheet))
 
 
 async def test_search_counts_while_one_types_and_cycles(opening: Opening) -> None:

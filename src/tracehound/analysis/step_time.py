@@ -68,7 +68,7 @@ COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
     Column("start", "instant", "start since the trace began", brief=False),
-    Column("duration", "time", "length of the step"),
+    Column("duration", "time", "length of the step, until its work is done"),
     *_TIMES,
     Column("partial", "flag", "the recording began or ended within it"),
     Column("inferred", "flag", "not marked by the profiler", brief=False),

@@ -57,7 +57,7 @@ COLUMNS = (
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
     Column("start", "instant", "start since the trace began"),
-    Column("duration", "time", "length of the step"),
+    Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
     Column("busy", "share", "device works", "the step"),
     Column("compute", "time", "computation runs"),
     Column("communication", "time", "communication runs and no computation", brief=False),

@@ -12,12 +12,16 @@ from tracehound.trace import Trace
 from tracehound.ui.actions import trail
 from tracehound.ui.state import follow, navigate
 from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.wording import words
 
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer import Explorer
 
 WALKED: Final = ("ops", "kernels", "operators", "slices", "annotations", "collectives", "search")
 """Tables whose rows stand for many events: after going to one, n and N lead to the others."""
+
+STEPS: Final = ("steps", "step_parts", "step_time", "utilisation")
+"""Tables whose rows are steps: their numbers are of another stretch than the marks, which are what is an event."""
 
 
 def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
@@ -32,6 +36,10 @@ def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
     elif table == "gaps" and window is not None:
         screen.results.pick(window, table, screen.view)
         travels.jump(follow.to_gap(trace, screen.view, row))
+    elif _is_step(table, row) and window is not None:
+        screen.results.pick(window, table, screen.view)
+        travels.jump(navigate.to_window(trace, screen.view, window))
+        _tell_bounds(screen, trace, row, window)
     else:
         travels.jump(follow.to_row(trace, screen.view, row))
         if table == trail.NAME and screen.timeline.path is None:
@@ -46,5 +54,19 @@ def pick(screen: Explorer, trace: Trace, picked: ResultTable.WindowPicked) -> No
     if window is None:
         screen.key_bar.say("this row has no window")
         return
-    screen.results.pick(window, screen.deck.name_of(picked.table), screen.view)
+    table = screen.deck.name_of(picked.table)
+    screen.results.pick(window, table, screen.view)
     screen.travels.jump(navigate.to_range(trace, screen.view, *window))
+    if _is_step(table, picked.row):
+        _tell_bounds(screen, trace, picked.row, window)
+
+
+def _is_step(table: str, row: follow.Row) -> bool:
+    """Whether a row is one step; by rank or by part such a table has rows of many."""
+    return table in STEPS and isinstance(row.get("duration"), int)
+
+
+def _tell_bounds(screen: Explorer, trace: Trace, row: follow.Row, window: tuple[int, int]) -> None:
+    """Say whether the step that was selected goes by its mark, or until its work is done, and what its mark is then."""
+    mark = follow.window_of(trace, {"event": row["event"]})
+    screen.key_bar.say(words.step_selected(row["step"], window, mark))

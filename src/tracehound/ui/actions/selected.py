@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tracehound.errors import printable
 from tracehound.ui.background.decoder import Decoder
 from tracehound.ui.panes.details import DetailsPane
+from tracehound.ui.state.places import steps_selected
 from tracehound.ui.state.view import View
 from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.wording import describe
@@ -52,11 +53,12 @@ class Selected:
 
     def tell(self) -> None:
         """Fill the details, where they are in sight."""
-        trace, event, window = self._screen.trace, self._screen.view.event, self._screen.view.selection
+        trace, view = self._screen.trace, self._screen.view
+        event, window = view.event, view.selection
         if trace is None or not self.details.display:
             return
         if event is None:
-            self.details.clear(of_window(window) if window is not None else ())
+            self.details.clear(of_window(window, steps_selected(trace, view)) if window is not None else ())
             return
         if event == self.details.event:
             return

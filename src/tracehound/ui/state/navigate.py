@@ -108,6 +108,12 @@ def frame(trace: Trace, view: View, start: int, end: int) -> View:
     return bounded(trace, view, start - air, end - start + 2 * air)
 
 
+def to_window(trace: Trace, view: View, window: tuple[int, int]) -> View:
+    """Select a window and show all of it."""
+    chosen = replace(view, selection=window, event=None, focus=(window[0] + window[1]) // 2)
+    return frame(trace, chosen, *window)
+
+
 def to_range(trace: Trace, view: View, start: int, end: int) -> View:
     """Select a range, bring it into sight, and zoom where it would be too short to see or too long to fit."""
     chosen = replace(view, selection=(start, end), event=None, focus=(start + end) // 2)

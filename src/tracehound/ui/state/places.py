@@ -53,7 +53,7 @@ def next_step(trace: Trace, view: View, direction: int) -> View:
         index = next((index for index, (_, end) in enumerate(bounds) if end > at), len(bounds))
     else:
         index = next((index for index in reversed(range(len(bounds))) if bounds[index][0] <= at), -1)
-    return _to_window(trace, view, bounds[index]) if 0 <= index < len(bounds) else view
+    return navigate.to_window(trace, view, bounds[index]) if 0 <= index < len(bounds) else view
 
 
 def named(trace: Trace, view: View, text: str) -> View:
@@ -91,10 +91,4 @@ def _to_step(trace: Trace, view: View, number: int) -> View:
     if found.is_empty():
         there = steps["step"].drop_nulls().sort().to_list()
         raise TracehoundError(f"there is no step {number}", remedy=f"{there[0]} to {there[-1]}" if there else "")
-    return _to_window(trace, view, found.select("start", "end").row(0))
-
-
-def _to_window(trace: Trace, view: View, window: tuple[int, int]) -> View:
-    """Select a window and show all of it."""
-    chosen = replace(view, selection=window, event=None, focus=(window[0] + window[1]) // 2)
-    return navigate.frame(trace, chosen, *window)
+    return navigate.to_window(trace, view, found.select("start", "end").row(0))

@@ -70,10 +70,11 @@ def facts(trace: Trace, event: int) -> Facts:
     return tuple(_section(title, pairs) for title, pairs in sections if pairs)
 
 
-def of_window(window: tuple[int, int]) -> Facts:
-    """A selected window, where no event is selected."""
+def of_window(window: tuple[int, int], steps: Sequence[int]) -> Facts:
+    """A selected window, where no event is selected; `steps` are those that were marked to last just as long."""
     start, end = window
     told = [("start", units.instant(start)), ("end", units.instant(end)), ("duration", units.duration(end - start))]
+    told += [("step", f"{step}, as it is marked") for step in steps]
     return (_section("Selected window", told),)
 
 

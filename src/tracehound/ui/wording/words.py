@@ -151,6 +151,18 @@ def of_other_steps(share: float) -> str:
     return f"{units.share(share)} of the device's work here is of other steps: the host runs ahead"
 
 
+def step_selected(step: int | None, window: tuple[int, int], mark: tuple[int, int] | None) -> str:
+    """Which stretch of a step a row of a table selects: what its numbers are of, and what its mark is where it differs.
+
+    `mark` is None for a step that was inferred from no single event.
+    """
+    what = f"step {step}" if step is not None else "the step"
+    if window == mark:
+        return f"{what}, as it is marked"
+    marked = f"; its mark: {length(mark)} at {units.instant(mark[0])}" if mark is not None else ""
+    return f"{what} until its work is done{marked}"
+
+
 def unseen(lane: str, key: str) -> str:
     """Of a selected event of which nothing is seen: its lane was hidden, or filtered out, or is of another rank."""
     return f"its lane {printable(lane)} is not shown{f': {key} in the timeline shows all lanes' if key else ''}"
