@@ -105,17 +105,20 @@ def difference(ps: int, unit: TimeUnit = "auto") -> str:
     return f"{'+' * (ps > 0)}{duration(ps, unit)}"
 
 
-MANIFOLD: Final = 10
-"""The growth above which a percentage says less than a factor: the base is next to nothing."""
+MANIFOLD: Final = 1000
+"""The growth, in times the base, above which a percentage says no more than that the base is next to nothing."""
 
 
 def growth(fraction: float) -> str:
     """A difference as a percentage of what it is compared with, with its sign: ``+3.20 %``.
 
-    What is more than eleven times as much reads as how many times: ``×626``.
+    From 1,000 % on it has no decimals, and what grew by more than a thousand times the base reads ``+>100,000 %``: so
+    a column has one spelling, and stays narrow.
     """
     if fraction > MANIFOLD:
-        return f"×{fraction + 1:,.1f}" if fraction < 99 else f"×{fraction + 1:,.0f}"
+        return f"+>{MANIFOLD * 100:,} %"
+    if fraction >= MANIFOLD / 100:
+        return f"+{fraction * 100:,.0f} %"
     if 0 < abs(fraction) < 0.00005:
         return f"{'+' if fraction > 0 else '-'}<0.01 %"
     return f"{'+' * (fraction > 0)}{share(fraction)}"
