@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream, thread
 from tracehound.analysis import Result, named, run
+from tracehound.draw.table import table
 from tracehound.trace import Trace, Window
-from tracehound.units import duration
+from tracehound.units import duration, share
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
 MODULES = Lane("XLA Modules", 0, "modules")
@@ -186,3 +188,16 @@ def test_a_device_that_rests_for_all_of_a_window_is_idle_in_it(
         )
         for name in ("ops", "hlo_ops"):
             assert any(note.startswith(idle) for note in run(named(name), trace, window).notes), name
+
+
+def test_at_eighty_columns_other_shares_make_way_before_that_of_idle_time() -> None:
+    b = Building(format="xplane", ops=OPS)
+    kinds = {"infeed": "transfer", "dot": "op", "all-reduce": "collective", "outfeed": "transfer", "add": "op"}
+    for number, (name, kind) in enumerate(kinds.items()):
+        b.event(CORE, name, number * 10, number * 10 + 7, kind, op={"infeed": 0, "outfeed": 5}.get(name))
+    result = duty(b.trace())
+    long = pl.lit("NVIDIA H100 80GB HBM3").alias("device")
+    lines = [line.text for line in table(replace(result, table=result.table.with_columns(long)), 80)]
+    assert "output share" in " ".join(lines).partition("no room for")[2]
+    idle = result.table["idle_share"][0]
+    assert any(share(idle) in line for line in lines if "NVIDIA" in line)

@@ -54,13 +54,15 @@ COLUMNS: Final = (
     Column("duty_cycle", "share", "on duty, as XProf counts", "span"),
     Column("time", "time", "device time: from the first to the last work", brief=False),
     *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARES.items()),
-    *(
-        Column(f"{name}_share", "share", meaning, "device time", brief=name != "device_to_device")
-        for name, meaning in _SHARES.items()
-    ),
     Column("idle", "time", "nothing runs", brief=False),
+    *(Column(f"{name}_share", "share", _SHARES[name], "device time") for name in ("compute", "collectives")),
     Column("idle_share", "share", "nothing runs", "device time"),
+    *(
+        Column(f"{name}_share", "share", _SHARES[name], "device time", brief=name != "device_to_device")
+        for name in ("input", "output", "device_to_device")
+    ),
 )
+"""Where a line has no room for all, the shares at the right make way."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
