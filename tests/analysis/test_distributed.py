@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream, thread
+from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, asked, job, rows
 from tracehound.trace import Trace, Window
 
@@ -49,6 +49,14 @@ def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
     result = asked("distributed", trace, Window(0, 50 * US))
     assert [result.table[name][0] // US for name in PARTS] == [10, 20, 10, 10]
     assert result.notes[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
+
+
+@pytest.mark.parametrize("begun", [5, 10])
+def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
+    notes = asked("distributed", beside(begun).trace()).notes
+    told = [note for note in notes if note.startswith("rank 0 is several devices in one:")]
+    assert len(told) == (begun == 5)
+    assert all(note.endswith("is overlap here") for note in told)
 
 
 def test_with_the_overlap_it_is_what_breakdown_and_overlap_have(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.devices.beside import beside, several
 from tracehound.analysis.devices.silence import no_steps
 from tracehound.analysis.events.busy import busy_of, work
 from tracehound.analysis.events.core_time import on_own_clock
@@ -30,8 +31,9 @@ both run at once, communication = communication runs and no computation, other =
 to it. All are lengths of unions of intervals over all streams. So computation and overlap together are the compute of
 breakdown and the second group of overlap, communication is what breakdown has as exposed, and with overlap it is all
 that communicates. Where nothing works on a device (CPU, gloo), computation is the time in the operators of the host
-outside its collectives. All times of a device with a clock of its own (TPU), and the bounds of steps and of a window,
-are on that, as in breakdown.
+outside its collectives. Where a file does not tell several devices apart they are one rank, of which one computes while
+another communicates: a note says so. All times of a device with a clock of its own (TPU), and the bounds of steps and
+of a window, are on that, as in breakdown.
 
 transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part, as
 long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting for
@@ -79,7 +81,7 @@ BY_STEP: Final = (
 
 _PARTS: Final = (
     "step", "event", "start", "end", "from", "until", "computation", "overlap", "communication", "other", "works",
-    "clocked",
+    "clocked", "beside",
 )  # fmt: skip
 
 
@@ -110,6 +112,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         (pl.col("until") - pl.col("from") - pl.sum_horizontal(*times)).alias("other"),
         pl.lit(on_device).alias("works"),
         pl.lit(clocked).alias("clocked"),
+        pl.lit(0 if clocked else beside(share), pl.Int64).alias("beside"),
     )
     sides = (communicating.start, communicating.end)
     runs = pl.DataFrame({name: pl.Series(side, dtype=pl.Int64) for name, side in zip(_RUNS, sides, strict=True)})
@@ -170,6 +173,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     notes = [
         *_notes(table, found),
         *_with_overlap(table),
+        *several(table, "is overlap here"),
         *([] if by_step or scene.windowed else _longer(found.calls, table)),
         *_hosted(table),
         *offset_notes(found.clocks),
