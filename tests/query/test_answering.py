@@ -235,6 +235,21 @@ def test_a_time_divided_by_what_converts_picoseconds_is_said_to_be_a_time() -> N
         assert not answer(prepare(f"select {fine} from events"), b.trace()).notes, fine
 
 
+def test_that_work_without_a_launch_has_its_step_by_time_is_said_where_steps_are_asked_for() -> None:
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 100, "step", step=1)
+    b.event(thread(), "cudaLaunchKernel", 1, 2, "runtime", correlation=7)
+    b.event(stream(), "gemm", 10, 40, correlation=7)
+    b.event(stream(), "old", 50, 60)
+    trace, of_step = b.trace(), "select name from events where step = 1"
+    (note,) = answer(prepare(of_step), trace).notes
+    assert note.startswith("25.00 % of the devices' work has no known launch: its step is that in which it ran")
+    assert not answer(prepare("select name from events"), trace).notes
+    assert not answer(prepare("select step from steps"), trace).notes
+    assert not answer(prepare(of_step), trace, Window(0, 45 * PS["us"])).notes
+    assert not answer(prepare(of_step), trace, Window(steps=(1,))).notes, "of a window of steps the command says it"
+
+
 def test_a_cut_answer_says_how_many_there_are() -> None:
     trace = sample("torch_ddp_gloo")
     ((number,),) = rows("SELECT count(*) FROM events", trace)

@@ -14,13 +14,14 @@ import polars as pl
 
 from tracehound.analysis import ANALYSES, Options, run_all
 from tracehound.analysis.result import COVER, Column, Result
+from tracehound.analysis.spans import other_steps
 from tracehound.errors import TracehoundError
 from tracehound.preferences import preferred
 from tracehound.query.names import called, counted
 from tracehound.query.origins import origins
 from tracehound.query.refusal import missing, refusals
 from tracehound.query.statement import Statement, read
-from tracehound.query.tables import TABLES, WIDE, Table, analysed, column, empty, frames
+from tracehound.query.tables import EVENTS, TABLES, WIDE, Table, analysed, column, empty, frames
 from tracehound.trace import Trace, Window, streamed
 
 NAME = "query"
@@ -88,7 +89,7 @@ def answer(
         columns=tuple(columns),
         table=table,
         total=total,
-        notes=(*_notes(table), *_converted(query.statement, columns)),
+        notes=(*_notes(table), *_converted(query.statement, columns), *_by_time(query, trace, window, collect)),
         window=window.within(*trace.span) if window.timed else None,
     )
 
@@ -120,6 +121,13 @@ def _converted(statement: Statement, columns: Sequence[Column]) -> list[str]:
         return []
     wanted = f"a time divided by {statement.converts} is a time, so much shorter and cut to whole picoseconds"
     return [f"{wanted} ({', '.join(times)}): divide by a unit to get a number, duration / 1ms"]
+
+
+def _by_time(query: Query, trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[str]:
+    """That the step of some events is known by time alone, where the statement asks for it; of --step more is said."""
+    asks = EVENTS in query.tables and any(token.name == "step" for token in query.statement.tokens)
+    why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else ""
+    return [why] if why else []
 
 
 def _raw(table: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ before the device comes to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Result
+from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import of_ranks
 from tracehound.trace import ON_CPU, Trace, Window, collected
 from tracehound.units import runs
@@ -79,9 +80,38 @@ def share(trace: Trace, window: Window) -> float:
     return others if others > LITTLE else 0.0
 
 
+def unknown(trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> str:
+    """How much of the devices' work in a window is of a step only by when it ran, as `told` counts it; or "".
+
+    `collect` says how the events are read.
+    """
+    lanes = trace.lanes_of(window.ranks).filter(pl.col("rank").is_not_null() & pl.col("work"))
+    if trace.steps.is_empty() or lanes.is_empty():
+        return ""
+    low, high = window.within(*trace.span)
+    events = overlapping(trace.events(lanes["lane"].to_list()), low, high)
+    time = pl.col("end").clip(upper_bound=high) - pl.col("start").clip(lower_bound=low)
+    launched = pl.col("launch").is_not_null()
+    sums = collect(events.group_by("lane").agg(time.sum().alias("time"), time.filter(launched).sum().alias("known")))
+    of_ranks = sums.join(lanes.select("lane", "rank"), on="lane").group_by("rank").agg(pl.col("time", "known").sum())
+    told_of = of_ranks.filter((pl.col("known") > 0) & ~pl.col("rank").is_in(_cpus(trace)))
+    part = int((told_of["time"] - told_of["known"]).sum()) / max(1, int(of_ranks["time"].sum()))
+    if part <= _NOTED:
+        return ""
+    return (
+        f"{percent(part)} of the devices' work has no known launch: its step is that in which it ran, if any, and it"
+        " may be an earlier one's"
+    )
+
+
+def _cpus(trace: Trace) -> list[int]:
+    """The ranks that are CPUs."""
+    return trace.ranks.filter(pl.col("label").str.starts_with(ON_CPU))["rank"].to_list()
+
+
 def _apart(trace: Trace, window: Window, steps: Sequence[int]) -> Apart:
     here = others = own = outside = unknown = 0
-    cpus = trace.ranks.filter(pl.col("label").str.starts_with(ON_CPU))["rank"].to_list()
+    cpus = _cpus(trace)
     for rank, (start, end) in of_ranks(trace, window).items():
         rows = _work(trace, rank, (start, end), steps)
         first, last, step, launch = (rows[name].to_numpy() for name in ("start", "end", "mine", "launched"))
