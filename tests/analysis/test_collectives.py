@@ -133,6 +133,18 @@ def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
     )
 
 
+def test_of_groups_of_which_one_rank_is_here_it_is_said_beside_whole_ones(tmp_path: Path) -> None:
+    said = "no other rank's calls to match in 1 row: transfers include the wait, bandwidths are what they are at least"
+    pair = [Rank(0), Rank(1)]
+    for rank in pair:
+        rank.collective(5, 10, 20, Seq=1)
+    assert said not in asked("collectives", job(tmp_path, *pair)).notes
+    pair[0].collective(35, 40, 90, Seq=1, Process_Group_Name="1")
+    result = asked("collectives", job(tmp_path, *pair))
+    assert said in result.notes
+    assert result.table["wait"].null_count() == 1
+
+
 def test_a_bandwidth_beyond_any_link_is_not_told(tmp_path: Path) -> None:
     ranks = [Rank(0), Rank(1)]
     for rank in ranks:

@@ -153,6 +153,8 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
 _HALVES: Final = r"-start|^(?:send|recv)\b"
 """How ops are called that begin what another ends."""
 
+_ALONE: Final = "no other rank's calls to match"
+
 _STREAM: Final = r"^stream \d+$"
 """How streams are called, which stand in for process groups."""
 
@@ -169,10 +171,10 @@ def _notes(table: pl.DataFrame) -> list[str]:
     streams = pl.col("process_group").cast(pl.String).str.contains(_STREAM)
     if unnamed := int(table.filter(streams)["count"].sum()):
         notes.append(f"no process group is recorded of {plural(unnamed, 'execution')}: that column names their streams")
-    if not int(table["matched"].sum()):
-        notes.append(
-            "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
-        )
+    lone = table.filter(pl.col("matched") == 0).height
+    if lone:
+        whose = f"{_ALONE} in {plural(lone, 'row')}" if lone < table.height else _ALONE
+        notes.append(f"{whose}: transfers include the wait, bandwidths are what they are at least")
     halves = pl.col("name").cast(pl.String).str.contains(_HALVES)
     if table.filter(halves & (pl.col("transfer") > pl.col("max"))).height:
         notes.append(_ASYNCHRONOUS)
