@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.events.busy import busy_of, worked
+from tracehound.analysis.hosts.threads import during
 from tracehound.analysis.share import shares
+from tracehound.intervals import Intervals
 from tracehound.trace import KIND, Trace, Window
 
 
@@ -203,6 +205,29 @@ def whys(b: Building) -> list[tuple[str | None, float | None]]:
     return [
         (words, None if part is None else round(part, 3)) for words, part in table.select("why", "why_share").rows()
     ]
+
+
+def test_what_the_host_did_is_the_same_however_many_gaps_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Building()
+    b.event(thread("python (1)"), "step", 0, 5000, "annotation")
+    for number in range(50):
+        at = 100 * number
+        b.event(stream(), "k", at, at + 10)
+        b.event(thread("python (1)"), f"op {number % 3}", at + 5, at + 40, "op")
+        b.event(thread("loader (2)"), "read", at + 20, at + 140 + number % 7, "op")
+        b.event(thread("python (1)"), "aten::add", at + 50, at + 80, "op")
+    trace = b.trace()
+    whole = run(named("gaps"), trace).table
+    looked: list[int] = []
+
+    def noted(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
+        looked.append(len(windows.start))
+        return during(threads, windows)
+
+    monkeypatch.setattr("tracehound.analysis.gaps.AT_ONCE", 7)
+    monkeypatch.setattr("tracehound.analysis.gaps.during", noted)
+    assert run(named("gaps"), trace).table.equals(whole)
+    assert looked == [7] * 7
 
 
 def test_the_thread_that_launched_says_why_there_is_a_gap_in_a_pytorch_trace() -> None:

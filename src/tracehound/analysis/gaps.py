@@ -50,6 +50,9 @@ EVENTS_PER_THREAD = 2
 MIN_SHARE = 0.01
 """The host column names at most so many events of a thread, none with a smaller share of the gap."""
 
+AT_ONCE = 1 << 16
+"""Of so many gaps is looked up at once what host threads did in them: that takes more room than what comes of it."""
+
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("start", "instant", "start since the trace began"),
@@ -171,16 +174,23 @@ def _ordered(times: Ints) -> tuple[npt.NDArray[np.intp], Ints]:
 
 def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
     """For each gap what host threads did in it, as a list in one column, the largest share first."""
+    firsts = range(0, max(1, len(gaps.start)), AT_ONCE)
+    parts = (Intervals(gaps.start[at : at + AT_ONCE], gaps.end[at : at + AT_ONCE]) for at in firsts)
+    return pl.concat([_meanwhile(threads, lanes, part) for part in parts])
+
+
+def _meanwhile(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
+    """The same for some of the gaps."""
     length = pl.DataFrame({"window": np.arange(len(gaps.start)), "length": gaps.end - gaps.start})
     names = lanes.select("lane", pl.col("name").alias("thread"))
     found = during(threads, gaps)
     listed = (
         found.filter(_leading(found["window"].to_numpy(), found["lane"].to_numpy()))
-        .join(length, on="window")
-        .join(names, on="lane")
+        .join(length, on="window", maintain_order="left")
+        .join(names, on="lane", maintain_order="left")
         .with_columns((pl.col("time") / pl.col("length")).alias("share"))
         .filter(pl.col("share") >= MIN_SHARE)
-        .sort("window", "share", "thread", descending=[False, True, False])
+        .sort("window", "share", "thread", descending=[False, True, False], maintain_order=True)
         .group_by("window", maintain_order=True)
         .agg(pl.struct("thread", pl.col("name").alias("event"), "inside", "share", "time").alias("host"))
     )
