@@ -23,6 +23,7 @@ from tracehound.query.statement import read
         ('SELECT "1ms"', 'SELECT "1ms"'),
         ("SELECT 1 -- 2ms\nFROM a /* 'x */;", "SELECT 1  \nFROM a  "),
         ("SELECT a1ms, b.c", "SELECT a1ms, b.c"),
+        ('SELECT "from", a IS DISTINCT FROM b FROM c', 'SELECT "from", a IS DISTINCT FROM b FROM c'),
         ("SELECT a / 1s * 1000000000", "SELECT a / CAST(1000000000000 AS INTERVAL) * 1000000000"),
     ],
 )
@@ -38,6 +39,8 @@ def test_times_decimals_and_reserved_columns_are_written_for_polars(text: str, s
         ("DROP TABLE events", "query, column 1: DROP is not a SELECT"),
         ("explain select 1", "explain is not a SELECT"),
         ("events", "put the whole statement in quotes"),
+        ("SELECT FROM events", "query, column 8: no columns between SELECT and FROM; * stands for all of them"),
+        ("SELECT 1 FROM (select distinct from events)", "query, column 32: no columns between SELECT and FROM"),
         ("SELECT 1; SELECT 2", "query, column 9: more than one statement"),
         ("SELECT 'a", "query, column 8: text that does not end"),
         ('SELECT "a', 'a quoted name that does not end; close its "'),

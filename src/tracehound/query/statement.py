@@ -23,6 +23,9 @@ LONGEST: Final = 1 << 16
 TABLES: Final = "tracehound query --tables"
 
 _FIRST = ("select", "with", "from", "values", "(")
+_HOW_MANY = ("distinct", "all")
+"""What may stand between SELECT and its columns."""
+
 _COLUMNS = ("end", "on", "where")
 """Words of SQL that are also columns: they are taken for the column where a value is expected."""
 
@@ -127,6 +130,7 @@ def read(text: str) -> Statement:
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     _allow(text, tokens)
+    _refuse_no_columns(text, tokens)
     _refuse_too_long(text, tokens)
     written = _written(every, {token.start for token in tokens})
     starts = accumulate((len(piece) for _, piece in written), initial=0)
@@ -160,6 +164,15 @@ def _allow(text: str, tokens: list[Token]) -> None:
             _refuse(text, token, "INTERVAL is not how times are written here", "write a number and its unit: 1.5ms")
         if after.kind == "text" and after.start == token.start + len(token.text):
             _refuse(text, token, f"text with a prefix, {token.text}'...'", "write it in plain single quotes")
+
+
+def _refuse_no_columns(text: str, tokens: list[Token]) -> None:
+    """Refuse a SELECT of no columns: polars answers it with nothing at all."""
+    for at, token in enumerate(tokens):
+        if token.text.lower() == "select":
+            after = next((word for word in tokens[at + 1 :] if word.text.lower() not in _HOW_MANY), None)
+            if after is not None and after.text.lower() == "from":
+                _refuse(text, after, "no columns between SELECT and FROM", "* stands for all of them")
 
 
 def _refuse_too_long(text: str, tokens: list[Token]) -> None:
