@@ -108,6 +108,8 @@ def test_few_steps_are_judged_by_their_averages_and_that_is_said() -> None:
         ("idle > 3 parsecs", "is not a time"),
         ("idle > 1.2.3%", "not a number"),
         ("idleness > 3%", "cannot be judged"),
+        ("op: > 3%", "not a condition"),
+        ("op:\t > 3%", "not a condition"),
         ("op:( > 3%", "not a regular expression"),
         ("idle = 3%", "not a condition"),
         ("idle > +\x1b[31m3%", "not a condition"),

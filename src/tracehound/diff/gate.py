@@ -41,7 +41,7 @@ were matched to in the other run counts with them, whatever it is called there. 
 refused (exit status 2), and with a sign one whose steps are something else than the base's."""
 """The grammar of conditions on a comparison."""
 
-_CONDITION: Final = re.compile(r"\s*(op:.+?|[A-Za-z_]+)\s*([<>]=?|=+)\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*")
+_CONDITION: Final = re.compile(r"\s*(op:\s*\S.*?|[A-Za-z_]+)\s*([<>]=?|=+)\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*")
 
 
 @dataclass(frozen=True)
