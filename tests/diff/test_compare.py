@@ -11,7 +11,7 @@ import pytest
 from runs import MODEL, Kernel, changed, measured, run
 
 from building import Building, Lane, stream
-from tracehound.diff import Comparison, compare, profile
+from tracehound.diff import Comparison, Profile, compare, profile
 from tracehound.diff.profile import PARTS
 from tracehound.store import load, open_paths, workshop
 from tracehound.trace import OPS, Trace, Window
@@ -290,3 +290,21 @@ def test_what_no_table_prints_is_no_change(longer: float, told: set[str]) -> Non
     found = compared(run(model, noise=0), run((*model[:-1], replace(model[-1], length=100 + longer)), noise=0))
     assert set(found.ops.table.filter(name="gemm")["verdict"]) == told
     assert found.step.table["verdict"][0] == "noise", "of the step it is a smaller part"
+
+
+def loaded(*levels: float) -> Profile:
+    """A run whose steps are all alike, but for the level of a counter in each."""
+    found = measured(run(noise=0, steps=len(levels)))
+    named = {"step": found.steps["step"], "topic": "counters", "name": "load", "count": 1.0}
+    measures = pl.DataFrame(named | {"value": list(map(float, levels))})
+    return replace(found, measures=measures.cast(found.measures.schema).select(found.measures.columns))
+
+
+@pytest.mark.parametrize(("last", "told", "notes"), [(9.001, "noise", 0), (12.0, "unclear", 1)])
+def test_why_something_is_unclear_is_said_where_it_is(last: float, told: str, notes: int) -> None:
+    found = compare(loaded(1, 9, 1, 9, 1, 9), loaded(1, 9, 1, 9, 1, last))
+    load = found.sections[-1]
+    assert load.table.select("counter", "verdict").rows() == [("load", told)]
+    assert [result.analysis for result in found.results for note in result.notes if note.startswith("unclear")] == (
+        ["diff-counters"] * notes
+    )

@@ -110,4 +110,4 @@ def test_many_steps_of_many_ops_take_little_memory() -> None:
         tracemalloc.stop()
     assert most < 120 * MB, "a matrix of all steps and ops is 40 MB for each side and quantity"
     assert found.ops.table.height == 500
-    assert set(found.ops.table["verdict"]) == {"unclear"}
+    assert set(found.ops.table["verdict"]) == {"unclear", "noise"}, "next to none of them by less than anyone prints"

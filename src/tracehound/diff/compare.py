@@ -54,8 +54,8 @@ A change is called one (slower, faster, more, less; more or less often, where no
 where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
 rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
 steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
-called a change, nor is what differs by less than 0.01 % of the larger average, however sure. "noise" is said where they
-tell that there is next to none: with three standard errors on top the change is below 5 % of the larger average;
+called a change. "noise" is said where they tell that there is next to none (with three standard errors on top the
+change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average, however sure;
 "unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
 it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other
 number, takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
@@ -119,22 +119,31 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
     of_ops = often(of_ops, of_counts)
     table = _ops(base, sides, ops, own, of_ops)
     by_kind = _categories(base, kinds, categories, of_kind, of_kinds)
-    unclear = any(UNCLEAR in each for each in (*of_step, of_parts, of_kinds, of_ops, *rest[::2]))
-    about = _about_steps(base, other, unclear=unclear)
-    whole_step = _step(step.beside(parts), [*of_step[0], *map(more, of_parts)], about)
-    return Comparison(
+    whole_step, of_category, of_op, *others = _explained(
         base,
         other,
-        whole_step,
-        _result("diff-categories", "Categories", CATEGORIES, by_kind, top, _about_categories(table)),
-        _result("diff-ops", "Ops", _columns(table), table, top, [*_about_ops(ops, own, table), *_across(table)]),
-        _waterfall(whole_step.table, by_kind),
-        tuple(
-            each.result(often(list(map(more, of_time)), of_count), top)
-            for each, of_time, of_count in zip(beside, rest[::2], rest[1::2], strict=True)
-        ),
-        _keys(sides, ops),
+        [
+            _step(step.beside(parts), [*of_step[0], *map(more, of_parts)], _about_steps(base, other)),
+            _result("diff-categories", "Categories", CATEGORIES, by_kind, top, _about_categories(table)),
+            _result("diff-ops", "Ops", _columns(table), table, top, [*_about_ops(ops, own, table), *_across(table)]),
+            *(
+                each.result(often(list(map(more, of_time)), of_count), top)
+                for each, of_time, of_count in zip(beside, rest[::2], rest[1::2], strict=True)
+            ),
+        ],
     )
+    waterfall = _waterfall(whole_step.table, by_kind)
+    return Comparison(base, other, whole_step, of_category, of_op, waterfall, tuple(others), _keys(sides, ops))
+
+
+def _explained(base: Profile, other: Profile, tables: Sequence[Result]) -> list[Result]:
+    """The tables, of which the first that has an unclear row says why there is such a thing."""
+    why = (
+        f"{UNCLEAR}: {base.steps.height:,} steps against {other.steps.height:,} tell neither a change nor that there is"
+        " next to none: they differ too much among themselves (see medians and spreads); more steps may"
+    )
+    first = next((table for table in tables if UNCLEAR in table.table["verdict"]), None)
+    return [replace(table, notes=(why, *table.notes)) if table is first else table for table in tables]
 
 
 def strangers(base: Profile, other: Profile) -> str:
@@ -153,15 +162,10 @@ def _step(found: Pair, told: Sequence[str], notes: Sequence[str]) -> Result:
     return Result("diff", "Step", STEP, rows, rows.height, tuple(notes))
 
 
-def _about_steps(base: Profile, other: Profile, *, unclear: bool) -> list[str]:
+def _about_steps(base: Profile, other: Profile) -> list[str]:
     notes = []
     if min(base.steps.height, other.steps.height) < LEAST:
         notes.append(f"too few steps to tell a change from chance: it takes {LEAST} on either side")
-    if unclear:
-        notes.append(
-            f"{UNCLEAR}: {base.steps.height:,} steps against {other.steps.height:,} tell neither a change nor that"
-            " there is next to none: they differ too much among themselves (see medians and spreads); more steps may"
-        )
     if unlike := not_alike(base, other):
         notes.append(unlike)
     if unlike := strangers(base, other):

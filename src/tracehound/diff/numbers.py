@@ -116,7 +116,7 @@ def verdicts(*families: Pair) -> list[list[str]]:
 
     All are held against each other, so that they err together in one comparison of a hundred at most (of thirty-five
     with 4 steps on a side), and equal quantities of several families are told alike. What differs by less than
-    `NOTHING` is called no change, however sure it is.
+    `NOTHING` is noise, however sure it is, and however much the steps differ.
     """
     together = families[0].beside(*families[1:])
     found = chances(together.base, together.other)
@@ -124,9 +124,10 @@ def verdicts(*families: Pair) -> list[list[str]]:
         doubts = [FEW] * together.base.width
     else:
         rare = level(together.base.height, together.other.height)
-        rest = np.where(little(together.base, together.other), "noise", UNCLEAR)
         base, other = together.means
-        found = np.where(np.abs(other - base) < NOTHING * np.maximum(np.abs(base), np.abs(other)), 1.0, found)
+        nothing = np.abs(other - base) < NOTHING * np.maximum(np.abs(base), np.abs(other))
+        found = np.where(nothing, 1.0, found)
+        rest = np.where(nothing | little(together.base, together.other), "noise", UNCLEAR)
         doubts = [
             "" if each <= rare else "perhaps " if each <= HINT else otherwise
             for each, otherwise in zip(found.tolist(), rest.tolist(), strict=True)
