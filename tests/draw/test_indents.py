@@ -44,7 +44,7 @@ def test_names_are_cut_before_what_leads_in() -> None:
 
 def test_markdown_has_a_dot_for_each_level_and_csv_the_number() -> None:
     assert "| · · backward | 35.00 ms |" in "\n".join(written("markdown"))
-    assert written("csv")[:3] == ["call,total_ps,depth", "main,90000000000,0", "train,60000000000,1"]
+    assert written("csv")[:3] == ["call,total_ps,depth,event", "main,90000000000,0,1", "train,60000000000,1,2"]
     assert '"unit": "depth"' in "\n".join(written("json"))
 
 

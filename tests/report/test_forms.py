@@ -66,14 +66,15 @@ def test_csv_holds_the_raw_numbers_of_the_same_cells() -> None:
     head, *rows = list(csv.reader(io.StringIO(written("csv", result))))
     assert head == [
         "name", "category", "start_ps", "total_ps", "share", "calls", "size_bytes", "bandwidth_bytes_per_s", "inferred",
-        "host",
+        "host", "event",
     ]  # fmt: skip
     assert rows[0][2:8] == ["12345678901", "77773215731000", "0.133654", "1312", "16106127360", "26400000000.0"]
     assert rows[0][0] == LONG
-    assert rows[2] == [""] * 10
+    assert [row[10] for row in rows[:2]] == ["4294967301", "0"], "which the table of events has, too"
+    assert rows[2] == [""] * 11
     numeric = {"time": int, "instant": int, "count": int, "bytes": int, "share": float, "rate": float}
     for number, row in enumerate(rows):
-        for column, raw in zip(shown(result), row, strict=True):
+        for column, raw in zip(result.columns, row, strict=True):
             if column.unit in numeric and raw:
                 assert cell(column, numeric[column.unit](raw)) == words(result, column)[number]
 

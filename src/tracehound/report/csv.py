@@ -1,8 +1,8 @@
 """Results as CSV, for spreadsheets: raw numbers, the unit in the name of the column.
 
 A header, then a row per row; times in ps (``total_ps``), shares as fractions, bytes as such (``size_bytes``), flags as
-true and false, nothing where a value is unknown. Notes have no place in it. The summary and other pages are one such
-table after the other, each below a line ``# analysis`` and parted by an empty line.
+true and false, events as their ids, nothing where a value is unknown. Notes have no place in it. The summary and other
+pages are one such table after the other, each below a line ``# analysis`` and parted by an empty line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracehound.analysis.result import TEXTS, Column, Result
-from tracehound.draw.cells import cell, shown
+from tracehound.draw.cells import cell
 from tracehound.draw.table import Line
 from tracehound.errors import printable
 from tracehound.report.about import About, Look
@@ -43,10 +43,9 @@ def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
 
 
 def _table(table: Result) -> Iterator[Line]:
-    columns = shown(table)
-    yield _lines([[header(column) for column in columns]])
+    yield _lines([[header(column) for column in table.columns]])
     for rows in table.table.iter_slices(ROWS):
-        yield _lines(zip(*(_raw(column, rows[column.name]) for column in columns), strict=True))
+        yield _lines(zip(*(_raw(column, rows[column.name]) for column in table.columns), strict=True))
 
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:
