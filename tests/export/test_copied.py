@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporting import document, job, opened, own, points, rank, rows, written, x
+from tracehound.diff import compare, profile
 from tracehound.errors import TracehoundError
 from tracehound.export import FORMS
 from tracehound.formats.inflate import whole
@@ -94,6 +95,23 @@ def test_an_export_of_an_export_is_the_same(tmp_path: Path) -> None:
     told = written(opened(first), second)
     assert second.read_bytes() == first.read_bytes()
     assert told.events == len(rank(0)["traceEvents"])
+
+
+def test_a_run_and_its_export_have_the_same_curves(tmp_path: Path) -> None:
+    kernels = [x("kernel", "k", 200 + 10 * n, 5, 0, 7, device=0, stream=7, **{"blocks per SM": 0.5}) for n in range(20)]
+    (path,) = job(tmp_path, rank(0, files=kernels))
+    trace = opened(path)
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert set(again.lanes.filter(role="counter")["name"]) == {
+        *("GPU utilisation", "SM efficiency"),
+        *("Queue length, stream 7", "Copy bandwidth, HtoD"),
+    }
+    counters = compare(profile(trace, Window()), profile(again, Window())).sections[-1]
+    assert counters.table.select("counter", "verdict").rows() == [
+        ("GPU utilisation (%)", "the same"), ("SM efficiency (%)", "the same"),
+    ]  # fmt: skip
+    assert not counters.notes
 
 
 def test_counters_of_others_stay(tmp_path: Path) -> None:

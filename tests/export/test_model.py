@@ -119,7 +119,7 @@ def test_kinds_of_traces_do_not_mix(samples: Path) -> None:
         document(trace)
 
 
-def test_counters_of_the_trace_are_written_too(tmp_path: Path) -> None:
+def test_counters_of_the_trace_are_written_too_and_those_of_an_export_anew(tmp_path: Path) -> None:
     named = [
         {"ph": "M", "name": "process_name", "pid": 3, "args": {"name": "/device:TPU:0"}},
         {"ph": "M", "name": "thread_name", "pid": 3, "tid": 1, "args": {"name": "XLA Ops"}},
@@ -127,6 +127,9 @@ def test_counters_of_the_trace_are_written_too(tmp_path: Path) -> None:
     for host in ("a", "b"):
         op = {"ph": "X", "name": "fusion", "pid": 3, "tid": 1, "ts": 1, "dur": 2, "args": {"hlo_category": "fusion"}}
         samples = [{"ph": "C", "name": "power", "pid": 3, "ts": ts, "args": {"watts": ts * 1.5}} for ts in (1, 2)]
+        samples.append(
+            {"ph": "C", "name": "Queue length, gone", "pid": 3, "ts": 1, "by": "tracehound", "args": {"launches": 1}}
+        )
         (tmp_path / f"{host}.trace.json").write_text(json.dumps({"traceEvents": [*named, op, *samples]}))
     trace = opened(tmp_path / "a.trace.json", tmp_path / "b.trace.json")
     written(trace, tmp_path / "out.json")

@@ -17,6 +17,7 @@ from tracehound.diff.identity import ON_DEVICE, ONLY_MEMORY
 from tracehound.diff.numbers import ADDED, REMOVED, Pair, tabled
 from tracehound.diff.profile import Profile, not_alike
 from tracehound.diff.quantities import Quantities, summed
+from tracehound.formats.exported import exported
 from tracehound.formats.torch_names import CURVES
 from tracehound.units import bytes_
 
@@ -110,11 +111,12 @@ def _keys(base: Profile, other: Profile, topics: Sequence[str]) -> list[tuple[st
 
 
 def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tuple[Column, ...]) -> Section:
-    """Counters that both runs have; the others are named."""
+    """Counters that both runs have; the others are named, but for those that an export worked out."""
     ours, theirs = (_in_every_step(side, topic) for side in (base, other))
     names = sorted(ours & theirs)
     alone = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
-    notes = tuple(f"recorded in {run} alone: {', '.join(sorted(left))}" for left, run in alone if left)
+    recorded = ((sorted(name for name in left if not exported(name)), run) for left, run in alone)
+    notes = tuple(f"recorded in {run} alone: {', '.join(left)}" for left, run in recorded if left)
     if ONLY_MEMORY in (base.of, other.of) and (unlike := not_alike(base, other)):
         notes = (*notes, unlike)
     keys = [(topic, name) for name in names]

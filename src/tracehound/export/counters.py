@@ -17,6 +17,7 @@ from tracehound.analysis.devices import filled
 from tracehound.analysis.events.series import Series
 from tracehound.analysis.result import Share
 from tracehound.export.document import MARK, NEXT, us
+from tracehound.formats.exported import COPIES, FILLED, QUEUE, called
 from tracehound.formats.json.elements import encoded
 
 
@@ -31,9 +32,9 @@ class Counter:
 
 
 COUNTERS: Final = (
-    Counter("Queue length", queue.series, "launches"),
-    Counter("Copy bandwidth", bandwidth.series, "GB/s", 1e-9),
-    Counter("Utilisation", filled.series, "%", 1e-2),
+    Counter(QUEUE, queue.series, "launches"),
+    Counter(COPIES, bandwidth.series, "GB/s", 1e-9),
+    Counter(FILLED, filled.series, "%", 1e-2),
 )
 
 
@@ -57,7 +58,7 @@ def drawn(share: Share, place: Place) -> Iterator[bytes]:
 
 def _points(series: Series, counter: Counter, place: Place) -> list[bytes]:
     """A counter of its own for each curve: viewers stack the values that one counter has."""
-    head = b'{"ph":"C","name":%b,"pid":%b,"ts":' % (encoded(f"{counter.title}, {series.name}"), place.process)
+    head = b'{"ph":"C","name":%b,"pid":%b,"ts":' % (encoded(called(counter.title, series.name)), place.process)
     value = np.asarray(series.value, np.float64) * counter.scale
     unit = encoded(counter.unit)
     return [

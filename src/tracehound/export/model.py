@@ -19,6 +19,7 @@ from tracehound.export.document import NEXT, Document, us
 from tracehound.export.launches import with_details, with_links
 from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
+from tracehound.formats.exported import exported
 from tracehound.formats.json.elements import encoded
 from tracehound.trace import Trace, Window, collected
 
@@ -164,7 +165,7 @@ def _named(processes: Processes) -> Iterator[bytes]:
 
 def _copied(trace: Trace, span: Span, thread: Thread, document: Document) -> bool:
     """Write the samples of a counter of the trace that lie in its lane's window; whether there are any."""
-    if thread.unit is None:
+    if thread.unit is None or exported(thread.name):  # it is made anew
         return False
     samples = trace.samples(thread.lane).filter(pl.col("time").is_between(*span))
     head = {"ph": "C", "name": thread.name, "pid": thread.process}

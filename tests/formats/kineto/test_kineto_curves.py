@@ -70,6 +70,15 @@ def test_a_curve_is_there_where_it_is_known(tmp_path: Path) -> None:
     assert "SM efficiency" in curves(read(tmp_path, 1, [*known(*range(20, 120)), *unknown[:1]]))
 
 
+def test_those_of_an_export_make_way_for_them(tmp_path: Path) -> None:
+    names = ("Utilisation, GPU", "Utilisation, occupancy", "Queue length, stream 7")
+    told = [{"ph": "C", "name": name, "pid": 0, "ts": 0, "by": "tracehound", "args": {"%": 7}} for name in names]
+    assert list(curves(read(tmp_path, FEWEST, told))) == [*names[1:], "GPU utilisation"]
+    assert list(curves(read(tmp_path, FEWEST - 1, told))) == list(names), "which then are all that is known"
+    others = [{**told[0], "name": "GPU utilization"}]
+    assert list(curves(read(tmp_path, FEWEST, others))) == ["GPU utilization"]
+
+
 def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
     assert not curves(read(tmp_path, FEWEST - 1))
 

@@ -20,6 +20,7 @@ from tracehound.analysis.result import Share
 from tracehound.analysis.spans.stretches import stretches
 from tracehound.formats.assembly.curves import Curve, Floats, bucket, buckets
 from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident
+from tracehound.formats.exported import FILLS
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
@@ -143,10 +144,9 @@ def series(share: Share) -> Sequence[Series]:
     if not (device.kernels["kind"] == "kernel").any() or not len(start):
         return ()
     found = device.measures(*device.own(start, end))
-    named = {"utilisation": "GPU", "sm_efficiency": "SM", "occupancy": "occupancy"}
     return [
-        _series(named[measure], start[over], end[over], found[measure].fill_null(0.0).to_numpy()[over])
-        for measure, over in drawn(found, named).items()
+        _series(FILLS[measure], start[over], end[over], found[measure].fill_null(0.0).to_numpy()[over])
+        for measure, over in drawn(found, FILLS).items()
     ]
 
 

@@ -5,7 +5,8 @@ Owns which curves there are and where their lanes stand. What they mean is in `f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ import polars as pl
 
 from tracehound.formats.assembly.curves import bucket, buckets
 from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident
+from tracehound.formats.exported import FILLED, FILLS, called, exported
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import union
@@ -29,12 +31,13 @@ _FIRST: Final = -len(CURVES)
 """The places of these lanes: before the other counters of their rank."""
 
 
-_OWN: Final = "(?i)utili[sz]ation"
+_OWN: Final = re.compile("utili[sz]ation", re.IGNORECASE)
 
 
 class _Curve(NamedTuple):
     rank: int
     host: int
+    measure: str
     name: str
     order: int
     samples: pl.DataFrame
@@ -43,16 +46,29 @@ class _Curve(NamedTuple):
 def with_curves(found: Part) -> Part:
     """The same part with a counter for each curve of each device that runs kernels.
 
-    A file that has counters of utilisation keeps to its own: the PyTorch TensorBoard plugin's, or those of an export.
+    A file that has counters of utilisation keeps to its own, such as the PyTorch TensorBoard plugin's. Those of an
+    export make way for these, which are worked out from the same kernels as in the trace that was exported.
     """
-    if found.lanes.filter(role="counter")["name"].str.contains(_OWN).any():
+    counters = found.lanes.filter(role="counter")["name"].to_list()
+    if any(_OWN.search(name) and not exported(name) for name in counters):
         return found
-    lanes, samples = [found.lanes], [found.counters]
     first = int(found.lanes["lane"].to_numpy().max(initial=-1)) + 1  # some numbers have no lane: of counters in no time
-    for number, curve in enumerate(_curves(found), start=first):
+    told = list(_curves(found))
+    found = _without(found, told)
+    lanes, samples = [found.lanes], [found.counters]
+    for number, curve in enumerate(told, start=first):
         lanes.append(_lane(number, curve))
         samples.append(curve.samples.select(pl.lit(number, pl.Int64).alias("lane"), "time", "value").cast(COUNTERS))
     return replace(found, lanes=pl.concat(lanes), counters=pl.concat(samples))
+
+
+def _without(found: Part, curves: Sequence[_Curve]) -> Part:
+    """The part without what an export wrote of these curves."""
+    written = {(curve.rank, called(FILLED, FILLS[curve.measure])) for curve in curves}
+    rows = found.lanes.filter(role="counter").select("lane", "rank", "name").iter_rows()
+    lanes = [lane for lane, *counter in rows if tuple(counter) in written]
+    others = ~pl.col("lane").is_in(lanes)
+    return replace(found, lanes=found.lanes.filter(others), counters=found.counters.filter(others))
 
 
 def _lane(number: int, curve: _Curve) -> pl.DataFrame:
@@ -81,7 +97,7 @@ def _curves(found: Part) -> Iterator[_Curve]:
         measured = _measured(pl.concat([mine.drop("record"), filled], how="horizontal"))
         for place, (measure, name) in enumerate(CURVES.items(), start=_FIRST):
             if (changes := measured.get(measure)) is not None:
-                yield _Curve(row, host, name, place, changes.filter(_changed(changes["value"])))
+                yield _Curve(row, host, measure, name, place, changes.filter(_changed(changes["value"])))
 
 
 _NOTHING_TOLD: Final = pl.DataFrame(
