@@ -138,6 +138,14 @@ def marks(tmp_path: Path) -> set[str]:
     return {mark for file in tmp_path.glob("tracehound/sessions/*") for mark in recalled(file).marks}
 
 
+@pytest.mark.parametrize("after", ["g", "m", "'"])
+def test_keys_behind_the_one_that_leaves_do_nothing(samples: Path, after: str) -> None:
+    with Terminal(str(samples / "torch_ddp_gloo")) as terminal:
+        terminal.wait_for("host", "quit")
+        terminal.press(f"q{after}")
+        assert terminal.ended() == 0
+
+
 FAULTS = {
     "compose": "def compose(self): rows = list(range(10**5)); raise NameError('boom')",
     "callback": "def on_mount(self): self.call_later(lambda: boom)",

@@ -79,7 +79,12 @@ class Shell(App[None]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Do what a key is for: what was said before makes way, what is typed after one that asks for text is text."""
+        """Do what a key is for: what was said before makes way, what is typed after one that asks for text is text.
+
+        Who leaves does nothing more: the screens are being taken down.
+        """
+        if self._exit:
+            return True
         for screen in self.screen_stack[-1:]:
             for bar in screen.query_children(KeyBar):
                 bar.hush()
