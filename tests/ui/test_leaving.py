@@ -188,7 +188,7 @@ def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, numb
 
 def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path: Path) -> None:
     hang = "def on_mount(self):\n    while True: pass\n"
-    words = f"from tracehound.ui import ending\nfrom tracehound.ui.screens.help import HelpScreen\n{hang}"
+    words = f"from tracehound.ui.terminal import ending\nfrom tracehound.ui.screens.help import HelpScreen\n{hang}"
     (tmp_path / "sitecustomize.py").write_text(f"{words}HelpScreen.on_mount, ending.LAST = on_mount, 0.5\n")
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with marked(samples, tmp_path, PYTHONPATH=path) as terminal:
@@ -236,6 +236,26 @@ def test_suspending_gives_the_terminal_back_until_the_shell_goes_on(samples: Pat
         terminal.wait_for("torch_stacks  1 rank", shown)
         terminal.press("escape", "escape", "q")
         assert terminal.ended() == 0
+
+
+ENDED = """set -m; "$0" -m tracehound "$@"; echo "stopped: $?"; stty sane -echo; read line; {meanwhile}
+kill -TERM %1; kill -CONT %1
+until wait %1; [ $? = 143 ]; do sleep 0.1; done; echo "ended: 143"; read line; exit;"""
+"""The same, which ends the program while it is stopped."""
+
+
+@pytest.mark.parametrize("meanwhile", ["", "bg; sleep 1; bg; sleep 1;"])
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+def test_who_is_stopped_can_be_told_to_end(samples: Path, tmp_path: Path, number: int, meanwhile: str) -> None:
+    with marked(samples, tmp_path, before=ENDED.format(meanwhile=meanwhile)) as terminal:
+        pid = min(descendants(terminal.child.pid))
+        os.kill(pid, number)
+        terminal.wait_for("stopped: ")
+        terminal.press("enter")
+        terminal.wait_for("ended: 143")
+        assert not {1000 << 5, 1006 << 5} & terminal.display.mode, "no mouse is reported"
+        assert not termios.tcgetattr(terminal.child.child_fd)[3] & termios.ECHO, "the shell has the terminal"
+    assert marks(tmp_path) == {"x"}
 
 
 def test_nothing_is_suspended_that_no_shell_could_bring_back(samples: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import sys
 import termios
 from collections.abc import Iterable, Iterator
@@ -66,32 +67,57 @@ class QuickDriver(LinuxDriver):
             # Textual draws on stderr, which may go to a file
             self._file = cast("TextIOWrapper", Lasting(sys.__stdout__))
         self.paper = Paper()
-        self._lent = True
 
     def start_application_mode(self) -> None:
         """A screen of its own, with nothing on it.
 
         Who is stopped from outside (SIGSTOP, as a scheduler's) and goes on was told of neither: what was begun ends
         first, or two threads would read the keys, and the terminal as the program set it would be left to the shell.
+        In the background it is stopped again until the shell gives it the terminal, unless it has been told to end.
         """
-        if not self._lent:
+        if not self._foreground:
+            os.kill(os.getpid(), signal.SIGTTOU)
+            return
+        if self._writer_thread is not None:
             self.suspend_application_mode()
             self._must_signal_resume = True
         self.paper.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual declares no types here
-        self._lent = self._writer_thread is None  # in the background it gets no terminal
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back as it was."""
-        self._lent = True
+        """Give the terminal back as it was, if it was not given back; its modes only while no shell has set its own."""
+        if self._writer_thread is None:
+            return
+        if not self._foreground:
+            self.attrs_before = None
         super().stop_application_mode()
+
+    def close(self) -> None:
+        """Write no more until the application is started again: whoever has the terminal now, it is not this one."""
+        super().close()
+        self._writer_thread = None
+
+    def write(self, data: str) -> None:
+        """Write to the terminal, in vain while it is not ours."""
+        writer = self._writer_thread
+        if writer is not None:
+            writer.write(data)
+
+    @property
+    def _foreground(self) -> bool:
+        """Whether a shell, if one controls jobs here, has given this one the terminal."""
+        try:
+            return os.tcgetpgrp(self.fileno) == os.getpgrp()
+        except OSError:
+            return True
 
     def _run_input_thread(self) -> None:
         """Read keys; a fault in that is one of the program."""
         try:
             self.run_input_thread()
         except Exception as error:  # noqa: BLE001, whatever it is, the program has ended
-            self._app.call_later(self._app._handle_exception, error)  # noqa: SLF001
+            if self._app.return_code is None:
+                self._app.call_later(self._app._handle_exception, error)  # noqa: SLF001
 
     def run_input_thread(self) -> None:
         """Read keys for as long as they are wanted."""
@@ -115,8 +141,9 @@ class QuickDriver(LinuxDriver):
         elif not self.exit_event.is_set():
             self.exit_event.set()
             self._disable_mouse_support()
-            with suppress(termios.error):
-                termios.tcflush(self.fileno, termios.TCIFLUSH)
+            if self._foreground:
+                with suppress(termios.error):
+                    termios.tcflush(self.fileno, termios.TCIFLUSH)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ def heed(app: Shell) -> None:
 
     def leave(number: int, _: FrameType | None) -> None:
         status = 128 + number
+        for each in (signal.SIGCONT, signal.SIGTTOU, signal.SIGTTIN):
+            signal.signal(each, signal.SIG_IGN)
         last = threading.Timer(LAST, os._exit, (status,))
         last.daemon = True
         last.start()
