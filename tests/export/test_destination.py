@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tracehound.errors import TracehoundError
-from tracehound.export.destination import anyhow, new
+from tracehound.export.destination import anyhow, folder, new
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -64,6 +64,15 @@ def test_a_folder_and_what_lies_in_none_are_refused(tmp_path: Path) -> None:
         anyhow(str(tmp_path), [])
     with pytest.raises(TracehoundError, match="no such folder"):
         anyhow(str(tmp_path / "none" / "out.json"), [])
+
+
+def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    word = str(tmp_path / ("n" * 260 + ".json"))
+    assert folder(word) is None
+    with pytest.raises(TracehoundError, match="cannot be written: file name too long"):
+        new(word, [])
+    with pytest.raises(TracehoundError, match="cannot be written: file name too long"):
+        new(f"{word}/a.json", [], folder(f"{word}/"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

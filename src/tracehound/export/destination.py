@@ -64,7 +64,8 @@ class Destination:
 def folder(word: str) -> Path | None:
     """The folder that a word names: one that is there, or that ends as only folders do."""
     path = Path(os.path.realpath(word))
-    return path if word not in ("", STDOUT) and (path.is_dir() or word.endswith(_ENDS)) else None
+    there = os.path.isdir(path)  # noqa: PTH112, pathlib's raises for a name that is too long
+    return path if word not in ("", STDOUT) and (there or word.endswith(_ENDS)) else None
 
 
 def new(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destination:
