@@ -200,6 +200,38 @@ def test_without_device_work_a_short_step_is_partial() -> None:
     assert times(b.trace()).table["partial"].to_list() == [True, False, False, False]
 
 
+def worked(*counts: int, **facts: object) -> Trace:
+    """Steps of 100 us with so many ops each; nothing is recorded beside them."""
+    b = Building(format="xplane", facts=facts)
+    for number, count in enumerate(counts):
+        b.event(MAIN, "train", 100 * number, 100 * number + 100, "step", step=number)
+        for op in range(count):
+            b.event(CORE, "dot", 100 * number + 10 * op, 100 * number + 10 * op + 5, "op")
+    return b.trace()
+
+
+def test_the_step_at_one_edge_says_nothing_of_that_at_the_other() -> None:
+    assert times(worked(2, 9, 9, 9, 7)).table["partial"].to_list() == [True, False, False, False, True]
+    assert times(worked(2, 9, 9, 9, 8)).table["partial"].to_list() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("edges", "partial"),
+    [
+        ([0, 400 * US], [False, False, False, False]),
+        ([1, None], [True, False, False, False]),
+        ([None, 351 * US], [False, False, False, True]),
+        ([250 * US, 320 * US], [True, True, True, True]),
+        ([100 * US, 300 * US], [True, False, False, True]),
+    ],
+)
+def test_in_an_export_of_a_window_what_crosses_its_edges_is_partial(
+    edges: list[int | None], partial: list[bool]
+) -> None:
+    assert times(worked(9, 9, 9, 9, edges=edges)).table["partial"].to_list() == partial
+    assert not run(named("gaps"), Building(facts={"edges": edges}).trace()).total, "where nothing is there is no edge"
+
+
 def test_of_two_steps_none_is_partial() -> None:
     b = Building(format="xplane")
     for number, length in enumerate((100, 1)):

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporting import document, job, opened, own, points, rank, x
+from exporting import document, job, opened, own, points, rank, written, x
+from tracehound.analysis import named, run
 from tracehound.export.narrow import ps
-from tracehound.trace import Window
+from tracehound.trace import Trace, Window
+from xspaces import Event, Line, Plane, space
 
 US = 1_000_000
 
@@ -34,6 +36,76 @@ def test_what_overlaps_is_written_whole(tmp_path: Path) -> None:
         (0, "Queue length, stream 7"): [(35, 0)],
         (0, "Utilisation, GPU"): [(35, 100), (40, 12.5), (41, 0)],
     }
+
+
+def stepped(number: int, at: float = 1000) -> dict[str, Any]:
+    """Five steps of 100 us, each with a kernel that goes on for a while after its mark."""
+    events = []
+    for step in range(5):
+        begin = at + 100 * step
+        events += [
+            x("user_annotation", f"ProfilerStep#{step}", begin, 90),
+            x("cuda_runtime", "cudaLaunchKernel", begin + 10, 1, correlation=step + 100),
+            x("kernel", "gemm", begin + 20, 75, 0, 7, correlation=step + 100, device=0, stream=7),
+        ]
+    return rank(number, at=at, files=events) | {"traceEvents": events}
+
+
+def partial(trace: Trace) -> dict[int, list[bool]]:
+    table = run(named("steps"), trace).table.sort("rank", "step")
+    return {rank: rows["partial"].to_list() for (rank,), rows in table.group_by("rank", maintain_order=True)}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (150, 360, [True, False, True]),
+        (100, 395, [False, False, False]),
+        (100, 393, [False, False, True]),
+        (None, 395, [False] * 4),
+        (150, None, [True, False, False, False]),
+    ],
+)
+def test_steps_that_cross_an_edge_of_the_window_read_back_as_partial(
+    tmp_path: Path, low: int | None, high: int | None, expected: list[bool]
+) -> None:
+    """Alone, several in one file, each in its own, and again."""
+    paths = job(tmp_path, stepped(0), stepped(1, at=1000))
+    window = Window(*(None if time is None else time * US for time in (low, high)))
+    for number, files in enumerate((paths[:1], paths)):
+        out = tmp_path / f"out{number}.json"
+        written(opened(*files), out, window)
+        again = opened(out)
+        assert list(partial(again).values()) == [expected] * len(files)
+        assert any(note.text.startswith("a window of a recording") for note in again.notes)
+        written(again, tmp_path / "whole.json")
+        assert partial(opened(tmp_path / "whole.json")) == partial(again)
+        assert (tmp_path / "whole.json").read_bytes().count(b"exportedWindow") == 1
+
+
+def test_a_window_of_a_window_has_the_edges_of_both(tmp_path: Path) -> None:
+    (path,) = job(tmp_path, stepped(0))
+    written(opened(path), tmp_path / "first.json", Window(150 * US))
+    first = opened(tmp_path / "first.json")  # which begins with the step that crosses the edge, at 100 us
+    written(first, tmp_path / "second.json", Window(None, 260 * US))
+    assert document(first, Window(None, 260 * US))["exportedWindow"] == ["1150.000", "1360.000"]
+    assert partial(opened(tmp_path / "second.json")) == {0: [True, False, True]}
+
+
+def test_what_is_not_cut_in_time_has_no_window(tmp_path: Path) -> None:
+    (path,) = job(tmp_path, stepped(0))
+    for window in (Window(), Window(ranks=(0,)), Window(steps=(1, 2))):
+        assert "exportedWindow" not in document(opened(path), window)
+
+
+def test_a_window_of_an_xla_profile_reads_back_as_one(tmp_path: Path) -> None:
+    marks = [Event(str(n), 100 * US * n, 100 * US) for n in range(5)]
+    ops = [Event("dot", 100 * US * n + 10 * US, 80 * US) for n in range(5)]
+    path = tmp_path / "h.xplane.pb"
+    path.write_bytes(space(Plane("/device:TPU:0", [Line("Steps", marks, 1), Line("XLA Ops", ops, 2)])))
+    for low, high, expected in ((150, 400, [True, False, False]), (100, 301, [False, False, True])):
+        written(opened(path), tmp_path / "out.json", Window(low * US, high * US))
+        assert partial(opened(tmp_path / "out.json")) == {0: expected}
 
 
 def test_metadata_and_facts_are_always_there(tmp_path: Path) -> None:

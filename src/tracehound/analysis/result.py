@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import polars as pl
 
+from tracehound.analysis.edges import UNCUT, Edges
 from tracehound.analysis.settings import Given, Setting
 from tracehound.facets import empty
 from tracehound.formats.residency import UNKNOWN, Device
@@ -104,6 +105,7 @@ class Share:
     lane's first event.
     Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
+    `edges` are those of the window of which its file is an export.
     `part` is the number of its file in the trace, and `home` where that lies in a cache.
     `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `profiler`
     recorded it. `assigned` has the replicas and partitions of the programs that the file tells of. `known` are the
@@ -122,6 +124,7 @@ class Share:
     start: int
     end: int
     windowed: bool
+    edges: Edges = UNCUT
     part: int = 0
     home: Path | None = None
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)

@@ -6,17 +6,20 @@ Owns which way it takes there: through its own JSON, or out of the model; and th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from isal import igzip
 
 from tracehound.analysis import named, run
+from tracehound.analysis.edges import UNCUT, edges, within
 from tracehound.errors import TracehoundError
 from tracehound.export.apart import parts_of
 from tracehound.export.copied import copied
-from tracehound.export.document import Document
+from tracehound.export.document import Document, us
 from tracehound.export.model import modelled
+from tracehound.export.narrow import shift
 from tracehound.export.written import Tell, Written
+from tracehound.formats.exported import WINDOW
 from tracehound.formats.kineto.facts import APART
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, plural
@@ -35,11 +38,24 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
         remedy = "export each alone, or all of them to a folder"
         raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy=remedy)
     apart = _clocks(trace, window) if len(formats) > 1 else ""
-    document = Document(file, {APART: apart} if apart else {})
     as_it_is = set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON)
+    document = Document(file, {**({APART: apart} if apart else {}), **_window(trace, window, own_clock=as_it_is)})
     written = (copied if as_it_is else modelled)(trace, window, document, tell)
     told = f"{apart}: read back, nothing corrects them; --align collectives writes them corrected"
     return replace(written, notes=(*written.notes, told)) if apart else written
+
+
+def _window(trace: Trace, window: Window, *, own_clock: bool) -> dict[str, Any]:
+    """What is said of the window, where it limits time, and of that which a file is an export of.
+
+    One of steps has all of these steps, and their work.
+    """
+    numbers = list(parts_of(trace, window))
+    found = within((window.start, window.end), *(edges(trace, number) for number in numbers))
+    if found == UNCUT:
+        return {}
+    moved = shift(trace, numbers[0]) if own_clock and len(numbers) == 1 else 0
+    return {WINDOW: [None if time is None else us(time + moved) for time in found]}
 
 
 def _clocks(trace: Trace, window: Window) -> str:

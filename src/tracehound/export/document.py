@@ -23,7 +23,7 @@ _EVENTS: Final = b'"traceEvents": ['
 class Document:
     """Write it with `begin`, then `add` as often as needed, then `end`; facts are what stands around the events.
 
-    Those that are `known` before go behind all others.
+    Those that are `known` before go behind all others, and in the place of what others say under their names.
     """
 
     def __init__(self, file: BinaryIO, known: Mapping[str, Any]) -> None:
@@ -37,6 +37,7 @@ class Document:
         if self._begun:
             return
         self._begun = True
+        facts = {name: value for name, value in facts.items() if name not in self._known}
         self._file.write(b"{\n" + b"".join(_fact(name, value) + NEXT for name, value in facts.items()) + _EVENTS)
 
     def add(self, texts: bytes) -> None:

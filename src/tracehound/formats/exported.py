@@ -1,11 +1,24 @@
-"""Counters that an export writes beside those of its trace, as they are called where it is read back.
+"""What an export adds to its trace, as it is read back: counters, and from when to when a window of it lasts.
 
-Owns their names. What they are is the business of the analyses that they come from.
+Owns the names of these counters, and how a file says the window. What the counters are is the business of the analyses
+that they come from.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from tracehound.trace import Note
+from tracehound.units import PS_PER_US
+
+WINDOW: Final = "exportedWindow"
+"""The key under which an export of a window says when that starts and ends: as text, in microseconds on the clock of
+its events, null without a limit. What crosses an edge is in the file, what lies beyond is not."""
+
+_TIME: Final = re.compile(r"-?\d{1,20}(\.\d{1,6})?")
 
 QUEUE: Final = "Queue length"
 COPIES: Final = "Copy bandwidth"
@@ -23,3 +36,22 @@ def called(title: str, series: str) -> str:
 def exported(name: str) -> bool:
     """Whether a counter of that name is worked out from the events, and no part of what was recorded."""
     return name.startswith(tuple(called(title, "") for title in (QUEUE, COPIES, FILLED)))
+
+
+def edges(metadata: Mapping[str, Any], origin: int) -> dict[str, Any]:
+    """The fact `edges` of a file, where it is the export of a window: its start and end, ps from `origin` (ps)."""
+    said = metadata.get(WINDOW)
+    if not isinstance(said, list) or len(said) != 2:  # start and end
+        return {}
+    found = [int(Decimal(time) * PS_PER_US) - origin if _is_time(time) else None for time in said]
+    return {} if found == [None, None] else {"edges": found}
+
+
+def _is_time(said: object) -> bool:
+    return isinstance(said, str) and _TIME.fullmatch(said) is not None
+
+
+def cut(facts: Mapping[str, Any]) -> tuple[Note, ...]:
+    """That a file with these facts is the export of a window."""
+    why = "a window of a recording, exported: what lay outside is not in it, and steps that cross its edges are partial"
+    return (Note("missing", why),) if "edges" in facts else ()

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from tracehound.analysis.edges import Edges, within
 from tracehound.analysis.result import Share
 from tracehound.formats.assembly.recurring import GRAPHS
 from tracehound.trace import collected
@@ -17,14 +19,16 @@ from tracehound.units import plural
 
 DEFINITION: Final = """\
 The first or last step of a rank is partial where the recording began or ended within it: it has less than 80 % as many
-device events, with or without a known launch, as the median of the rank's other steps. But a marked one that has any is
-whole where the recording began long before it, or went on long after it: by half of their median length or more, from
-the mark and from all that it has (of an XLA program the recording of the device). Where no device work of steps is
-recorded, and there are three or more, its mark is less than half as long as the median of theirs; but PyTorch records
-no mark that began before it did, so that its first one is whole, and a last one with at least 80 % as many operators of
-the host as their median is, too. The last of inferred steps that last until the next one starts (executions of a
-module, replays of graphs) is partial, too: nothing tells when it ended. Partial steps are shown, and left out of
-averages, percentiles and shares."""
+device events, with or without a known launch, as the median of the rank's other steps (but for the one at the other
+edge, where three or more are left). But a marked one that has any is whole where the recording began long before it, or
+went on long after it: by half of their median length or more, from the mark and from all that it has (of an XLA program
+the recording of the device). Where no device work of steps is recorded, and there are three or more, its mark is less
+than half as long as the median of theirs; but PyTorch records no mark that began before it did, so that its first one
+is whole, and a last one with at least 80 % as many operators of the host as their median is, too. The last of inferred
+steps that last until the next one starts (executions of a module, replays of graphs) is partial, too: nothing tells
+when it ended. In the export of a window, which says from when to when it lasts, that is the recording: every step is
+partial whose mark or work crosses its edges. Partial steps are shown, and left out of averages, percentiles and
+shares."""
 """For the definitions of analyses. A window changes nothing of it."""
 
 _WHOLE: Final = 0.8
@@ -49,11 +53,29 @@ def partial(share: Share, events: pl.DataFrame) -> pl.Series:
     found = np.zeros(len(size), np.bool_)
     if len(size) >= fewest:
         for edge in (0, -1):
-            lacks = size[edge] < least * np.median(np.delete(size, edge))
+            lacks = size[edge] < least * np.median(_others(size, edge))
             found[edge] = lacks and not (_amid(worked, edge, share) or (on_host and _marked(share, edge)))
     if len(size) > 1:
         found[-1] |= _until_next(steps)
+    found |= _crossing(worked, share.edges)
     return pl.Series("partial", found)
+
+
+def _others(values: npt.NDArray[np.int64], edge: int) -> npt.NDArray[np.int64]:
+    """The values of the steps but the first (0) or last (-1); without both where as many are left as tell anything."""
+    inner = values[1:-1]
+    return inner if len(inner) >= _FEWEST else np.delete(values, edge)
+
+
+def _crossing(steps: pl.DataFrame, edges: Edges) -> npt.NDArray[np.bool_]:
+    """Which of these steps, with the bounds of their work, have something on either side of one of the edges."""
+    low, high = edges
+    found = np.zeros(steps.height, np.bool_)
+    if low is not None:
+        found |= steps.select(pl.min_horizontal("start", "begun") < low).to_series().to_numpy()
+    if high is not None:
+        found |= steps.select(pl.max_horizontal("end", "done") > high).to_series().to_numpy()
+    return found
 
 
 def _amid(steps: pl.DataFrame, edge: int, share: Share) -> bool:
@@ -67,10 +89,8 @@ def _amid(steps: pl.DataFrame, edge: int, share: Share) -> bool:
         return False
     recorded = share.lanes.filter(pl.col("rank").is_not_null()) if share.profiler == "XLA" else share.lanes
     lengths = np.delete((steps["end"] - steps["start"]).to_numpy(), edge)
-    if edge == 0:
-        beyond = min(row["start"], row["begun"]) - recorded["first"].to_numpy().min()
-    else:
-        beyond = recorded["last"].to_numpy().max() - max(row["end"], row["done"])
+    low, high = within((int(recorded["first"].to_numpy().min()), int(recorded["last"].to_numpy().max())), share.edges)
+    beyond = min(row["start"], row["begun"]) - low if edge == 0 else high - max(row["end"], row["done"])
     return bool(beyond >= _BEYOND * np.median(lengths))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from tracehound.formats.assembly.assemble import Decoded, held, part
 from tracehound.formats.chrome.columns import SHAPE, Columns
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
+from tracehound.formats.exported import cut, edges
 from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json.document import document, event_at
@@ -76,7 +77,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     gathered = Gathered(Ops())
     left_out = gather(columns, gathered)
     counters, told = counted(columns, gathered)
-    launches = kernels_launched(columns)
+    launches, of_window = kernels_launched(columns), edges(read.metadata, 0)
     return part(
         Decoded(
             path=path,
@@ -87,7 +88,8 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             hosts=(_host(path),),
             wall_ns=None,
             ops=gathered.ops.frame(),
-            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), Note("missing", LOST)),
+            facts=of_window,
+            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), *cut(of_window), Note("missing", LOST)),
             places=read.places,
             facets={"launched": launches.lazy()} if launches.height else {},
             counters=counters,

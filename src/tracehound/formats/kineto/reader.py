@@ -16,6 +16,7 @@ import numpy as np
 
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.recurring import recurring
+from tracehound.formats.exported import cut
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json.document import chained, document, event_at
@@ -80,8 +81,14 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             ranks=events.placed.ranks,
             hosts=events.placed.hosts,
             wall_ns=events.wall_ns,
-            facts=facts(read.metadata, events.span_ns, events.placed.members),
-            notes=(*read.notes, *events.notes, *merged(read.metadata, events.placed.members), *clocks(read.metadata)),
+            facts={**facts(read.metadata, events.span_ns, events.placed.members), **events.edges},
+            notes=(
+                *read.notes,
+                *events.notes,
+                *merged(read.metadata, events.placed.members),
+                *clocks(read.metadata),
+                *cut(events.edges),
+            ),
             places=read.places,
             counters=events.counters,
             unmarked=recurring,
