@@ -11,10 +11,10 @@ from tracehound.errors import BAD_INPUT, TracehoundError
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
-        assert location() == Path("/home/someone/.config/tracehound/config.toml")
+        assert location() == tmp_path / ".config" / "tracehound" / "config.toml"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert location() == tmp_path / "tracehound" / "config.toml"
 

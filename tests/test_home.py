@@ -39,6 +39,28 @@ def test_folders_are_where_the_standard_says(monkeypatch: pytest.MonkeyPatch, tm
     assert folder("XDG_DATA_HOME", ".local/share") == Path("/elsewhere")
 
 
+def test_a_home_that_is_empty_is_none_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    listed = home()
+    monkeypatch.setenv("HOME", "")
+    assert home() == listed
+    assert listed is None or listed.is_dir()
+
+
+def test_a_home_that_does_not_exist_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable in ("XDG_CACHE_HOME", "TRACEHOUND_CACHE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    assert main(["report", str(trace(samples)), "health"]) == 0
+    assert "not kept in the cache: there is no home directory" in capsys.readouterr().out
+    assert not (tmp_path / "none").exists()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "made"))
+    assert main(["report", str(trace(samples)), "health"]) == 0
+    assert (tmp_path / "made" / "tracehound" / "entries").is_dir()
+
+
 @pytest.mark.usefixtures("homeless")
 def test_without_a_home_there_are_only_folders_that_are_named(
     monkeypatch: pytest.MonkeyPatch, samples: Path, tmp_path: Path

@@ -6,15 +6,20 @@ Owns where the user's own folders are. Knows nothing of what is kept in them.
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 
 def home() -> Path | None:
-    """The home directory of the user; None where there is none."""
+    """The home directory of the user: that of HOME, if that is not empty, else the one that is listed.
+
+    None where there is none, and where it does not exist: to make it is not a program's business.
+    """
     try:
-        return Path.home()
-    except RuntimeError:
+        own = os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
         return None
+    return Path(own) if os.path.isdir(own) else None  # noqa: PTH112, pathlib's raises where one may not look
 
 
 def folder(variable: str, usual: str) -> Path | None:

@@ -29,11 +29,11 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def test_where_it_is(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch, state: Path, tmp_path: Path) -> None:
     assert folder() == state / "tracehound" / "sessions"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    monkeypatch.setenv("HOME", "/home/someone")
-    assert folder() == Path("/home/someone/.local/state/tracehound/sessions")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert folder() == tmp_path / ".local" / "state" / "tracehound" / "sessions"
 
 
 def test_what_was_kept_comes_back() -> None:
