@@ -593,6 +593,23 @@ def test_what_is_done_without_a_command_is_none_itself(
     assert (asked.command, asked.paths) == (EXPLORE, arguments)
 
 
+@pytest.mark.parametrize("arguments", [["summary", "x"], ["report", ".", "ops"], ["export", "{sample}", "x.json"]])
+def test_a_current_folder_that_is_gone_is_one_line(
+    arguments: list[str],
+    samples: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    sample = str(samples / "torch_ddp_gloo")
+    assert main([word.format(sample=sample) for word in arguments]) == 2
+    assert capsys.readouterr().err == "tracehound: the current folder is gone; cd to it again\n"
+    assert main(["summary", sample]) == 0, "another one is there"
+
+
 def test_every_option_that_takes_a_value_is_known() -> None:
     """Else its value is taken for a command where it is called like one."""
     actions = [action for parser in PARSERS.values() for action in parser()._actions]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext
 from importlib import import_module
+from pathlib import Path
 
 from tracehound import INTERRUPTED, console
 from tracehound.arguments import EXPLORE, parsed
@@ -29,9 +30,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenExecutor:
         console.say("a worker process was killed; is there enough memory? --jobs 1 takes less")
         return BAD_INPUT
+    except FileNotFoundError:
+        if not _nowhere():
+            raise
+        console.say("the current folder is gone; cd to it again")
+        return BAD_INPUT
     except BrokenPipeError:
         console.forget()  # nobody reads on: that is their right
         return 0
+
+
+def _nowhere() -> bool:
+    """Whether the current folder was removed, in which no path that begins there leads anywhere."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _run(arguments: Sequence[str]) -> int:
