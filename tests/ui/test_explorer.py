@@ -459,7 +459,7 @@ async def test_tables_have_the_room_of_the_details_until_there_is_something_to_s
 
 
 async def test_a_key_of_another_pane_says_so(opening: Opening) -> None:
-    async with explored(opening) as (explorer, pilot):
+    async with explored(opening, (120, 24)) as (explorer, pilot):
         await press(pilot, "9")
         for key, meaning in (("R", "Choose the ranks"), ("(", "Select the previous step"), ("0", "Fit the whole run")):
             await press(pilot, key)
@@ -469,6 +469,16 @@ async def test_a_key_of_another_pane_says_so(opening: Opening) -> None:
         assert not explorer.key_bar.said
         await press(pilot, "slash", "R")
         assert not explorer.key_bar.said, "text"
+
+
+async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "E")
+        assert said(explorer).strip() == ("E does nothing in the timeline; in the flame graph: Open it in $VISUAL or…")
+        await press(pilot, "2")
+        await pilot.resize_terminal(60, 15)
+        await press(pilot, "R")
+        assert said(explorer).strip() == "R does nothing in tables; in the timeline (T goes there)"
 
 
 async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Opening) -> None:

@@ -356,15 +356,25 @@ _PANES: dict[Group, str] = {
 }  # fmt: skip
 
 
-def elsewhere(table: Sequence[Key], here: Group, pressed: Sequence[str]) -> str:
+def elsewhere(table: Sequence[Key], here: Group, pressed: Sequence[str], room: int) -> str:
     """What a key that does nothing `here` is for in another pane: it would be dropped, and what follows do more.
 
-    Nothing for a key that is not in the table, or not in a pane that can be gone to.
+    Nothing for a key that is not in the table, or not in a pane that can be gone to. Of what it does there only as many
+    words are said as fit in the `room`, in cells.
     """
     for key in table:
         if key.group in _PANES and key.group != here and not {*key.keys}.isdisjoint(pressed):
             name = pressed[-1] if len(pressed[-1]) == 1 else key.shown.split()[0]
             goes = shown(table, "pane.timeline") if key.group in ("timeline", "lanes") else ""
             where = _PANES[key.group] + (f" ({goes} goes there)" if goes else "")
-            return f"{name} does nothing in {_PANES.get(here, 'this pane')}; in {where}: {key.meaning}"
+            return _fitting(f"{name} does nothing in {_PANES.get(here, 'this pane')}; in {where}", key.meaning, room)
     return ""
+
+
+def _fitting(places: str, meaning: str, room: int) -> str:
+    """A key's places and its meaning, which is cut behind one of its words where both do not fit."""
+    said = f"{places}: {meaning}"
+    while len(said) > room and len(said) > len(places):
+        meaning = meaning.rpartition(" ")[0]
+        said = f"{places}: {meaning}…" if meaning else places
+    return said

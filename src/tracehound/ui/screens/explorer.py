@@ -423,7 +423,7 @@ class Explorer(Screen[None]):
     def on_key(self, event: events.Key) -> None:
         """Say of a key that has no meaning here where it has one."""
         pressed = [event.key, *([event.character] if event.character else [])]
-        words = keys.elsewhere(self.keys, self.key_bar.group, pressed)
+        words = keys.elsewhere(self.keys, self.key_bar.group, pressed, self.size.width - 1)
         if words and not isinstance(self.focused, Input) and event.key not in self.active_bindings:
             self.key_bar.say(words)
 
