@@ -481,6 +481,15 @@ async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Ope
         assert said(explorer).strip() == "R does nothing in tables; in the timeline (T goes there)"
 
 
+async def test_keys_without_room_are_left_out_whole(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        for width in (60, 40, 20):
+            await pilot.resize_terminal(width, 24)
+            await settled(pilot)
+            named = {f"{key.shown.split()[0]} {key.label}" for key in explorer.keys}
+            assert set(said(explorer).strip().split("  ")) <= named
+
+
 async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "9")

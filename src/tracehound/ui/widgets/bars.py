@@ -267,14 +267,18 @@ class KeyBar(Widget):
     def _fitting(self) -> list[tuple[Key, str, str]]:
         """The keys that there is room for, each with what is written of it; those of every pane come first."""
         keys = [key for key in footer(self._table, self.group) if not (self.bare and key.id in OF_EVENT)]
-        general = [key for key in keys if key.group == "everywhere"]
-        room = self.size.width - sum(map(self._width, general))
+        general, room = self._first([key for key in keys if key.group == "everywhere"], self.size.width)
+        chosen, _ = self._first([key for key in keys if key.group != "everywhere"], room)
+        return [(key, self._shown(key), key.label) for key in (*chosen, *general)]
+
+    def _first(self, keys: Sequence[Key], room: int) -> tuple[list[Key], int]:
+        """Those of the keys that fit whole, the first ones first, and the room that they leave."""
         chosen = list[Key]()
         for key in keys:
-            if key.group != "everywhere" and self._width(key) <= room:
+            if self._width(key) <= room:
                 chosen.append(key)
                 room -= self._width(key)
-        return [(key, self._shown(key), key.label) for key in (*chosen, *general)]
+        return chosen, room
 
     def _width(self, key: Key) -> int:
         return cell_len(self._shown(key)) + cell_len(key.label) + 3
