@@ -593,6 +593,20 @@ def test_what_is_done_without_a_command_is_none_itself(
     assert (asked.command, asked.paths) == (EXPLORE, arguments)
 
 
+@pytest.mark.parametrize("error", [MemoryError("Unable to allocate 965. KiB"), RuntimeError("can't start new thread")])
+def test_too_little_memory_is_one_line(
+    error: Exception, samples: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def starved(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(traces, "load", starved)
+    assert main(["report", str(samples / "torch_stacks"), "ops"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("tracehound: not enough memory; --jobs 1 and a --window take less")
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize("arguments", [["summary", "x"], ["report", ".", "ops"], ["export", "{sample}", "x.json"]])
 def test_a_current_folder_that_is_gone_is_one_line(
     arguments: list[str],

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tracehound import INTERRUPTED, console
 from tracehound.arguments import EXPLORE, parsed
-from tracehound.errors import BAD_INPUT, TracehoundError
+from tracehound.errors import BAD_INPUT, TracehoundError, starved
 from tracehound.stopping import heeding
 
 
@@ -27,17 +27,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenExecutor:
-        console.say("a worker process was killed; is there enough memory? --jobs 1 takes less")
-        return BAD_INPUT
-    except FileNotFoundError:
-        if not _nowhere():
+    except (RuntimeError, FileNotFoundError, MemoryError) as error:
+        if not (words := _outside(error)):
             raise
-        console.say("the current folder is gone; cd to it again")
+        console.say(words)
         return BAD_INPUT
     except BrokenPipeError:
         console.forget()  # nobody reads on: that is their right
         return 0
+
+
+def _outside(error: Exception) -> str:
+    """What is wrong with the machine rather than with the program; nothing where that is not known."""
+    if isinstance(error, BrokenExecutor):
+        return "a worker process was killed; is there enough memory? --jobs 1 takes less"
+    if starved(error):
+        return "not enough memory; --jobs 1 and a --window take less, and ulimit -v says whether it is limited"
+    if isinstance(error, FileNotFoundError) and _nowhere():
+        return "the current folder is gone; cd to it again"
+    return ""
 
 
 def _nowhere() -> bool:

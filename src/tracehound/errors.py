@@ -32,6 +32,11 @@ class TracehoundError(Exception):
         return printable(f"{text}; {self.remedy}" if self.remedy else text)
 
 
+def starved(error: BaseException) -> bool:
+    """Whether there was too little memory: a thread that cannot be started has no room for its stack."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))
+
+
 def printable(text: str) -> str:
     """`text` on one line, with what a terminal would obey (control characters) or hide (direction marks) made visible.
 

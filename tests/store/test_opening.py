@@ -137,6 +137,18 @@ def test_a_worker_that_is_killed_costs_its_file(
     assert not list((tmp_path / "kept" / "work").iterdir())
 
 
+@pytest.mark.parametrize("error", [MemoryError("Unable to allocate 965. KiB"), RuntimeError("can't start new thread")])
+def test_too_little_memory_is_said_in_our_words(
+    error: Exception, shop: Workshop, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def starved(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(opening, "stamp_of", starved)
+    with pytest.raises(TracehoundError, match="not enough memory to read it; --jobs 1 takes less, and ulimit -v"):
+        load(open_paths([samples / "torch_stacks"], None, shop))
+
+
 def test_what_is_wanted_comes_first(samples: Path, tmp_path: Path) -> None:
     (real,) = (samples / "torch_stacks").glob("*.gz")
     for rank in range(8):

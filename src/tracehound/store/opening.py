@@ -16,7 +16,7 @@ from typing import Any, Final
 import polars as pl
 from polars.exceptions import PanicException
 
-from tracehound.errors import TracehoundError
+from tracehound.errors import TracehoundError, starved
 from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
 from tracehound.ids import part_of
@@ -249,6 +249,9 @@ class _Reader:
             return
         if isinstance(error, BrokenExecutor):
             why = "a worker process was killed while it read this; is there enough memory? --jobs 1 takes less"
+            error = TracehoundError(why, found.path)
+        elif starved(error):
+            why = "not enough memory to read it; --jobs 1 takes less, and ulimit -v says whether it is limited"
             error = TracehoundError(why, found.path)
         elif not isinstance(error, TracehoundError):
             error = TracehoundError(f"cannot be read: {type(error).__name__}: {error}", found.path)

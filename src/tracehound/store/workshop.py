@@ -18,7 +18,10 @@ from tracehound.errors import TracehoundError
 from tracehound.store.cache import Cache, temporary
 from tracehound.store.pool import Pool
 
-_EXPECTED: Final = (TracehoundError, BrokenPipeError, BrokenExecutor, KeyboardInterrupt, SystemExit, GeneratorExit)
+_EXPECTED: Final = (
+    *(TracehoundError, BrokenPipeError, BrokenExecutor, MemoryError),
+    *(KeyboardInterrupt, SystemExit, GeneratorExit),
+)
 """What ends a run and is no sign of damaged events. What polars raises for those is of any kind, panics among them."""
 
 
