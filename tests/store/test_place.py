@@ -157,6 +157,23 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
     assert (7, "of the job's 8 ranks not in this trace: ranks 1-7") in said
 
 
+def test_files_that_claim_one_rank_have_the_numbers_of_their_names() -> None:
+    ranks, notes = told(*(process(f"rank{number}.json", 5, claim=0) for number in range(1, 5)))
+    assert ranks == [(1, True), (2, True), (3, True), (4, True)]
+    assert notes == ["rank 0 is claimed by 4 files"]
+    claims = (0, 0, 2, 0, None)
+    files = [process(f"rank{number}.json", 5, claim=claim, world=8) for number, claim in enumerate(claims)]
+    assert told(*files)[0] == [(0, False), (1, True), (2, False), (3, True), (4, True)]
+    note, _ = number(files).notes
+    assert note.text == "rank 0 is claimed by 3 files: they are numbered by their names, as 0-1, 3"
+    assert (note.count, note.where) == (3, "rank0.json")
+
+
+def test_names_do_not_tell_of_files_that_claim_one_rank_what_another_file_claims() -> None:
+    files = [process(f"rank{number}.json", 5, claim=claim) for number, claim in enumerate((1, 1, 0))]
+    assert told(*files)[0] == [(1, False), (3, True), (0, False)]
+
+
 def process(name: str, *works: int, claim: int | None = None, world: int | None = None) -> Part:
     """A file of a process that gives each of some devices so much to do; `claim` is the rank that it records."""
     b = Building()

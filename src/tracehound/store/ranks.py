@@ -44,17 +44,22 @@ def number(parts: Sequence[Part]) -> Numbering:
 
     A rank that its file records keeps that number. Files without one, of a single rank each, are numbered by their
     names (``rank3``, ``worker-3``, ``_3``, a folder ``r3``) if that gives distinct and plausible numbers, else in the
-    order of their names, in which ``2`` is before ``10``. Of two files that claim one number the second gets one after
-    all ranks of the job, so that it stands for none of them.
+    order of their names, in which ``2`` is before ``10``. Files that claim one number are numbered by their names, too,
+    if those tell and no other file claims what they say; else all but the first get numbers after all ranks of the job,
+    so that they stand for none of them.
 
     Of a file with several devices the recorded rank, or that of its name, is the number of the device that does the
     work; what else it touched comes after all ranks of the job. A file that records the rank of each device has
     those. Without any its devices are counted through.
     """
     owners = [_owner(part) for part in parts]
-    claims = [_claim(part) for part in parts]
-    named = _by_name([part.path for part in parts]) if None in claims else {}
-    recorded = [part.ranks["rank"].to_list() for part in parts]
+    claimed = [_claim(part) for part in parts]
+    named = _by_name([part.path for part in parts]) if len({*claimed} - {None}) < len(parts) else {}
+    disputed = _disputed(parts, claimed, named)
+    claims = [None if at in disputed else claim for at, claim in enumerate(claimed)]
+    recorded = [
+        [None] * part.ranks.height if at in disputed else part.ranks["rank"].to_list() for at, part in enumerate(parts)
+    ]
     known = {rank for ranks in recorded for rank in ranks if rank is not None}
     world = max((_world(part) for part in parts), default=0)
     given = _Given(known, max(world, *(rank + 1 for rank in known | set(named.values()) if rank < _MOST), 0))
@@ -74,7 +79,31 @@ def number(parts: Sequence[Part]) -> Numbering:
         tuple(number != claim and part.format == RANKED for number, claim in zip(mine, part.ranks["rank"], strict=True))
         for part, mine in zip(parts, numbers, strict=True)
     )
-    return Numbering(tuple(numbers), inferred, (*_claimed(again), *_notes(parts, claims, owners, named)))
+    notes = (*_settled(parts, claimed, named, disputed), *_claimed(again), *_notes(parts, claimed, owners, named))
+    return Numbering(tuple(numbers), inferred, notes)
+
+
+def _disputed(parts: Sequence[Part], claims: Sequence[int | None], named: Mapping[Path, int]) -> frozenset[int]:
+    """The files that claim a rank which another one claims, where their names tell others, which no file claims."""
+    many = Counter(claims)
+    found = frozenset(
+        at
+        for at, (part, claim) in enumerate(zip(parts, claims, strict=True))
+        if claim is not None and many[claim] > 1 and part.format == RANKED
+    )
+    others = {rank for at, part in enumerate(parts) if at not in found for rank in part.ranks["rank"]}
+    return found if named and others.isdisjoint(named[parts[at].path] for at in found) else frozenset()
+
+
+def _settled(
+    parts: Sequence[Part], claims: Sequence[int | None], named: Mapping[Path, int], disputed: frozenset[int]
+) -> Iterator[Note]:
+    """What is said of files that claim one rank and are numbered by their names."""
+    for rank in sorted({claim for at in disputed if (claim := claims[at]) is not None}):
+        paths = [parts[at].path for at in sorted(disputed) if claims[at] == rank]
+        anew = runs(named[path] for path in paths)
+        text = f"rank {rank} is claimed by {len(paths)} files: they are numbered by their names, as {anew}"
+        yield Note("inferred", text, len(paths), str(paths[0]))
 
 
 class _Given:
