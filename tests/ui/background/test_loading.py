@@ -148,6 +148,38 @@ async def test_every_rank_has_its_place_before_anything_is_read(tmp_path: Path) 
         assert not explorer.growth.any_read
 
 
+async def test_panes_say_that_there_is_nothing_to_work_out_yet(tmp_path: Path) -> None:
+    opening = gated(tmp_path, 4)
+    async with exploring(opening) as (explorer, pilot):
+        assert "nothing read yet" in caption(explorer, "ops")
+        await pilot.press("1")
+        await quiet(explorer, pilot)
+        assert "nothing read yet" in explorer.deck.overview.slots["overview/ops"].said
+        await let(explorer, pilot, opening, 2)
+        assert not explorer.deck.overview.slots["overview/ops"].said
+        await pilot.press("2")
+        await quiet(explorer, pilot)
+        assert "1 of 4 ranks read" in caption(explorer, "ops")
+
+
+async def test_the_first_of_what_comes_into_sight_is_shown_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracehound.ui.background.loading.RATIO", 1e9)
+    opening = gated(tmp_path, 30)
+    async with exploring(opening) as (explorer, pilot):
+        opening.let(20)
+        await let(explorer, pilot, opening, 1)
+        shown = explorer.trace
+        opening.let(2)
+        await until(pilot, lambda: opening.taken == 3)
+        await quiet(explorer, pilot)
+        assert explorer.trace is shown, "what it takes to place it again is not spent for every rank in sight"
+        await pilot.press("end")
+        await quiet(explorer, pilot)
+        await let(explorer, pilot, opening, 19)
+
+
 async def test_what_is_in_sight_is_wanted_first(tmp_path: Path) -> None:
     opening = gated(tmp_path, 30)
     async with exploring(opening) as (explorer, pilot):

@@ -80,12 +80,12 @@ class Results:
         return before if (origin, window) == (table, view.selection) else view.selection
 
     def ask(self, view: View) -> None:
-        """Have the results that are in sight worked out for the view."""
+        """Have the results that are in sight worked out for the view; while there is nothing to ask, say so."""
         snapshot = self._snapshot
-        if snapshot is None:
-            return
         for name in self._deck.in_sight:
-            if name not in TYPED:
+            if snapshot is None:
+                self._deck.shows(name).wait(words.UNREAD)
+            elif name not in TYPED:
                 analysis = name.rpartition("/")[2]
                 narrowed, shows = self._narrowed(analysis, view), self._deck.shows(name)
                 if isinstance(shows, TablePane):

@@ -141,8 +141,12 @@ class Loading:
         self._send(self.Stopped(len(parts)))
 
     def _fill(self, parts: dict[int, Part], blanks: dict[int, Part]) -> None:
-        """Read all files, and tell now and then what is there; a file that is not read yet has a place already."""
+        """Read all files, and tell now and then what is there; a file that is not read yet has a place already.
+
+        The first one that is there of what has come into sight is told at once, however long that takes.
+        """
         self._blank(blanks)
+        served = set[int]()
         began = time.monotonic()
         if blanks:
             self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
@@ -152,9 +156,12 @@ class Loading:
             parts[number] = part
             blanks.pop(number, None)
             began = time.monotonic()
-            first = len(parts) == 1 and placing < PAUSE
+            wanted = self._opening.wanted
+            sighted = not parts.keys().isdisjoint(wanted - served)
+            first = sighted or (len(parts) == 1 and placing < PAUSE)
             if blanks and (first or began - ended >= max(PAUSE, RATIO * placing)):
                 self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
+                served |= parts.keys() | (wanted if sighted else frozenset())
                 ended = time.monotonic()
                 placing = ended - began
 

@@ -130,6 +130,7 @@ NOTHING = {
 """What would have to be recorded for a table to have rows, where its own notes do not say."""
 
 
+UNREAD = "nothing read yet"
 NO_WALK = "n and N go through what was found, or an op: / searches, Enter selects an event"
 NO_CHOICE = "nothing to zoom to: Enter selects the event at the focus, v begins a range"
 NO_LANE = "no lane under the cursor: j and k go to one"
