@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import weakref
 from random import Random
 from types import SimpleNamespace
 
@@ -120,6 +121,19 @@ def test_what_is_taken_is_json(sound, seed):
         found = json.loads(text.decode("utf-8", "replace"))
         assert len(found) == len(got.tags)
         assert all(isinstance(each, dict) for each in found)
+
+
+def test_what_was_read_is_there_as_long_as_anybody_has_it():
+    scan = made()
+    freed = weakref.ref(scan)
+    tags = scan.objects(memoryview(b'[{"ph":"X"}]')).tags
+    del scan
+    gc.collect()
+    assert freed() is not None
+    assert tags.tolist() == [ord("X")]
+    del tags
+    gc.collect()
+    assert freed() is None
 
 
 def test_what_the_library_holds_is_freed_where_it_has_no_room_for_more(monkeypatch):

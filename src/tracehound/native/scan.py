@@ -98,10 +98,10 @@ class Scanner:
         room = self._native.scan_columns(self._held, byref(tags), byref(numbers), byref(codes))
         found = self._native.scan_others(self._held, byref(others))
         return Objects(
-            _array(tags, (1, count), room, np.uint8)[0],
-            _array(numbers, (self._numbers, count), room, np.int64),
-            _array(codes, (self._groups, count), room, np.int32),
-            _array(others, (found, 3), 3, np.int64),
+            self._array(tags, (1, count), room, np.uint8)[0],
+            self._array(numbers, (self._numbers, count), room, np.int64),
+            self._array(codes, (self._groups, count), room, np.int32),
+            self._array(others, (found, 3), 3, np.int64),
             not self._native.scan_beyond_ascii(self._held),
         )
 
@@ -111,7 +111,7 @@ class Scanner:
         count = self._native.scan_texts(self._held, group, byref(text), byref(ends))
         if low >= count:
             return []
-        bounds = [0, *_array(ends, (1, count), count, np.int64)[0].tolist()][low:]
+        bounds = [0, *self._array(ends, (1, count), count, np.int64)[0].tolist()][low:]
         found = ctypes.string_at((text.value or 0) + bounds[0], bounds[-1] - bounds[0])
         return [found[begin - bounds[0] : end - bounds[0]] for begin, end in pairwise(bounds)]
 
@@ -123,6 +123,16 @@ class Scanner:
     def forget(self) -> None:
         """Forget all keys: numbers begin anew."""
         self._native.scan_forget(self._held)
+
+    def _array(self, place: c_void_p, shape: tuple[int, int], room: int, dtype: type[Any]) -> npt.NDArray[Any]:
+        """Memory of the library as an array, `room` being the numbers from one row to the next."""
+        if place.value is None:
+            return np.empty(shape, dtype)
+        held = np.dtype(dtype)
+        strides = (room * held.itemsize, held.itemsize)
+        data = (place.value, True)  # read only
+        interface = {"version": 3, "typestr": held.str, "shape": shape, "strides": strides, "data": data}
+        return np.asarray(_Memory(interface, self))
 
 
 def scanner(fields: Sequence[Field], plain: str, odd_starts: tuple[int, Sequence[str]]) -> Scanner | None:
@@ -167,17 +177,8 @@ def _told(field: Field) -> _Field:
 
 
 class _Memory:
-    """Memory of the library, as numpy asks for it."""
+    """Memory of the library, as numpy asks for it; it is there as long as its scanner."""
 
-    def __init__(self, interface: dict[str, Any]) -> None:
+    def __init__(self, interface: dict[str, Any], scanner: Scanner) -> None:
         self.__array_interface__ = interface
-
-
-def _array(place: c_void_p, shape: tuple[int, int], room: int, dtype: type[Any]) -> npt.NDArray[Any]:
-    """Memory of the library as an array, `room` being the numbers from one row to the next."""
-    if place.value is None:
-        return np.empty(shape, dtype)
-    held = np.dtype(dtype)
-    strides = (room * held.itemsize, held.itemsize)
-    data = (place.value, True)  # read only
-    return np.asarray(_Memory({"version": 3, "typestr": held.str, "shape": shape, "strides": strides, "data": data}))
+        self._scanner = scanner
