@@ -44,6 +44,16 @@ def test_two_who_write_at_once_do_not_meet(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [place]
 
 
+def test_a_link_stays_one_and_leads_to_what_is_new(tmp_path: Path) -> None:
+    place, link = tmp_path / "out", tmp_path / "link"
+    place.write_bytes(b"old")
+    link.symlink_to("out")
+    with whole(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert place.read_bytes() == b"new"
+
+
 def test_permissions_are_those_of_the_old_file_else_those_of_a_new_one(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

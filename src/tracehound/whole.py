@@ -19,8 +19,10 @@ _BUFFER: Final = 1 << 20
 def whole(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A new file in the folder of `path`, which takes its place when all is written, and is removed when that fails.
 
-    It has the permissions of the file that it replaces, else `mode` as far as the umask lets it. Raises OSError.
+    It has the permissions of the file that it replaces, else `mode` as far as the umask lets it; a link stays one, and
+    leads to what is new. Raises OSError.
     """
+    path = Path(os.path.realpath(path))
     beside = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         with open(beside, "xb", _BUFFER, opener=lambda name, flags: os.open(name, flags, mode)) as file:
