@@ -18,13 +18,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Thread
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
-from polars.lazyframe.in_process import InProcessQuery
 
 from tracehound.ids import id_of, part_of, row_of
+
+if TYPE_CHECKING:
+    from polars.lazyframe.in_process import InProcessQuery
 
 
 def schema(columns: Mapping[str, pl.DataType]) -> pl.Schema:

@@ -14,9 +14,6 @@ from tracehound.analysis.events.busy import busy_of, work
 from tracehound.analysis.result import Share
 from tracehound.intervals import complement, pairs_of
 
-EXPOSED: Final = pl.List(pl.Struct({"after": pl.Int64, "until": pl.Int64}))
-"""Stretches of a call, ps from its start on."""
-
 PER_CALL: Final = 100
 """A pause between kernels that is a smaller part of the call is none: the device goes on with its computation."""
 
