@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -52,6 +53,8 @@ class CompiledHook(BuildHookInterface[Any]):
 def tag() -> str:
     """This platform; of a Python that runs on several the one that it runs on."""
     name = sysconfig.get_platform().replace("universal2", platform.machine())
+    if name.endswith("arm64"):
+        name = re.sub(r"^macosx-10\.\d+", "macosx-11.0", name)  # the first for it; pip knows no earlier one
     return name.replace("-", "_").replace(".", "_")
 
 
