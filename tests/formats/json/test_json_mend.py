@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
+from growth import TOO_FAST, growth
 from tracehound.formats.json.mend import Mends, Walked, is_event, parsed, walk
-from tracehound.formats.json.text import _STRING, mended
+from tracehound.formats.json.text import _PATH, _STRING, mended
 
 EVENTS = [
     {"ph": "X", "cat": "cpu_op", "name": f"op {n}", "ts": 1000 + n, "args": {"l": [{"name": "a"}, {"name": n}], "x": n}}
@@ -229,3 +230,21 @@ def test_quotes_that_never_close_are_looked_at_once() -> None:
     found = mended(text, _STRING)
     assert found.text.startswith('{"a": null, "b": "x')
     assert found.text.endswith(text[-1000:])
+
+
+@pytest.mark.parametrize("run", [" ", "\n", "} ", '\\"'])
+@pytest.mark.parametrize("before", ["", ",", "]", '{"ph":"X","name":"a', '{"ph":"X","args":{"x":1'])
+@pytest.mark.parametrize("behind", ["", "x"])
+def test_long_runs_of_the_same_take_as_long_as_they_are(before: str, run: str, behind: str) -> None:
+    event = '{"ph":"X","name":"a","ts":1}'
+
+    def damaged(size: int) -> None:
+        data = f"{event},{event}{before}{run * (size // len(run))}{behind}".encode()
+        assert len(walk(data, len(data), 0, Mends().tell, final=True).events) > 1
+
+    assert growth(damaged) < TOO_FAST
+
+
+def test_blanks_behind_a_backslash_and_quotes_that_never_close_take_as_long_as_they_are() -> None:
+    assert growth(lambda size: mended('{"a":"C:\\"}' + " " * size + "x", _PATH)) < TOO_FAST
+    assert growth(lambda size: is_event("{" + '\\"' * (size // 2), 0)) < TOO_FAST

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from growth import TOO_FAST, growth
 from tracehound.errors import TracehoundError
 from tracehound.formats.format import Portion, silent
 from tracehound.formats.json.document import Document, chained, document, event_at
@@ -301,3 +302,13 @@ def test_metadata_that_is_cut_is_noted(tmp_path):
     found, counts = damaged(tmp_path, '{"traceEvents": [{"ph": "X"}], "distributedInfo": {"rank": 3')
     assert found == [{"ph": "X"}]
     assert list(counts) == [("dropped", "facts around the events that are not JSON")]
+
+
+def test_quotes_that_never_close_before_the_array_take_as_long_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+
+    def unclosed(size: int) -> None:
+        path.write_text('{"a":' + '\\"' * (size // 2) + ' "traceEvents": [{"ph": "X"}]}')
+        assert len(read(path, Sizes())[0]) == 1
+
+    assert growth(unclosed, 8000) < TOO_FAST

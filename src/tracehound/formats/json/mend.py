@@ -36,19 +36,19 @@ NO_COMMA: Final = "no comma between two events"
 COMMAS: Final = "more than one comma between two events"
 
 _KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"
-_NEXT: Final = re.compile(rb'\}\s*,?\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
+_NEXT: Final = re.compile(rb'\}\s*+,?+\s*+(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
 """The end of one event and the start of the next. A string of valid JSON cannot hold a bare quote, so this never lies
 inside one; it may lie inside a list of objects among an event's args."""
 
 _START: Final = re.compile(rb'\{\s*"(?:' + _KEYS.encode() + rb')"\s*:')
-_END: Final = re.compile(rb'\]\s*(?:(?:\}\s*)?,\s*"|[\s}]*$)')
+_END: Final = re.compile(rb'\]\s*+(?:(?:\}\s*+)?+,\s*"|[\s}]*+$)')
 """The end of the array: of the file too, or facts follow. Other brackets end it where no event is behind them."""
 
 _ARRAY_END: Final = re.compile(rb"\}[\s,]*(?=\])")
 _GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')
 """What follows an element of the array, and does not follow a string or list that damage tore out of something."""
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.DOTALL)
 _PHASE: Final = re.compile(r'\s*:\s*"')
 _BLANKS: Final = re.compile(rb"[\s,]*")
 _OPEN, _CLOSE, _COMMA = b"{],"

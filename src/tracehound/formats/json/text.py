@@ -43,7 +43,7 @@ _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _QUOTE_CLOSES: Final = re.compile(r"\s*(?:[,:}\]]|$)")
 _KEY: Final = r'"[^"\\]{0,200}"\s*:'
 _PATH: Final = re.compile(
-    rf'"((?:[^"\\]|\\(?!"\s*(?:,\s*{_KEY}|[}}\]]\s*(?:[}}\]]|,?\s*$|,\s*(?:{_KEY}|{{\s*(?:}}|{_KEY}))))).)*\\?)"',
+    rf'"((?:[^"\\]|\\(?!"\s*(?:,\s*{_KEY}|[}}\]]\s*+(?:[}}\]]|,?\s*$|,\s*(?:{_KEY}|{{\s*(?:}}|{_KEY}))))).)*\\?)"',
     re.DOTALL,
 )
 """A string; a backslash before a quote that looks like its last one belongs to a path, as in ``"C:\\dir\\", "ts":``."""

@@ -26,7 +26,7 @@ _LIST_FOR_PHASE = re.compile(rb'\{\s*"ph"\s*:\s*[\[{]')
 _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _PHASE = re.compile(rb'\{\s*"ph"\s*:')
 _HOLDS = re.compile(rb"\s*" + _OBJECT.pattern)
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _OPEN, _CLOSE = b"[]"
 _DEEP: Final = 2
 """So many brackets around the array are more than those of the document."""
