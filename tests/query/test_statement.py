@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growth import TOO_FAST, growth
 from tracehound.errors import TracehoundError
 from tracehound.query.statement import read
 
@@ -73,3 +74,7 @@ def test_places_are_those_of_the_text(words: list[str]) -> None:
     line = statement.sql.count("\n", 0, statement.sql.index("needle")) + 1
     column = statement.sql.index("needle") - statement.sql.rfind("\n", 0, statement.sql.index("needle"))
     assert statement.place_of(line, column) == statement.place("needle") != ""
+
+
+def test_a_long_number_takes_as_long_as_it_is() -> None:
+    assert growth(lambda size: read(f"SELECT {'1' * size}.5")) < TOO_FAST

@@ -61,7 +61,7 @@ _TOKEN: Final = re.compile(
     r"""(?P<space> \s+ | --[^\r\n]* | /\*.*?\*/ )
       | (?P<text> '(?:[^']|'')*' )
       | (?P<quoted> "(?:[^"]|"")*" | `[^`]*` )
-      | (?P<time> (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:ps|ns|us|µs|μs|ms|s|sec|min|m)\b )
+      | (?P<time> (?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d++)?(?:ps|ns|us|µs|μs|ms|s|sec|min|m)\b )
       | (?P<number> (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)? )
       | (?P<word> [^\W\d]\w* )
       | (?P<sign> . )""",

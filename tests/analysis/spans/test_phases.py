@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from building import Building, stream, thread
+from growth import TOO_FAST, growth
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.spans.phases import inference, phase, phases
 
@@ -51,3 +52,7 @@ def test_averages_tell_the_phases_apart() -> None:
     table = run(named("step_parts"), trace, options=Options(given=(("by", "part"),))).table
     kernels = table.filter(pl.col("part") == "kernel")
     assert kernels.select("phase", "mean").rows() == [("decode", 15_000_000), ("prefill", 60_000_000)]
+
+
+def test_a_long_number_in_a_name_takes_as_long_as_it_is() -> None:
+    assert growth(lambda size: phase("context_" + "1" * size)) < TOO_FAST

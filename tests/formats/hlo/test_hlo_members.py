@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growth import TOO_FAST, growth
 from hloprotos import group_list, numbers
 from tracehound.formats.hlo.fields import message
 from tracehound.formats.hlo.members import Groups, along_axes, groups, groups_of, iota, spelt, taking_part, written
@@ -128,3 +129,7 @@ def test_spellings_of_replica_groups(text: str, found: Groups) -> None:
 def test_a_line_without_groups_names_none() -> None:
     assert spelt("%a = f32[2] all-reduce(%x), channel_id=1") == ""
     assert groups("%a = f32[2] all-reduce(%x), channel_id=1") == ()
+
+
+def test_a_mesh_of_one_long_word_takes_as_long_as_it_is() -> None:
+    assert growth(lambda size: groups(f"replica_groups=mesh[{'a' * size}] {{'a'}}")) < TOO_FAST

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from exporting import job, opened, rank, rows, x
+from growth import TOO_FAST, growth
 from tracehound.analysis import Options, named, run
 from tracehound.formats.kineto.members import members, unmarked
 from tracehound.trace import Trace, collected
@@ -183,3 +184,7 @@ def test_memory_of_several_ranks_is_said_to_be_one(tmp_path: Path) -> None:
     path.write_text(json.dumps(merged(documents, MARKS["bracketed"])))
     assert [note.count for note in opened(path).notes if "memory of several ranks" in note.text] == [4]
     assert not [note for note in opened(*job(tmp_path, *documents)).notes if "memory of several" in note.text]
+
+
+def test_the_name_of_a_process_takes_as_long_as_it_is() -> None:
+    assert growth(lambda size: members([1], {1: "rank 0" + " " * size})) < TOO_FAST

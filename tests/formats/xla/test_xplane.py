@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from growth import TOO_FAST, growth
 from hloprotos import F32, array, computation, instruction, proto
 from tracehound.errors import TracehoundError
 from tracehound.formats import XPLANE
@@ -21,6 +22,7 @@ from tracehound.formats.format import Portion, silent
 from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File
 from tracehound.formats.xla import xevents, xshelf, xspace
+from tracehound.formats.xla.launched import launched
 from tracehound.formats.xla.rows import NAMING, STATS
 from tracehound.formats.xla.xevents import Stretched, slices, wanted
 from tracehound.formats.xla.xframes import Stated, Texts
@@ -985,3 +987,7 @@ def test_nothing_else_at_hand_is_taken_for_a_profile(shared: Path) -> None:
         if path.is_file() and not path.name.endswith(".xplane.pb"):
             with path.open("rb") as file:
                 assert not XPLANE.matches(file.read(65536)), path
+
+
+def test_one_long_word_of_how_a_kernel_was_launched_takes_as_long_as_it_is() -> None:
+    assert growth(lambda size: launched(pl.Series([0]), pl.Series(["a" * size])), 16000) < TOO_FAST

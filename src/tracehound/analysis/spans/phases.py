@@ -12,7 +12,7 @@ import polars as pl
 
 PREFILL, DECODE, MIXED = "prefill", "decode", "mixed"
 
-_COUNTS: Final = re.compile(r"context_(\d+).*?generation_(\d+)")
+_COUNTS: Final = re.compile(r"context_(\d++).*?generation_(\d+)")
 """vLLM's ``execute_8192_context_9(...)_generation_37(...)``: requests whose prompt is read, and in decode."""
 
 _WORDS: Final = (

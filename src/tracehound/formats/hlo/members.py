@@ -43,7 +43,7 @@ _MESH: Final = re.compile(
     r"\s?\{((?:'[^']*'|[^'}])*)\}"
 )
 _ARRAY: Final = re.compile(_TILED)
-_AXIS: Final = re.compile(r"(?:'([^']*)'|([^',=\s]+))=(\d+)")
+_AXIS: Final = re.compile(r"(?:'([^']*)'|(?<![^',=\s])([^',=\s]+))=(\d+)")
 _PART: Final = re.compile(r"(?:'([^']*)'|([^',:\s]+))(?::\((\d+)\)(\d+))?")
 _LIST: Final = re.compile(r"replica_groups=\{[\d,{}\s]*\}")
 

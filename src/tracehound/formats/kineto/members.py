@@ -13,7 +13,8 @@ from typing import Final
 from tracehound.formats.kineto.elements import Id
 
 _MARK: Final = re.compile(
-    r"\[(?P<bracketed>[^\[\]]{1,80})\]\s*(?=\S)|(?P<ranked>ranks?[ _.-]?\d{1,6}(?:[,-]\d{1,6})*)\s*[:|/_ -]\s*(?=\S)",
+    r"\[(?P<bracketed>[^\[\]]{1,80})\]\s*+(?=\S)|(?P<ranked>ranks?[ _.-]?\d{1,6}(?:[,-]\d{1,6})*)"
+    r"(?:\s*+[:|/_-]\s*+|[^\S ]*+ \s*+)(?=\S)",
     re.IGNORECASE,
 )
 """What stands before the id or the name of a process: ``[TP03] 4711``, ``[DP00-TP01] 0``, ``rank 3: python``."""

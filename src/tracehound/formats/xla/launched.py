@@ -19,7 +19,7 @@ from tracehound.facets import FACETS
 STAT: Final = "kernel_details"
 """The stat, and the arg, that has the text."""
 
-_WORD: Final = re.compile(r"(\w+):([\d.,]+)(?![\w.,])")
+_WORD: Final = re.compile(r"\b(\w+):([\d.,]+)(?![\w.,])")
 _EXTENT: Final = re.compile(r"\d{1,10}(?:,\d{1,10}){2}")
 _BLOCKS: Final = "blocks_per_sm"
 _MOST_REGISTERS: Final = 1024
