@@ -49,6 +49,16 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.json").read_bytes() == b"new"
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no names for open files")
+@pytest.mark.parametrize("word", ["/dev/fd/{}", "/proc/self/fd/{}"])
+def test_a_pipe_is_written_to_by_the_name_that_the_shell_gives_it(word: str) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as reader:
+        with os.fdopen(write, "wb"), new(word.format(write), []).opened() as file:
+            file.write(b"rows")
+        assert reader.read() == b"rows"
+
+
 @pytest.mark.parametrize("word", ["trace.json", "link.json", "hard.json"])
 def test_the_trace_itself_is_never_written_over(tmp_path: Path, word: str) -> None:
     source = tmp_path / "trace.json"

@@ -53,7 +53,10 @@ class Destination:
 
     def lies_in(self, folders: Iterable[Path]) -> bool:
         """Whether it is in one of these paths, or below."""
-        return self.path is not None and any(self.path.is_relative_to(folder.resolve()) for folder in folders)
+        if self.path is None:
+            return False
+        place = Path(os.path.realpath(self.path))
+        return any(place.is_relative_to(folder.resolve()) for folder in folders)
 
     @property
     def name(self) -> str:
@@ -85,16 +88,16 @@ def anyhow(word: str, inputs: Sequence[Path], within: Path | None = None) -> Des
         if sys.stdout.isatty():
             raise TracehoundError("stdout is a terminal", remedy="name a file, or send it on, as in - | less")
         return Destination(None)
-    path = Path(os.path.realpath(word))
+    path = Path(word)  # as it is: what a pipe's name in /dev/fd leads to has no name of its own
     try:
         if path.is_dir():
-            raise TracehoundError("is a folder; a trace is written to a file", Path(word))
-        if not (path.parent if within is None else within.parent).is_dir():
-            raise TracehoundError("there is no such folder", Path(word).parent if within is None else within.parent)
+            raise TracehoundError("is a folder; a trace is written to a file", path)
+        if not (Path(os.path.realpath(path)).parent if within is None else within.parent).is_dir():
+            raise TracehoundError("there is no such folder", path.parent if within is None else within.parent)
         if path.exists() and any(_same(path, source) for source in inputs):
-            raise TracehoundError("is the trace that is read; write to another file", Path(word))
+            raise TracehoundError("is the trace that is read; write to another file", path)
     except OSError as error:
-        raise _refused(error, Path(word)) from error
+        raise _refused(error, path) from error
     return Destination(path)
 
 
