@@ -12,7 +12,7 @@ from building import US
 from exploring import press, said, settled
 from stages import TRACE
 from terminal import Terminal
-from tracehound.store import open_paths
+from tracehound.store import cache, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.state import session
 from tracehound.ui.state.session import Session, file_of, folder, forget, recalled, remember, sound
@@ -98,6 +98,22 @@ def test_other_bytes_are_another_trace(tmp_path: Path) -> None:
     assert first != second
     path.unlink()
     assert file_of(opening) is None
+
+
+def test_permissions_and_a_later_version_leave_it_the_same_trace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "rank0.json", tmp_path / "rank1.json"]
+    for path in paths:
+        path.write_bytes(TINY)
+    opening = open_paths(paths)
+    first = file_of(opening)
+    assert first is not None
+    paths[0].chmod(0o600)
+    monkeypatch.setattr(cache, "SCHEMA", cache.SCHEMA + 1)
+    assert file_of(opening) == first
+    os.utime(paths[1], (1, 1))
+    assert file_of(opening) != first
 
 
 def test_a_view_that_this_trace_has_is_taken_as_it_is() -> None:

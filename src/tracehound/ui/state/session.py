@@ -1,7 +1,8 @@
 """What is remembered of a trace from one visit to the next.
 
-Owns the folder, one small file for each trace, and what stands in it. A trace is its files as they are: other bytes,
-or another way of reading them, are another trace. A file that is damaged is one that is not there. Knows no widget.
+Owns the folder, one small file for each trace, and what stands in it. A trace is its files by their places, sizes and
+times of writing: other bytes are another trace, other permissions or a later version of this program are not, and what
+is no longer in it is left out (`sound`). A file that is damaged is one that is not there. Knows no widget.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ def file_of(opening: Opening) -> Path | None:
     """Where the session of a trace is kept; None where one of its files is gone, or the user has no home."""
     where = folder()
     try:
-        stamps = [stamp(found.path).key for found in opening.files]
+        stamps = [stamp(found.path) for found in opening.files]
     except TracehoundError:
         return None
-    return where and where / f"{blake2b(' '.join(stamps).encode(), digest_size=16).hexdigest()}.json"
+    said = "\0".join(f"{each.place}\0{each.size}\0{each.modified_ns}" for each in stamps)
+    return where and where / f"{blake2b(os.fsencode(said), digest_size=16).hexdigest()}.json"
 
 
 def recalled(path: Path) -> Session:
