@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -92,6 +94,19 @@ def test_commands_print_what_is_shown(
     assert command is not None
     assert main(shlex.split(command[0])[1:]) == 0
     assert capsys.readouterr().out == block.removeprefix(command[0])
+
+
+def test_the_example_in_python_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "headless.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(example, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, script], cwd=ROOT, capture_output=True, encoding="utf-8", check=False, timeout=300
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    for said in ("ProfilerStep#3", "\nOperators\n", "10 of ", "\nStep parts\n"):
+        assert said in ended.stdout
 
 
 def test_there_are_commands_that_show_what_they_print() -> None:

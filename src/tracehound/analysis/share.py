@@ -34,7 +34,11 @@ def run(
     options: Options | None = None,
     executor: Executor | None = None,
 ) -> Result:
-    """The analysis of the trace, in the window and with the options; its maps run in the executor, if there is one."""
+    """The analysis of the trace, in the window and with the options; its maps run in the executor, if there is one.
+
+    A pool of processes has to start new ones (`mp_context=get_context("spawn")`): a copy of this one, where polars has
+    threads by then, may wait for ever.
+    """
     (result,) = run_all([(analysis, options or Options())], trace, window, executor)
     return result
 
@@ -47,6 +51,7 @@ def run_all(
 ) -> list[Result]:
     """Several analyses of the trace, rank by rank, so that memory does not grow with the number of ranks.
 
+    The executor is as that of `run`.
     What a trace of memory alone cannot answer is not worked out, and says so.
     """
     window = window or Window()
