@@ -90,17 +90,16 @@ class Stream:
         return self._file.tell()
 
     def readinto(self, view: memoryview) -> int:
-        """Fill the start of `view`; 0 only at the end. Raises TracehoundError where the file grows without bound."""
+        """Fill the start of `view`; 0 only at the end.
+
+        Raises TracehoundError where the file cannot be read, or grows without bound.
+        """
         if not len(view):
             return 0
         try:
-            count = self._source.readinto(view)
-        except (EOFError, igzip.BadGzipFile, igzip_lib.error):  # type: ignore[misc]  # a class, which its stub hides
-            self._source = self._rest()
-            count = self._source.readinto(view)
+            count = self._read(view)
         except OSError as error:
             raise TracehoundError(f"cannot be read: {error.strerror or error}", self.path) from error
-        count = count or 0
         self._given += count
         if self.compressed and self._given > self._limit:
             raise TracehoundError(
@@ -127,6 +126,14 @@ class Stream:
         """The file through zlib, from its beginning or from a point in it; nothing else may read from it then."""
         return Salvage(self._file, start)
 
+    def _read(self, view: memoryview) -> int:
+        """Fill the start of `view`, from where a gzip file is damaged on with what zlib still finds. Raises OSError."""
+        try:
+            return self._source.readinto(view) or 0
+        except (EOFError, igzip.BadGzipFile, igzip_lib.error):  # type: ignore[misc]  # a class, which its stub hides
+            self._source = self._rest()
+            return self._source.readinto(view)
+
     def _rest(self) -> Salvage:
         """What zlib still finds before the damage, past what was given: igzip withholds its last piece."""
         salvage = self.salvage()
@@ -136,8 +143,8 @@ class Stream:
         return salvage
 
 
-def opened(path: Path, limit: int | None = None) -> Stream:
-    """Open `path`; `limit` is how many bytes gzip may become (default: what `LIMIT` says, else `HONEST_RATIO` times).
+def opened(path: Path) -> Stream:
+    """Open `path`; gzip may become as many bytes as `LIMIT` says, else `HONEST_RATIO` times as many.
 
     Raises TracehoundError for what cannot be opened, is no regular file, or is empty.
     """
@@ -146,7 +153,7 @@ def opened(path: Path, limit: int | None = None) -> Stream:
             raise TracehoundError("is a folder, not a file", path)
         if path.exists() and not path.is_file():
             raise TracehoundError("is not a regular file", path, remedy="save it to a file first")
-        bound = _bound(path.stat().st_size) if limit is None else limit
+        bound = _bound(path.stat().st_size)
         with ExitStack() as closing:
             file = closing.enter_context(path.open("rb", buffering=0))
             magic = file.read(2)
@@ -188,11 +195,9 @@ def head(path: Path, size: int = 65536) -> bytes:
     return beginning(path, size).content
 
 
-def whole(path: Path, limit: int | None = None) -> tuple[bytes, tuple[Note, ...]]:
-    """All inflated bytes, and what was wrong with the gzip. Raises as `opened`, and where `limit` is passed."""
-    with opened(path, limit) as stream:
-        if not stream.compressed:
-            return path.read_bytes(), ()
+def whole(path: Path) -> tuple[bytes, tuple[Note, ...]]:
+    """All inflated bytes, and what was wrong with the gzip. Raises as `opened` and `Stream.readinto`."""
+    with opened(path) as stream:
         parts = []
         buffer = memoryview(bytearray(1 << 20))
         while count := stream.readinto(buffer):
