@@ -38,6 +38,21 @@ def test_rows_lead_somewhere(samples: Path, sample: str) -> None:
             assert about_all or follow.leads(trace, row), (analysis.name, row)
 
 
+def test_a_row_shows_its_stretch_and_its_event_where_that_was_before() -> None:
+    building = Building()
+    building.event(thread(), "data", 0, 5, "annotation")
+    building.event(thread(), "inside", 60, 90, "annotation")
+    trace = building.trace()
+    before, inside = trace.events().collect()["id"].to_list()
+    waited = {"start": 50 * US, "duration": 20 * US, "rank": 0}
+    for event, low in ((before, 0), (inside, 50)):
+        gone = follow.to_row(trace, navigate.fit(trace, View()), {**waited, "event": event})
+        assert gone.event == event
+        assert gone.start <= low * US
+        assert gone.end >= 70 * US
+        assert gone.end - gone.start < 1.5 * (70 - low) * US
+
+
 def test_a_column_leads_to_what_it_is_about() -> None:
     building = Building()
     building.event(thread(), "launch", 0, 5, "runtime")

@@ -59,11 +59,19 @@ def to_row(trace: Trace, view: View, row: Row) -> View:
     """Go to the row's event, else to its window, else to its rank's first lane."""
     event, window = event_of(trace, row), window_of(trace, row)
     if isinstance(row.get("start"), int) and window is not None:
-        shown = navigate.frame(trace, view, *window)
-        return navigate.choose(trace, shown, event) if event is not None else shown
+        if event is None:
+            return navigate.frame(trace, view, *window)
+        return navigate.choose(trace, navigate.frame(trace, view, *_with(trace, window, event)), event)
     if event is not None:
         return navigate.to_event(trace, view, event)
     return _to_rank(trace, view, row)
+
+
+def _with(trace: Trace, window: tuple[int, int], event: int) -> tuple[int, int]:
+    """A window, so long that the event has a part in it: what made a rank late was before it was waited for."""
+    (low, high), found = window, trace.event(event)
+    start, end = int(found["start"]), int(found["end"])
+    return (low, high) if start < high and end > low else (min(low, start), max(high, end))
 
 
 def _to_rank(trace: Trace, view: View, row: Row) -> View:
