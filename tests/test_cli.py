@@ -322,7 +322,7 @@ def test_the_peak_of_a_device_is_given_in_short(job: Path, peak: list[str], caps
         ("health", "H100", "no setting 'peak'; this analysis has none"),
         ("idle", "H100", "no setting 'peak'; there is delay"),
         ("roofline", "nonsense", "peak: 'nonsense' is neither a peak nor a device of the table"),
-        ("roofline", "100", "peak: '100' has no unit; write a device (H100) or figures: 989T,3.35TB/s"),
+        ("roofline", "100", "peak: '100' has no unit; write a device (H100, v6e) or figures: 989T,3.35TB/s"),
         ("roofline", "989T,f32:67", "peak: 'f32:67' has no unit"),
     ],
 )

@@ -83,7 +83,7 @@ NO_OPS: Final = (
 )
 NO_PEAK: Final = (
     "no peak is known of the device, so nothing is said of what bounds ops:"
-    " the setting peak (H100, or 989T,3.35TB/s) tells"
+    " the setting peak tells (v6e, H100, 989T,3.35TB/s)"
 )
 
 

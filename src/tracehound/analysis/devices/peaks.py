@@ -194,7 +194,7 @@ def stated(text: str) -> Peaks | None:
     return Peaks("the device", flops, memory, "given by the setting peak")
 
 
-_REMEDY: Final = "write a device (H100) or figures: 989T,3.35TB/s or bf16:989T,f32:67T,3.35TB/s"
+_REMEDY: Final = "write a device (H100, v6e) or figures: 989T,3.35TB/s or bf16:989T,f32:67T,3.35TB/s"
 
 PEAK: Final = Setting(
     "peak",
