@@ -127,7 +127,7 @@ def test_one_kernel_split_in_three_is_one_match() -> None:
     found = compared(run(), run((*parts, *MODEL[1:])))
     row = found.ops.table.filter(pl.col("operator") == "aten::linear").row(0, named=True)
     assert (row["base_ops"], row["other_ops"], row["matched_by"]) == (1, 3, "call path and category")
-    assert row["verdict"] == "slower"
+    assert row["verdict"] == "slower, more often"
     assert row["name"] == "gemm_nt"
 
 
@@ -251,6 +251,22 @@ def test_every_table_of_times_has_medians_and_spreads() -> None:
         assert row[f"{side}_spread"] == pytest.approx(np.std(times, ddof=1), abs=1)
     spreads = {"base_median", "other_median", "base_spread", "other_spread"}
     assert all(spreads <= set(result.table.columns) for result in (found.step, found.categories, *found.sections))
+
+
+def test_what_takes_more_time_only_because_it_runs_more_often_is_told() -> None:
+    thrice = (*(MODEL[0] for _ in range(3)), *MODEL[1:])
+    assert MODEL[0].name == "gemm_nt"
+    found = compared(run(noise=0), run(thrice, noise=0))
+    row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
+    assert row["change"] == 2 * row["base"] > 0
+    assert (row["base_count"], row["other_count"], row["verdict"]) == (1, 3, "slower, more often")
+
+
+def test_what_takes_much_more_time_and_runs_a_little_more_often_is_slower() -> None:
+    slow = (*(replace(MODEL[0], length=5 * MODEL[0].length) for _ in range(2)), *MODEL[1:])
+    found = compared(run(noise=0), run(slow, noise=0))
+    row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
+    assert (row["base_count"], row["other_count"], row["verdict"]) == (1, 2, "slower")
 
 
 def test_what_runs_more_often_in_the_same_time_is_told() -> None:

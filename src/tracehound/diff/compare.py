@@ -116,7 +116,7 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
         verdicts(step),
         verdicts(parts, of_kind, own, counts, *(pair for each in beside for pair in (each.time, each.count))),
     )
-    of_ops = often(of_ops, of_counts)
+    of_ops = often(own, of_ops, counts, of_counts)
     table = _ops(base, sides, ops, own, of_ops)
     by_kind = _categories(base, kinds, categories, of_kind, of_kinds)
     whole_step, of_category, of_op, *others = _explained(
@@ -127,7 +127,7 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
             _result("diff-categories", "Categories", CATEGORIES, by_kind, top, _about_categories(table)),
             _result("diff-ops", "Ops", _columns(table), table, top, [*_about_ops(ops, own, table), *_across(table)]),
             *(
-                each.result(often(list(map(more, of_time)), of_count), top)
+                each.result(often(each.time, list(map(more, of_time)), each.count, of_count), top)
                 for each, of_time, of_count in zip(beside, rest[::2], rest[1::2], strict=True)
             ),
         ],

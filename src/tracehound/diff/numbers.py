@@ -137,11 +137,20 @@ def verdicts(*families: Pair) -> list[list[str]]:
     return [said[low:high] for low, high in pairwise(bounds)]
 
 
-def often(of_time: Sequence[str], of_count: Sequence[str]) -> list[str]:
-    """What is said of time; where the steps tell of no change, but of one in how often a thing is there, that."""
+def often(times: Pair, of_time: Sequence[str], counts: Pair, of_count: Sequence[str]) -> list[str]:
+    """What is said of time, and of how often a thing is there where that explains the time.
+
+    The steps tell of its change then, which is in proportion no less than that of the time: each is no slower, or no
+    faster, than before. Where the steps tell of no change of time, it is said alone.
+    """
     words = {"slower": "more often", "faster": "less often"}
-    quiet = ("the same", "noise", UNCLEAR)
-    return [words.get(count, time) if time in quiet else time for time, count in zip(of_time, of_count, strict=True)]
+    (base, other), (few, many) = times.means, counts.means
+    explains = np.abs(many - few) * base >= np.abs(other - base) * few
+    said = []
+    for time, count, why in zip(of_time, of_count, explains, strict=True):
+        word = words.get(count, "") if why and time in ("the same", "noise", UNCLEAR, count) else ""
+        said.append(f"{time}, {word}" if word and time == count else word or time)
+    return said
 
 
 def more(word: str) -> str:
