@@ -392,6 +392,27 @@ def test_an_operator_that_waits_for_a_collective_is_a_pause() -> None:
     ]
 
 
+@pytest.mark.parametrize(("start", "end"), [(0, 130), (0, 150), (0, 155), (0, 160), (120, 130)])
+def test_a_window_that_ends_in_the_wait_for_a_collective_ends_in_that(start: int, end: int) -> None:
+    """The path is that of the whole, cut to the window."""
+    whole = [(max(at, start), min(at + length, end), *row) for at, length, *row in path(with_gloo().trace())]
+    found = path(with_gloo().trace(), Window(start * US, end * US))
+    assert [(at, at + length, *row) for at, length, *row in found] == [row for row in whole if row[0] < row[1]]
+
+
+def test_a_window_that_ends_in_a_pause_does_not_wait_for_what_runs_on_behind_it() -> None:
+    b = with_gloo()
+    b.event(MAIN, "aten::mul", 140, 145, "op")
+    assert {row[2] for row in path(b.trace(), Window(82 * US, 130 * US))} == {"CPU"}
+
+
+def test_where_every_thread_waits_the_path_ends_in_the_collective_that_ends_last() -> None:
+    """No operator runs in the window."""
+    b = with_gloo()
+    b.event(thread("pt_gloo_runloop (4)"), "gloo:all_reduce", 79, 170, "collective")
+    assert path(b.trace(), Window(145 * US, 159 * US)) == [(145, 14, "communication", "gloo:all_reduce")]
+
+
 def test_a_path_that_cannot_be_followed_to_the_beginning_says_so() -> None:
     b = with_gloo()
     b.rows = [row for row in b.rows if row["name"] != "c10d::allreduce_"]

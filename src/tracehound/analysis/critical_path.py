@@ -56,8 +56,9 @@ was idle until another one fell idle took over from it, if both launch work, or 
 to the program. compute, communication and copy are work on the device, or gloo's collectives on threads: from one that
 a thread of its own carries out the path goes back to the call that asked for it (c10d::allreduce_: launch, from the
 start of that call), where the thread was free by then. The file does not say which collective is of which call: calls
-are taken up in their order. After a pause of less than 30 us a thread did not wait for a collective. Where a path
-cannot be followed to the beginning, the notes say so. unknown also = a pause before work whose launch was not recorded,
+are taken up in their order. After a pause of less than 30 us a thread did not wait for a collective; in the pause of a
+thread in which the window ends it waits for that which ends in it last, be it after the window. Where a path cannot be
+followed to the beginning, the notes say so. unknown also = a pause before work whose launch was not recorded,
 nor by then one of what runs later on its stream. A pause of more than 30 us before a node of a graph whose launch has
 not returned yet is launch. With by=name or by=class the rows are sums, the largest first.
 

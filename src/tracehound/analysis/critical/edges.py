@@ -33,7 +33,7 @@ from tracehound.analysis.events.busy import rounding, work
 from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.launched import UNKNOWN as NEVER
 from tracehound.analysis.hosts.launched import at_the_latest, calls_of
-from tracehound.analysis.hosts.threads import told_by_name
+from tracehound.analysis.hosts.threads import on_lanes, told_by_name
 from tracehound.analysis.ranks.asked import asked
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
@@ -46,6 +46,11 @@ SILENT: Final = ("python", "annotation", "step", "module")
 _COPIES: Final = re.compile(r"Memcpy")
 _WAITS: Final = "::wait_tensor"
 """How the name of the operator ends in which a thread waits for a collective."""
+
+_WORKS: Final = (
+    ~pl.col("kind").is_in(SILENT) & ~pl.col("name").cat.ends_with(_WAITS) & (pl.col("end") > pl.col("start"))
+)
+"""What a thread is busy with."""
 
 SHORT: Final = 30_000_000
 """A pause of so many ps is one between two operators: a collective that ended in it was not waited for."""
@@ -69,8 +74,9 @@ def edges(share: Share, near: int) -> Edges:
     ran = _work(pl.concat([work(share, "lane", "launch"), _to_come(share)]).sort("lane", "start"), share)
     active = _active(host)
     acting = set(ran.thread) & set(active) or set(active)
-    walk = Walk(ran, _threads(host, active, acting, ran, share), _waits(share), near)
-    main = [lane for lane in share.lanes["lane"].to_list() if lane in acting]
+    errands = _errands(share, active)
+    walk = Walk(ran, _threads(host, active, acting, errands, ran, share), _waits(share), near)
+    main = [lane for lane in share.lanes["lane"].to_list() if lane in acting and lane not in errands]
     if not ran.ends and main:
         return Edges(walk, Place(share.end, main[0]), host)
     return Edges(walk, _last(ran, active, acting, share.end), host)
@@ -131,25 +137,29 @@ def _touching(start: Ints, end: Ints, before: Ints) -> Ints:
 
 def _active(host: pl.DataFrame) -> dict[int, Intervals]:
     """When each thread was in an operator or a call; not those that never were."""
-    waiting = pl.col("name").cat.ends_with(_WAITS)
-    working = host.filter(~pl.col("kind").is_in(SILENT) & ~waiting & (pl.col("end") > pl.col("start")))
     return {
         int(lane): union(rows["start"].to_numpy(), rows["end"].to_numpy())
-        for (lane,), rows in working.partition_by("lane", as_dict=True, maintain_order=True).items()
+        for (lane,), rows in host.filter(_WORKS).partition_by("lane", as_dict=True, maintain_order=True).items()
     }
 
 
 def _threads(
-    host: pl.DataFrame, active: Mapping[int, Intervals], acting: set[int], ran: Work, share: Share
+    host: pl.DataFrame,
+    active: Mapping[int, Intervals],
+    acting: set[int],
+    errands: Mapping[int, list[Errand]],
+    ran: Work,
+    share: Share,
 ) -> dict[int, Thread]:
     """The threads with what may have made them wait; only those that act take over from one another."""
     calls = _calls(host, ran, share)
-    errands = _errands(share, active)
     found = {}
     for lane, first in host.group_by("lane").agg(pl.col("start").min()).iter_rows():
         mine = calls.get(lane, [])
         others = {other: active[other] for other in acting if other != lane}
         taken = _handovers(active[lane], others, set(errands)) if lane in acting else []
+        if lane in acting and lane not in errands:
+            taken += _at_the_end(lane, active[lane], {sent: others[sent] for sent in errands if sent in others}, share)
         sent = errands.get(lane, [])
         found[lane] = Thread(
             first, mine, [each.end for each in mine], taken, [each.end for each in taken],
@@ -259,6 +269,20 @@ def _handovers(mine: Intervals, others: Mapping[int, Intervals], sent: set[int])
         taken = (until > stopped) & (next_start >= ends) & (until - begins > patience)
         stopped[taken], lane[taken] = until[taken], other
     return [Handover(*each) for each in zip(*(a[lane >= 0].tolist() for a in (ends, stopped, lane)), strict=True)]
+
+
+def _at_the_end(lane: int, mine: Intervals, sent: Mapping[int, Intervals], share: Share) -> list[Handover]:
+    """The pause of a thread in which the window ends, where it waits for one of those that are `sent`, up to that end.
+
+    Only these: of what they do the end is known, whereas another thread may be in the midst of something.
+    """
+    if not sent or mine.end[-1] >= share.end:
+        return []
+    later = on_lanes(share, [lane]).filter(_WORKS & (pl.col("start") >= share.end))
+    goes_on = collected(later.select(pl.col("start").min().fill_null(-LONG_AGO))).item()
+    pause = Intervals(np.append(mine.start[-1:], goes_on), np.append(mine.end[-1:], goes_on))
+    taken = [each for each in _handovers(pause, sent, set(sent)) if each.end == goes_on]
+    return [Handover(share.end, min(each.stopped, share.end), each.lane) for each in taken]
 
 
 def _last(ran: Work, active: Mapping[int, Intervals], acting: set[int], end: int) -> Place | None:
