@@ -34,11 +34,11 @@ def firsts(lane: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
 
 
-def in_python(start: np.ndarray, end: np.ndarray) -> Nesting:
+def in_python(start: np.ndarray, end: np.ndarray, known: np.ndarray | None = None) -> Nesting:
     """Of one lane, without the compiled library."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tracehound.nesting.nested", lambda *_: None)
-        return nesting(start, end)
+        return nesting(start, end) if known is None else nesting(start, end, known=known)
 
 
 @given(LANES)
@@ -120,6 +120,18 @@ def test_more_that_are_open_at_once_than_there_are_rows_share_the_last(nested: C
     assert nest.depth[:ROWS].tolist() == list(range(ROWS))
     assert set(nest.depth[ROWS:count].tolist()) == {ROWS - 1}
     assert nest.depth[count:].tolist() == [ROWS - 1, 0]
+
+
+@pytest.mark.parametrize("nested", [nesting, in_python])
+def test_what_is_still_open_may_be_deeper_than_there_are_rows(nested: Callable[..., Nesting]) -> None:
+    """As of a thread whose calls go ever deeper, which comes in batches."""
+    count = ROWS + 300
+    start, end = np.arange(count), 3 * count - np.arange(count)
+    rows = [*range(ROWS), *[ROWS - 1] * 300]
+    assert nested(start, end).depth.tolist() == rows
+    more = nested(np.append(start, count), np.append(end, count + 1), known=np.arange(count))
+    assert more.depth.tolist() == [*rows, ROWS - 1]
+    assert more.parent.tolist() == list(range(-1, count))
 
 
 @given(LANES)

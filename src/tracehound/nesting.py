@@ -31,7 +31,7 @@ class Nesting(NamedTuple):
 
 
 ROWS: Final = 1 << 16
-"""So many rows a lane can have."""
+"""So many rows a lane can have: `EVENTS` holds their numbers in 16 bits."""
 
 _ONE_LANE: Final = np.zeros(1, np.int64)
 _NOTHING: Final = np.empty(0, np.int64)
@@ -63,7 +63,7 @@ def _nesting(start: Ints, until: Ints, first: Ints, known: Ints) -> Nesting:
         some = _overlapping(start[torn], until[torn], begins, known if torn[0] < len(known) else _NOTHING)
         found.parent[torn] = np.append(torn, -1)[some.parent]
         found.depth[torn] = some.depth
-    return found._replace(torn=len(torn) > 0)
+    return found._replace(depth=np.minimum(found.depth, ROWS - 1), torn=len(torn) > 0)
 
 
 def _laminar(start: Ints, until: Ints, known: Ints) -> tuple[Nesting, npt.NDArray[np.intp]]:

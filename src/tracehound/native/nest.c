@@ -117,7 +117,7 @@ EXPORTED int32_t nest_intervals(
             around.count--;
         }
         parent[row] = top(&around);
-        depth[row] = row < known_count ? known[row]
+        depth[row] = row < known_count ? (known[row] < ROWS ? known[row] : ROWS - 1)
             : free_row(lines, parent[row] < 0 ? 0 : depth[parent[row]] + 1, start[row]);
         taken(lines, depth[row], until[row]);
         good = push(&around, row);
