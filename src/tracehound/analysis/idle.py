@@ -138,10 +138,11 @@ def within(
     by_lane = np.argsort(lane, kind="stable")
     streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, turns(lane[by_lane]))]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
-    ends = events["end"].sort().to_numpy()
+    end = events["end"].to_numpy()
+    ended = np.sort(end) if len(streams) > 1 else end[:0]
     for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
         pauses = pauses_of(events, rows)
-        beside = _another_ended(pauses, ends, events["end"].to_numpy()[rows], delay)
+        beside = None if name == DEVICE else _another_ended(pauses, ended, np.sort(end[rows]), delay)
         cause = _causes(pauses, calls.of(pauses.after), delay, beside)
         if name == DEVICE:
             unexplained = Intervals(pauses.start[cause == _OTHER], pauses.end[cause == _OTHER])
@@ -224,7 +225,7 @@ def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     pauses = pauses_of(events, rows)
     calls = launches(share, events).of(pauses.after)
-    return pauses, _causes(pauses, calls, DELAY.of(options.given), np.zeros(len(pauses.start), np.bool_))
+    return pauses, _causes(pauses, calls, DELAY.of(options.given))
 
 
 def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
@@ -235,14 +236,15 @@ def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
     return Pauses(reach[at - 1], start[at], rows[at])
 
 
-def _causes(pauses: Pauses, calls: Launches, delay: int, beside: Mask) -> Ints:
+def _causes(pauses: Pauses, calls: Launches, delay: int, beside: Mask | None = None) -> Ints:
     """Why each pause is one: a position in `CAUSES`.
 
-    `calls` are the launches of the work after the pauses; `beside` says at the end of which that of another stream
-    ended.
+    `calls` are the launches of the work after the pauses; of one stream of several, `beside` says at the end of which
+    pauses that of another one ended.
     """
     cause = np.full(len(pauses.start), _OTHER)
-    cause[beside] = _STREAM
+    if beside is not None:
+        cause[beside] = _STREAM
     cause[pauses.end - pauses.start < delay] = _KERNEL
     early = calls.start <= pauses.start
     during = calls.queued & ~calls.waits & (cause == _OTHER) & (calls.returned >= pauses.end)
@@ -273,15 +275,10 @@ def _begun_late(pauses: Pauses, calls: Launches, delay: int) -> npt.NDArray[np.b
     return (calls.lane >= 0) & ~calls.waits & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
 
 
-def _another_ended(pauses: Pauses, ends: Ints, own: Ints, delay: int) -> Mask:
-    """In the last moments of which pauses work on another stream ended; `ends` are sorted, of all and of the `own`."""
-    if len(own) == len(ends):
-        return np.zeros(len(pauses.start), np.bool_)
-    own = np.sort(own)
+def _another_ended(pauses: Pauses, ended: Ints, own: Ints, delay: int) -> Mask:
+    """In the last moments of which pauses work on another stream ended: by the ends of all and of its own, sorted."""
     until, since = pauses.end, np.maximum(pauses.start + 1, pauses.end - delay)
-    here, alone = (
-        np.searchsorted(sorted_, until, side="right") - np.searchsorted(sorted_, since) for sorted_ in (ends, own)
-    )
+    here, alone = (np.searchsorted(ends, until, side="right") - np.searchsorted(ends, since) for ends in (ended, own))
     return here > alone
 
 
