@@ -50,15 +50,16 @@ in a step is compared, of others the average over its time; only counters that b
 of the host has is counted while a profiler records: of it, what is left from before a recording and never taken back in
 it is not compared.
 
-A change is called one (slower, faster, more, less; more or less often, where not the time but the count tells) only
+A change is called one (slower, faster, more, less; more or less often, alone or behind the others, where the count
+tells and changed in proportion by no less than the time, so that each is no slower, or no faster, than before) only
 where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
 rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
 steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
 called a change. "noise" is said where they tell that there is next to none (with three standard errors on top the
 change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average, however sure;
 "unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
-it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other
-number, takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
+it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other number,
+takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
 
 
 TOLD: Final = 0.0005

@@ -19,9 +19,8 @@ from tracehound.store.cache import Cache, temporary
 from tracehound.store.pool import Pool
 
 _EXPECTED: Final = (
-    *(TracehoundError, BrokenPipeError, BrokenExecutor, MemoryError),
-    *(KeyboardInterrupt, SystemExit, GeneratorExit),
-)
+    TracehoundError, BrokenPipeError, BrokenExecutor, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit,
+)  # fmt: skip
 """What ends a run and is no sign of damaged events. What polars raises for those is of any kind, panics among them."""
 
 
