@@ -273,6 +273,23 @@ def test_the_last_used_stay(root: Path, samples: Path, tmp_path: Path) -> None:
     second.close()
 
 
+def test_what_is_read_pushes_out_what_was_read_before(root: Path, samples: Path, tmp_path: Path) -> None:
+    old, new = (Path(copy(trace_file(samples), tmp_path / f"{name}.json.gz")) for name in ("old", "new"))
+    for path in (old, new):
+        with workshop(1, partial(opened, root, limit=1)) as shop:
+            load(open_paths([path], None, shop))
+            assert folders(root) == [stamp(path).key], "one that is in use stays"
+
+
+def test_a_trace_that_is_kept_opens_without_a_look_at_all_others(
+    root: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for look in (Cache.entries, None):
+        with workshop(1, partial(opened, root)) as shop:
+            monkeypatch.setattr(Cache, "entries", look)
+            load(open_paths([trace_file(samples)], None, shop))
+
+
 @pytest.mark.parametrize("between", ["entries", "bench"])
 @pytest.mark.parametrize("action", [Cache.trim, Cache.clear])
 def test_an_entry_that_another_begins_to_use_stays(

@@ -92,13 +92,15 @@ class Entry:
 class Cache:
     """An open cache, made by `opened` or `temporary`.
 
-    `limit` is the most bytes that entries take; a `fleeting` one is removed when it is closed.
+    `limit` is the most bytes that entries take; a `fleeting` one is removed when it is closed. It has `grown` while
+    something was kept that may be too much.
     """
 
     root: Path
     limit: int
     fleeting: bool
     _lock: FileIO
+    grown: bool = field(default=False)
     _made: int = field(default=0)
     _used: dict[str, Path] = field(default_factory=dict)
 
@@ -159,6 +161,7 @@ class Cache:
             ours = False
         part = load(final, of.path, fresh=ours)
         self._used[of.key] = of.path
+        self.grown = True
         if not of.devices:
             self._remove(replace(of, devices=True).key)
         return part
@@ -170,6 +173,7 @@ class Cache:
 
     def trim(self) -> None:
         """Remove the entries that were not used for longest until the rest fits; those in use stay."""
+        self.grown = False
         total = 0
         for entry in self.entries():
             total += entry.size
@@ -305,7 +309,8 @@ def _sweep_temporary() -> None:
 def _entry(folder: Path) -> Entry | None:
     """None for what is vanishing just now."""
     try:
-        size = sum(file.stat().st_size for file in folder.iterdir())
+        with os.scandir(folder) as files:
+            size = sum(file.stat().st_size for file in files)
         source = (folder / _SOURCE).read_text("utf-8", "surrogateescape")
         return Entry(folder.name, source, size, folder.stat().st_mtime_ns)
     except OSError:

@@ -125,7 +125,7 @@ class Opening:
         self.notes.extend(Note("info", f"not kept in the cache: {why}") for why in self.workshop.troubles)
         if not good and read.failure is not None:
             raise read.failure
-        if self.workshop.cache is not None:
+        if self.workshop.cache is not None and self.workshop.cache.grown:  # looking at all entries takes its time
             self.workshop.cache.trim()
 
 
