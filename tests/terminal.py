@@ -66,7 +66,10 @@ class Terminal:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.child.close(force=True)
+        try:
+            self.child.close(force=True)
+        except pexpect.ExceptionPexpect:  # it was killed, which a machine under load notices later
+            self.child.wait()
         self.home.cleanup()
 
     def drain(self, seconds: float = 0.05) -> None:

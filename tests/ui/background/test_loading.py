@@ -221,6 +221,7 @@ async def test_answers_are_renewed_now_and_then_and_at_the_end(tmp_path: Path, m
         "run",
         lambda analysis, trace, window, *more: (asked.append(window.ranks), run(analysis, trace, window, *more))[1],
     )
+    monkeypatch.setattr(answers, "PAUSE", 600.0)  # a machine under load is slow
     opening = gated(tmp_path, 4)
     async with exploring(opening) as (explorer, pilot):
         assert asked == [], "nothing is asked of heads"
