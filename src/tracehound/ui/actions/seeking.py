@@ -58,7 +58,7 @@ class Seeking:
         count = words.matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
         self.prompt.tell(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
         nothing = found.failure or words.nothing("search" if found.needle else "prompt", trace, None)
-        screen.deck.tables["search"].show(found.result, None, nothing)
+        screen.deck.table("search").show(found.result, None, nothing)
         if self._due is None or screen.arrangement.active == self._left:
             screen.arrangement.show("search")  # unless another pane was chosen since it was sent off
             if screen.focused is not self.prompt.input:

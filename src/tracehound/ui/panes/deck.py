@@ -51,6 +51,10 @@ OTHERS: Mapping[str, str] = MappingProxyType(
 TYPED = ("search", "query")
 """Tabs whose results come when somebody types, and not by themselves."""
 
+_BESIDE = {name for names in STACKED.values() for name in names}
+_NAMES = frozenset(tab.pane for tab in TABS) | {analysis.name for analysis in ANALYSES if analysis.name not in _BESIDE}
+"""What may be shown: an analysis has a tab of its own, unless it stands in another's."""
+
 
 class Deck(Column):
     """A pane for every analysis, for what a search and a query found, and the one beside the gaps."""
@@ -65,36 +69,51 @@ class Deck(Column):
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
+        self._glyphs = glyphs
+        self._key = ""
         self.gaps = GapsPane(glyphs)
         self.questions = QueryPane(glyphs)
         self.overview = OverviewPane(glyphs)
         self.arrivals = ArrivalsPane(glyphs)
-        names = [analysis.name for analysis in ANALYSES if analysis.name not in ("gaps", "arrivals")]
-        self.flames = {name: FlamePane(name, glyphs) for name in FLAMES}
-        self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
-        self.tables |= {name: pane.rows for name, pane in self.flames.items()}
-        self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.questions.found}
-        self._tabs: dict[str, Widget] = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
-        self._tabs["arrivals"] = self.arrivals
-        beside = {pane for panes in STACKED.values() for pane in panes}
-        self._tabs |= {name: self.tables[name] for name in names if name not in {*self._tabs, *beside}}
-        self._tabs |= self.flames
+        self.flames: dict[str, FlamePane] = {}
+        self.tables = {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.questions.found}
+        self._tabs: dict[str, Widget] = {
+            "overview": self.overview, "gaps": self.gaps, "query": self.questions, "arrivals": self.arrivals,
+        }  # fmt: skip
 
-    def _in_tab(self, tab: str) -> GapsPane | QueryPane | OverviewPane | TablePane | Column:
-        if tab == "overview":
-            return self.overview
-        if tab in ("gaps", "query"):
-            return self.gaps if tab == "gaps" else self.questions
-        return Column(*(self.tables[name] for name in STACKED[tab])) if tab in STACKED else self.tables[tab]
+    def table(self, name: str) -> TablePane:
+        """The pane that has the rows of a result, made when it is first asked for: `tables` has those that were."""
+        if name not in self.tables:
+            self.tables[name] = self._flame(name).rows if name in FLAMES else TablePane(name, self._glyphs)
+            self.tables[name].hint(self._key)
+        return self.tables[name]
+
+    def _flame(self, name: str) -> FlamePane:
+        if name not in self.flames:
+            self.flames[name] = FlamePane(name, self._glyphs)
+        return self.flames[name]
+
+    def _tab(self, name: str) -> Widget:
+        """What a tab shows, made when it is first shown: most never are, and together they would delay the start."""
+        if name not in self._tabs:
+            rows = [self.table(each) for each in STACKED.get(name, (name,))]
+            self._tabs[name] = Column(*rows) if name in STACKED else self.flames.get(name, rows[0])
+        return self._tabs[name]
+
+    def hint(self, key: str) -> None:
+        """Say in every pane where something is left out what is to be pressed for all of it."""
+        self._key = key
+        for pane in self.tables.values():
+            pane.hint(key)
 
     def compose(self) -> ComposeResult:
-        """The active tab; another joins when it is first shown, since every widget delays the first picture."""
-        yield self._tabs[self.active]
+        """The active tab; another joins when it is first shown."""
+        yield self._tab(self.active)
 
     @property
     def tabs(self) -> frozenset[str]:
         """What may be shown, by name."""
-        return frozenset((*self._tabs, "details"))
+        return _NAMES
 
     @property
     def in_sight(self) -> tuple[str, ...]:
@@ -110,7 +129,7 @@ class Deck(Column):
         """What shows a result."""
         if result == "arrivals":
             return self.arrivals
-        return self.overview.slots.get(result) or self.tables[result]
+        return self.overview.slots.get(result) or self.table(result)
 
     def name_of(self, table: ResultTable) -> str:
         """Which result a table shows."""
@@ -130,16 +149,16 @@ class Deck(Column):
         if self.active in alone:
             alone[self.active].focus_pane()
             return
-        if self.active in self.flames:
-            self.flames[self.active].focus_pane()
+        if self.active in FLAMES:
+            self._flame(self.active).focus_pane()
             return
         for name in self.in_sight[:1]:
-            self.tables[name].focus_pane()
+            self.table(name).focus_pane()
 
     def watch_active(self, active: str) -> None:
         """Show one tab."""
-        for tab, pane in self._tabs.items():
-            pane.display = tab == active
-        wanted = self._tabs.get(active)
+        wanted = self._tab(active) if active != "details" else None
+        for pane in self._tabs.values():
+            pane.display = pane is wanted
         if self.is_running and self.is_attached and wanted is not None and not wanted.is_attached:  # or it leaves
             self.mount(wanted)

@@ -126,9 +126,8 @@ class Explorer(Screen[None]):
         menu.label(self.arrangement.tabs, self.keys, None)
         self.timeline.key = keys.shown(self.keys, "lanes.all")
         self.deck.overview.keys = menu.written(self.keys)
-        for pane in self.deck.tables.values():
-            pane.hint(keys.shown(self.keys, "notes"))
-        self.deck.tables["search"].wait("Search: press / and type a part of a name")
+        self.deck.hint(keys.shown(self.keys, "notes"))
+        self.deck.table("search").wait("Search: press / and type a part of a name")
         self.arrangement.lay()
         self.arrangement.show(FIRST)
         self.call_after_refresh(self.reading.start)
