@@ -203,8 +203,8 @@ class Part:
     with local ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
     `ranks`. `facets` are those of `FACETS` that the file has, of which `record` is that of an event.
     `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the
-    args of an event again, sealed in a part from a cache. `home` is the folder there in which the part lies, None for
-    one in memory.
+    args of an event again, sealed in a part from a cache. `home` is the folder there in which the part lies, or a copy
+    of it; None without a cache.
     """
 
     path: Path

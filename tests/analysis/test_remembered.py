@@ -44,6 +44,15 @@ def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_p
     assert kept(tmp_path) == tables
 
 
+def test_what_was_made_in_the_run_that_read_the_file_is_kept(samples: Path, tmp_path: Path) -> None:
+    with workshop(1, partial(opened, tmp_path)) as shop:
+        run_all(ASKED, load(open_paths([samples / "torch_stacks"], None, shop)))
+    tables = kept(tmp_path)
+    run_all(ASKED, cached([samples / "torch_stacks"], tmp_path))
+    assert tables
+    assert kept(tmp_path) == tables
+
+
 @pytest.mark.slow
 def test_what_is_asked_and_where_the_part_is_placed_tell_tables_apart(samples: Path, tmp_path: Path) -> None:
     files = sorted((samples / "torch_ddp_gloo").glob("*.gz"))

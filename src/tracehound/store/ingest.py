@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
@@ -91,11 +91,11 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     return keep(cache, folder, found, before)
 
 
-def copy(part: Part, cache: Cache, found: Found, before: Stamp) -> None:
-    """Put a part that was read in memory into the cache too. Raises OSError where that has no room."""
+def copy(part: Part, cache: Cache, found: Found, before: Stamp) -> Part:
+    """Put a part that was read in memory into the cache too: it is at home there. Raises OSError where that is full."""
     folder = cache.bench()
     save(part, folder)
-    keep(cache, folder, found, before)
+    return replace(part, home=keep(cache, folder, found, before).home)
 
 
 def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:

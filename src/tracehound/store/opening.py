@@ -194,7 +194,7 @@ class _Reader:
         part = found.format.read(found.path, tell)
         if cache is not None and not cache.fleeting:
             try:
-                copy(part, cache, found, before)
+                return copy(part, cache, found, before)
             except OSError as error:
                 workshop.give_up(cache, error)
         return part
