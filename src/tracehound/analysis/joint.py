@@ -18,10 +18,10 @@ def packed(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def unpacked(table: pl.DataFrame) -> list[pl.DataFrame]:
     """The tables again."""
-    return [pl.read_ipc(content) for content in table["table"]]
+    return [pl.read_ipc_stream(content) for content in table["table"]]
 
 
 def _bytes(table: pl.DataFrame) -> bytes:
     out = BytesIO()
-    table.write_ipc(out)
+    table.write_ipc_stream(out)
     return out.getvalue()

@@ -62,13 +62,13 @@ def _kept(path: Path) -> pl.DataFrame:
     digest, content = said[:_DIGEST], said[_DIGEST:]
     if digest != _digest(content):
         raise ValueError("damaged")
-    return pl.read_ipc(content)
+    return pl.read_ipc_stream(content)
 
 
 def _keep(table: pl.DataFrame, path: Path) -> None:
     content = BytesIO()
     with suppress(OSError, pl.exceptions.PolarsError):
-        table.write_ipc(content, compression="zstd")
+        table.write_ipc_stream(content, compression="zstd")
         with whole(path) as file:
             file.write(_digest(content.getvalue()) + content.getvalue())
 
