@@ -102,7 +102,7 @@ class Share:
     `threads` all events of its host, whenever they ran (a launch may lie before the window, and what it launched after
     it); lazily, in the schema `EVENTS`, with unclipped times. `lanes` and `steps` are the rows of the trace's frames
     that belong to the rank, steps in the order of their starts, `ops` those of its file. `lanes.begin` is the id of a
-    lane's first event.
+    lane's first event, and `lanes.low` its row in `anytime` or `threads`.
     Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
     `edges` are those of the window of which its file is an export.

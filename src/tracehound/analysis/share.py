@@ -172,7 +172,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
         lanes = trace.lanes_of([rank]).filter(pl.col("events") > 0)  # analyses know no counters
         if window.lanes is not None:
             lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
-        lanes = lanes.with_columns(pl.Series("begin", trace.begins(lanes["lane"].to_list()), pl.Int64))
+        lanes = lanes.with_columns(pl.Series("begin", trace.begins(lanes["lane"].to_list()), pl.Int64), _LOW)
         here = pl.col("rank").is_null() & (pl.col("host") == host) | (pl.col("rank") == rank)
         part = trace.hosts[host].part
         device = trace.events(lanes.filter(pl.col("rank").is_not_null())["lane"].to_list())
@@ -201,6 +201,12 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             assigned=_assigned(trace.parts[part].facts),
             alone=trace.ranks.height == 1,
         )
+
+
+_LOW: Final = (
+    (pl.col("events").cum_sum() - pl.col("events")).over(pl.col("rank").is_null(), order_by="lane").alias("low")
+)
+"""In which row the events of a lane begin, of those of all lanes of the rank's device, or of its host."""
 
 
 def _assigned(facts: Mapping[str, Any]) -> dict[int, tuple[int, int]]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.events.busy import local_parent
-from tracehound.analysis.events.lane_rows import in_rows, of_lanes
+from tracehound.analysis.events.lane_rows import of_lanes
 from tracehound.analysis.events.numbering import Pairs, alike, codes, most, occurring, stretch
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
@@ -28,7 +28,7 @@ THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
 
 def on_lanes(share: Share, lanes: Collection[int]) -> pl.LazyFrame:
     """The events of these lanes of the host, sorted by id: no others are read."""
-    return of_lanes(share.threads, _of_host(share), lanes)
+    return of_lanes(share.threads, share.lanes, lanes)
 
 
 def held(share: Share) -> Share:
@@ -92,8 +92,8 @@ _APART: Final = 1 << 16
 
 
 def _of_host(share: Share) -> pl.DataFrame:
-    """The lanes of the host, and in which of the rows of `Share.threads` the events of each begin."""
-    return in_rows(share.lanes.filter(pl.col("rank").is_null()))
+    """The lanes of the host, in the order of their events among `Share.threads`."""
+    return share.lanes.filter(pl.col("rank").is_null()).sort("lane")
 
 
 def _placed(of_host: pl.DataFrame, ids: pl.Series) -> tuple[Ints, Ints]:
@@ -228,8 +228,9 @@ def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) ->
     `say` is asked once for each pair that occurs; of what has no name it is given "".
     """
     pairs = Pairs(events["name"], events["kind"])
-    texts = events.select("name", "kind")[pairs.rows].cast(pl.String).fill_null("")
-    answers = [-1 if (said := say(name, kind)) is None else said for name, kind in texts.iter_rows()]
+    names, kinds = (events[column].gather(pairs.rows).cast(pl.String).to_list() for column in ("name", "kind"))
+    told = (say(name or "", kind or "") for name, kind in zip(names, kinds, strict=True))
+    answers = [-1 if said is None else said for said in told]
     return pairs.told(np.array(answers, np.int8))
 
 
