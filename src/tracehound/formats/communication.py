@@ -7,6 +7,7 @@ communicate without it. Knows no format; categories and args, where a file has t
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _FUSED = re.compile(r"triton_(?:poi|red|per|for|unk|split_scan|mix_order)_")
 """Inductor names a pointwise kernel or a reduction after all that it fuses, be it what follows an all-gather."""
@@ -23,6 +24,10 @@ _COMMUNICATION = re.compile(
 )
 
 
+@lru_cache(1 << 14)
 def communicates(kernel: str) -> bool:
-    """Whether a kernel of this name moves data between devices, alone or fused with what it computes."""
+    """Whether a kernel of this name moves data between devices, alone or fused with what it computes.
+
+    To look for all these words in a long name takes a while, and the files of a job have the same names.
+    """
     return _COMMUNICATION.search(kernel) is not None and _FUSED.match(kernel) is None
