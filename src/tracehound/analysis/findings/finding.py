@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
+from tracehound.analysis.ranks.latecomers import Latecomer, latecomers
 from tracehound.analysis.result import Result, Scene
 
 
@@ -62,7 +64,12 @@ class Evidence:
     stretch: int
     """Length of an average step, else of the window or the run; ps, 0 where nothing is known."""
 
-    @property
+    @cached_property
+    def late(self) -> list[Latecomer]:
+        """Whom the others waited for, longest first."""
+        return latecomers(self.table("stragglers"), self.scene.ranks)
+
+    @cached_property
     def spans(self) -> pl.DataFrame:
         """How each rank's device spent its whole steps, else the window or the run.
 

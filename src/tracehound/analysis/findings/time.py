@@ -17,7 +17,7 @@ from tracehound.analysis.hosts.activity import PARTS
 from tracehound.analysis.hosts.parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.hosts.words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
-from tracehound.analysis.ranks.latecomers import Latecomer, latecomers
+from tracehound.analysis.ranks.latecomers import Latecomer
 from tracehound.analysis.ranks.process_groups import lacking
 from tracehound.units import count, duration, plural, rate, which_ranks
 from tracehound.units import share as percent
@@ -323,7 +323,7 @@ def _longest_pause(evidence: Evidence, rank: int) -> Place:
 
 def late_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that others wait for, with what most often made them late."""
-    for late in latecomers(evidence.table("stragglers"), evidence.scene.ranks):
+    for late in evidence.late:
         cost = evidence.per_step(late.waited, evidence.spans["rank"].n_unique())
         share = evidence.share(cost)
         if share <= LATE:

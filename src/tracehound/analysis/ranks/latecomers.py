@@ -85,7 +85,7 @@ def _one(rows: pl.DataFrame) -> Latecomer:
     who = tuple(rows["rank"].unique().sort().to_list())
     late = _length(rows["lates"].explode().drop_nulls().struct.unnest())
     waits = rows["waits"].explode().drop_nulls().struct.unnest()
-    times = {rank: _length(each) for (rank,), each in waits.partition_by("rank", as_dict=True).items()}
+    times = _lengths(waits)
     much = _MUCH * max(times.values(), default=0)
     waiting = tuple(sorted(rank for rank, time in times.items() if time >= much and rank not in who))
     kept = rows.filter(pl.col("waits").list.len() > 0) if times else rows
@@ -96,3 +96,11 @@ def _one(rows: pl.DataFrame) -> Latecomer:
 def _length(stretches: pl.DataFrame) -> int:
     """How long any of these lasts: time that passes once counts once."""
     return union(stretches["start"].to_numpy(), stretches["end"].to_numpy()).length
+
+
+def _lengths(stretches: pl.DataFrame) -> dict[int, int]:
+    """The same of those of each rank: there may be as many ranks as latecomers."""
+    passed = pl.col("end").cum_max().shift(1).over("rank")
+    more = (pl.col("end") - pl.max_horizontal("start", passed)).clip(lower_bound=0)
+    added = stretches.sort("start").select("rank", more.alias("more"))
+    return dict(added.group_by("rank").agg(pl.col("more").sum()).iter_rows())
