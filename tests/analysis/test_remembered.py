@@ -64,6 +64,13 @@ def test_what_is_asked_and_where_the_part_is_placed_tell_tables_apart(samples: P
                 assert_frame_equal(run(analysis, trace, None, options).table, fresh.table)
 
 
+def test_how_many_rows_are_shown_is_no_other_table(samples: Path, tmp_path: Path) -> None:
+    trace = cached([samples / "torch_stacks"], tmp_path)
+    asked = [(analysis, Options(top)) for analysis in ANALYSES if not analysis.cuts for top in (None, 1, 2)]
+    run_all(asked, trace)
+    assert len(kept(tmp_path)) == (len({analysis.name for analysis, _ in asked}) + 1) * trace.ranks.height
+
+
 def test_a_window_is_not_kept(samples: Path, tmp_path: Path) -> None:
     trace = cached([samples / "torch_stacks"], tmp_path)
     run_all(ASKED, trace, Window(0, trace.span[1] // 2))

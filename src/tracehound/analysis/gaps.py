@@ -267,5 +267,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    cuts=True,
     of_host=(PROGRAM,),
 )

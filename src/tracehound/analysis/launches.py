@@ -251,5 +251,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    cuts=True,
     settings=(BY, LONG, DELAY),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -136,6 +137,11 @@ class Share:
     hosted: tuple[int, int] | None = None
     known: Mapping[tuple[OfHost[Any], Given], Any] = field(default_factory=dict)
     alone: bool = False
+
+    @cached_property
+    def place(self) -> bytes:
+        """Differs where the place of its part in the trace does: hashes of its lanes and steps."""
+        return b"".join(frame.hash_rows().to_numpy().tobytes() for frame in (self.lanes, self.steps))
 
     @property
     def chosen(self) -> pl.Expr:
@@ -282,7 +288,8 @@ class Analysis:
     `question` is what it answers, in the user's words; `definition` says how its numbers are defined and where peers
     differ, for `--explain`. `settings` are what a caller may choose of it. `of_host` are the questions about a host
     that the maps of its ranks have in common. One `of_devices` asks for nothing but the ops of devices where there are
-    any: their times, no matter when, but not what launched them, nor in which step.
+    any: their times, no matter when, but not what launched them, nor in which step. The map of one that `cuts` makes no
+    more rows than are asked for.
     """
 
     name: str
@@ -295,3 +302,8 @@ class Analysis:
     settings: tuple[Setting[Any], ...] = ()
     of_host: tuple[OfHost[Any], ...] = ()
     of_devices: bool = False
+    cuts: bool = False
+
+    def mapped(self, options: Options) -> Options:
+        """The options of the map: those of one table, however many rows of it are shown."""
+        return options if self.cuts else replace(options, top=None)

@@ -78,7 +78,8 @@ def maps(asked: Sequence[tuple[Analysis, Options]], share: Share) -> list[pl.Dat
             read.append(_held(share) if len(asked) > 1 else share)
         return analysis.per_rank(read[0], options)
 
-    return [remembered(*question, share, partial(made, *question)) for question in asked]
+    mapped = [(analysis, analysis.mapped(options)) for analysis, options in asked]
+    return [remembered(*question, share, partial(made, *question)) for question in mapped]
 
 
 def _held(share: Share) -> Share:
@@ -126,7 +127,7 @@ def _questions(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[Share]
     """What the maps of these ranks will ask of their host, each question once."""
     found = dict[Asked, None]()
     for analysis, options in asked:
-        if analysis.of_host and not all(is_kept(analysis, options, share) for share in ranks):
+        if analysis.of_host and not all(is_kept(analysis, analysis.mapped(options), share) for share in ranks):
             found |= dict.fromkeys((question, question.given(options.given)) for question in analysis.of_host)
     return tuple(found)
 
