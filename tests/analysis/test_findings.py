@@ -17,8 +17,8 @@ from building import US, Building, Lane, stream, thread
 from jobs import Rank, job
 from tracehound.analysis import Result, named, run
 from tracehound.analysis.findings import ANALYSIS, RULES
-from tracehound.analysis.findings.advice import _LAZY, _XLA
-from tracehound.analysis.findings.time import _meanwhile
+from tracehound.analysis.findings.advice import _LAZY, _PYTORCH, _XLA
+from tracehound.analysis.findings.pauses import meanwhile
 from tracehound.analysis.hosts.doing import DOINGS
 from tracehound.analysis.hosts.words import QUIET
 from tracehound.facets import FACETS
@@ -156,7 +156,7 @@ def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
 )  # fmt: skip
 def test_mostly_is_said_of_half_of_the_time_of_all_rows(rows: list[tuple[int, dict[str, int]]], said: str) -> None:
     pauses = pl.DataFrame([{**dict.fromkeys(DOINGS, 0), "idle": idle, **spent} for idle, spent in rows])
-    assert _meanwhile(pauses)[1] == said
+    assert meanwhile(pauses)[1] == said
 
 
 def test_what_hosts_did_is_summed_over_ranks_and_not_what_each_did_most() -> None:
@@ -341,10 +341,12 @@ def test_what_devices_wait_for_between_steps_is_no_share_of_a_step() -> None:
         work(b, "elementwise_kernel", start, start + 40)
         work(b, "elementwise_kernel", start + 70, start + 100)
         b.event(MAIN, "enumerate(DataLoader)#X.__next__", start + 100, start + 299, "annotation")
-    (row,) = found(b.trace()).values()
+    row, outside = found(b.trace()).values()
     assert row["finding"] == "the device runs dry: the host launches its work too late"
     assert (row["cost"], row["share"]) == (30 * US, pytest.approx(0.3))
     assert "4 pauses in steps, the longest 30.00 us on rank 0" in row["evidence"]
+    assert outside["evidence"].startswith("66.64 % of 1.199 ms: 600.0 us between steps, 199.0 us after the last whole")
+    assert (outside["cost"], outside["advice"]) == (None, _PYTORCH["data loading"])
 
 
 def test_of_a_pause_that_reaches_into_the_window_the_part_inside_counts() -> None:
@@ -681,7 +683,10 @@ def test_the_plugins_recommendations_are_found_on_every_variant(shared: Path, va
 
 def test_a_run_whose_copies_are_all_from_device_to_device_is_not_input_bound(shared: Path) -> None:
     rows = told(load(open_paths([shared / "traces" / "xla" / "jax_rocm_conv_legacy"]))).table
-    assert rows["finding"].to_list() == ["the device runs dry: the host launches its work too late"]
+    assert rows["finding"].to_list() == [
+        "the device runs dry: the host launches its work too late",
+        "the device does nothing for most of the recording, outside of steps",
+    ]
 
 
 def test_a_tpu_that_waits_for_the_hosts_memory_says_so(shared: Path) -> None:
@@ -996,3 +1001,62 @@ def test_a_device_that_runs_dry_while_the_host_waits_for_the_loader_is_advised_s
     row = found(b.trace())["the device runs dry while the host fetches data"]
     assert row["evidence"].endswith("the host was mostly waiting for the loader")
     assert "num_workers" in row["advice"]
+
+
+OUTSIDE = "the device does nothing for most of the recording"
+
+
+def recorded(b: Building, end: float) -> Building:
+    """The same in a recording that begins at 0 and lasts until then, while the host is in Python."""
+    b.event(MAIN, "$serve.py:1 loop", 0, end, "python")
+    return b
+
+
+def burst(end: float = 1000) -> Building:
+    """A run without steps whose one burst of work lasts from 300 to 340 us."""
+    b = Building(facts={"devices": [V100]})
+    work(b, "elementwise_kernel", 300, 340)
+    return recorded(b, end)
+
+
+def test_a_device_that_works_in_one_burst_of_a_long_recording_is_told_of() -> None:
+    row = found(burst().trace())[OUTSIDE]
+    assert (row["cost"], row["share"], row["share_of"]) == (960 * US, pytest.approx(0.96), "recording")
+    assert (row["rank"], row["start"], row["duration"]) == (0, 340 * US, 660 * US)
+    assert row["evidence"] == (
+        "96.00 % of 1.000 ms: 300.0 us before the first work, 660.0 us after the last work; the longest 660.0 us on"
+        " rank 0; the host was mostly running Python"
+    )
+    assert "torch.profiler.schedule" in row["advice"]
+
+
+def test_a_device_that_works_for_half_of_the_recording_is_none_that_does_nothing() -> None:
+    b = Building(facts={"devices": [V100]})
+    work(b, "elementwise_kernel", 300, 810)
+    assert OUTSIDE not in found(recorded(b, 1000).trace())
+
+
+def test_what_devices_do_not_do_outside_of_steps_costs_them_nothing() -> None:
+    row = found(recorded(steps(busy=99), 2000).trace())[f"{OUTSIDE}, outside of steps"]
+    assert (row["cost"], row["share"], row["share_of"]) == (None, pytest.approx(0.8), "recording")
+    assert (row["start"], row["duration"]) == (400 * US, 1600 * US)
+    assert row["evidence"].startswith("80.00 % of 2.000 ms: 1.600 ms after the last whole step; the longest")
+    assert not [what for what in found(recorded(steps(busy=20), 400).trace()) if what.startswith(OUTSIDE)]
+
+
+def test_a_rank_is_idle_in_the_recording_of_its_own_host_alone() -> None:
+    parts = []
+    for rank, end in enumerate((400, 4000)):
+        b = recorded(steps(busy=99), end)
+        b.claim = rank
+        parts.append(b.part())
+    row = found(place("job", parts))[f"{OUTSIDE}, outside of steps"]
+    assert row["evidence"].startswith("on rank 1 90.00 % of 4.000 ms: 3.600 ms after the last whole step; the longest")
+    assert row["rank"] == 1
+
+
+def test_time_between_steps_that_is_told_of_already_is_told_once() -> None:
+    apart = xla_steps(100, pause=900)
+    rows = found(apart.trace())
+    assert "time passes between steps: the run may be input-bound" in rows
+    assert not [what for what in rows if what.startswith(OUTSIDE)]

@@ -209,7 +209,7 @@ def findings(result: Result, width: int, height: int) -> Said:
     return Said(f"{more} more" if more > 0 else _of([_BASES.get(base, base) for base in bases]), lines)
 
 
-_BASES: Final = {"step": "a step", "run": "the run", "window": "the window"}
+_BASES: Final = {"step": "a step", "run": "the run", "window": "the window", "recording": "the recording"}
 
 
 def _of(bases: Sequence[str]) -> str:

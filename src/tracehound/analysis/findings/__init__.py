@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
-from tracehound.analysis.findings import device, pauses, time, xla
+from tracehound.analysis.findings import device, outside, pauses, time, xla
 from tracehound.analysis.findings.executed import executed
 from tracehound.analysis.findings.finding import Evidence, Finding, Place
 from tracehound.analysis.findings.places import placed, places
@@ -23,7 +23,7 @@ from tracehound.analysis.share import maps
 from tracehound.errors import printable
 from tracehound.units import duration, which_ranks
 
-RULES: Final = (*time.RULES, *xla.RULES, *device.RULES)
+RULES: Final = (*time.RULES, *xla.RULES, *outside.RULES, *device.RULES)
 """What is looked for."""
 
 DEFINITION = (
@@ -31,13 +31,14 @@ DEFINITION = (
 Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
 cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
 could be gained; it is empty where that is not known. share is of what share_of names: mostly cost, of an average step
-or of the run or window; what passes between steps is a share of the time from step to step, and compiling, in steps or
-not, one of the run or window. What happens outside steps counts for nothing where there are steps. Communication alone
-is what breakdown, steps, diff and check call exposed: no computation runs beside it, whether copies do or not; copies
-alone are those beside which neither does. (step_parts gives an instant of copies and communication to the copies.) In a
-window the steps count that lie in it whole; where none does, costs are of the window. Costs of different rows may be of
-the same time; idle time of an XLA program is told once: what its input, its output, compiling or the host explain is no
-cost of the pauses in it. start, rank and the event lead to where it is seen best. The rules:
+or of the run or window; what passes between steps is a share of the time from step to step, compiling, in steps or not,
+one of the run or window, and time in which devices do nothing outside of steps one of the recording. What happens
+outside steps costs nothing where there are steps. Communication alone is what breakdown, steps, diff and check call
+exposed: no computation runs beside it, whether copies do or not; copies alone are those beside which neither does.
+(step_parts gives an instant of copies and communication to the copies.) In a window the steps count that lie in it
+whole; where none does, costs are of the window. Costs of different rows may be of the same time; idle time of an XLA
+program is told once: what its input, its output, compiling or the host explain is no cost of the pauses in it. start,
+rank and the event lead to where it is seen best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)
@@ -52,7 +53,9 @@ COLUMNS: Final = (
     Column("finding", "text", "what costs time"),
     Column("cost", "time", "time per step, or of the run, that goes to it"),
     Column("share", "share", "cost", "what the next column names"),
-    Column("share_of", "text", "of what the share is: an average step, the run or window, the time from step to step"),
+    Column(
+        "share_of", "text", "of what the share is: a step, the run, window or recording, the time from step to step"
+    ),
     Column("evidence", "prose", "what was measured"),
     Column("advice", "prose", "what helps as a rule"),
     Column("rank", "number", "rank on which it is seen best", brief=False),
@@ -66,6 +69,7 @@ _ASKED: Final = {
     "steps": (steps.ANALYSIS, Options()),
     "breakdown": (breakdown.ANALYSIS, Options()),
     "idle": (pauses.ANALYSIS, Options()),
+    "outside": (outside.ANALYSIS, Options()),
     "kernels": (kernels.ANALYSIS, Options()),
     "transfers": (transfers.ANALYSIS, Options()),
     "stragglers": (replace(stragglers.ANALYSIS, combine=stragglers.with_waits), Options()),

@@ -57,6 +57,10 @@ _BUSY_HOST: Final = (
     " and let the host run ahead"
 )
 
+_STEADY: Final = (
+    "record a steady stretch alone ({}); where the run itself waits so, look at the place for what the host does there"
+)
+
 NEW: Final = "first use"
 PIPELINE: Final = "pipeline"
 WITHIN_REPLAYS: Final = "within replays"
@@ -87,6 +91,7 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         BETWEEN_REPLAYS: "the work is in graphs already: prepare the inputs of the next while one runs, launch it"
         " before the last has ended, and wait for the device less often; look at what the host does in the gaps",
         AFTER: _LAST,
+        "outside": _STEADY.format("torch.profiler.schedule, with wait and warmup, and step() in the loop"),
         "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
         " gradient accumulation), or give each device a larger batch",
         "copies": "copy from pinned memory with non_blocking=True on a stream of their own, prefetch, or keep the data"
@@ -117,6 +122,7 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         PIPELINE: _PIPELINE,
         BETWEEN_REPLAYS: _AHEAD,
         AFTER: _LAST,
+        "outside": _STEADY.format("jax.profiler.start_trace and stop_trace around steps after the first"),
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
         " each device a larger batch",
         "HLO copies": "see which ops they are (hlo_ops, data formatting): transposes and copies of layouts; donate"
@@ -148,6 +154,7 @@ _LAZY: Final[Mapping[str, str]] = MappingProxyType(
         "input": _INPUT.format("MpDeviceLoader, whose DataLoader has num_workers above 0"),
         "output": _OUTPUT.format("xm.add_step_closure"),
         "unmarked": _UNMARKED.format("xp.Trace"),
+        "outside": _STEADY.format("xp.start_trace and stop_trace around steps after the first"),
         "busy host": _BUSY_HOST.format("torch_xla.compile, scan of torch_xla.experimental, fewer torch_xla.sync calls"),
     }
 )

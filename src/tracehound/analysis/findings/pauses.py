@@ -17,10 +17,12 @@ from tracehound.analysis.events.busy import bounds, work
 from tracehound.analysis.graphs import LAUNCH
 from tracehound.analysis.hosts.doing import DOINGS
 from tracehound.analysis.hosts.parts import HOST_PARTS, PARTS
+from tracehound.analysis.hosts.words import QUIET
 from tracehound.analysis.result import Column, Options, Result, Scene, Share
 from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 from tracehound.trace import collected
+from tracehound.units import share as percent
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -107,6 +109,21 @@ def spent(pauses: pl.DataFrame) -> pl.DataFrame:
     """What the host was at in the pauses of rows (`why`), and for how long of all of them (`time`), longest first."""
     times = pauses.select(pl.col(DOINGS).sum()).unpivot(variable_name="why", value_name="time")
     return times.filter(pl.col("time") > 0).sort("time", "why", descending=[True, False])
+
+
+def meanwhile(pauses: pl.DataFrame) -> tuple[str, str]:
+    """What the host was at for most of these pauses, and that in a sentence; nothing where nothing is recorded.
+
+    Where no row is what it was at for half of the time, the sentence says for how much it was at what took most.
+    """
+    times, idle = spent(pauses), int(pauses["idle"].sum())
+    if times.filter(pl.col("why") != QUIET).is_empty():
+        return "", ""
+    why, time = times.row(0)
+    part = f"in {percent(time / idle)} of that"
+    if why == QUIET:
+        return "", f"nothing is recorded of what the host did {part}"
+    return why, f"the host was mostly {why}" if 2 * time >= idle else f"the host was {why} {part}"
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

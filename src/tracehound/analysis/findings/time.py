@@ -11,11 +11,10 @@ import polars as pl
 from tracehound.analysis.findings.advice import BETWEEN_REPLAYS, NEW, PIPELINE, TOPICS, WITHIN_REPLAYS, advice
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.analysis.findings.pauses import EARLY, REPLAYED, REPLAYING, spent
+from tracehound.analysis.findings.pauses import EARLY, REPLAYED, REPLAYING, meanwhile
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.hosts.activity import PARTS
 from tracehound.analysis.hosts.parts import PARTS as PARTS_OF_HOST
-from tracehound.analysis.hosts.words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
 from tracehound.analysis.ranks.latecomers import Latecomer
 from tracehound.analysis.ranks.process_groups import lacking
@@ -211,7 +210,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         if share <= IDLE or (cause == "data loading" and loading) or (cause in _OF_STREAMS and evidence.xla):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
-        why, at = _meanwhile(rows)
+        why, at = meanwhile(rows)
         if loading and cause in EDGES and TOPICS.get(why) == "data loading":
             continue
         if 2 * told > int(rows["idle"].sum()) or _PART_OF.get(TOPICS.get(why, "")) in known:
@@ -270,21 +269,6 @@ def _in_graphs(pauses: pl.DataFrame, cause: str, topic: str, at: str) -> tuple[s
 def _many(cause: str, pauses: int) -> str:
     """How many pauses, or which time that is none."""
     return f"all that is {BEFORE if cause == QUEUED else cause}" if cause in EDGES else plural(pauses, "pause")
-
-
-def _meanwhile(pauses: pl.DataFrame) -> tuple[str, str]:
-    """What the host was at for most of these pauses, and that in a sentence; nothing where nothing is recorded.
-
-    Where no row is what it was at for half of the time, the sentence says for how much it was at what took most.
-    """
-    times, idle = spent(pauses), int(pauses["idle"].sum())
-    if times.filter(pl.col("why") != QUIET).is_empty():
-        return "", ""
-    why, time = times.row(0)
-    part = f"in {percent(time / idle)} of that"
-    if why == QUIET:
-        return "", f"nothing is recorded of what the host did {part}"
-    return why, f"the host was mostly {why}" if 2 * time >= idle else f"the host was {why} {part}"
 
 
 def busy(evidence: Evidence) -> Iterator[Finding]:
