@@ -1060,3 +1060,105 @@ def test_time_between_steps_that_is_told_of_already_is_told_once() -> None:
     rows = found(apart.trace())
     assert "time passes between steps: the run may be input-bound" in rows
     assert not [what for what in rows if what.startswith(OUTSIDE)]
+
+
+def with_kernel(name: str, major: int | None, length: float = 40, *, beside: str = "") -> Building:
+    """Steps with a kernel of so many us in each, on an NVIDIA device of this capability, beside one of 5 us."""
+    b = steps(busy=50)
+    b.facts = {"devices": [{"name": "GPU", "computeMajor": major, "warpSize": 32}]} if major else {}
+    for number in range(4):
+        work(b, name, number * 100 + 50, number * 100 + 50 + length)
+        work(b, beside or "elementwise_kernel", number * 100 + 94, number * 100 + 99)
+    return b
+
+
+UNALIGNED = "products run on kernels for unaligned sizes"
+LAYOUTS = "tensors are converted between NCHW and NHWC around convolutions"
+TF32 = "products in float32 do not use tensor cores: TF32 is off"
+OLDER = "products run on kernels made for older GPUs, most of them for "
+UNFUSED = "attention is not fused: its softmax runs by itself"
+SLOW = (UNALIGNED, LAYOUTS, TF32, OLDER, UNFUSED)
+CUTLASS = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align{}>()"
+AMPERE = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn"
+CONVERSION = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>()"
+BFLOAT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64"
+
+
+@pytest.mark.parametrize(
+    ("name", "major", "beside", "what"),
+    [
+        (CUTLASS.format(2), 8, "", UNALIGNED),
+        (CUTLASS.format(1), None, "", UNALIGNED),
+        (CUTLASS.format(8), 8, "", None),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>()", 7, AMPERE, None),
+        (CONVERSION, 8, "", LAYOUTS),
+        ("batched_transpose_32x32_dword", None, "", None),
+        ("ampere_sgemm_128x64_nn", 8, AMPERE, TF32),
+        ("ampere_sgemm_128x64_nn", 8, "cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align4", None),
+        ("ampere_sgemm_128x64_nn", 7, AMPERE, None),
+        (AMPERE, 9, "", f"{OLDER}Ampere"),
+        (AMPERE, 8, "", None),
+        (AMPERE, 12, "", None),
+        ("nvjet_tst_128x64_64x8_2x1_v_bz_TNT", 10, "", None),
+        ("volta_fp16_s884gemm_fp16_128x64", 8, "", f"{OLDER}Volta"),
+        (BFLOAT, 9, AMPERE, None),
+        ("Cijk_Alik_Bljk_BBS_BH_MT128x192x64_MI16x16x1", None, "", None),
+    ],
+)
+def test_slow_kernels_are_known_by_their_names(name: str, major: int | None, beside: str, what: str | None) -> None:
+    rows = found(with_kernel(name, major, beside=beside).trace())
+    assert [row for row in rows if row.startswith(SLOW)] == ([what] if what else [])
+    if what:
+        assert (rows[what]["cost"], rows[what]["share"], rows[what]["start"]) == (40 * US, 0.4, 50 * US)
+        assert rows[what]["evidence"].startswith(
+            "they take 40.00 us of an average step, 40.00 %, and 42.11 % of the time"
+        )
+
+
+def test_slow_kernels_that_take_little_of_the_kernels_time_or_of_the_steps_are_left_alone() -> None:
+    assert UNALIGNED not in found(with_kernel(CUTLASS.format(2), 8, 2).trace())
+    b = Building()
+    for number in range(4):
+        b.event(MAIN, f"ProfilerStep#{number}", number * 1000, number * 1000 + 1000, "step", step=number)
+        work(b, CUTLASS.format(2), number * 1000, number * 1000 + 9)
+    assert UNALIGNED not in found(b.trace())
+
+
+def attending(softmax: str, *operators: str) -> Building:
+    """Steps with this kernel, in each of which the host calls these operators."""
+    b = with_kernel(softmax, 8)
+    for number, name in product(range(4), operators):
+        b.event(MAIN, name, number * 100 + 10, number * 100 + 11, "op")
+    return b
+
+
+def test_attention_that_is_not_fused_is_known_by_its_softmax_between_products() -> None:
+    kernel = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 7, {}, false>(float*)"
+    eager = ("aten::bmm", "aten::_softmax", "aten::bmm")
+    row = found(attending(kernel.format("false"), *eager).trace())[UNFUSED]
+    assert (row["cost"], row["share"]) == (40 * US, 0.4)
+    assert row["advice"].startswith("torch.nn.functional.scaled_dot_product_attention")
+    fallen = found(attending(kernel.format("false"), *eager, "aten::_scaled_dot_product_attention_math").trace())
+    assert fallen[UNFUSED]["advice"].startswith("scaled_dot_product_attention falls back")
+    assert UNFUSED not in found(attending(kernel.format("true"), *eager).trace())
+    assert UNFUSED not in found(attending(kernel.format("false"), "aten::_softmax").trace())
+
+
+def test_on_real_files_slow_kernels_are_told_where_they_are(shared: Path) -> None:
+    kineto = shared / "traces" / "kineto"
+    told_of = {
+        "compare_h100_mi300/h100_timesformer.json.gz": {UNFUSED: 0.434, UNALIGNED: 0.273},
+        "compare_h100_mi300/mi300_timesformer.json.gz": {UNFUSED: 0.349},
+        "compare_h100_mi300/h100_bert-small.json.gz": {},
+        "hta_nccl_a100": {LAYOUTS: 0.092},
+        "resnet50_v100_workers4": {},
+        "rocm_mi210_gpu_only": {},
+    }
+    for name, expected in told_of.items():
+        rows = found(load(open_paths([kineto / name])))
+        mine = {what: row["evidence"] for what, row in rows.items() if what.startswith(SLOW)}
+        assert mine.keys() == expected.keys(), name
+        for what, share in expected.items():
+            said = re.search(r"and ([\d.]+) % of the time of all kernels", mine[what])
+            assert said is not None
+            assert float(said[1]) == pytest.approx(100 * share, abs=0.1)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
-from tracehound.analysis.findings import device, outside, pauses, time, xla
+from tracehound.analysis.findings import device, outside, pauses, slow_kernels, time, xla
 from tracehound.analysis.findings.executed import executed
 from tracehound.analysis.findings.finding import Evidence, Finding, Place
 from tracehound.analysis.findings.places import placed, places
@@ -23,7 +23,7 @@ from tracehound.analysis.share import maps
 from tracehound.errors import printable
 from tracehound.units import duration, which_ranks
 
-RULES: Final = (*time.RULES, *xla.RULES, *outside.RULES, *device.RULES)
+RULES: Final = (*time.RULES, *xla.RULES, *outside.RULES, *device.RULES, *slow_kernels.RULES)
 """What is looked for."""
 
 DEFINITION = (

@@ -30,20 +30,19 @@ _TENSOR_CORES: Final = 7
 
 def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """Products and convolutions that run on no tensor cores, on devices that have them."""
-    latest = max(map(_major, _devices(evidence)), default=0)
+    latest = max(map(capability, devices(evidence)), default=0)
     if latest < _TENSOR_CORES:
         return
     spans = evidence.spans
     span = int(spans["span"].sum())
-    ran = evidence.executed.filter(pl.col("rank").is_in(spans["rank"].implode()))
-    total = int(ran["total"].sum())
+    every = ran(evidence)
+    total = int(every["total"].sum())
     helped = pl.col("class").is_in(PRODUCTS) & ~pl.col("name").str.contains(MEMORY_BOUND)
-    told = evidence.table("kernels").filter(helped).drop_nulls("tensor_cores")
-    known = ran.join(told.unique("name").select("name", "tensor_cores"), on="name")
+    known = every.filter(helped).drop_nulls("tensor_cores")
     eligible, used = int(known["total"].sum()), int(known.filter("tensor_cores")["total"].sum())
     if not total or not span or eligible <= WORTH * total or used > UNUSED * eligible:
         return
-    worst = _largest(known.filter(~pl.col("tensor_cores")))
+    worst = largest(known.filter(~pl.col("tensor_cores")))
     missed = _SAVED * (eligible - used) / span
     yield Finding(
         "products and convolutions do not use tensor cores",
@@ -57,10 +56,19 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _largest(ran: pl.DataFrame) -> Mapping[str, Any]:
+def ran(evidence: Evidence) -> pl.DataFrame:
+    """What streams carried out in the time of `spans`, with the class of each and whether it uses tensor cores."""
+    mine = evidence.executed.filter(pl.col("rank").is_in(evidence.spans["rank"].implode()))
+    told = evidence.table("kernels").unique("name", maintain_order=True).select("name", "class", "tensor_cores")
+    return mine.join(told, on="name", how="left", maintain_order="left")
+
+
+def largest(kernels: pl.DataFrame) -> Mapping[str, Any]:
     """What ran for longest over all ranks, with its event on the rank where it did so most."""
-    of_rank = ran.sort("total", "name", "rank", descending=[True, False, False])
-    names = of_rank.group_by("name", maintain_order=True).agg(pl.col("total").sum(), pl.col("event").first())
+    of_rank = kernels.sort("total", "name", "rank", descending=[True, False, False])
+    names = of_rank.group_by("name", maintain_order=True).agg(
+        pl.col("total").sum(), pl.exclude("total", "rank").first()
+    )
     return names.row(names["total"].arg_max() or 0, named=True)
 
 
@@ -135,7 +143,7 @@ def without_nccl(evidence: Evidence) -> Iterator[Finding]:
         and not int(traits["nccl"].sum())
         and not communicates
         and evidence.table("breakdown").height
-        and any(_major(device) >= 3 for device in _devices(evidence))
+        and any(capability(device) >= 3 for device in devices(evidence))
     ):
         yield Finding(
             "DistributedDataParallel runs without NCCL",
@@ -186,7 +194,7 @@ def _functions(row: Mapping[str, Any]) -> str:
     return longest + (f"; {short_name(again, 60)} {count(row['recompilations'])} times" if again else "")
 
 
-def _devices(evidence: Evidence) -> list[Mapping[str, Any]]:
+def devices(evidence: Evidence) -> list[Mapping[str, Any]]:
     """What the files say of the devices that work; of all that a file lists, where it does not say which these are."""
     working = evidence.table("breakdown")["rank"].to_list()
     return [each for rank in working for each in candidates(*_of_rank(evidence, rank))]
@@ -203,7 +211,7 @@ def _of_rank(evidence: Evidence, rank: int) -> tuple[Mapping[str, Any], int | No
     return evidence.scene.facts[evidence.scene.hosts[row["host"]].part], row["device"]
 
 
-def _major(device: Mapping[str, Any]) -> int:
+def capability(device: Mapping[str, Any]) -> int:
     """The major compute capability; 0 where that is unknown, or is none of NVIDIA's."""
     major = device.get("computeMajor")
     nvidia = device.get("warpSize") == 32 and "AMD" not in str(device.get("name"))

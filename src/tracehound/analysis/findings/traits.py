@@ -30,6 +30,9 @@ TRAITS: Final = {
     "distributed_data_parallel_event": pl.Int64,
     "nccl": pl.Int64,  # operators and ranges of NCCL's collectives
     "lazy": pl.Int64,  # calls by which PyTorch/XLA is known
+    "softmax": pl.Int64,  # calls of softmax, and not of its logarithm
+    "batched": pl.Int64,  # batched products
+    "fallback": pl.Int64,  # attention that no fused kernel takes
     "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
     "pageable_event": pl.Int64,  # the longest of them
     "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
@@ -51,6 +54,9 @@ _NAMES: Final = {
     "distributed_data_parallel": r"^DistributedDataParallel\.forward$",
     "nccl": r"^(?:nccl:|c10d::)",
     "lazy": LAZY.pattern,
+    "softmax": r"^aten::_softmax$",
+    "batched": r"^aten::(?:bmm|baddbmm)$",
+    "fallback": r"^aten::_scaled_dot_product_attention_math$",
 }
 _PLACED: Final = ("data_parallel", "distributed_data_parallel")
 _PAGEABLE: Final = r"(?i)memcpy.*pageable"
