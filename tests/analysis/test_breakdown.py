@@ -128,9 +128,10 @@ def test_every_step_of_every_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("until", "told"), [(40, ["devices work in 39.00 us of 100.0 us recorded (39.00 %)"]), (51, [])]
+    ("until", "told"),
+    [(40, ["devices work in 39.00 us of 100.0 us recorded (39.00 %)"]), (91, [])],
 )
-def test_a_recording_much_longer_than_its_work_is_told_of(until: int, told: list[str]) -> None:
+def test_a_recording_longer_than_its_work_is_told_of(until: int, told: list[str]) -> None:
     b = Building()
     b.event(thread(), "main", 0, 100, "op")
     b.event(stream(0), "gemm", 1, 11)

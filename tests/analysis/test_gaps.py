@@ -319,3 +319,16 @@ def test_one_gap_is_no_gaps() -> None:
     b.event(stream(0), "b", 20, 30)
     trace = b.trace()
     assert run(named("gaps"), trace, Window()).notes[0].startswith("1 gap, 10.00 us idle in all")
+
+
+def test_what_of_a_recording_is_before_and_after_the_work_is_in_no_gap_and_told() -> None:
+    b = Building()
+    for start in (30, 50):
+        b.event(stream(), "k", start, start + 10)
+    b.event(thread(), "$serve.py:1 loop", 0, 100, "python")
+    told = "30.00 us before the first work and 40.00 us after the last are in no gap, and not in these 30.00 us"
+    assert run(named("gaps"), b.trace()).notes[1:] == (told,)
+    assert told not in run(named("gaps"), b.trace(), Window(0, 90 * US)).notes
+    b.event(stream(), "k", 5, 30)
+    b.event(stream(), "k", 60, 95)
+    assert len(run(named("gaps"), b.trace()).notes) == 1

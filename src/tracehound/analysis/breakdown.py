@@ -32,7 +32,7 @@ time in which any computation runs; exposed communication = time in which commun
 copy = time in which copies or memsets run and neither of the others, to and from the host as within the device
 (duty_cycle and step_time tell these apart as input, output and device to device; on TPUs they are feeds, asynchronous
 copies and slices, and what is copied from one memory to another, as in transfers); idle = the rest (a note tells where
-the time from the first to the last work of all devices is less than half of the recording). All are lengths of unions
+the time from the first to the last work of all devices is less than 90 % of the recording). All are lengths of unions
 of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind computation
 count as compute; "all communication" and "all copies" are the unions with the hidden part. Where a file does not tell
 several devices apart they are one rank, of which one computes while another communicates: a note says so. Work that
@@ -52,7 +52,7 @@ BY: Final = Setting(
 )
 
 WORKING: Final = "devices work in"
-"""How a note begins that tells of a recording much longer than the work in it, which the shares say nothing of."""
+"""How a note begins that tells of a recording longer than the work in it, of which the shares say nothing."""
 
 _PARTS: Final = (
     Column("compute", "time", "computation runs", brief=False),
@@ -136,7 +136,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append(no_steps(scene))
-    notes += [*_of_recording(table, scene), *_together(rows), *_with_hidden(rows), *several(rows, "is hidden here")]
+    notes += [] if by_step else _of_recording(table, scene)
+    notes += [*_together(rows), *_with_hidden(rows), *several(rows, "is hidden here")]
     notes += _clocks(rows, scene)
     return answer(shown, rows, scene, options, notes)
 
@@ -169,14 +170,17 @@ def _with_hidden(rows: pl.DataFrame) -> list[str]:
 
 
 def _of_recording(table: pl.DataFrame, scene: Scene) -> list[str]:
-    """From the first to the last work of all devices, where that is less than half of the recording."""
+    """From the first to the last work of all devices, where that is not most of the recording."""
     works = table.drop_nulls("first")
     if scene.windowed or works.is_empty():
         return []
     worked, recorded = int(works["last"].to_numpy().max() - works["first"].to_numpy().min()), scene.end - scene.start
-    if 2 * worked >= recorded:
+    if worked >= _MOST * recorded:
         return []
     return [f"{WORKING} {duration(worked)} of {duration(recorded)} recorded ({percent(worked / recorded)})"]
+
+
+_MOST: Final = 0.9
 
 
 ANALYSIS = Analysis(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.events.busy import bounds, rounding, work, worked
+from tracehound.analysis.events.busy import bounds, recorded, rounding, work, worked
 from tracehound.analysis.events.core_time import on_own_clock
 from tracehound.analysis.events.numbering import largest
 from tracehound.analysis.events.own_clock import APART, CLOCKED, has_clock
@@ -25,13 +26,14 @@ from tracehound.units import share as percent
 
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
-(with a window: between the window's ends; of one that it cuts, what lies in it); one of 1 ns is none, as files have
-times in whole ns and cut a start and a length each by itself (the idle time of breakdown has these, too). Work without
-a length ends one and begins another. before = the op that ended last at or before its start; after = the op that starts
-next; launch = the host event that enqueued `after` (the runtime call of its correlation id, the producer of its
-context, or the execution of its run id); launched = how long before `after` that call began: when it is shorter than
-the whole gap, the device had nothing to do because the host had not asked for it; empty where it seems to have begun
-later. host = for each host thread the events that were the innermost on it during the gap, with their share of the gap.
+(with a window: between the window's ends; of one that it cuts, what lies in it), inside steps or not: a note tells what
+of the recording is before and after; one of 1 ns is none, as files have times in whole ns and cut a start and a length
+each by itself (the idle time of breakdown has these, too). Work without a length ends one and begins another. before =
+the op that ended last at or before its start; after = the op that starts next; launch = the host event that enqueued
+`after` (the runtime call of its correlation id, the producer of its context, or the execution of its run id); launched
+= how long before `after` that call began: when it is shorter than the whole gap, the device had nothing to do because
+the host had not asked for it; empty where it seems to have begun later. host = for each host thread the events that
+were the innermost on it during the gap, with their share of the gap.
 
 why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
 trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
@@ -57,7 +59,7 @@ COLUMNS = (
     Column("rank", "count", "rank"),
     Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "length of the gap"),
-    Column("share", "share", "the gap", "the rank's span", brief=False),
+    Column("share", "share", "the gap", "the time from the rank's first work to its last, or the window", brief=False),
     Column("before", "text", "op before it", brief=False),
     Column("after", "text", "op after it"),
     Column("launch", "text", "host event that enqueued the op after it", brief=False),
@@ -91,6 +93,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(idle.length, pl.Int64).alias("idle"),
         pl.lit(int(none.sum()), pl.Int64).alias("none"),
         pl.lit(span, pl.Int64).alias("span"),
+        *_around(share, low, high),
         *_by_own_clock(share, events),
     )
     around = _neighbours(events, gaps)
@@ -100,6 +103,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     host = _host(threads, share.lanes, gaps)
     found = _with_launch(pl.concat([table, around, host], how="horizontal"), calls, share.lanes)
     return found.with_columns(_why(share, found, gaps, threads))
+
+
+def _around(share: Share, low: int, high: int) -> list[pl.Expr]:
+    """How long the rank's file goes on before and after all that gaps are looked for in; nothing in a window."""
+    first, last = recorded(share)
+    earlier, later = (0, 0) if share.windowed else (max(low - first, 0), max(last - high, 0))
+    return [pl.lit(earlier, pl.Int64).alias("earlier"), pl.lit(later, pl.Int64).alias("later")]
 
 
 def _instants(events: pl.DataFrame) -> Ints:
@@ -223,8 +233,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return without(ANALYSIS, scene, options, "no gap: no device work here, or no pause in it")
     rows = rows.sort("duration", "rank", "start", descending=[True, False, False])
-    ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "none", "span", "own_idle", "own_span").first())
-    notes = [_in_all(ranks), *_early(rows), *_other_clock(ranks)]
+    ranks = rows.group_by("rank").agg(
+        pl.col("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span").first()
+    )
+    notes = [_in_all(ranks), *_outside(ranks), *_early(rows), *_other_clock(ranks)]
     return replace(answer(ANALYSIS, rows, scene, options, notes), total=int(ranks["gaps"].sum()))
 
 
@@ -238,6 +250,18 @@ def _in_all(ranks: pl.DataFrame) -> str:
     if duration(idle) == duration(whole):
         return told
     return f"{told}; {duration(none)} more in pauses of 1 ns, which are none"
+
+
+def _outside(ranks: pl.DataFrame) -> list[str]:
+    """How long devices are without work before their first and after their last, where that is much."""
+    span, earlier, later = (int(ranks[name].sum()) for name in ("span", "earlier", "later"))
+    if earlier + later <= _MUCH * (span + earlier + later):
+        return []
+    part = f"{duration(earlier)} before the first work and {duration(later)} after the last are in no gap"
+    return [f"{part}, and not in these {duration(span)}"]
+
+
+_MUCH: Final = 0.1
 
 
 def _early(rows: pl.DataFrame) -> list[str]:

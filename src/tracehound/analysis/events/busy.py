@@ -130,6 +130,15 @@ def bounds(events: pl.DataFrame, share: Share) -> tuple[int, int]:
     return (int(events["start"].to_numpy().min()), int(events["end"].to_numpy().max()))
 
 
+def recorded(share: Share) -> tuple[int, int]:
+    """From the first event of the rank and its host to the end of the last, or what of that lies in the window."""
+    known = share.lanes.drop_nulls("first")
+    if known.is_empty():
+        return (share.start, share.start)
+    first, last = int(known["first"].to_numpy().min()), int(known["last"].to_numpy().max())
+    return (max(share.start, first), min(share.end, last))
+
+
 def local_parent(events: pl.DataFrame) -> Ints:
     """The row of each event's parent among `events`, -1 where it has none there. `events` is sorted by id."""
     parent = events["parent"]

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis import idle
-from tracehound.analysis.events.busy import bounds, work, worked
+from tracehound.analysis.events.busy import bounds, recorded, work, worked
 from tracehound.analysis.findings.advice import TOPICS, advice
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
@@ -42,7 +42,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     `recorded` is how long the recording is: from the first event of the rank or its host to the last, in the window.
     """
     events = work(replace(share, device=share.anytime), "step", "launch")
-    low, high = max(share.start, _whole(share.lanes["first"].min())), min(share.end, _whole(share.lanes["last"].max()))
+    low, high = recorded(share)
     if events.is_empty() or low >= high:
         return pl.DataFrame()
     whole = whole_steps(share, events, options)
@@ -59,10 +59,6 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     }
     found = idle.within(share, options, silent, when).filter("whole")
     return found.with_columns(pl.lit(high - low, pl.Int64).alias("recorded"))
-
-
-def _whole(time: object) -> int:
-    return time if isinstance(time, int) else 0
 
 
 def _one(start: int, end: int) -> Intervals:
