@@ -352,7 +352,8 @@ def test_the_critical_path_of_alexnet_has_the_edges_that_hta_finds(shared: Path)
     trace = load(open_paths([shared / "traces" / "kineto" / "critical_path_alexnet"]))
     step = trace.events().filter(name="[param|pytorch.model.alex_net|0|0|0|measure|forward]", kind="annotation")
     mark = step.collect().sort("start").row(-1, named=True)
-    path = rows(run(named("critical_path"), trace, Window(mark["start"], mark["end"])))
+    by_event = Options(given=(("by", "event"),))
+    path = rows(run(named("critical_path"), trace, Window(mark["start"], mark["end"]), by_event))
     assert sum(row["duration"] for row in path) == mark["end"] - mark["start"]
     sync = next(at for at, row in enumerate(path) if row["class"] == "sync" and row["name"] == "cudaDeviceSynchronize"
                 and path[at - 1]["class"] == "compute")  # fmt: skip

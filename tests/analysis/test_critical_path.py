@@ -31,7 +31,7 @@ def result(trace: Trace, window: Window | None = None, **chosen: str) -> Result:
 
 def path(trace: Trace, window: Window | None = None, **chosen: str) -> list[tuple[int, int, str, str]]:
     """Start and length in microseconds, class and name, in order."""
-    table = result(trace, window, **chosen).table
+    table = result(trace, window, **{"by": "event", **chosen}).table
     return [(row["start"] // US, row["duration"] // US, row["class"], row["name"]) for row in table.to_dicts()]
 
 
@@ -100,7 +100,8 @@ def test_the_sums_by_class_and_by_name() -> None:
         ("compute", 67, 2), ("CPU", 20, 3), ("launch", 20, 1), ("sync", 10, 1), ("kernel-kernel delay", 3, 1),
     ]  # fmt: skip
     assert by_class["share"].sum() == pytest.approx(1)
-    by_name = {row["name"]: row for row in result(trace, by="name").table.iter_rows(named=True)}
+    assert result(trace).about == "", "no step is marked: they are of the whole run"
+    by_name = {row["name"]: row for row in result(trace).table.iter_rows(named=True)}
     assert by_name["second"]["class"] == "kernel-kernel delay"
     assert trace.event(by_name["aten::mm"]["event"])["name"] == "aten::mm"
 
@@ -194,7 +195,7 @@ def test_a_recorded_wait_is_for_work_that_was_launched_before_it() -> None:
     launch(b, MAIN, 14, 4)
     b.event(stream(0, 8), "after the wait", 20, 145, correlation=4)
     b.event(SYNC_9, "Stream Wait Event", 11, 12, "sync", correlation=3)
-    found = result(with_streams(b.trace()))
+    found = result(with_streams(b.trace()), by="event")
     rows = [(row["class"], row["name"]) for row in found.table.to_dicts()]
     assert rows[-3:] == [("compute", "gemm"), ("kernel-kernel delay", "nccl"), ("communication", "nccl")]
     assert not [note for note in found.notes if "inferred" in note]
@@ -339,7 +340,7 @@ def test_a_pause_is_not_handed_to_a_thread_that_goes_on_or_launches_nothing() ->
     launch(b, BACKWARD, 22, 2)
     b.event(stream(), "kernel", 28, 29, correlation=2)
     trace = b.trace()
-    table = result(trace, Window(0, 70 * US)).table
+    table = result(trace, Window(0, 70 * US), by="event").table
     assert set(table["where"].to_list()) == {"python (1)"}
 
 
@@ -416,7 +417,7 @@ def test_where_every_thread_waits_the_path_ends_in_the_collective_that_ends_last
 def test_a_path_that_cannot_be_followed_to_the_beginning_says_so() -> None:
     b = with_gloo()
     b.rows = [row for row in b.rows if row["name"] != "c10d::allreduce_"]
-    found = result(b.trace())
+    found = result(b.trace(), by="event")
     assert found.table["start"][0] == 28 * US
     assert found.notes[1] == (
         "rank 0: the path begins 28.00 us after the beginning: what gloo:all_reduce waited for was not recorded"
@@ -476,7 +477,7 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     b.event(MAIN, "ProfilerStep#2", 45, 130, "step", step=2)
     trace = b.trace()
     assert trace.steps.height == 2
-    found = result(trace)
+    found = result(trace, by="event")
     assert found.table["start"].to_list()[0] == 0
     assert found.table["duration"].sum() == 100 * US
     assert found.notes[0].startswith("rank 0 is bound by compute 67.00 %")
@@ -485,6 +486,7 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     assert of_step.notes[0].endswith("of 100.0 us: step 1")
     assert of_step.window == (0, 100 * US)  # the work of the step is done after its mark
     assert found.window is None
+    assert (found.about, of_step.about) == ("the longest step", "")
 
 
 def test_what_begins_long_after_its_launch_waited_for_what_is_not_recorded() -> None:
@@ -574,7 +576,7 @@ def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
     b.event(stream(), "second", 11, 20, correlation=2)
     b.event(stream(), "third", 21, 30)
     b.event(stream(), "fourth", 32, 40)
-    rows = result(b.trace()).table.select("class", pl.col("duration") // 1_000).rows()
+    rows = result(b.trace(), by="event").table.select("class", pl.col("duration") // 1_000).rows()
     assert rows == [("compute", 10), ("compute", 10), ("compute", 10), ("unknown", 2), ("compute", 8)]
 
 
@@ -625,7 +627,7 @@ def test_a_path_is_continuous_and_each_row_is_what_ran_then(
         b.event(SYNC_9, "Stream Wait Event", start, start + 1, "sync")
     trace = with_streams(b.trace())
     for window in (None, Window(span[0] * US, (span[0] + span[1]) * US)):
-        found = result(trace, window).table
+        found = result(trace, window, by="event").table
         low, high = (window or Window()).within(*trace.span)
         ends = (found["start"] + found["duration"]).to_list()
         assert found["start"].to_list()[1:] == ends[:-1]

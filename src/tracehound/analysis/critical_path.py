@@ -33,9 +33,9 @@ NEAR: Final = Setting(
 
 BY: Final = Setting(
     "by",
-    "event",
-    "a row for each event on the path in its order (event), or the sums by class and name (name) or by class (class)",
-    one_of("event", "name", "class"),
+    "name",
+    "the sums by class and name (name) or by class (class), or a row for each stretch of the path in its order (event)",
+    one_of("name", "class", "event"),
 )
 
 DEFINITION = """\
@@ -60,7 +60,10 @@ are taken up in their order. After a pause of less than 30 us a thread did not w
 thread in which the window ends it waits for that which ends in it last, be it after the window. Where a path cannot be
 followed to the beginning, the notes say so. unknown also = a pause before work whose launch was not recorded,
 nor by then one of what runs later on its stream. A pause of more than 30 us before a node of a graph whose launch has
-not returned yet is launch. With by=name or by=class the rows are sums, the largest first.
+not returned yet is launch.
+
+The rows are the sums by class and name, the largest first; with by=class the sums by class; with by=event the path
+itself, a row for each stretch of an event, in the order of time.
 
 Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
 were recorded (enable_cuda_sync_events). The work waited for is what had been launched on that stream before the call
@@ -82,12 +85,13 @@ COLUMNS = (
     Column("class", "text", "what bounds it there"),
     Column("name", "text", "operator, call or kernel; of a delay: the work that it delays"),
     Column("where", "text", "thread or stream", brief=False),
-    Column("count", "count", "stretches of the path", brief=False),
+    Column("count", "count", "events on the path; of time in which nothing was recorded: stretches", brief=False),
     Column("share", "share", "duration", "the rank's path"),
     Column("event", "id", "the event; of several that with the longest stretch"),
 )
 
 NOTHING: Final = "nothing recorded"
+WHOLE: Final = "the whole run"
 _LOADS: Final = re.compile(r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefetch)|InfeedEnqueue", re.IGNORECASE)
 
 
@@ -127,7 +131,7 @@ def _chosen(share: Share) -> tuple[Share, str]:
     if share.steps.is_empty():
         first, last = (share.lanes[name].to_list() for name in ("first", "last"))
         whole = replace(share, start=min(first, default=share.start), end=max(last, default=share.end))
-        return whole, "the whole run"
+        return whole, WHOLE
     placed = stretched(share, work(replace(share, device=share.anytime), "step", "launch"), "work")
     what = f"step {runs(placed['step'].to_list())}"
     if share.asked is None:
@@ -217,7 +221,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     table = _summed(rows, BY.of(options.given))
     table = table.with_columns((pl.col("duration") / pl.col("duration").sum().over("rank")).alias("share"))
     result = answer(ANALYSIS, table, scene, options, _notes(rows))
-    return replace(result, window=_extent(result.window, rows))
+    return replace(result, window=_extent(result.window, rows), about=_about(result.window, rows))
 
 
 def _extent(window: tuple[int, int] | None, rows: pl.DataFrame) -> tuple[int, int] | None:
@@ -225,6 +229,13 @@ def _extent(window: tuple[int, int] | None, rows: pl.DataFrame) -> tuple[int, in
     if window is None:
         return None
     return window[0], max(window[1], int((rows["start"] + rows["duration"]).to_numpy().max()))
+
+
+def _about(window: tuple[int, int] | None, rows: pl.DataFrame) -> str:
+    """What the paths are of where no window is asked for, unless that is the whole run."""
+    if window is not None or (rows["what"] == WHOLE).all():
+        return ""
+    return "the longest step" if rows["rank"].n_unique() == 1 else "each rank's longest step"
 
 
 def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
@@ -237,7 +248,7 @@ def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
         .agg(
             pl.lit(None, pl.Int64).alias("start"),
             pl.lit(None, pl.String).alias("where"),
-            pl.len().alias("count"),
+            (pl.col("event").drop_nulls().n_unique() + pl.col("event").null_count()).alias("count"),
             pl.col("event").get(pl.col("duration").arg_max()),
             pl.col("duration").sum(),
         )

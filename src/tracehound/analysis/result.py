@@ -62,7 +62,8 @@ class Column:
 class Result:
     """Raw numbers with their units; `table` holds one column for each of `columns`, in that order.
 
-    `total` is the number of rows before any cut. A column ``event`` of unit `id` leads from a row to its event in the
+    `total` is the number of rows before any cut. `about` says what the figures are of where that is neither the window
+    nor the whole run. A column ``event`` of unit `id` leads from a row to its event in the
     timeline; the columns ``start`` (an `instant`) and ``duration`` bound the row's own window.
     """
 
@@ -73,6 +74,7 @@ class Result:
     total: int
     notes: tuple[str, ...] = ()
     window: tuple[int, int] | None = None
+    about: str = ""
 
     @property
     def cut(self) -> str:

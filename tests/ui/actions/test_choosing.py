@@ -153,3 +153,23 @@ async def _seen(samples: Path) -> Session:
         kept = explorer.travels.remembered
         assert kept is not None
         return kept
+
+
+async def test_a_key_makes_rows_be_the_next_thing_that_they_can_be(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        await press(pilot, "M", LETTERS["critical_path"])
+        assert " b by " in explorer.key_bar.render_line(0).text
+        await press(pilot, "b")
+        assert explorer.results.given("critical_path") == (("by", "class"),)
+        assert "critical path by class; b again: by event" in said(explorer)
+        await press(pilot, "b", "b")
+        assert explorer.results.given("critical_path") == ()
+        await press(pilot, "8", "b")
+        assert "rows of health are of one sort" in said(explorer)
+
+
+async def test_a_setting_stays_when_rows_become_something_else(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        explorer.results.choose("critical_path", (("near", "10us"),))
+        await press(pilot, "M", LETTERS["critical_path"], "b")
+        assert explorer.results.given("critical_path") == (("by", "class"), ("near", "10us"))

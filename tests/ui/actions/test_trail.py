@@ -12,7 +12,7 @@ from tracehound.analysis import Options, named, run
 from tracehound.draw.lanes import ink
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
-from tracehound.ui.actions.trail import path_of, walk_of
+from tracehound.ui.actions.trail import path_of
 from tracehound.ui.bindings import menu
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.screens.explorer import Explorer
@@ -44,12 +44,12 @@ async def test_n_leads_along_the_path_and_back(samples: Path) -> None:
         await press(pilot, "P")
         assert explorer.trace is not None
         assert explorer.timeline.path is not None
-        events = walk_of(explorer.timeline.path).events.tolist()
+        events = list(dict.fromkeys(explorer.timeline.path.event.tolist()))
         await press(pilot, "n")
         assert explorer.view.event == events[0]
         await press(pilot, "n", "n", "N")
         assert explorer.view.event == events[1]
-        assert "critical path 2 of" in header(explorer)
+        assert f"critical path events 2 of {len(events)}" in header(explorer)
         await press(pilot, "u")
         assert explorer.view.event == events[2], "back to where one was"
 
@@ -67,7 +67,7 @@ async def test_a_step_to_a_lane_that_is_not_shown_says_so(samples: Path) -> None
 
 async def test_the_list_leads_to_the_marked_event(samples: Path) -> None:
     async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
-        await press(pilot, *LIST, "down", "down", "enter")
+        await press(pilot, *LIST, "b", "b", "down", "down", "enter")
         row = explorer.deck.tables["critical_path"].table.row
         assert row is not None
         assert explorer.view.event == row["event"]
@@ -75,6 +75,47 @@ async def test_the_list_leads_to_the_marked_event(samples: Path) -> None:
         assert explorer.timeline.path is not None
         assert explorer.walk is not None
         assert explorer.walk.event == row["event"]
+        assert len(explorer.walk) == len(set(explorer.timeline.path.event.tolist()))
+
+
+async def test_sums_lead_through_the_events_that_they_are_of(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, *LIST, "down", "enter")
+        row = explorer.deck.tables["critical_path"].table.row
+        assert row is not None
+        assert explorer.timeline.path is not None, "all of it is marked"
+        assert explorer.view.event == row["event"]
+        assert explorer.walk is not None
+        assert len(explorer.walk) == row["count"] > 1
+        await press(pilot, "n")
+        assert explorer.view.event != row["event"]
+        assert selected(explorer) == row["name"]
+        assert f"{row['count']} of {row['count']}" in header(explorer)
+        await press(pilot, *LIST, "b", "enter")
+        row = explorer.deck.tables["critical_path"].table.row
+        assert row is not None
+        assert row["name"] is None
+        assert f"{row['class']} " in header(explorer)
+        assert len(explorer.walk) == row["count"]
+
+
+async def test_a_row_of_another_rank_marks_the_path_of_that(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, *LIST, "enter")
+        marked = explorer.timeline.path
+        await press(pilot, "end", "enter")
+        assert explorer.timeline.path is not None
+        assert marked is not None
+        assert not set(explorer.timeline.path.event.tolist()) & set(marked.event.tolist())
+
+
+async def test_the_table_of_the_path_says_what_it_is_of(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, *LIST)
+        pane = explorer.deck.tables["critical_path"]
+        assert pane.caption.parts[:3] == ("Critical path", "each rank's longest step", "131 rows")
+        await press(pilot, "4", "space", *LIST)
+        assert pane.caption.parts[1].startswith("in the ")
 
 
 async def test_the_path_is_of_the_selected_window(samples: Path) -> None:
@@ -111,7 +152,7 @@ async def test_a_path_reads_in_few_colours(samples: Path, alphabet: str, monkeyp
 
 def test_stretches_without_an_event_are_not_on_the_path(samples: Path) -> None:
     trace = load(open_paths([samples / "torch_ddp_gloo"]))
-    result = run(named("critical_path"), trace, Window(ranks=(0,)), Options())
+    result = run(named("critical_path"), trace, Window(ranks=(0,)), Options(given=(("by", "event"),)))
     path = path_of(result)
     assert path is not None
     assert len(path.event) == result.table["event"].drop_nulls().len()

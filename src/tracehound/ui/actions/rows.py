@@ -42,8 +42,9 @@ def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
         _tell_bounds(screen, trace, row, window)
     else:
         travels.jump(follow.to_row(trace, screen.view, row))
-        if table == trail.NAME and screen.timeline.path is None:
-            travels.trail.begin(trace, row["rank"], event)
+        if event is not None and table == trail.NAME:
+            about = screen.view.window.at(*(screen.deck.tables[table].body.window or (None, None)))
+            travels.trail.begin(trace, row["rank"], about, trail.aim_of(row, event))
         elif event is not None and table in WALKED:
             travels.begin(trace, event)
 

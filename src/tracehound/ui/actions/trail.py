@@ -6,19 +6,24 @@ Owns whose path is marked. What a path is, is for the analysis; how it looks, fo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 from textual.message import Message
 
 from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.critical_path import BY
+from tracehound.analysis.settings import Given
 from tracehound.analysis.topics import lacking
 from tracehound.draw.path import Path
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
+from tracehound.ui.actions import choosing
 from tracehound.ui.background.threads import Background
 from tracehound.ui.state import navigate
+from tracehound.ui.state.follow import Row
 from tracehound.ui.state.walk import Walk
+from tracehound.units import plural
 
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer import Explorer
@@ -29,15 +34,28 @@ LEGIBLE: Final = 6
 """A path that takes less than one part in so many of what is shown is zoomed to."""
 
 
+class Aim(NamedTuple):
+    """Where a walk on a path begins, and what it goes through: all events of a class and a name (None: of any)."""
+
+    event: int | None = None
+    class_: str | None = None
+    name: str | None = None
+
+
+def aim_of(row: Row, event: int | None) -> Aim:
+    """What a row of the table of the path leads to: from one of its stretches to all, from sums to what they are of."""
+    return Aim(event) if row["start"] is not None else Aim(event, row["class"], row["name"])
+
+
 class Trail:
     """The path of one rank, in the timeline of a screen."""
 
     @dataclass
     class Found(Message):
-        """The path of a window is known, or the one line that says why there is none; `event` is where to begin."""
+        """The path of a window is known, or the one line that says why there is none; `aim` is where to go on it."""
 
         result: Result | None
-        event: int | None
+        aim: Aim
         failure: str = ""
 
     def __init__(self, screen: Explorer, background: Background) -> None:
@@ -50,7 +68,7 @@ class Trail:
         if screen.timeline.path is not None:
             self.end()
         elif screen.trace is not None:
-            self.begin(screen.trace, navigate.rank_of(screen.trace, screen.view), None)
+            self.begin(screen.trace, navigate.rank_of(screen.trace, screen.view), screen.view.window, Aim())
 
     def end(self) -> None:
         """Mark nothing."""
@@ -58,24 +76,25 @@ class Trail:
         self._screen.walk = None
         self._screen.key_bar.say("the critical path is not marked any more")
 
-    def begin(self, trace: Trace, rank: int | None, event: int | None) -> None:
-        """Have the path of a rank marked, and the walk on it begun at an event."""
+    def begin(self, trace: Trace, rank: int | None, window: Window, aim: Aim) -> None:
+        """Have the path of a rank in a window marked, and the walk on it begun."""
         screen, why = self._screen, lacking(NAME, trace)
         if why or screen.reading.busy:
             screen.key_bar.say(f"no critical path: {why or 'the trace is still being read'}")
             return
-        window = replace(screen.view.window, ranks=None if rank is None else (rank,))
+        window = replace(window, ranks=None if rank is None else (rank,))
+        given = tuple((name, value) for name, value in screen.results.given(NAME) if name != BY.name)
         screen.key_bar.say("critical path: working it out")
         self._background.submit(
             "critical path",
-            lambda: self._work(trace, window, event),
-            lambda why: screen.post_message(self.Found(None, event, why)),
+            lambda: self._work(trace, window, (*given, (BY.name, "event")), aim),
+            lambda why: screen.post_message(self.Found(None, aim, why)),
         )
 
-    def _work(self, trace: Trace, window: Window, event: int | None) -> None:
+    def _work(self, trace: Trace, window: Window, given: Given, aim: Aim) -> None:
         analysis = named(NAME)
-        result = run(analysis, trace, window, Options(None, preferred(analysis)))
-        self._screen.post_message(self.Found(result, event))
+        result = run(analysis, trace, window, Options(None, preferred(analysis, choosing.words(given))))
+        self._screen.post_message(self.Found(result, aim))
 
     def show(self, found: Found) -> None:
         """Mark it, bring it into sight, and walk on it from now on."""
@@ -86,27 +105,35 @@ class Trail:
             screen.key_bar.say(why)
             return
         screen.timeline.mark_path(path)
-        walk = walk_of(path)
-        screen.walk = walk if found.event is None else walk.at(found.event)
+        walk = walk_of(result, found.aim)
+        screen.walk = walk if found.aim.event is None else walk.at(found.aim.event)
         low, high = path.span
         view = screen.view
         inside = min(high, view.end) - max(low, view.start)
-        if found.event is None and inside * LEGIBLE < view.end - view.start:
+        if found.aim.event is None and inside * LEGIBLE < view.end - view.start:
             screen.travels.jump(navigate.frame(screen.trace, view, low, high))
-        screen.key_bar.say(f"critical path: {next(iter(result.notes), '')}")
+        through = f"n and N go through {plural(len(walk), 'event')} of {walk.what}"
+        screen.key_bar.say(f"critical path: {next(iter(result.notes), '') if found.aim.class_ is None else through}")
 
 
 def path_of(result: Result) -> Path | None:
     """The stretches of a result that are parts of events; None when there are none."""
-    rows = result.table.filter(pl.col("event").is_not_null() & pl.col("start").is_not_null()).sort("start")
+    rows = _of_events(result)
     if rows.is_empty():
         return None
     start = rows["start"].to_numpy()
     return Path(rows["event"].to_numpy(), start, start + rows["duration"].to_numpy())
 
 
-def walk_of(path: Path) -> Walk:
-    """The events of a path, each where it is first on it."""
-    frame = pl.DataFrame({"event": path.event, "start": path.start})
-    each = frame.unique("event", keep="first", maintain_order=True)
-    return Walk("critical path", each["event"].to_numpy(), each["start"].to_numpy())
+def walk_of(result: Result, aim: Aim) -> Walk:
+    """The events of a path, or of a class and name on it, each where it is first on it."""
+    wanted = {"class": aim.class_, "name": aim.name}
+    rows = _of_events(result).filter(**{column: value for column, value in wanted.items() if value is not None})
+    each = rows.unique("event", keep="first", maintain_order=True)
+    what = aim.name or aim.class_ or "critical path events"
+    return Walk(what, each["event"].to_numpy(), each["start"].to_numpy())
+
+
+def _of_events(result: Result) -> pl.DataFrame:
+    """The rows of a path that are stretches of events, in the order of time."""
+    return result.table.filter(pl.col("event").is_not_null() & pl.col("start").is_not_null()).sort("start")

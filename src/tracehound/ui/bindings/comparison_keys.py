@@ -20,8 +20,8 @@ SHARED: Final = (
 )  # fmt: skip
 """Keys that mean here what they mean in the explorer."""
 
-ELSEWHERE: Final = ("timeline.cause", "timeline.effects", "timeline.place")
-"""Keys of a timeline that only the explorer of one run has."""
+ELSEWHERE: Final = ("timeline.cause", "timeline.effects", "timeline.place", "table.by")
+"""Keys of a timeline and of tables that only the explorer of one run has."""
 
 ACTIONS: Final = {
     "focus.next": "pass_keys(1)",

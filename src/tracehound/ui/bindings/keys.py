@@ -166,6 +166,7 @@ KEYS: tuple[Key, ...] = (
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.filter", ("f",), "f", "ask('filter')",
         "Filter the rows: gemm, self > 1ms, name ~ x", "table", "filter", asks=True),
+    Key("table.by", ("b",), "b", "screen.regroup", "By what else there is: class, step, event", "table", "by"),
     Key("table.chart", ("v",), "v", "ask('chart')", "See it as a chart, or as a table again", "table", "chart"),
     Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
     Key("table.sort_next", (">",), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
@@ -349,6 +350,9 @@ def footer(table: Sequence[Key], group: Group) -> list[Key]:
 
 OF_EVENT = ("details.open", "details.edit", "details.cause", "details.copy_value")
 """Keys of the details that do nothing where no event is selected: the footer leaves them out there."""
+
+OF_GROUPED = ("table.by",)
+"""Keys of tables that do nothing where rows can be of one sort alone."""
 
 _PANES: dict[Group, str] = {
     "timeline": "the timeline", "lanes": "the timeline", "table": "tables", "flame": "the flame graph",

@@ -157,7 +157,8 @@ class TablePane(Column):
         if result is None:
             return
         self.caption.windowed = self._window is not None
-        about = words.NOT_NARROWED if self._aside and self._window is None else self._about or words.scope(self._window)
+        about = self._about or result.about or words.scope(self._window)
+        about = words.NOT_NARROWED if self._aside and self._window is None else about
         title, scope, *rest = words.caption(result, about, self.table.shown, self.table.filter)
         said = self.table.empty.split("\n") if result.table.is_empty() else []
         so_far = [self.so_far] if self.so_far else []

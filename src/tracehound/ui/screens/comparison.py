@@ -249,6 +249,10 @@ class ComparisonScreen(Screen[None]):
         else:
             self.action_elsewhere("leads there")
 
+    def action_regroup(self) -> None:
+        """Say where the rows of a table can be grouped otherwise."""
+        self.action_elsewhere("groups rows otherwise")
+
     def action_elsewhere(self, what: str) -> None:
         """Say where that is."""
         self.key_bar.say(ALONE.format(what))

@@ -374,6 +374,10 @@ class Explorer(Screen[None]):
         """Show what can be chosen of the analysis that is shown."""
         choosing.ask(self)
 
+    def action_regroup(self) -> None:
+        """Make the rows of what is shown be the next thing that they can be."""
+        choosing.regroup(self)
+
     def action_tell(self) -> None:
         """Show all that is said of what is shown."""
         telling.of_explorer(self)
@@ -388,6 +392,7 @@ class Explorer(Screen[None]):
 
     def _in_sight(self) -> None:
         """Fill what has come into sight."""
+        self.key_bar.grouped = any(map(choosing.by_of, self.deck.in_sight))
         self.results.ask(self.view)
         self.selected.tell()
 

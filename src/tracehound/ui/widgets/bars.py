@@ -20,7 +20,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui.bindings.keys import KEYS, OF_EVENT, Group, Key, footer
+from tracehound.ui.bindings.keys import KEYS, OF_EVENT, OF_GROUPED, Group, Key, footer
 from tracehound.ui.wording import words
 
 SAID = 4.0
@@ -217,6 +217,8 @@ class KeyBar(Widget):
     """Where the focus is."""
     bare: reactive[bool] = reactive(default=True)
     """Whether no event is selected."""
+    grouped: reactive[bool] = reactive(default=False)
+    """Whether rows of what is shown can be of another sort."""
     said: reactive[str] = reactive("")
     """What is said in the place of the keys, for a while or until the next key that does something."""
 
@@ -266,7 +268,8 @@ class KeyBar(Widget):
 
     def _fitting(self) -> list[tuple[Key, str, str]]:
         """The keys that there is room for, each with what is written of it; those of every pane come first."""
-        keys = [key for key in footer(self._table, self.group) if not (self.bare and key.id in OF_EVENT)]
+        idle = (*(OF_EVENT if self.bare else ()), *(() if self.grouped else OF_GROUPED))
+        keys = [key for key in footer(self._table, self.group) if key.id not in idle]
         general, room = self._first([key for key in keys if key.group == "everywhere"], self.size.width)
         chosen, _ = self._first([key for key in keys if key.group != "everywhere"], room)
         return [(key, self._shown(key), key.label) for key in (*chosen, *general)]
