@@ -23,6 +23,7 @@ from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part, Trace
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.bindings import menu
 from tracehound.ui.bindings.keys import KEYS, Group
 from tracehound.ui.commands import Commands
 from tracehound.ui.panes.arrivals import ArrivalsPane
@@ -300,6 +301,32 @@ async def test_both_keys_select_a_step_as_its_row_has_it(opening: Opening, key: 
         assert explorer.view.selection == (1_000_000_000, 2_000_000_000)
         await press(pilot, "9")
         assert "2, as it is marked" in "\n".join(lines(explorer.selected.details.sheet))
+
+
+@pytest.mark.parametrize("key", ["enter", "space"])
+@pytest.mark.parametrize("name", ["breakdown", "distributed"])
+async def test_both_keys_select_a_step_as_it_is_marked_where_its_row_is_of_the_mark(
+    opening: Opening, key: str, name: str
+) -> None:
+    async with explored(opening) as (explorer, pilot):
+        explorer.results.choose(name, (("by", "step"),))
+        await press(pilot, *(["7"] if name == "breakdown" else ["M", menu.choices(KEYS)[name]]), "down", key)
+        row = table(explorer, name).row
+        assert row is not None
+        assert explorer.view.selection == (row["start"], row["start"] + row["span"]) == (1_000_000_000, 2_000_000_000)
+        assert explorer.view.event is None
+        assert "step 2, as it is marked" in said(explorer)
+        assert table(explorer, name).shown == 2
+
+
+@pytest.mark.parametrize("key", ["enter", "space"])
+async def test_both_keys_select_the_part_of_a_step_that_its_row_is_of(opening: Opening, key: str) -> None:
+    async with explored(opening) as (explorer, pilot):
+        explorer.results.choose("breakdown", (("by", "step"),))
+        explorer.view = replace(explorer.view, selection=(1_200_000_000, 1_900_000_000))
+        await press(pilot, "7", key)
+        assert explorer.view.selection == (1_200_000_000, 1_900_000_000)
+        assert "step 2 as its row has it; its mark: 1.000 ms at 1.000 ms" in said(explorer)
 
 
 async def test_search_counts_while_one_types_and_cycles(opening: Opening) -> None:

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 WALKED: Final = ("ops", "kernels", "operators", "slices", "annotations", "collectives", "search")
 """Tables whose rows stand for many events: after going to one, n and N lead to the others."""
 
-STEPS: Final = ("steps", "step_parts", "step_time", "utilisation")
-"""Tables whose rows are steps: their numbers are of another stretch than the marks, which are what is an event."""
+MARKED: Final = ("breakdown", "distributed")
+"""Tables whose rows may be steps as they are marked, or what of them lies in the window."""
+
+STEPS: Final = ("steps", "step_parts", "step_time", "utilisation", *MARKED)
+"""Tables whose rows may be steps: what is an event are the marks, and their numbers may be of other stretches."""
 
 
 def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
@@ -39,7 +42,7 @@ def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
     elif _is_step(table, row) and window is not None:
         screen.results.pick(window, table, screen.view)
         travels.jump(navigate.to_window(trace, screen.view, window))
-        _tell_bounds(screen, trace, row, window)
+        _tell_bounds(screen, trace, table, row)
     else:
         travels.jump(follow.to_row(trace, screen.view, row))
         if event is not None and table == trail.NAME:
@@ -59,15 +62,17 @@ def pick(screen: Explorer, trace: Trace, picked: ResultTable.WindowPicked) -> No
     screen.results.pick(window, table, screen.view)
     screen.travels.jump(navigate.to_range(trace, screen.view, *window))
     if _is_step(table, picked.row):
-        _tell_bounds(screen, trace, picked.row, window)
+        _tell_bounds(screen, trace, table, picked.row)
 
 
 def _is_step(table: str, row: follow.Row) -> bool:
     """Whether a row is one step; by rank or by part such a table has rows of many."""
-    return table in STEPS and isinstance(row.get("duration"), int)
+    return table in STEPS and "step" in row and isinstance(row.get("start"), int)
 
 
-def _tell_bounds(screen: Explorer, trace: Trace, row: follow.Row, window: tuple[int, int]) -> None:
+def _tell_bounds(screen: Explorer, trace: Trace, table: str, row: follow.Row) -> None:
     """Say whether the step that was selected goes by its mark, or until its work is done, and what its mark is then."""
-    mark = follow.window_of(trace, {"event": row["event"]})
-    screen.key_bar.say(words.step_selected(row["step"], window, mark))
+    window, mark = (follow.window_of(trace, each) for each in (row, {"event": row["event"]}))
+    if window is not None:
+        until = "as its row has it" if table in MARKED else "until its work is done"
+        screen.key_bar.say(words.step_selected(row["step"], window, mark, until))

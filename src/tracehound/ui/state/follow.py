@@ -1,8 +1,9 @@
 """Where a row of a result leads: (trace, view, row) -> view.
 
-Owns that. Knows no widget. A row leads to a window by its columns ``start`` and ``duration`` (or ``end``), and to an
-event by ``event`` (``longest`` in a table of threads, ``id`` in one of events). A column that is about another event
-leads there: ``before`` to ``before_event``, ``call_max`` to ``call_event``; and one of instants to that instant.
+Owns that. Knows no widget. A row leads to a window by its columns ``start`` and ``duration`` (or ``span``, or ``end``),
+and to an event by ``event`` (``longest`` in a table of threads, ``id`` in one of events). A column that is about
+another event leads there: ``before`` to ``before_event``, ``call_max`` to ``call_event``; and one of instants to that
+instant.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def event_of(trace: Trace, row: Row) -> int | None:
 
 def window_of(trace: Trace, row: Row) -> tuple[int, int] | None:
     """The row's own window inside the run, else that of its event."""
-    start, duration, end = row.get("start"), row.get("duration"), row.get("end")
+    start, duration, end = row.get("start"), row.get("duration", row.get("span")), row.get("end")
     if isinstance(start, int) and (isinstance(duration, int) or isinstance(end, int)):
         low, high = trace.span
         end = start + duration if isinstance(duration, int) else end

@@ -152,16 +152,16 @@ def of_other_steps(share: float) -> str:
     return f"{units.share(share)} of the device's work here is of other steps: the host runs ahead"
 
 
-def step_selected(step: int | None, window: tuple[int, int], mark: tuple[int, int] | None) -> str:
+def step_selected(step: int | None, window: tuple[int, int], mark: tuple[int, int] | None, until: str) -> str:
     """Which stretch of a step a row of a table selects: what its numbers are of, and what its mark is where it differs.
 
-    `mark` is None for a step that was inferred from no single event.
+    `until` says how far it goes where that is not its mark, which is None for a step inferred from no single event.
     """
     what = f"step {step}" if step is not None else "the step"
     if window == mark:
         return f"{what}, as it is marked"
     marked = f"; its mark: {length(mark)} at {units.instant(mark[0])}" if mark is not None else ""
-    return f"{what} until its work is done{marked}"
+    return f"{what} {until}{marked}"
 
 
 def unseen(lane: str, key: str) -> str:
