@@ -53,6 +53,15 @@ async def test_what_is_cut_names_the_key_that_shows_it(samples: Path) -> None:
         assert caption.render_line(caption.size.height - 1).text.rstrip().endswith("… I shows all")
 
 
+async def test_words_give_way_to_the_rows_of_short_tables(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        await press(pilot, "7")
+        for name in ("breakdown", "overview"):
+            pane = explorer.deck.tables[name]
+            assert pane.caption.size.height == 1
+            assert pane.table.size.height >= 4, "of five lines or six"
+
+
 async def test_another_row_sends_no_caption_again(samples: Path) -> None:
     async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
         await press(pilot, "4")

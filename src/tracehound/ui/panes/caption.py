@@ -20,7 +20,7 @@ from tracehound.draw.glyphs import Glyphs
 from tracehound.ui.widgets.plain_box import Unscrolled
 
 LINES: Final = 3
-"""So many lines are taken from what stands below, and no more than leave the greater part for it."""
+"""So many lines are taken from what stands below, and no more than a third of what is there."""
 
 MANY: Final = 1 << 16
 """Lines of what fills any room."""
@@ -62,7 +62,7 @@ class Caption(Unscrolled):
         del viewport
         room, (most, least) = container.height, self._below
         needed = captions.needed(self.parts, self.glyphs, max(1, width - 2 * MARGIN))
-        return max(1, min(needed, max(room - most, min(LINES, (room - 1) // 2, room - least))))
+        return max(1, min(needed, max(room - most, min(LINES, (room - 2) // 3, room - least))))
 
     def fit(self, most: int, least: int) -> None:
         """Leave lines to what stands below: it fills `most` of them, and can do with `least`."""
