@@ -70,6 +70,18 @@ class Rank:
         return {**whole, **named_, "baseTimeNanoseconds": WALL, "traceEvents": self.events}
 
 
+def sized() -> list[Rank]:
+    """Two ranks with three collectives of one name, 100 us apart: two of 4 kB and one of 20 kB."""
+    ranks = [Rank(0), Rank(1)]
+    for rank in ranks:
+        for number, size in enumerate((1000, 1000, 5000)):
+            start = 100 * number + 10 * (rank.rank == number % 2)
+            rank.collective(
+                100 * number, start + 5, 100 * number + 60, Seq=number, In_msg_nelems=size, Out_msg_nelems=size
+            )
+    return ranks
+
+
 def files(folder: Path, *ranks: Rank) -> list[Path]:
     """The files of these ranks."""
     paths = [folder / f"rank{rank.rank}.pt.trace.json" for rank in ranks]

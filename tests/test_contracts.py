@@ -11,7 +11,8 @@ import pytest
 import tracehound
 from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run
-from tracehound.analysis.result import blank
+from tracehound.analysis.result import MEMBERS, blank
+from tracehound.analysis.settings import Given
 from tracehound.draw.plain import in_ascii
 from tracehound.draw.plots import plot
 from tracehound.errors import TracehoundError
@@ -141,6 +142,47 @@ def test_the_parts_of_a_breakdown_add_up(trace: Trace) -> None:
         table = run(named("breakdown"), trace, window).table
         parts = table.select(pl.sum_horizontal("compute", "communication", "copy", "idle")).to_series()
         assert parts.to_list() == table["span"].to_list()
+
+
+NOT_EVENTS = {
+    "critical_path": "stretches of the path, of which an event may have several; the path itself is walked in order",
+    "health": "what the loader and the checks found: no events",
+    "idle": "pauses, in which nothing ran",
+}
+"""What analyses count where that is no event of the trace, so that no row of theirs leads through several."""
+
+COUNTS = ("count", "calls", "copies", "launches")
+
+
+def test_what_counts_events_can_name_them() -> None:
+    for analysis in ANALYSES:
+        for given in ways(analysis):
+            counting = {*COUNTS} & {
+                column.name for column in run(analysis, one_event(), None, Options(0, given)).columns
+            }
+            assert not counting or bool(analysis.counts) != (analysis.name in NOT_EVENTS), (analysis.name, given)
+
+
+@pytest.mark.parametrize("analysis", [each for each in ANALYSES if each.counts], ids=lambda a: a.name)
+def test_rows_name_as_many_events_as_they_count(analysis: Analysis, trace: Trace) -> None:
+    """The explorer walks through these events, and charts their lengths."""
+    low, high = trace.span
+    part = Window(low + (high - low) // 7, low + (high - low) // 2)
+    for given, window in [((), Window()), *((given, part) for given in ways(analysis))]:
+        told = run(analysis, trace, window, Options(None, given, members=True))
+        names = [column.name for column in told.columns]
+        if window == Window():
+            assert told.table.select(names).equals(run(analysis, trace).table), "the rows are the same"
+        if analysis.counts in names and told.table.height:
+            found = told.table.select(analysis.counts, pl.col(MEMBERS).list.n_unique().cast(pl.Int64)).rows()
+            assert [(count, named) for count, named in found if count != named] == [], given
+
+
+def ways(analysis: Analysis) -> Iterator[Given]:
+    """What may be chosen of an analysis, one setting at a time."""
+    yield ()
+    for setting in analysis.settings:
+        yield from (((setting.name, choice),) for choice in setting.choices if choice != setting.default)
 
 
 def test_an_unknown_analysis_is_named() -> None:

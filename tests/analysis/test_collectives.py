@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from building import US
-from jobs import Rank, asked, job, rows
+from jobs import Rank, asked, job, rows, sized
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,8 @@ def test_bandwidths_of_nccl_tests(
         assert row["bus"] == pytest.approx(factor * message / 10e-6)
 
 
-def sized(folder: Path) -> list[Rank]:
-    del folder
-    ranks = [Rank(0), Rank(1)]
-    for rank in ranks:
-        for number, size in enumerate((1000, 1000, 5000)):
-            start = 100 * number + 10 * (rank.rank == number % 2)
-            rank.collective(
-                100 * number, start + 5, 100 * number + 60, Seq=number, In_msg_nelems=size, Out_msg_nelems=size
-            )
-    return ranks
-
-
 def test_a_row_for_each_size_or_for_all(tmp_path: Path) -> None:
-    trace = job(tmp_path, *sized(tmp_path))
+    trace = job(tmp_path, *sized())
     by_size = rows("collectives", trace)
     assert [(row["message"], row["count"], row["dtype"], row["process_group"]) for row in by_size] == [
         (4000, 4, "Float", "0"), (20000, 2, "Float", "0"),
@@ -124,7 +112,7 @@ def test_rows_alike_in_size_and_time_come_in_one_order(tmp_path: Path) -> None:
 
 
 def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
-    result = asked("collectives", job(tmp_path, sized(tmp_path)[0]))
+    result = asked("collectives", job(tmp_path, sized()[0]))
     assert result.table["wait"].null_count() == result.table["skew"].null_count() == result.table.height
     assert result.table["last"].to_list() == [None, None]
     assert (

@@ -71,9 +71,10 @@ def test_how_many_rows_are_shown_is_no_other_table(samples: Path, tmp_path: Path
     assert len(kept(tmp_path)) == (len({analysis.name for analysis, _ in asked}) + 1) * trace.ranks.height
 
 
-def test_a_window_is_not_kept(samples: Path, tmp_path: Path) -> None:
+def test_a_window_is_not_kept_nor_what_names_all_events(samples: Path, tmp_path: Path) -> None:
     trace = cached([samples / "torch_stacks"], tmp_path)
     run_all(ASKED, trace, Window(0, trace.span[1] // 2))
+    run_all([(analysis, Options(members=True)) for analysis in ANALYSES if analysis.counts], trace)
     assert kept(tmp_path) == []
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.result import MEMBERS
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -235,6 +237,15 @@ def test_of_such_stacks_the_frames_alone_have_what_their_operators_took(tmp_path
         ("  model.py(4): forward", 1, 1, 0),
     ]
     assert shown.table["device_self"].to_list() == [0, 0, 9 * US, 0]
+
+
+@pytest.mark.parametrize("frames", ["all", "python"])
+def test_frames_of_such_stacks_name_the_operators_called_in_them(tmp_path: Path, frames: str) -> None:
+    options = Options(None, (("frames", frames),), members=True)
+    rows = run(named("stacks"), old(tmp_path), None, options).table.filter(pl.col("kind") == "python")
+    assert [(len(set(ids)), count) for ids, count in rows.select(MEMBERS, "count").rows()] == [
+        (3, 3), (2, 2), (2, 2), (1, 1),
+    ]  # fmt: skip
 
 
 def test_such_stacks_in_a_window(tmp_path: Path) -> None:

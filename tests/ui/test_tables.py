@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_explorer import caption, explored, lines, opening, press, settled, table
+from test_explorer import caption, explored, header, lines, opening, press, settled, table
 
-from tracehound.store import Opening
+from building import US
+from jobs import files, sized
+from tracehound.store import Opening, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.screens.columns import ColumnsScreen
 from tracehound.ui.screens.explorer import Explorer
@@ -215,6 +218,42 @@ async def test_a_histogram_is_of_the_selected_window(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "down", "space", "2", "v")
         assert "2 executions" in chart(explorer, "ops")[-1]
+
+
+async def test_a_row_leads_through_the_events_that_it_counts_and_charts_them(tmp_path: Path) -> None:
+    """Two collectives of 4 kB and one of 20 kB, of one name, on each of two ranks; a window holds one of the former."""
+    async with explored(open_paths(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
+        await press(pilot, "6")
+        for row, count in (((4000, 4)), ((20000, 2))):
+            collectives = table(explorer, "collectives")
+            assert collectives.row is not None
+            assert (collectives.row["message"], collectives.row["count"]) == (row, count)
+            assert f"{count} executions" in chart(explorer, "collectives")[-1]
+            await press(pilot, "enter", "n")
+            assert f" of {count}" in header(explorer)
+            sizes = set[int]()
+            for _ in range(count):
+                await press(pilot, "n")
+                assert explorer.trace is not None
+                assert explorer.view.event is not None
+                sizes.add(explorer.trace.event(explorer.view.event)["start"] // (200 * US))
+            assert sizes == {0 if count == 4 else 1}, "of this size alone"
+            await press(pilot, "6", "down")
+        explorer.view = replace(explorer.view, selection=(0, 90 * US))
+        await press(pilot, "6", "enter", "n")
+        assert " of 2" in header(explorer), "of the window, as the row"
+
+
+async def test_a_match_leads_through_those_of_its_own_row(tmp_path: Path) -> None:
+    async with explored(open_paths(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
+        await press(pilot, "slash", *"nccl", "enter")
+        explorer.arrangement.show("search")
+        await press(pilot, "tab")
+        matches = explorer.deck.tables["search"].table
+        matches.focus()
+        assert matches.row is not None
+        await press(pilot, "enter", "n")
+        assert f" of {matches.row['count']}" in header(explorer)
 
 
 async def test_other_tables_are_drawn_as_they_are_shown(opening: Opening) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -12,6 +13,7 @@ from tracehound.analysis.events.measured import measured
 from tracehound.analysis.hosts.annotated import MARKS, launched_inside
 from tracehound.analysis.hosts.call_paths import merged, names, nodes, plain, recorded
 from tracehound.analysis.hosts.operator_tree import tree
+from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
@@ -66,7 +68,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if BY.of(options.given) == "path":
         calls = tree(share)
         chosen = calls.events["kind"].is_in(MARKS).to_numpy()
-        return nodes(share, calls, chosen, names(calls.events, plain)) if chosen.any() else pl.DataFrame()
+        return nodes(share, calls, chosen, names(calls.events, plain), options) if chosen.any() else pl.DataFrame()
     marked = pl.col("kind").is_in(MARKS)
     lanes = share.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
     on_device = pl.col("rank").is_not_null()
@@ -84,6 +86,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("own").sum().alias("self"),
             pl.col("id").min().alias("event"),  # the events of a lane begin in the order of their ids
             pl.col("start").min(),
+            *gathered(options),
         )
         .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
     )
@@ -143,6 +146,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("rank").n_unique().alias("ranks"),
             pl.col("event").sort_by("start", "rank").first(),
             *(_summed(name) for name in _LAUNCHED),
+            JOINED,
         )
         .with_columns(
             pl.when("device_lane").then(pl.lit("device")).otherwise(pl.lit("host")).alias("on"),
@@ -179,7 +183,7 @@ def _of_paths(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) ->
         pl.col("launched") if works else pl.lit(None, pl.Int64).alias("launched"),
         *(pl.lit(None, pl.Int64).alias(name) for name in ("min", "busy", "exposed")),
     )
-    result = answer(ANALYSIS, table, scene, Options(given=options.given))
+    result = answer(ANALYSIS, table, scene, replace(options, top=None))
     return cut(result, result.table["total"].to_numpy(), options.top)
 
 
@@ -191,5 +195,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY,),
 )

@@ -11,7 +11,8 @@ import polars as pl
 from tracehound.analysis.devices.async_ops import Flights, exposed, flights_of, kept
 from tracehound.analysis.devices.beside import beside, several
 from tracehound.analysis.events.own_clock import window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
+from tracehound.analysis.members import JOINED
+from tracehound.analysis.result import MEMBERS, Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.kinds import performed
 from tracehound.intervals import clip, union
@@ -77,7 +78,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     mine = cores.spent.join(called, on="op")
     spent, nothing = mine.partition_by(key, as_dict=True), mine.clear()
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measured(part, spent.get(group, nothing), cores)}
+        {**dict(zip(key, group, strict=True)), **_measured(part, spent.get(group, nothing), cores, options)}
         for group, part in groups.items()
     ]
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
@@ -96,7 +97,7 @@ def _called(ops: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"op": pl.Int64, **dict.fromkeys(_KEY, pl.String)}, orient="row")
 
 
-def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights) -> dict[str, object]:
+def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights, options: Options) -> dict[str, object]:
     """The figures of one group."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
     flight = clip(union(start, end), cores.start, cores.end).length
@@ -105,6 +106,7 @@ def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights) -> dict[s
         "count": rows.height,
         "paired": int(rows["paired"].sum()),
         "windows": int(windows.sum()),
+        **({MEMBERS: rows["id"].to_list()} if options.members else {}),
         **kept(rows, spent, flight, *exposed(spent, cores.start, cores.end)),
     }
 
@@ -133,6 +135,7 @@ def _over_ranks(rows: pl.DataFrame, time: int) -> pl.DataFrame:
         pl.col("count", "paired", "windows", "in_flight", "exposed", "hidden").sum(),
         pl.lit(time).alias("time"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
+        JOINED,
     )
 
 
@@ -161,6 +164,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     of_devices=True,
     settings=(BY,),
 )

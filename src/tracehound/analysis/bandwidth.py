@@ -14,6 +14,7 @@ from tracehound.analysis.events.core_time import on_own_clock
 from tracehound.analysis.events.own_clock import CLOCKED, OwnClock, clock_of, window_apart
 from tracehound.analysis.events.series import Series, Steps, added, spread
 from tracehound.analysis.result import (
+    MEMBERS,
     Analysis,
     Column,
     Options,
@@ -83,13 +84,13 @@ _ROUGH: Final = 4 * PS["us"]
 
 
 class _Copies(NamedTuple):
-    """The copies of one kind: how many in all, the id of the longest, and those that have a bandwidth.
+    """The copies of one kind: the ids of all `events`, that of the longest, and those that have a bandwidth.
 
     `rate` is in bytes per second, and above 0; of `rough` copies it is known to a quarter or worse.
     """
 
     kind: str
-    number: int
+    events: pl.Series
     longest: int
     rough: int
     start: Ints
@@ -165,7 +166,7 @@ def _measured(kind: str, rows: pl.DataFrame, peak: int) -> _Copies:
     longest = int(rows["id"][int(np.argmax(end - start))])
     lengths = (end - start)[true]
     rough = 0 if (lengths % PS["us"]).any() else int((lengths <= _ROUGH).sum())
-    return _Copies(kind, len(start), longest, rough, start[true], end[true], size[true], rate[true].astype(np.int64))
+    return _Copies(kind, rows["id"], longest, rough, start[true], end[true], size[true], rate[true].astype(np.int64))
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -175,7 +176,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if not kinds:
         return pl.DataFrame({_SILENT: [share.rank]})
     length = time.end - time.start
-    rows = [_row(copies, share, time) for copies in kinds]
+    rows = [_row(copies, share, time, options) for copies in kinds]
     queue = not share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "async")).is_empty()
     return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64}).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
@@ -185,7 +186,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _row(copies: _Copies, share: Share, time: _Time) -> dict[str, object]:
+def _row(copies: _Copies, share: Share, time: _Time, options: Options) -> dict[str, object]:
     """The figures of one kind. Without a copy of a known bandwidth nothing moves: 0 bytes in no time, at no speed."""
     start, end = copies.start, copies.end
     if share.windowed:
@@ -201,8 +202,8 @@ def _row(copies: _Copies, share: Share, time: _Time) -> dict[str, object]:
     highest = int(np.argmax(steps.value)) if over_time.total else None
     return {
         "kind": copies.kind,
-        "copies": copies.number,
-        "unmeasured": copies.number - len(copies.rate),
+        "copies": len(copies.events),
+        "unmeasured": len(copies.events) - len(copies.rate),
         "rough": copies.rough,
         "bytes": round(moved),
         "busy": busy,
@@ -217,6 +218,7 @@ def _row(copies: _Copies, share: Share, time: _Time) -> dict[str, object]:
         "point_min": int(seen.value[0]) if seen.total else None,
         **{f"point_p{part}": seen.quantile(part / 100) for part in (25, 50, 75)},
         "event": copies.longest,
+        **({MEMBERS: copies.events.to_list()} if options.members else {}),
     }
 
 
@@ -274,5 +276,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="copies",
     settings=(PEAK,),
 )

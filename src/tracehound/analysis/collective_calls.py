@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.members import gathered
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
 from tracehound.analysis.ranks.matched import HOW, latest, matched, nothing_met
@@ -76,6 +77,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("collective", "group_size", "absent").first(),
             pl.coalesce("description", "group", "stream").first().alias("process_group"),
             pl.col("present").first().alias("ranks"),
+            *gathered(options, pl.col("event").sort_by("start", "event")),
         )
         .with_columns(pl.col("late").clip(lower_bound=0), bus.factor().alias("factor"))
         .with_columns(bus.rates(pl.col("bytes"), pl.col("transfer")))
@@ -94,4 +96,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="ranks",
 )

@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.members import gathered
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import calls
 from tracehound.analysis.ranks.matched import HOW, NONE, latest, matched
@@ -104,6 +105,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
         pl.col("present").count().cast(pl.Int64).alias("matched"),
         pl.col("event").sort_by("length", "rank", "event", descending=[True, False, False]).first(),
+        *gathered(options, "event"),
     )
     table = summed.join(_instances(rows, alike), on=alike, how="left", nulls_equal=True).with_columns(
         pl.col("message_mean").alias("message"),
@@ -192,5 +194,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY,),
 )

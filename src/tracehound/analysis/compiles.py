@@ -157,6 +157,7 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY,),
     of_host=(COMPILED,),
 )

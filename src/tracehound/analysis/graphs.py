@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.events.busy import work
+from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import covered, union
@@ -49,7 +50,6 @@ LAUNCH: Final = r"^(?:cuda|cu|hip)GraphLaunch"
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each graph, in ps; `work` and `all` are the time and number of all work on the device."""
-    del options
     calls = collected(
         share.threads.filter(pl.col("kind") == "runtime")
         .select(pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("called"), "start", "end")
@@ -81,6 +81,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("launch").sort_by("span", "launch", descending=[True, False]).first().alias("event"),
             pl.col("span").mean().round().cast(pl.Int64).alias("mean"),
             pl.col("span").max().alias("max"),
+            *gathered(options, "launch"),
         )
         .drop("codes")
         .join(totals, how="cross")
@@ -148,4 +149,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="launches",
 )

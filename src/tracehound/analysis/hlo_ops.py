@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -130,7 +131,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     ]
     if BY.of(options.given) != "scope":
         return answer(ANALYSIS, table, scene, options, notes)
-    tree = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
+    tree = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
     return cut(tree, tree.table["self"].to_numpy(), options.top)
 
 
@@ -215,6 +216,7 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     of_devices=True,
     settings=(BY, PEAK),
 )

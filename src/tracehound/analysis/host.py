@@ -13,7 +13,19 @@ from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.hosts.threads import THREADS, batches, during, names_of
 from tracehound.analysis.hosts.waits import blocking
 from tracehound.analysis.hosts.words import ASLEEP, doing_codes, in_words
-from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, stacked, without
+from tracehound.analysis.result import (
+    MEMBERS,
+    Analysis,
+    Column,
+    OfHost,
+    Options,
+    Result,
+    Scene,
+    Share,
+    answer,
+    stacked,
+    without,
+)
 from tracehound.analysis.settings import Given
 from tracehound.intervals import Intervals
 from tracehound.lookup import rows_with
@@ -45,21 +57,20 @@ NOTHING = "(nothing recorded)"
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the threads of the rank's host; ranks of one host give the same rows."""
-    del options
     waits = blocking(share)
-    return _rows(share.on_host, waits) if waits else ROWS.of(share)
+    return _rows(share.on_host, waits, options) if waits or options.members else ROWS.of(share)
 
 
 def _of_host(share: Share, given: Given) -> pl.DataFrame:
     del given
-    return _rows(share, ())
+    return _rows(share, (), Options())
 
 
 ROWS: Final = OfHost(_of_host)
 """The rows where no call waits for a copy of a rank's device."""
 
 
-def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
+def _rows(share: Share, waits: Collection[int], options: Options) -> pl.DataFrame:
     """What ran on the threads between the bounds of the share; `waits` are calls that wait for their copy.
 
     A thread on which nothing took any time then has a row without a name.
@@ -67,7 +78,7 @@ def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
     start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
     names = names_of(share.threads)
-    found = [_told(collected(some.select(*THREADS)), names, waits, window) for some in batches(share)]
+    found = [_told(collected(some.select(*THREADS)), names, waits, window, options) for some in batches(share)]
     if not found:
         return pl.DataFrame()
     rows = pl.concat(found)
@@ -86,12 +97,15 @@ def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
         "count",
         pl.col("event").alias("longest"),
         pl.lit(end - start, pl.Int64).alias("window"),
+        f"^{MEMBERS}$",
     )
 
 
-def _told(threads: pl.DataFrame, names: Sequence[str], waits: Collection[int], window: Intervals) -> pl.DataFrame:
+def _told(
+    threads: pl.DataFrame, names: Sequence[str], waits: Collection[int], window: Intervals, options: Options
+) -> pl.DataFrame:
     """What ran on some of the threads, and what they were at then; `names` are those that occur on any of the host."""
-    rows = during(threads, window)
+    rows = during(threads, window, options)
     code = doing_codes(threads, local_parent(threads), names, waits)
     event = rows_with(threads["id"].to_numpy(), rows["event"].to_numpy())
     return rows.with_columns(in_words(code[event]).alias("doing"))
@@ -117,7 +131,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )  # fmt: skip
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     table = (
-        pl.concat([rows.drop_nulls("what"), rest])
+        pl.concat([rows.drop_nulls("what"), rest], how="diagonal")
         .join(busy.select("lane", "awake"), on="lane")
         .sort(
             "awake",
@@ -138,6 +152,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             "count",
             pl.col("host").replace_strict(names, return_dtype=pl.String),
             "longest",
+            f"^{MEMBERS}$",
         )
     )
     return answer(ANALYSIS, table, scene, options)
@@ -151,5 +166,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     of_host=(ROWS,),
 )

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracehound.analysis.devices.kernel_classes import OWN, classified
 from tracehound.analysis.events.measured import measured
+from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.lookup import looked_up
@@ -116,6 +117,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         length.quantile(0.5, "linear").round().cast(pl.Int64).alias("p50"),
         length.quantile(0.99, "linear").round().cast(pl.Int64).alias("p99"),
         pl.col("id").get(length.arg_max()).alias("event"),
+        *gathered(options),
     )
     counted = bins.sort("bin").group_by(keys).agg(pl.struct("bin", "number", "length").alias("bins"))
     return (
@@ -233,6 +235,7 @@ def _pooled(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         _ratio(pl.col("total").filter("tensor_cores").sum(), pl.col("total").sum()).alias("on_tensor_cores"),
         pl.len().alias("rows"),
         *(pl.col(name).first().alias(f"{name}_alone") for name in ("p50", "p99")),
+        JOINED,
     )
     binned = pooled.join(_quantiles(rows, keys), on=keys, nulls_equal=True)
     return binned.with_columns(
@@ -281,5 +284,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY, OWN),
 )

@@ -12,7 +12,20 @@ import polars as pl
 from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.hosts.waits import awaited
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
+from tracehound.analysis.members import gathered
+from tracehound.analysis.result import (
+    MEMBERS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    Scene,
+    Share,
+    answer,
+    blank,
+    stacked,
+    without,
+)
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.lookup import rows_with
 from tracehound.trace import collected
@@ -94,11 +107,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     every = _judged(_units(known, ("launch",)), options)
     match by:
         case "launch":
-            rows = _single(every, share.lanes, options.top)
+            rows = _single(every, share.lanes, options)
         case "kernel":
-            rows = _grouped(_judged(_units(known, ("launch", "name")), options), ("call", "name"))
+            rows = _grouped(_judged(_units(known, ("launch", "name")), options), ("call", "name"), options)
         case _:
-            rows = _grouped(every, ("call",))
+            rows = _grouped(every, ("call",), options)
     totals = every.select(pl.len(), pl.col(_TOTALS[1:]).sum()).row(0)
     return rows.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
@@ -168,7 +181,7 @@ _MEASURED: Final = {"call": "length", "device": "device", "delay": "delay"}
 """What is measured of launches, by how the columns begin."""
 
 
-def _grouped(units: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def _grouped(units: pl.DataFrame, keys: Sequence[str], options: Options) -> pl.DataFrame:
     """A row for each call, or for each call and kernel."""
     spread = [
         value.round().cast(pl.Int64).alias(f"{name}_{figure}")
@@ -189,15 +202,16 @@ def _grouped(units: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         *spread,
         pl.col("launch").get(pl.col("length").arg_max()).alias("call_event"),
         pl.col("id").get(pl.col("delay").arg_max()).alias("event"),
+        *gathered(options),
     )
     kernel = pl.col("name").cast(pl.String) if "name" in keys else pl.lit(None, pl.String)
     return _complete(rows.with_columns(kernel.alias("kernel"), pl.col("delay_mean").alias("delay")))
 
 
-def _single(units: pl.DataFrame, lanes: pl.DataFrame, top: int | None) -> pl.DataFrame:
+def _single(units: pl.DataFrame, lanes: pl.DataFrame, options: Options) -> pl.DataFrame:
     """A row for every launch: the latest, as many as are asked for."""
     latest = units.sort("delay", "launch", descending=[True, False])
-    shown = latest if top is None else latest.head(top)
+    shown = latest if options.top is None else latest.head(options.top)
     streams = dict(lanes.select("lane", "name").iter_rows())
     return _complete(
         shown.select(
@@ -210,6 +224,7 @@ def _single(units: pl.DataFrame, lanes: pl.DataFrame, top: int | None) -> pl.Dat
             pl.col("device").alias("device_time"),
             pl.col("launch").alias("call_event"),
             pl.col("id").alias("event"),
+            *gathered(options, pl.concat_list("id")),
         )
     )  # fmt: skip
 
@@ -218,7 +233,7 @@ def _complete(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with all the result's columns but the rank, in their types; without a value where there is none."""
     types = blank(COLUMNS[1:]).schema
     given = [name if name in rows.columns else pl.lit(None).alias(name) for name in types]
-    return rows.select(given).cast(types)
+    return rows.select(*given, f"^{MEMBERS}$").cast(types)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -252,5 +267,6 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     cuts=True,
+    counts="launches",
     settings=(BY, LONG, DELAY),
 )

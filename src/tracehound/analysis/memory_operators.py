@@ -20,6 +20,7 @@ from tracehound.analysis.devices.allocations import (
 )
 from tracehound.analysis.events.numbering import alike, codes, most
 from tracehound.analysis.hosts.operator_tree import Tree
+from tracehound.analysis.members import grouped
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.forest import Forest
 from tracehound.intervals import Ints, Mask
@@ -55,7 +56,6 @@ _SUMS: Final = ("size_increase", "allocations", "allocation_size")
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each operator and device; bytes."""
-    del options
     everything = allocations(share)
     rows = inside(everything, share)
     if rows.is_empty():
@@ -74,14 +74,20 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     for each in np.unique(device).tolist():
         mine = np.flatnonzero(device == each)
         of_device = {name: amount[mine] for name, amount in values.items()}
-        table = _of_operators(calls, caller, innermost[mine], of_device, number, repeated)
+        table = _of_operators(calls, caller, innermost[mine], of_device, number, repeated, options)
         alone = {name: amount[innermost[mine] < 0] for name, amount in of_device.items()}
         found += [part.with_columns(pl.lit(each, pl.Int64).alias("number")) for part in (table, _of_none(alone))]
-    return pl.concat(found).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+    return pl.concat(found, how="diagonal_relaxed").with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
 
 def _of_operators(
-    calls: Tree, caller: Ints, innermost: Ints, values: Mapping[str, Ints], number: Ints, repeated: Mask
+    calls: Tree,
+    caller: Ints,
+    innermost: Ints,
+    values: Mapping[str, Ints],
+    number: Ints,
+    repeated: Mask,
+    options: Options,
 ) -> pl.DataFrame:
     """A row for each name of operators around memory events, of which `innermost` has the rows of the innermost.
 
@@ -97,6 +103,7 @@ def _of_operators(
     many = int(number.max(initial=-1)) + 1
     largest = most(group, below["allocation_size"], within.astype(np.int64), many)
     there = np.flatnonzero(largest >= 0)
+    members = grouped(options, group, calls.events["id"], many)
     return pl.DataFrame(
         {
             "operator": calls.events["name"].gather(largest[there]).cast(pl.String),
@@ -104,6 +111,7 @@ def _of_operators(
             "event": calls.events["id"].gather(largest[there]),
             **{name: summed(outer, amount, many)[there] for name, amount in below.items()},
             **{f"self_{name}": summed(group, amount, many)[there] for name, amount in own.items()},
+            **{name: each.gather(there) for name, each in members.items()},
         }
     )
 
@@ -142,4 +150,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -88,7 +89,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     plain = _of_class if BY.of(options.given) == "class" else _instance
     gradients = calls.events["name"].cat.starts_with(GRADIENT).any()
     forward = forward_of(share, calls)
-    table = nodes(share, calls, chosen, names(calls.events, plain), forward.of)
+    table = nodes(share, calls, chosen, names(calls.events, plain), options, forward.of)
     return table.with_columns(pl.lit(gradients).alias("gradients"), pl.lit(forward.guessed, pl.Int64).alias("guessed"))
 
 
@@ -120,7 +121,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     ran = any(table["gradients"].any() for table in tables if table.height)
     guessed = max(table["guessed"][0] for table in tables if table.height)
     notes = _notes(whole, unlaunched, works=works) + _of_backward(table, ran=ran) + _of_threads(guessed)
-    result = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
+    result = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
     return cut(result, result.table["host_total"].to_numpy(), options.top)
 
 
@@ -173,5 +174,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY,),
 )

@@ -14,6 +14,7 @@ from tracehound.analysis.devices.silence import nothing
 from tracehound.analysis.events.busy import COMMUNICATION, COPY, work
 from tracehound.analysis.hosts.operator_costs import BACKWARD, KNOWN, cost
 from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
+from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.intervals import Ints
 from tracehound.lookup import looked_up
@@ -82,7 +83,6 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
     In that one `moved` is the time of communication and copies. Times in ps.
     """
-    del options
     device = work(share, "launch", "external", "name")
     if device.is_empty():
         return pl.DataFrame()
@@ -103,6 +103,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("most_kernel", "most_time").sort_by("most_time", "id", descending=[True, False]).first(),
             pl.col("id").sort_by("time", "id", descending=[True, False]).first().alias("event"),
             pl.col("time").max().alias("longest"),
+            *gathered(options),
         )
     )
     total = pl.DataFrame({"time": [int(clipped.sum())], "moved": [int(clipped[~computes].sum())]})
@@ -196,6 +197,7 @@ def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("most_kernel").sort_by("most_time", "event", descending=[True, False]).first().alias("kernel"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
         pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+        JOINED,
     )
 
 
@@ -262,5 +264,6 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(PEAK,),
 )

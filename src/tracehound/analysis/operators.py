@@ -12,6 +12,7 @@ from tracehound.analysis.devices.silence import nothing
 from tracehound.analysis.events.busy import work
 from tracehound.analysis.events.numbering import Pairs, alike, codes, most, turns
 from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
+from tracehound.analysis.members import JOINED, SHARED, grouped
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.forest import Forest
@@ -89,6 +90,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     most_of = most(group, counted.device_total, counted.host_total, many)
     there = np.flatnonzero(most_of >= 0)
     row = most_of[there]
+    members = grouped(options, np.where(counted.seen, group, -1), calls.events["id"], many)
     return pl.DataFrame(
         {
             "lane": calls.events["lane"].gather(row),
@@ -99,6 +101,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             **{name: summed(group, getattr(counted, name), many)[there] for name in _SELF},
             **{name: summed(outer, getattr(counted, name), many)[there] for name in _TOTAL},
             "most": counted.device_total[row],
+            **{name: each.gather(there) for name, each in members.items()},
         }
     ).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
@@ -201,11 +204,13 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("event").sort_by("most", "rank", descending=[True, False]).first(),
         pl.col("most").max(),
         pl.col("rank"),
+        SHARED,
     )
     table = of_threads.group_by(_KEY).agg(
         pl.col(*_HOST, *_DEVICE).sum(),
         pl.col("event").sort_by("most", "host_total", "event", descending=[True, True, False]).first(),
         pl.col("rank").explode().n_unique().cast(pl.Int64).alias("ranks"),
+        JOINED,
     )
     on_host = int(table["host_self"].sum())
     works = bool(whole or table["launched"].sum())
@@ -240,5 +245,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY,),
 )

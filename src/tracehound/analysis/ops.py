@@ -9,6 +9,7 @@ import polars as pl
 from tracehound.analysis.events.core_time import core_time, rest_time
 from tracehound.analysis.events.measured import measured
 from tracehound.analysis.events.own_clock import CLOCKED, has_clock
+from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import (
     Analysis,
     Column,
@@ -64,7 +65,6 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
     Of a device that does nothing in the window there is one row without an op, since its time counts as idle.
     """
-    del options
     events, what = counted(share)
     low, high = share.start, share.end
     rows = measured(events, low, high)
@@ -77,6 +77,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("length").min().alias("min"),
         pl.col("length").max().alias("max"),
         pl.col("id").get(longest).alias("event"),
+        *gathered(options),
     )
     described = executions.join(
         share.ops.select("op", pl.col("category").alias("hlo"), "module", "program"), on="op", how="left"
@@ -89,6 +90,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("min").min(),
         pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
         pl.col("max").max(),
+        JOINED,
     )
     rests = found.is_empty() and rest_time(share) > 0
     return (found.clear(1) if rests else found).with_columns(
@@ -151,6 +153,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("event").sort_by("max", "rank", descending=[True, False]).first(),
             pl.col("max").max(),
             pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+            JOINED,
         )
         .with_columns(
             share_of("self", whole).alias("share"),
@@ -178,5 +181,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     of_devices=True,
 )

@@ -11,6 +11,7 @@ import polars as pl
 from tracehound.analysis.events.own_clock import clock_of, clocks_apart
 from tracehound.analysis.hlo.command_buffers import NAMING, buffered
 from tracehound.analysis.hosts.threads import having
+from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import Ints
@@ -148,11 +149,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.coalesce(pl.col("name").str.extract(_NAMED, 1), "name").alias("name"),
         pl.col("name").str.extract(_NAMED, 2).alias("program"),
     )
-    table = runs.rename({"id": "event"}).sort("start", "rank", "event") if by_execution else _programs(runs)
+    table = runs.rename({"id": "event"}).sort("start", "rank", "event") if by_execution else _programs(runs, options)
     return answer(shown, table, scene, options, _notes(runs))
 
 
-def _programs(runs: pl.DataFrame) -> pl.DataFrame:
+def _programs(runs: pl.DataFrame, options: Options) -> pl.DataFrame:
     def rounded(value: pl.Expr) -> pl.Expr:
         return value.round().cast(pl.Int64)
 
@@ -173,6 +174,7 @@ def _programs(runs: pl.DataFrame) -> pl.DataFrame:
             pl.col("ahead").max().alias("max_ahead"),
             pl.when(pl.col("dry").count() > 0).then(pl.col("dry").sum()).alias("dry"),
             pl.col("id").sort_by("duration", "id", descending=[True, False]).first().alias("event"),
+            *gathered(options),
         )
         .with_columns((pl.col("total") / pl.col("total").sum()).fill_nan(None).alias("share"))
         .sort("total", "name", "program", descending=[True, False, False])
@@ -213,5 +215,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY,),
 )

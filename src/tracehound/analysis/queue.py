@@ -10,7 +10,18 @@ import polars as pl
 
 from tracehound.analysis.events.series import Series, Steps, added, spread
 from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
+from tracehound.analysis.result import (
+    MEMBERS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    Scene,
+    Share,
+    answer,
+    stacked,
+    without,
+)
 from tracehound.analysis.settings import Setting, whole
 from tracehound.intervals import Ints
 
@@ -103,7 +114,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each stream whose queue changes, or holds something, in the window."""
     limit = LIMIT.of(options.given)
     known = launched(share, share.anytime)
-    rows = [row for queue in _queues(share, known) if (row := _row(queue, share, limit))]
+    rows = [row for queue in _queues(share, known) if (row := _row(queue, share, limit, options))]
     if not rows:
         return pl.DataFrame()
     known = launched(share, share.device) if share.windowed else known
@@ -114,7 +125,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _row(queue: _Queue, share: Share, limit: int) -> dict[str, object]:
+def _row(queue: _Queue, share: Share, limit: int, options: Options) -> dict[str, object]:
     """The figures of one queue; nothing where it is empty all the time."""
     changes = steps = queue.steps
     start, end = int(steps.time[0]), max(int(steps.time[-1]), queue.last)
@@ -128,10 +139,11 @@ def _row(queue: _Queue, share: Share, limit: int) -> dict[str, object]:
     lasting = steps.lasting(end)
     over_time, seen = spread(steps.value, lasting), spread(changes.value)
     blocked = int(lasting[steps.value >= limit].sum())
+    here = (queue.called >= start) & (queue.called < end + (not share.windowed))
     launch = queue.launch[_latest(queue.called, int(steps.time[longest]))]
     return {
         "stream": queue.name,
-        "launches": int(((queue.called >= start) & (queue.called < end + (not share.windowed))).sum()),
+        "launches": int(here.sum()),
         "span": end - start,
         "mean": over_time.mean,
         "p50": over_time.reached(0.5),
@@ -145,6 +157,7 @@ def _row(queue: _Queue, share: Share, limit: int) -> dict[str, object]:
         "point_std": seen.deviation,
         **{f"point_p{part}": seen.quantile(part / 100) for part in (25, 50, 75)},
         "event": int(launch),
+        **({MEMBERS: queue.launch[here].tolist()} if options.members else {}),
     }
 
 
@@ -186,5 +199,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="launches",
     settings=(LIMIT,),
 )

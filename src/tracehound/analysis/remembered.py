@@ -50,8 +50,8 @@ def is_kept(analysis: Analysis, options: Options, share: Share) -> bool:
 
 
 def _place(analysis: Analysis, options: Options, share: Share) -> Path | None:
-    """The file in which the table is kept; None where it may not be."""
-    if share.home is None or share.windowed:
+    """The file in which the table is kept; None where it may not be, as where it names all events."""
+    if share.home is None or share.windowed or options.members:
         return None
     return share.home / f"table-{_key(analysis, options, share)}"
 

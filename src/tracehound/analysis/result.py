@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import polars as pl
 
@@ -91,10 +91,18 @@ class Result:
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may ask of any analysis: at most `top` rows (None: all), and what is `given` of its settings."""
+    """What a caller may ask of any analysis: at most `top` rows (None: all), and what is `given` of its settings.
+
+    With `members` the table of an analysis that `counts` events has one more column `MEMBERS`: which they are.
+    """
 
     top: int | None = None
     given: Given = ()
+    members: bool = field(default=False, repr=False)
+
+
+MEMBERS: Final = "counted"
+"""The column with the ids of the events that each row counts."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +275,9 @@ def answer(
     """The result of an analysis: the columns it declares, in their order and types, cut to what was asked for."""
     names = [column.name for column in analysis.columns]
     whole = table.select(names).cast(blank(analysis.columns).schema)
+    if options.members and analysis.counts in names and MEMBERS in table.columns:
+        none = pl.lit([], pl.List(pl.Int64))
+        whole = whole.with_columns(table[MEMBERS].cast(pl.List(pl.Int64))).with_columns(pl.col(MEMBERS).fill_null(none))
     shown = whole if options.top is None else whole.head(options.top)
     told = [*notes, *(f"with {name}={value}" for name, value in options.given)]
     return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(told), scene.bounds)
@@ -291,7 +302,8 @@ class Analysis:
     differ, for `--explain`. `settings` are what a caller may choose of it. `of_host` are the questions about a host
     that the maps of its ranks have in common. One `of_devices` asks for nothing but the ops of devices where there are
     any: their times, no matter when, but not what launched them, nor in which step. The map of one that `cuts` makes no
-    more rows than are asked for.
+    more rows than are asked for. `counts` is the column that says how many events of the trace a row stands for, where
+    rows do: those that `Options.members` asks for.
     """
 
     name: str
@@ -305,6 +317,7 @@ class Analysis:
     of_host: tuple[OfHost[Any], ...] = ()
     of_devices: bool = False
     cuts: bool = False
+    counts: str = ""
 
     def mapped(self, options: Options) -> Options:
         """The options of the map: those of one table, however many rows of it are shown."""

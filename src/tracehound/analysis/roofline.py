@@ -137,6 +137,7 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     of_devices=True,
     settings=(PEAK,),
 )

@@ -11,6 +11,7 @@ import polars as pl
 from tracehound.analysis.events.busy import work
 from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
 from tracehound.analysis.hosts.threads import told_by_name
+from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, pattern, whole
 from tracehound.intervals import Ints, Mask
@@ -87,6 +88,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("id").sort_by("kernels", "id", descending=[True, False]).first().alias("event"),
             pl.col("kernels").max().alias("most"),
             pl.col("name").first(),
+            *gathered(options),
         )
         .with_columns(
             pl.col("name").cast(pl.List(pl.String)).map_elements(_told, pl.String).alias("sequence"),
@@ -141,6 +143,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col(_SUMS).sum(),
             pl.col("event").sort_by("most", "rank", descending=[True, False]).first(),
             pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+            JOINED,
         )
         .with_columns((pl.col("kernels") / whole_time if whole_time else pl.lit(None, pl.Float64)).alias("share"))
         .sort("count", "kernels", *_KEY, descending=[True, True, False, False, False])
@@ -162,5 +165,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(LENGTH, OPERATOR),
 )

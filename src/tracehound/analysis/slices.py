@@ -10,6 +10,7 @@ import polars as pl
 
 from tracehound.analysis.events.measured import measured
 from tracehound.analysis.events.numbering import alike, codes, most, stretch, turns
+from tracehound.analysis.members import grouped
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, pattern
 from tracehound.analysis.share import overlapping
@@ -58,12 +59,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     host = share.on_host
     threads = overlapping(share.threads, host.start, host.end) if share.windowed else share.threads
     sides = ((share.device, share), (threads, host))
-    tables = [_by_name(collected(side.filter(here).select(_EVENTS)), seen) for side, seen in sides]
+    tables = [_by_name(collected(side.filter(here).select(_EVENTS)), seen, options) for side, seen in sides]
     rows = lanes.join(pl.concat(tables), on="lane", maintain_order="left_right")
     return rows.rename({"lane": "id_of_lane", "called": "lane"})
 
 
-def _by_name(events: pl.DataFrame, share: Share) -> pl.DataFrame:
+def _by_name(events: pl.DataFrame, share: Share, options: Options) -> pl.DataFrame:
     """The events (sorted by id) of some lanes, by lane and name, the longest of each, and when the lane was busy."""
     rows = measured(events, share.start, share.end)
     lane, own, length = (rows[name].to_numpy() for name in ("lane", "own", "length"))
@@ -77,6 +78,7 @@ def _by_name(events: pl.DataFrame, share: Share) -> pl.DataFrame:
         pl.Series("total", summed(group, length, many)),
         pl.Series("most", length[longest]),
         pl.Series("event", rows["id"].to_numpy()[longest]),
+        **grouped(options, group, rows["id"], many),
     )
     edges = [0, *turns(lane).tolist(), events.height] if events.height else []
     times = [np.clip(events[side].to_numpy(), share.start, share.end) for side in ("start", "end")]
@@ -117,5 +119,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(LANE,),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -78,7 +79,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if not chosen.any():
         return pl.DataFrame()
     called = names(calls.events, plain)
-    table = nodes(share, calls, chosen, called, apart=stacks.number if stacks else None)
+    table = nodes(share, calls, chosen, called, options, apart=stacks.number if stacks else None)
     if stacks:
         whole = framed(table, stacks)
         table = alone(whole, table.height) if way == "python" else whole
@@ -124,7 +125,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         notes.append(missing(scene, "python"))
     elif "texts" in known:
         notes.append("frames are those that operators carry as text: they have the time of these operators alone")
-    result = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
+    result = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
     return cut(result, result.table["total"].to_numpy(), options.top)
 
 
@@ -150,5 +151,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(FRAMES, THREADS),
 )

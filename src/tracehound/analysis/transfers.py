@@ -12,7 +12,19 @@ from tracehound.analysis.devices.async_ops import kept
 from tracehound.analysis.devices.copies import FASTEST, KEY, Copies, copies_of
 from tracehound.analysis.devices.silence import nothing, remedy
 from tracehound.analysis.events.own_clock import window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
+from tracehound.analysis.members import JOINED
+from tracehound.analysis.result import (
+    MEMBERS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    Scene,
+    Share,
+    answer,
+    stacked,
+    without,
+)
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.copies import HOST
 from tracehound.units import duration, plural, rate
@@ -85,7 +97,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         [{**dict(zip(link, way, strict=True)), **_link(found.only(_equal(link, way)))} for way in _groups(found, link)]
     )
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measured(found.only(_equal(key, group)))}
+        {**dict(zip(key, group, strict=True)), **_measured(found.only(_equal(key, group)), options)}
         for group in _groups(found, key)
     ]
     with_host = (pl.col("source") == HOST) | (pl.col("target") == HOST)
@@ -113,7 +125,7 @@ def _link(found: Copies) -> dict[str, float]:
     return {"link_bytes": float(found.rows["moved"].sum()), "link_time": found.sized.length}
 
 
-def _measured(found: Copies) -> dict[str, object]:
+def _measured(found: Copies, options: Options) -> dict[str, object]:
     """The figures of one group of copies."""
     rows, lasting = found.rows, pl.col("end") > pl.col("start")
     return {
@@ -123,6 +135,7 @@ def _measured(found: Copies) -> dict[str, object]:
         "strange": rows.filter(pl.col("moved").is_null() & pl.col("bytes").is_not_null() & lasting).height,
         "moved": float(rows["moved"].sum()),
         "timed": found.sized.length,
+        **({MEMBERS: rows["id"].to_list()} if options.members else {}),
         **kept(rows, found.waits, found.flight.length, *found.exposed()),
     }
 
@@ -169,6 +182,7 @@ def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()).alias("bytes"),
         pl.lit(whole).alias("span"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
+        JOINED,
     )
 
 
@@ -242,6 +256,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="copies",
     of_devices=True,
     settings=(BY,),
 )

@@ -14,6 +14,7 @@ from tracehound.analysis.devices.filled import Filled, filled, of_steps, runs_ke
 from tracehound.analysis.devices.silence import no_steps, nothing, remedy
 from tracehound.analysis.events.busy import COPY
 from tracehound.analysis.events.own_clock import clocks_apart, window_apart
+from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.spans.stretches import stretches
@@ -84,7 +85,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     device = filled(replace(share, device=share.anytime) if by == "step" else share)
     if device.kernels.is_empty() and not (share.windowed and runs_kernels(share)):
         return pl.DataFrame()
-    rows = {"run": _run, "step": _steps, "kernel": _kernels}[by](share, device)
+    rows = {"run": _run, "step": _steps, "kernel": _kernels}[by](share, device, options)
     here = _here(device, rows if by == "step" and rows.height else None)
     of_all = {"kernels": pl.lit(here.height, pl.Int64), "derived": pl.lit(bool(here["derived"].any()))}
     return rows.with_columns(**({} if by == "kernel" else of_all)).with_columns(
@@ -106,14 +107,15 @@ def _here(device: Filled, steps: pl.DataFrame | None = None) -> pl.DataFrame:
     return device.kernels.filter((pl.col("end") > low) & (pl.col("start") < high)).unique("id", maintain_order=True)
 
 
-def _run(share: Share, device: Filled) -> pl.DataFrame:
-    del share
+def _run(share: Share, device: Filled, options: Options) -> pl.DataFrame:
+    del share, options
     start, end = (np.array([bound], np.int64) for bound in device.own_span)
     return device.measures(start, end).with_columns(pl.Series("span", end - start))
 
 
-def _steps(share: Share, device: Filled) -> pl.DataFrame:
+def _steps(share: Share, device: Filled, options: Options) -> pl.DataFrame:
     """Of each step also when it lasts on the device's own clock (`from`, `until`), and how long on the trace's."""
+    del options
     if share.steps.is_empty():
         return pl.DataFrame()
     found = stretches(share, device.events.filter(~pl.col("kind").is_in(COPY)), "work")
@@ -130,7 +132,7 @@ def _steps(share: Share, device: Filled) -> pl.DataFrame:
     return pl.concat([steps, device.measures(begin, until)], how="horizontal")
 
 
-def _kernels(share: Share, device: Filled) -> pl.DataFrame:
+def _kernels(share: Share, device: Filled, options: Options) -> pl.DataFrame:
     """Averages over the time of each kernel that lies in the window, or in the run."""
     low, high = device.own_span if share.windowed else (0, np.iinfo(np.int64).max)
     length = (pl.col("end").clip(upper_bound=high) - pl.col("start").clip(lower_bound=low)).alias("length")
@@ -155,6 +157,7 @@ def _kernels(share: Share, device: Filled) -> pl.DataFrame:
             .alias("known"),
             pl.col("derived").any(),
             pl.col("id").get(pl.col("length").arg_max()).alias("event"),
+            *gathered(options, pl.col("id").unique(maintain_order=True)),
         )
         .with_columns(
             (pl.col("total") / pl.col("total").sum()).fill_nan(None).alias("share"), pl.col("name").cast(pl.String)
@@ -259,5 +262,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    counts="count",
     settings=(BY,),
 )

@@ -117,7 +117,7 @@ def test_what_has_a_clock_of_its_own_is_as_long_as_tables_say() -> None:
     trace = b.trace()
     row = search.names(trace).table.row(0, named=True)
     assert (row["total"], trace.event(row["event"])["start"]) == (90 * US, 60 * US)
-    assert executions(trace, row["event"], trace.span).rows() == [(40 * US, 0), (50 * US, 0)]
+    assert executions(trace, search.namesakes(row), trace.span).rows() == [(40 * US, 0), (50 * US, 0)]
 
 
 def test_names_are_summed_up() -> None:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from tracehound.analysis.hlo.rows import KEY
+from tracehound.analysis.members import JOINED
 
 WAYS: Final = ("op", "category", "program", "framework", "scope", "source", "duplicates", "bound", "rematerialised")
 
@@ -136,6 +137,7 @@ def _summed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
             pl.col("bound").first(),
             pl.col("estimated").any(),
             pl.col("rematerialised").all(),
+            JOINED,
         )
     )
 

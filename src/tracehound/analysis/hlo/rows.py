@@ -19,6 +19,7 @@ from tracehound.analysis.events.lane_rows import of_device
 from tracehound.analysis.events.measured import LENGTH, measured
 from tracehound.analysis.events.own_clock import CLOCKED, has_clock
 from tracehound.analysis.hlo.command_buffers import buffered
+from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Options, Share
 from tracehound.intervals import union
 from tracehound.lookup import rows_with
@@ -44,7 +45,6 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     a window cut off: where that half lies out of the window, its row counts no execution. A device that
     ran no op, but works at times, has one row of what is true of it.
     """
-    del options
     lanes = share.lanes.filter(pl.col("rank").is_not_null())
     on_ops = lanes.filter(pl.col("role") == "ops")["lane"].to_list()
     events = collected(share.device.filter(pl.col("lane").is_in(on_ops)).select(*_EVENTS))
@@ -62,6 +62,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("length").min().alias("min"),
         pl.col("length").max().alias("max"),
         pl.col("id").get(pl.col("length").arg_max()).alias("event"),
+        *gathered(options, pl.col("id").filter("begins")),
     )
     kernels = "stream" in lanes["role"].to_list()
     known = share.ops.drop("name").with_columns(pl.col("category").alias("said"))
@@ -186,6 +187,7 @@ def over_ranks(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         pl.col("max").max(),
         pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
         pl.col("rank").min(),
+        JOINED,
     )
 
 

@@ -14,7 +14,8 @@ import polars as pl
 
 from tracehound.analysis.events.busy import local_parent, work
 from tracehound.analysis.hosts.operator_tree import Tree, launchers, rows_of
-from tracehound.analysis.result import Share
+from tracehound.analysis.members import JOINED, SHARED, grouped
+from tracehound.analysis.result import Options, Share
 from tracehound.forest import Forest, paths
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time, unshared
@@ -57,6 +58,7 @@ def nodes(
     calls: Tree,
     chosen: Mask,
     called: Names,
+    options: Options,
     forward: Ints | None = None,
     apart: Ints | None = None,
 ) -> pl.DataFrame:
@@ -112,6 +114,7 @@ def nodes(
             "backward_device": summed(later, done),
             "event": calls.events["id"].gather(rows[longest]),
             "most": length[rows[longest]],
+            **grouped(options, np.where(seen[rows], node, -1), calls.events["id"].gather(rows), len(parent)),
         }
     )
     return table.with_columns(
@@ -223,12 +226,12 @@ def merged(tables: Sequence[pl.DataFrame], threads: Sequence[str] | None = None)
         )
         for table, rows in zip(filled, before, strict=True)
     ]
-    once = _grouped(pl.concat(lifted, how="vertical_relaxed"), ["lane"], pl.col(HOST).first(), pl.col("rank"))
+    once = _grouped(pl.concat(lifted, how="vertical_relaxed"), ["lane"], [pl.col(HOST).first(), SHARED], pl.col("rank"))
     ranks = pl.col("rank").explode().n_unique().cast(pl.Int64).alias("ranks")
-    return _ordered(_grouped(once, threads or [], pl.col(HOST).sum(), ranks))
+    return _ordered(_grouped(once, threads or [], [pl.col(HOST).sum(), JOINED], ranks))
 
 
-def _grouped(table: pl.DataFrame, roots: Sequence[str], host: pl.Expr, rank: pl.Expr) -> pl.DataFrame:
+def _grouped(table: pl.DataFrame, roots: Sequence[str], host: Sequence[pl.Expr], rank: pl.Expr) -> pl.DataFrame:
     """The rows of one path (and of one value of the columns `roots`) as one, those above first."""
     name = table["name"].cast(pl.Categorical).to_physical().cast(pl.Int64).to_numpy()
     root = table.select(pl.struct(roots).rank("dense").cast(pl.Int64) if roots else pl.lit(0)).to_series().to_numpy()
@@ -238,7 +241,7 @@ def _grouped(table: pl.DataFrame, roots: Sequence[str], host: pl.Expr, rank: pl.
     return (
         table.with_columns(pl.Series("node", found.node))
         .group_by("node")
-        .agg(pl.col(same).first(), host, pl.col(DEVICE).sum(), longest, pl.col("most").max(), rank)
+        .agg(pl.col(same).first(), *host, pl.col(DEVICE).sum(), longest, pl.col("most").max(), rank)
         .sort("node")
         .with_columns(pl.Series("parent", found.parent))
     )

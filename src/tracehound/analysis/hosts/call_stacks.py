@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.events.numbering import alike, codes
-from tracehound.analysis.result import Share
+from tracehound.analysis.members import JOINED
+from tracehound.analysis.result import MEMBERS, Share
 from tracehound.forest import Forest
 from tracehound.intervals import Ints
 from tracehound.lookup import looked_up
@@ -74,9 +75,9 @@ def framed(table: pl.DataFrame, stacks: Texts) -> pl.DataFrame:
     frames = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
         kind=pl.lit("python"), rank=pl.lit(table["rank"][0], pl.Int64)
     )
-    others = [name for name in table.columns if name not in frames.columns]
-    frames = frames.with_columns(pl.lit(0, pl.Int64).alias(name) for name in others).select(table.columns)
-    return _summed(pl.concat([table.with_columns(parent=pl.Series(parents)), frames]), table.height)
+    others = [name for name in table.columns if name not in (*frames.columns, MEMBERS)]
+    frames = frames.with_columns(pl.lit(0, pl.Int64).alias(name) for name in others)
+    return _summed(pl.concat([table.with_columns(parent=pl.Series(parents)), frames], how="diagonal"), table.height)
 
 
 def _summed(whole: pl.DataFrame, count: int) -> pl.DataFrame:
@@ -88,7 +89,20 @@ def _summed(whole: pl.DataFrame, count: int) -> pl.DataFrame:
     for name in _SUMS:
         values = whole[name].to_numpy()
         columns.append(pl.Series(name, np.where(operator, values, trees.summed(np.where(outer, values, 0)))))
-    return whole.with_columns(columns)
+    return _with_members(whole.with_columns(columns), trees, np.flatnonzero(outer))
+
+
+def _with_members(whole: pl.DataFrame, trees: Forest, rows: Ints) -> pl.DataFrame:
+    """With the operators of these `rows` among the events of all frames that they were called in, if any are told."""
+    if MEMBERS not in whole.columns:
+        return whole
+    pairs, at = list[pl.DataFrame](), trees.parent[rows]
+    while len(rows):
+        pairs.append(pl.DataFrame({"node": at, MEMBERS: whole[MEMBERS].gather(rows)}))
+        above = trees.parent[at]
+        rows, at = rows[above >= 0], above[above >= 0]
+    every = whole.select(pl.int_range(pl.len()).alias("node"), MEMBERS)
+    return whole.with_columns(pl.concat([every, *pairs]).group_by("node").agg(JOINED).sort("node")[MEMBERS])
 
 
 def alone(whole: pl.DataFrame, count: int) -> pl.DataFrame:

@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.hosts.threads import batches, nearest_around, told_by_name
-from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.result import MEMBERS, OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
@@ -74,10 +74,11 @@ def called() -> pl.Expr:
 def times_compiled(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """How often what has these keys in common was compiled (`count`): its events of the stage that most often occurs.
 
-    One compilation may have several stages.
+    One compilation may have several stages. `MEMBERS` has these events.
     """
-    stages = rows.group_by(*keys, "stage").len("stages")
-    return stages.group_by(keys).agg(pl.col("stages").max().cast(pl.Int64).alias("count"))
+    stages = rows.group_by(*keys, "stage").agg(pl.len().alias("stages"), pl.col("event").alias(MEMBERS))
+    most = stages.sort("stages", "stage").group_by(keys).last()
+    return most.select(*keys, pl.col("stages").cast(pl.Int64).alias("count"), MEMBERS)
 
 
 def compilations(share: Share) -> pl.DataFrame:

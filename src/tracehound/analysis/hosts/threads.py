@@ -16,7 +16,8 @@ import polars as pl
 from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.events.lane_rows import of_lanes
 from tracehound.analysis.events.numbering import Pairs, alike, codes, most, occurring, stretch
-from tracehound.analysis.result import Share
+from tracehound.analysis.members import grouped
+from tracehound.analysis.result import Options, Share
 from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
 from tracehound.nesting import Owned, nearest, one_at_a_time
 from tracehound.sums import summed
@@ -157,7 +158,7 @@ def names_of(threads: pl.LazyFrame) -> list[str]:
     return pl.Series(found).cat.to(names.dtype).cast(pl.String).to_list()
 
 
-def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
+def during(threads: pl.DataFrame, windows: Intervals, options: Options | None = None) -> pl.DataFrame:
     """For every window and host lane, which events ran there as the innermost, and for how long.
 
     `threads` are events of host lanes, sorted by id; `windows` a set of intervals. Returns `window` (its index),
@@ -180,6 +181,7 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     total = summed(group, time, len(first))
     window, kind = np.divmod(place[first], max(1, kinds.height))
     order = np.lexsort((-total, window))
+    members = grouped(options or Options(), group, threads["id"].gather(row), len(first))
     return kinds[kind[order]].select(
         pl.Series("window", window[order]),
         "lane",
@@ -188,6 +190,7 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
         threads["id"].gather(row[most_of[order]]).alias("event"),
         pl.Series("count", np.bincount(group, minlength=len(first))[order]),
         pl.Series("time", total[order]),
+        **{name: each.gather(order) for name, each in members.items()},
     )
 
 

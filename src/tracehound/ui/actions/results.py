@@ -5,6 +5,7 @@ Owns the questions that follow from that and where the answers are shown. Knows 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,8 @@ from tracehound.analysis.settings import Given
 from tracehound.trace import Trace, Window
 from tracehound.ui.actions import choosing
 from tracehound.ui.actions.asking import Asker
-from tracehound.ui.background.answers import Answers, Snapshot
+from tracehound.ui.background.answers import Answers, Question, Snapshot
+from tracehound.ui.background.counted import Counted, CountingRow, counting
 from tracehound.ui.panes.deck import TYPED, Deck
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.panes.query import QueryPane
@@ -32,6 +34,8 @@ class Results:
         self._snapshot: Snapshot | None = None
         self._picked: tuple[str, Span | None, Span | None] = ("", None, None)
         self._given: dict[str, Given] = {}
+        self._shown: dict[str, tuple[Trace, Question]] = {}
+        self.counted = Counted()
         self.queried: tuple[str, Window] | None = None
         """The last query, and what it is about."""
 
@@ -49,6 +53,7 @@ class Results:
 
     def forget(self) -> None:
         """Show nothing: the ids in the tables mean something else now."""
+        self._shown.clear()
         for pane in self._deck.tables.values():
             pane.forget()
         self._deck.arrivals.forget()
@@ -110,10 +115,18 @@ class Results:
         if answer.result is None:
             table.fail(answer.failure)
             return
+        self._shown[answer.pane] = self._snapshot.trace, answer.question
         bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
         nothing = words.empty(answer.result, self._snapshot.trace, bounds)
         so_far = " · ".join(filter(None, [choosing.said(answer.question.given), self._snapshot.words]))
         table.show(answer.result, bounds, nothing, so_far)
+
+    def counting(self, trace: Trace, pane: str, row: Mapping[str, Any]) -> CountingRow | None:
+        """A row of a pane as one that counts events; None where it does not."""
+        if pane == "search":
+            return counting(trace, row, None)
+        shown = self._shown.get(pane)
+        return None if shown is None else counting(shown[0], row, shown[1])
 
     def point(self, row: dict[str, Any] | None) -> None:
         """Work out what the host did in the gap under the cursor."""

@@ -17,9 +17,6 @@ from tracehound.ui.wording import words
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer import Explorer
 
-WALKED: Final = ("ops", "kernels", "operators", "slices", "annotations", "collectives", "search")
-"""Tables whose rows stand for many events: after going to one, n and N lead to the others."""
-
 MARKED: Final = ("breakdown", "distributed")
 """Tables whose rows may be steps as they are marked, or what of them lies in the window."""
 
@@ -48,8 +45,8 @@ def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
         if event is not None and table == trail.NAME:
             about = screen.view.window.at(*(screen.deck.tables[table].body.window or (None, None)))
             travels.trail.begin(trace, row["rank"], about, trail.aim_of(row, event))
-        elif event is not None and table in WALKED:
-            travels.begin(trace, event)
+        elif event is not None and (counting := screen.results.counting(trace, table, row)) is not None:
+            travels.begin_row(counting)
 
 
 def pick(screen: Explorer, trace: Trace, picked: ResultTable.WindowPicked) -> None:

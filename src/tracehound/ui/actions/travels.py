@@ -20,6 +20,7 @@ from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window
 from tracehound.ui.actions import choosing
 from tracehound.ui.actions.trail import Trail
+from tracehound.ui.background.counted import CountingRow
 from tracehound.ui.background.finder import Finder
 from tracehound.ui.background.links import Direction, Linker
 from tracehound.ui.state import follow, navigate, places
@@ -155,6 +156,12 @@ class Travels:
         self._steps_due = 0
         self._screen.walk = None
         self._screen.seeking.finder.walk(trace, event)
+
+    def begin_row(self, row: CountingRow) -> None:
+        """Have the events that a row counts worked out, to walk from one to the next."""
+        self._steps_due = 0
+        self._screen.walk = None
+        self._screen.seeking.finder.walk_row(self._screen.results.counted, row)
 
     def begun(self, found: Finder.Walked) -> None:
         """They are known: make the steps that were asked for meanwhile."""

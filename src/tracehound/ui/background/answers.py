@@ -71,6 +71,14 @@ class Question:
     given: Given = ()
 
 
+def answered(trace: Trace, question: Question, *, members: bool = False) -> Result:
+    """The answer to a question about a trace, with the `members` of its rows if they are wanted."""
+    analysis = named(question.analysis)
+    given = preferred(analysis, [f"{name}={value}" for name, value in question.given])
+    options = Options(MOST_ROWS.get(question.analysis), given, members)
+    return run(analysis, trace, question.window, options)
+
+
 class Answers:
     """Asks analyses for panes."""
 
@@ -125,10 +133,7 @@ class Answers:
     def _work(self, pane: str, trace: Trace, question: Question) -> None:
         began = time.monotonic()
         try:
-            analysis = named(question.analysis)
-            given = preferred(analysis, [f"{name}={value}" for name, value in question.given])
-            options = Options(MOST_ROWS.get(question.analysis), given)
-            result = self._known[question] = run(analysis, trace, question.window, options)
+            result = self._known[question] = answered(trace, question)
         finally:
             ended = time.monotonic()
             self._rests_until = ended + max(PAUSE, RATIO * (ended - began))

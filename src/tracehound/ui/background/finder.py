@@ -5,6 +5,7 @@ Owns the names of the trace, once they are needed, and what was asked last. Know
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +13,7 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 
 from tracehound.trace import Trace
+from tracehound.ui.background.counted import Counted, CountingRow
 from tracehound.ui.background.threads import Background
 from tracehound.ui.state import search
 from tracehound.ui.state.search import Names
@@ -19,7 +21,7 @@ from tracehound.ui.state.walk import Walk, instances
 
 
 class Finder:
-    """Finds events by their names, or as executions of one op."""
+    """Finds events by their names, as executions of one op, or as those that a row counts."""
 
     @dataclass
     class Searched(Message):
@@ -29,9 +31,8 @@ class Finder:
 
     @dataclass
     class Walked(Message):
-        """The instances of an event's op are known; or why they cannot be."""
+        """The events to walk through are known; or why they cannot be."""
 
-        event: int
         walk: Walk | None
         failure: str = ""
 
@@ -57,11 +58,16 @@ class Finder:
         )
 
     def walk(self, trace: Trace, event: int) -> None:
-        """Have `Walked` sent to the target."""
+        """Have `Walked` sent to the target, with the instances of the event's op."""
+        self._work_out(lambda: instances(trace, event))
+
+    def walk_row(self, counted: Counted, row: CountingRow) -> None:
+        """Have `Walked` sent to the target, with the events that a row counts."""
+        self._work_out(lambda: counted.walk(row))
+
+    def _work_out(self, walk: Callable[[], Walk]) -> None:
         self._background.submit(
-            "walk",
-            lambda: self._tell(self.Walked(event, instances(trace, event))),
-            lambda why: self._tell(self.Walked(event, None, why)),
+            "walk", lambda: self._tell(self.Walked(walk())), lambda why: self._tell(self.Walked(None, why))
         )
 
     def _known(self, trace: Trace) -> Names:

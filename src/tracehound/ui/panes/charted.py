@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -64,17 +64,17 @@ class ChartedTable(Line):
 
     @dataclass
     class LengthsAsked(Message):
-        """The user looks at how long what is like this event took, in a window."""
+        """The user looks at how long the events that this row counts took, in a window."""
 
         charted: ChartedTable
-        event: int
+        row: Mapping[str, Any]
         window: Span | None
 
     @dataclass
     class Measured(Message):
-        """The lengths of what is like an event, in ps, and the rank of each (-1: none)."""
+        """The lengths of the events that a row counts, in ps, and the rank of each (-1: none)."""
 
-        event: int
+        row: Mapping[str, Any]
         lengths: npt.NDArray[np.int64]
         ranks: npt.NDArray[np.int64]
 
@@ -111,6 +111,7 @@ class ChartedTable(Line):
         self._laid: Mode = "table"
         self._also: tuple[Result, Span | None, Result] | None = None
         self._drawn: tuple[Sheet, str, int] | None = None
+        self._measuring: Mapping[str, Any] | None = None
 
     def compose(self) -> ComposeResult:
         """The table; the chart joins when it is shown for the first time."""
@@ -209,10 +210,11 @@ class ChartedTable(Line):
             self.chart.draws = partial(_said, self.table.empty)
             return
         analysis, row = shown.result.analysis, self.table.row
-        event = (row or {}).get("event")
-        if analysis in MANY and isinstance(event, int):
+        self._measuring = None
+        if analysis in MANY and row is not None and isinstance(row.get("event"), int):
             self.chart.draws = None
-            self._ask(self.LengthsAsked(self, event, self.window))
+            self._measuring = row
+            self._ask(self.LengthsAsked(self, row, self.window))
         elif analysis in ALSO and row is not None:
             self._draw_also(shown.result)
         else:
@@ -246,9 +248,8 @@ class ChartedTable(Line):
     @on(Measured)
     def _measured(self, message: Measured) -> None:
         message.stop()
-        row = self.table.row or {}
-        if message.event == row.get("event"):
-            apart = {int(rank) for rank in str(row.get("outliers") or "").split(", ") if rank.isdigit()}
+        if message.row is self._measuring:
+            apart = {int(rank) for rank in str(message.row.get("outliers") or "").split(", ") if rank.isdigit()}
             self.chart.draws = partial(spreads.spread, message.lengths, message.ranks, apart)
 
     @on(Also)

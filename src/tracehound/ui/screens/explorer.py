@@ -232,8 +232,10 @@ class Explorer(Screen[None]):
 
     @on(ChartedTable.LengthsAsked)
     def _lengths_asked(self, message: ChartedTable.LengthsAsked) -> None:
-        if self.trace is not None:
-            lengths.measure(self.background, self.trace, message)
+        pane = self.deck.name_of(message.charted.table)
+        row = self.results.counting(self.trace, pane, message.row) if self.trace is not None else None
+        if row is not None:
+            lengths.measure(self.background, self.results.counted, row, message)
 
     @on(ChartedTable.AlsoAsked)
     def _also_asked(self, message: ChartedTable.AlsoAsked) -> None:

@@ -5,7 +5,9 @@ Owns what a needle matches and what is said of the matches. Knows no widget.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +94,12 @@ def find(known: Names, text: str) -> Found:
     except TracehoundError as error:
         return failed(text, error.message)
     return Found(text, _result(text, table), known.walk(text, table["name"].unique()))
+
+
+def namesakes(row: Mapping[str, Any]) -> pl.Expr:
+    """What holds for the events that a row of names stands for."""
+    told = pl.col("name").eq(str(row["name"])) & pl.col("kind").eq(str(row["kind"]))
+    return told & _WHERE.eq(str(row["on"]))
 
 
 def failed(text: str, why: str) -> Found:
