@@ -8,6 +8,8 @@ import pytest
 
 from building import US
 from jobs import Rank, asked, job, rows, sized
+from tracehound.analysis import named
+from tracehound.analysis.ranks.matched import OWN_WAIT, THREE_WAITS
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,19 @@ def test_of_ranks_that_came_at_once_none_came_last(tmp_path: Path) -> None:
     assert (row["last"], row["skew"]) == ("1 (1)", 7 * US // 2)
     found = [(row["last"], row["skew"] // US, row["late"] // US) for row in rows("collective_calls", trace)]
     assert found == [(None, 0, 0), (1, 7, 7), (None, 0, 0), (None, 7, 3)]
+
+
+def test_what_wait_and_waited_for_are_is_said_where_they_stand(tmp_path: Path) -> None:
+    trace = job(tmp_path, *sized())
+    for name in ("collectives", "collective_calls", "arrivals"):
+        assert asked(name, trace).notes[-1] == OWN_WAIT
+    assert any(
+        note.startswith("waited for: others had nothing to compute") for note in asked("stragglers", trace).notes
+    )
+    for name in ("collectives", "collective_calls", "arrivals", "stragglers", "distributed"):
+        assert THREE_WAITS in named(name).definition
+    alone = job(tmp_path, *sized()[:1])
+    assert OWN_WAIT not in asked("collectives", alone).notes, "nobody is there to wait for"
 
 
 def test_rows_alike_in_size_and_time_come_in_one_order(tmp_path: Path) -> None:

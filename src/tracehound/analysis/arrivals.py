@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
-from tracehound.analysis.ranks.matched import HOW, matched, nothing_met
+from tracehound.analysis.ranks.matched import HOW, OWN_WAIT, THREE_WAITS, matched, nothing_met
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\
@@ -20,7 +20,9 @@ arrival of the other ranks; wait = from its arrival to that of the last rank, or
 first (who only sends may leave early); transfer = the rest of its call. So a rank that ends after the others has the
 longer transfer, not the longer wait. As exact as the clocks: where these are apart by more than the calls last, waits
 are not to be relied on. collectives and collective_calls take the shortest call of any rank for the transfer, which no
-clock can change. start and duration are those of the call on the trace's own clock."""
+clock can change. start and duration are those of the call on the trace's own clock.
+
+{THREE_WAITS}"""
 
 COLUMNS = (
     Column("number", "number", "of the collective, in the order of first arrivals"),
@@ -65,7 +67,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("number", "after", "rank")
     )
-    return answer(ANALYSIS, table, scene, options, [*offset_notes(found.clocks), *found.notes])
+    return answer(ANALYSIS, table, scene, options, [*offset_notes(found.clocks), *found.notes, OWN_WAIT])
 
 
 ANALYSIS = Analysis(

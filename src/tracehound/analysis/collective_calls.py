@@ -10,7 +10,7 @@ from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.members import gathered
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
-from tracehound.analysis.ranks.matched import HOW, latest, matched, nothing_met
+from tracehound.analysis.ranks.matched import HOW, OWN_WAIT, THREE_WAITS, latest, matched, nothing_met
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
@@ -22,6 +22,8 @@ from the first to the last arrival; last = the rank that came last: where severa
 event are of one of them); late = the last arrival less the median arrival of the others; transfer = the shortest call;
 wait = sum over the ranks of the time from the arrival to the last rank's (at most that of the call). The analysis
 arrivals has a row for each rank.
+
+{THREE_WAITS}
 
 {bus.DEFINITION}"""
 
@@ -84,7 +86,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .sort("start", "event")
         .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("number"))
     )
-    notes = [*offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes]
+    notes = [*offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes, OWN_WAIT]
     return answer(ANALYSIS, table, scene, options, notes)
 
 

@@ -11,7 +11,7 @@ from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.members import gathered
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import calls
-from tracehound.analysis.ranks.matched import HOW, NONE, latest, matched
+from tracehound.analysis.ranks.matched import HOW, NONE, OWN_WAIT, THREE_WAITS, latest, matched
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
@@ -34,6 +34,8 @@ came last: where others of the row are whole, it does not count in transfer, ske
 asynchronous collective of a TPU lasts from the beginning of its start to the end of its done: so long take transfer,
 wait and skew. total, mean, min and max count the time of the start and the done alone, in which the core does nothing
 else; what lies between, and hides the rest, is in async_overlap.
+
+{THREE_WAITS}
 
 {bus.DEFINITION}
 
@@ -117,7 +119,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
         order, descending=[name in ("total", "message") for name in order]
     )
-    notes = [*_notes(shown), *offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes]
+    waits = [OWN_WAIT] if shown["wait"].count() else []
+    notes = [*_notes(shown), *offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes, *waits]
     return answer(ANALYSIS, shown, scene, options, notes)
 
 

@@ -15,7 +15,7 @@ from tracehound.analysis.events.busy import busy_of, work
 from tracehound.analysis.events.core_time import on_own_clock
 from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart, has_clock, steps_within, window_apart
 from tracehound.analysis.ranks.calls import CALLS, calls
-from tracehound.analysis.ranks.matched import HOW, NONE, Matched, matched
+from tracehound.analysis.ranks.matched import HOW, NONE, THREE_WAITS, Matched, matched
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
@@ -42,6 +42,8 @@ run, here as in breakdown: what the ops between them hide is neither, and is in 
 clock, and is least where the calls of a collective end apart (gloo): by the time at which the last one came, as in
 arrivals and stragglers, a rank may have waited longer, which a note then says. Both are unions: where another
 collective transfers at once, a wait is hidden. unmatched is the rest: communication that no other rank here has.
+
+{THREE_WAITS}
 
 {HOW}
 

@@ -15,7 +15,7 @@ from tracehound.analysis.ranks.calls import CALLS, HANDED_ON, OF_STEPS, calls_of
 from tracehound.analysis.ranks.causes import DEFINITION as CAUSES
 from tracehound.analysis.ranks.causes import Cause, Causes
 from tracehound.analysis.ranks.latecomers import WAITS, latecomers
-from tracehound.analysis.ranks.matched import HOW, matched, nothing_met
+from tracehound.analysis.ranks.matched import HOW, THREE_WAITS, matched, nothing_met
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
@@ -35,6 +35,8 @@ rank was waited for, as the first note says, is the part of that in which any of
 overlaps computation, as the buckets of a backward pass do, waits for nobody yet. Sends and receives are left out: who
 receives depends on what it is sent, and the stages of a pipeline take turns.
 
+{THREE_WAITS}
+
 {CAUSES}
 
 HolisticTraceAnalysis' stragglers are ranks that start the last large NCCL kernel of a step late; it tells no cause, and
@@ -51,7 +53,7 @@ EXPLAINED: Final = 200
 COLUMNS = (
     Column("step", "number", "step"),
     Column("rank", "number", "rank that came last"),
-    Column("late", "time", "how long the others waited for it in the step"),
+    Column("late", "time", "from the median arrival of the others to its own, over the step, overlaps once"),
     Column("cause", "text", "what it did longer than the others before that"),
     Column("excess", "time", "how much longer"),
     Column("took", "time", "own time of that on the rank", brief=False),
@@ -243,7 +245,12 @@ def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[str]:
             f"nobody waited with nothing to compute; {worst.who} {was} late by {duration(worst.late)}{when}",
             *unknown,
         ]
-    return [f"{worst.who} {was} waited for {duration(worst.stood)}{when}{why}", *unknown]
+    return [f"{worst.who} {was} waited for {duration(worst.stood)}{when}{why}", *unknown, _WAITED_FOR]
+
+
+_WAITED_FOR: Final = (
+    "waited for: others had nothing to compute, counted once; wait in arrivals is each rank's own, computing or not"
+)
 
 
 def _left_out(handed: int) -> list[str]:

@@ -14,7 +14,7 @@ from building import US, Building, Lane, stream, thread
 from jobs import Rank, asked, files, job, rows
 from tracehound.analysis.ranks.calls import calls as calls_of
 from tracehound.analysis.ranks.calls import collective_of
-from tracehound.analysis.ranks.matched import _median_of_others
+from tracehound.analysis.ranks.matched import OWN_WAIT, _median_of_others
 from tracehound.analysis.share import shares
 from tracehound.analysis.spans.other_steps import noted
 from tracehound.store import load, open_paths
@@ -219,6 +219,7 @@ def test_ranks_that_a_group_names_and_nobody_opened(tmp_path: Path) -> None:
         "of process group 0 not in this trace: ranks 2, 4, 7",
         "1 collective without a call of rank 3",
         f"not all ranks of 2 collectives are in this trace: {others}, and bandwidths are what they are at least",
+        OWN_WAIT,
     )
     assert [(row["ranks"], row["group_size"], row["absent"]) for row in result.table.rows(named=True)] == [
         (3, 6, None), (2, 6, "3"),
@@ -271,7 +272,7 @@ def test_the_other_end_of_a_send_is_the_rank_that_recorded_it(tmp_path: Path, wo
 def test_sends_and_receives_of_two_ranks_are_matched_by_order_for_want_of_peers(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 40, {"what": "send", "Seq": 1})], [(20, 40, {"what": "recv", "Seq": 1})])
     why = "matched by their order: 2 sends and receives, since the file names no peers"
-    assert asked("collective_calls", trace).notes == (why,)
+    assert asked("collective_calls", trace).notes == (why, OWN_WAIT)
 
 
 def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path) -> None:
@@ -435,7 +436,7 @@ def test_tables_of_single_collectives_have_the_step_alone(tmp_path: Path, step: 
     for name in ("collective_calls", "stragglers"):
         assert [(row["step"], row["late"] // US) for row in rows(name, trace, window)] == [(step, 50)]
     assert "in 1 of 1 steps" in asked("stragglers", trace, window).notes[0]
-    assert noted(asked("arrivals", trace, window), trace, window).notes == ()
+    assert noted(asked("arrivals", trace, window), trace, window).notes == (OWN_WAIT,)
 
 
 def test_a_wait_is_explained_in_a_window_that_the_late_rank_comes_after(tmp_path: Path) -> None:
@@ -563,4 +564,4 @@ def test_all_calls_of_a_real_program_on_devices_in_groups_are_matched(shared: Pa
     assert {row["group_size"] for row in found} == {2, 4}
     assert sum(row["count"] for row in found) == sum(row["matched"] for row in found) == 448
     assert {row["ranks"] for row in rows("collective_calls", trace)} == {2, 4}
-    assert not asked("collectives", trace).notes
+    assert asked("collectives", trace).notes == (OWN_WAIT,)

@@ -38,6 +38,18 @@ other rank has stays unmatched, and is counted. Where a group has ranks that are
 the last of those that are, and what is called transfer may be waiting for the others. A window keeps the collectives
 that any rank here has a call of in it, with the calls of all."""
 
+THREE_WAITS: Final = """\
+Three numbers tell of waiting for the last rank. wait (arrivals, collectives, collective_calls) is each rank's own, from
+its arrival to that of the last, also while it computes something else; over ranks it adds up. waited for (the first
+note of stragglers) is the time in which any of the others had nothing to compute meanwhile, once however many they are:
+what the lateness cost. synchronising (distributed) is the time by which a rank's calls are longer than the shortest of
+the same collective, also while it computes, without what transfers of others hide: it needs no common clock."""
+
+OWN_WAIT: Final = (
+    "wait is each rank's own, also while it computes: not waited for of stragglers, nor synchronising of distributed"
+)
+"""What is said under a table of waits."""
+
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
 """Collectives whose calls overlap in time. Who only sends or receives may leave before others come."""
 
