@@ -45,9 +45,7 @@ note of stragglers) is the time in which any of the others had nothing to comput
 what the lateness cost. synchronising (distributed) is the time by which a rank's calls are longer than the shortest of
 the same collective, also while it computes, without what transfers of others hide: it needs no common clock."""
 
-OWN_WAIT: Final = (
-    "wait is each rank's own, also while it computes: not waited for of stragglers, nor synchronising of distributed"
-)
+OWN_WAIT: Final = "wait is each rank's own, even while it computes; what lateness costs is in stragglers"
 """What is said under a table of waits."""
 
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
