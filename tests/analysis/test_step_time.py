@@ -216,7 +216,7 @@ def test_the_step_at_one_edge_says_nothing_of_that_at_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edges", "partial"),
+    ("limits", "partial"),
     [
         ([0, 400 * US], [False, False, False, False]),
         ([1, None], [True, False, False, False]),
@@ -226,10 +226,10 @@ def test_the_step_at_one_edge_says_nothing_of_that_at_the_other() -> None:
     ],
 )
 def test_in_an_export_of_a_window_what_crosses_its_edges_is_partial(
-    edges: list[int | None], partial: list[bool]
+    limits: list[int | None], partial: list[bool]
 ) -> None:
-    assert times(worked(9, 9, 9, 9, edges=edges)).table["partial"].to_list() == partial
-    assert not run(named("gaps"), Building(facts={"edges": edges}).trace()).total, "where nothing is there is no edge"
+    assert times(worked(9, 9, 9, 9, limits=limits)).table["partial"].to_list() == partial
+    assert not run(named("gaps"), Building(facts={"limits": limits}).trace()).total, "where nothing is there is no edge"
 
 
 def test_of_two_steps_none_is_partial() -> None:

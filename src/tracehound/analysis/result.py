@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import polars as pl
 
-from tracehound.analysis.edges import UNCUT, Edges
+from tracehound.analysis.limits import UNLIMITED, Limits
 from tracehound.analysis.settings import Given, Setting
 from tracehound.facets import empty
 from tracehound.formats.residency import UNKNOWN, Device
@@ -116,7 +116,7 @@ class Share:
     lane's first event, and `lanes.low` its row in `anytime` or `threads`.
     Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
-    `edges` are those of the window of which its file is an export.
+    `limits` are those of the window of which its file is an export.
     `part` is the number of its file in the trace, and `home` where that lies in a cache.
     `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `profiler`
     recorded it. `assigned` has the replicas and partitions of the programs that the file tells of. `known` are the
@@ -135,7 +135,7 @@ class Share:
     start: int
     end: int
     windowed: bool
-    edges: Edges = UNCUT
+    limits: Limits = UNLIMITED
     part: int = 0
     home: Path | None = None
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)

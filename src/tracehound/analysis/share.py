@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis.edges import edges
+from tracehound.analysis.limits import limits
 from tracehound.analysis.remembered import is_kept, remembered
 from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
@@ -192,7 +192,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             windowed=window.timed,
             asked=window.steps,
             hosted=hosts[host],
-            edges=edges(trace, part),
+            limits=limits(trace, part),
             part=part,
             home=trace.parts[part].home,
             facets=trace.facets[part],

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, cast
 from isal import igzip
 
 from tracehound.analysis import named, run
-from tracehound.analysis.edges import UNCUT, edges, within
+from tracehound.analysis.limits import UNLIMITED, limits, within
 from tracehound.errors import TracehoundError
 from tracehound.export.apart import parts_of
 from tracehound.export.copied import copied
@@ -51,8 +51,8 @@ def _window(trace: Trace, window: Window, *, own_clock: bool) -> dict[str, Any]:
     One of steps has all of these steps, and their work.
     """
     numbers = list(parts_of(trace, window))
-    found = within((window.start, window.end), *(edges(trace, number) for number in numbers))
-    if found == UNCUT:
+    found = within((window.start, window.end), *(limits(trace, number) for number in numbers))
+    if found == UNLIMITED:
         return {}
     moved = shift(trace, numbers[0]) if own_clock and len(numbers) == 1 else 0
     return {WINDOW: [None if time is None else us(time + moved) for time in found]}

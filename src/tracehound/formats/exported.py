@@ -38,13 +38,13 @@ def exported(name: str) -> bool:
     return name.startswith(tuple(called(title, "") for title in (QUEUE, COPIES, FILLED)))
 
 
-def edges(metadata: Mapping[str, Any], origin: int) -> dict[str, Any]:
-    """The fact `edges` of a file, where it is the export of a window: its start and end, ps from `origin` (ps)."""
+def limits(metadata: Mapping[str, Any], origin: int) -> dict[str, Any]:
+    """The fact `limits` of a file, where it is the export of a window: its start and end, ps from `origin` (ps)."""
     said = metadata.get(WINDOW)
     if not isinstance(said, list) or len(said) != 2:  # start and end
         return {}
     found = [int(Decimal(time) * PS_PER_US) - origin if _is_time(time) else None for time in said]
-    return {} if found == [None, None] else {"edges": found}
+    return {} if found == [None, None] else {"limits": found}
 
 
 def _is_time(said: object) -> bool:
@@ -54,4 +54,4 @@ def _is_time(said: object) -> bool:
 def cut(facts: Mapping[str, Any]) -> tuple[Note, ...]:
     """That a file with these facts is the export of a window."""
     why = "a window of a recording, exported: what lay outside is not in it, and steps that cross its edges are partial"
-    return (Note("missing", why),) if "edges" in facts else ()
+    return (Note("missing", why),) if "limits" in facts else ()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.edges import Edges, within
+from tracehound.analysis.limits import Limits, within
 from tracehound.analysis.result import Share
 from tracehound.formats.assembly.recurring import GRAPHS
 from tracehound.trace import collected
@@ -57,7 +57,7 @@ def partial(share: Share, events: pl.DataFrame) -> pl.Series:
             found[edge] = lacks and not (_amid(worked, edge, share) or (on_host and _marked(share, edge)))
     if len(size) > 1:
         found[-1] |= _until_next(steps)
-    found |= _crossing(worked, share.edges)
+    found |= _crossing(worked, share.limits)
     return pl.Series("partial", found)
 
 
@@ -67,9 +67,9 @@ def _others(values: npt.NDArray[np.int64], edge: int) -> npt.NDArray[np.int64]:
     return inner if len(inner) >= _FEWEST else np.delete(values, edge)
 
 
-def _crossing(steps: pl.DataFrame, edges: Edges) -> npt.NDArray[np.bool_]:
-    """Which of these steps, with the bounds of their work, have something on either side of one of the edges."""
-    low, high = edges
+def _crossing(steps: pl.DataFrame, limits: Limits) -> npt.NDArray[np.bool_]:
+    """Which of these steps, with the bounds of their work, have something on either side of one of the limits."""
+    low, high = limits
     found = np.zeros(steps.height, np.bool_)
     if low is not None:
         found |= steps.select(pl.min_horizontal("start", "begun") < low).to_series().to_numpy()
@@ -89,7 +89,7 @@ def _amid(steps: pl.DataFrame, edge: int, share: Share) -> bool:
         return False
     recorded = share.lanes.filter(pl.col("rank").is_not_null()) if share.profiler == "XLA" else share.lanes
     lengths = np.delete((steps["end"] - steps["start"]).to_numpy(), edge)
-    low, high = within((int(recorded["first"].to_numpy().min()), int(recorded["last"].to_numpy().max())), share.edges)
+    low, high = within((int(recorded["first"].to_numpy().min()), int(recorded["last"].to_numpy().max())), share.limits)
     beyond = min(row["start"], row["begun"]) - low if edge == 0 else high - max(row["end"], row["done"])
     return bool(beyond >= _BEYOND * np.median(lengths))
 

@@ -16,7 +16,7 @@ import numpy as np
 from tracehound.formats.assembly.assemble import Decoded, held, part
 from tracehound.formats.chrome.columns import SHAPE, Columns
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
-from tracehound.formats.exported import cut, edges
+from tracehound.formats.exported import cut, limits
 from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json.document import document, event_at
@@ -77,7 +77,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     gathered = Gathered(Ops())
     left_out = gather(columns, gathered)
     counters, told = counted(columns, gathered)
-    launches, of_window = kernels_launched(columns), edges(read.metadata, 0)
+    launches, of_window = kernels_launched(columns), limits(read.metadata, 0)
     return part(
         Decoded(
             path=path,

@@ -17,7 +17,7 @@ from tracehound.formats.assembly.assemble import Piece
 from tracehound.formats.assembly.counters import Counters, Sampled, joined
 from tracehound.formats.assembly.facets import beside
 from tracehound.formats.assembly.links import of_host
-from tracehound.formats.exported import edges
+from tracehound.formats.exported import limits
 from tracehound.formats.json.columns import INVALID, whole_number
 from tracehound.formats.kineto.counters import drawn, of_memory, tells_no_totals
 from tracehound.formats.kineto.elements import Id
@@ -40,7 +40,7 @@ UNIX: Final = 10**17
 class Whole:
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
-    `span_ns` is start and length of the profiler's own span, and `edges` the fact of an export of a window.
+    `span_ns` is start and length of the profiler's own span, and `limits` the fact of an export of a window.
     """
 
     pieces: tuple[Piece, ...]
@@ -50,7 +50,7 @@ class Whole:
     notes: tuple[Note, ...]
     counters: Counters
     facets: Mapping[str, pl.LazyFrame]
-    edges: Mapping[str, Any]
+    limits: Mapping[str, Any]
 
 
 class _Times(NamedTuple):
@@ -106,7 +106,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         notes=tally.notes(),
         facets=beside([share.facets for share in shares], firsts, lambda ns: _placed(ns, times, origin), spill),
         counters=drawn(samples, origin, placed.ranks, placed.members),
-        edges=edges(metadata, origin * 1000),
+        limits=limits(metadata, origin * 1000),
     )
 
 
