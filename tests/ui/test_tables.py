@@ -16,6 +16,7 @@ from tracehound.store import Opening, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.screens.columns import ColumnsScreen
 from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.wording import words
 
 __all__ = ["opening"]
 
@@ -242,6 +243,23 @@ async def test_a_row_leads_through_the_events_that_it_counts_and_charts_them(tmp
         explorer.view = replace(explorer.view, selection=(0, 90 * US))
         await press(pilot, "6", "enter", "n")
         assert " of 2" in header(explorer), "of the window, as the row"
+
+
+async def test_a_row_that_counts_nothing_leads_through_nothing_of_the_row_before(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2", "enter", "n")
+        assert explorer.walk is not None
+        await press(pilot, "3", "enter")
+        assert explorer.walk is None
+
+
+async def test_enter_on_a_row_of_a_whole_rank_says_that_it_is_in_sight(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        explorer.arrangement.show("kernel_types")
+        await press(pilot, "tab")
+        table(explorer, "kernel_types").focus()
+        await press(pilot, "enter", "enter")
+        assert explorer.key_bar.said == words.NO_OTHER_PLACE
 
 
 async def test_a_match_leads_through_those_of_its_own_row(tmp_path: Path) -> None:

@@ -52,11 +52,17 @@ def test_after_is_the_first_one_from_there_on() -> None:
     assert [found.after(time * US).place for time in (0, 1, 100, 101, 301)] == [0, 1, 2, 3, 0]
 
 
+def test_before_is_the_last_one_that_began_by_then() -> None:
+    found = walk(TRACE, "gemm", pl.col("name") == "gemm")
+    assert [found.before(time * US).place for time in (-1, 0, 49, 50, 299, 300, 900)] == [-1, 0, 0, 1, 2, 3, 3]
+
+
 def test_a_walk_without_events_stays() -> None:
     empty = walk(TRACE, "none", pl.col("name") == "none")
     assert empty.words == "no match"
     assert empty.step(1) is empty
     assert empty.after(5) is empty
+    assert empty.before(5).words == "no match"
 
 
 def test_an_hlo_op_is_its_name_in_its_module() -> None:

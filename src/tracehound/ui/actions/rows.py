@@ -29,6 +29,7 @@ def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
     row, table, travels = chosen.row, screen.deck.name_of(chosen.table), screen.travels
     event, window = follow.event_of(trace, row), follow.window_of(trace, row)
     beside = follow.to_column(trace, screen.view, row, chosen.column)
+    screen.walk = None  # that of the row before
     if beside is not None:
         travels.jump(beside)
     elif not follow.leads(trace, row):
@@ -41,7 +42,10 @@ def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
         travels.jump(navigate.to_window(trace, screen.view, window))
         _tell_bounds(screen, trace, table, row)
     else:
-        travels.jump(follow.to_row(trace, screen.view, row))
+        there = follow.to_row(trace, screen.view, row)
+        if there == screen.view and event is None and window is None:
+            screen.key_bar.say(words.NO_OTHER_PLACE if table != trail.NAME else words.NO_STRETCH)
+        travels.jump(there)
         if event is not None and table == trail.NAME:
             about = screen.view.window.at(*(screen.deck.tables[table].body.window or (None, None)))
             travels.trail.begin(trace, row["rank"], about, trail.aim_of(row, event))

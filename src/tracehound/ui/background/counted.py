@@ -18,11 +18,15 @@ from tracehound.analysis import Result, named
 from tracehound.analysis.result import MEMBERS, TEXTS, Unit
 from tracehound.trace import Trace
 from tracehound.ui.background.answers import Question, answered
+from tracehound.ui.state.follow import event_of
 from tracehound.ui.state.search import namesakes
 from tracehound.ui.state.walk import Walk, walk
 
 _KEPT: Final = 2
 """So many tables with all the events of their rows are kept: each has an id for every event."""
+
+_NAMES: Final = ("name", "event")
+"""Columns that name what a row counts, where it has them: the first text of others says it."""
 
 _TELLING: Final[tuple[Unit, ...]] = (*TEXTS, "id", "count", "number", "time", "instant", "depth")
 """Units of values that are the same each time."""
@@ -39,8 +43,9 @@ class CountingRow:
     @property
     def name(self) -> str:
         """What it counts, in its own words."""
-        texts = (value for value in self.values.values() if isinstance(value, str))
-        return str(self.values.get("name") or next(texts, ""))
+        texts = {name: value for name, value in self.values.items() if value and isinstance(value, str)}
+        named = next((texts[column] for column in _NAMES if column in texts), None)
+        return named if named is not None else next(iter(texts.values()), "")
 
 
 def counting(trace: Trace, values: Mapping[str, Any], question: Question | None) -> CountingRow | None:
@@ -56,10 +61,16 @@ class Counted:
         self._known: LRUCache[Question, Result] = LRUCache(_KEPT)
 
     def walk(self, row: CountingRow) -> Walk:
-        """Through the events of the row, the one that it leads to being the present one if it is among them."""
-        event = row.values.get("event", row.values.get("longest"))
-        found = walk(row.trace, row.name, self.events(row))
-        return found if event is None else found.at(event)
+        """Through the events of the row, the one that it leads to being the present one.
+
+        A row may lead to what is none of them, as to the longer of a copy's beginning and end: then it is the last that
+        began by then.
+        """
+        found, event = walk(row.trace, row.name, self.events(row)), event_of(row.trace, row.values)
+        if event is None:
+            return found
+        there = found.at(event)
+        return there if there.event is not None else found.before(row.trace.event(event)["start"])
 
     def events(self, row: CountingRow) -> pl.Expr:
         """What holds for the events that the row counts, and for no others."""

@@ -65,6 +65,11 @@ class Walk:
             return self
         return replace(self, place=self._first(int(np.searchsorted(self.starts, time))))
 
+    def before(self, time: int) -> Walk:
+        """The same with the last event that starts at `time` or earlier as the present one; none if all are later."""
+        starts = self.starts if self.rows is None else self.starts[self.rows]
+        return replace(self, place=int(np.searchsorted(starts, time, side="right")) - 1)
+
     def _first(self, row: int) -> int:
         """The place of the first that is this row or a later one; after the last comes the first."""
         return (row if self.rows is None else int(np.searchsorted(self.rows, row))) % len(self)
