@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, job
 from tracehound.analysis import Options, named, run
+from tracehound.analysis.breakdown import WORKING
 from tracehound.trace import Window
 
 KINDS = st.sampled_from(["kernel", "collective", "copy", "memset", "other"])
@@ -129,14 +130,14 @@ def test_every_step_of_every_rank() -> None:
 
 @pytest.mark.parametrize(
     ("until", "told"),
-    [(40, ["devices work in 39.00 us of 100.0 us recorded (39.00 %)"]), (91, [])],
+    [(40, ["from the first work to the last: 39.00 us of 100.0 us recorded (39.00 %)"]), (91, [])],
 )
 def test_a_recording_longer_than_its_work_is_told_of(until: int, told: list[str]) -> None:
     b = Building()
     b.event(thread(), "main", 0, 100, "op")
     b.event(stream(0), "gemm", 1, 11)
     b.event(stream(1), "gemm", until - 10, until)
-    assert [note for note in breakdown(b.trace()).notes if note.startswith("devices work in")] == told
+    assert [note for note in breakdown(b.trace()).notes if note.startswith(WORKING)] == told
     assert not any("recorded" in note for note in breakdown(b.trace(), Window(0, 90 * US)).notes)
 
 

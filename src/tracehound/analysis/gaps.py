@@ -254,11 +254,11 @@ def _in_all(ranks: pl.DataFrame) -> str:
 
 def _outside(ranks: pl.DataFrame) -> list[str]:
     """How long devices are without work before their first and after their last, where that is much."""
-    span, earlier, later = (int(ranks[name].sum()) for name in ("span", "earlier", "later"))
+    span, earlier, later = (round(ranks[name].to_numpy().mean()) for name in ("span", "earlier", "later"))
     if earlier + later <= _MUCH * (span + earlier + later):
         return []
     part = f"{duration(earlier)} before the first work and {duration(later)} after the last are in no gap"
-    return [f"{part}, and not in these {duration(span)}"]
+    return [part + " (on average)" * (ranks.height > 1)]
 
 
 _MUCH: Final = 0.1
