@@ -9,7 +9,8 @@ import pytest
 from rich.cells import cell_len
 
 from results import every_unit
-from tracehound.analysis.result import Column, Result
+from tracehound.analysis import findings
+from tracehound.analysis.result import Column, Result, blank
 from tracehound.draw import dashboard
 from tracehound.draw.dashboard import Place, placed, shared
 from tracehound.draw.plots import PARTS
@@ -137,6 +138,23 @@ def test_ops_that_differ_in_their_templates_can_be_told_apart(width: int) -> Non
 
 def test_what_is_empty_says_why() -> None:
     assert text(dashboard.drawn(health(), 40, 3)) == ["nothing to report"]
+
+
+def test_shares_of_findings_say_of_what_they_are() -> None:
+    def told(*bases: str) -> tuple[str, list[str]]:
+        table = pl.DataFrame(
+            [{"finding": f"slow {at}", "share": 0.5, "share_of": base} for at, base in enumerate(bases)]
+        )
+        columns = findings.COLUMNS
+        result = Result("findings", "Findings", columns, pl.concat([blank(columns), table], how="diagonal"), len(bases))
+        said = dashboard.drawn(result, 60, len(bases))
+        return said.note, [line.strip() for line in text(said)]
+
+    assert told("step", "step") == ("share of a step", ["50.00 % slow 0", "50.00 % slow 1"])
+    assert told("step", "recording") == (
+        "",
+        ["50.00 % slow 0 (share of a step)", "50.00 % slow 1 (share of the recording)"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -194,10 +194,15 @@ def health(result: Result, width: int, height: int) -> Said:
 
 
 def findings(result: Result, width: int, height: int) -> Said:
-    """What costs time and how much of a step, or of what its share is; where there is room, by what evidence."""
-    rows = result.table.head(height).select("finding", "cost", "share", "evidence").rows()
+    """What costs time and how much of a step, or of what its share is; where there is room, by what evidence.
+
+    Of what the shares are stands beside each where they are not all of the same.
+    """
+    rows = result.table.head(height).select("finding", "share_of", "cost", "share", "evidence").rows()
+    bases = {base: f"share of {_BASES.get(base, base)}" for _, base, *_ in rows if base is not None}
     lines: list[Line] = []
-    for at, (finding, cost, part, evidence) in enumerate(rows):
+    for at, (what, base, cost, part, evidence) in enumerate(rows):
+        finding = f"{what} ({bases[base]})" if base in bases and len(bases) > 1 else what
         amount = share(part) if part is not None else duration(cost) if cost is not None else "-"
         spare = height - len(lines) - (len(rows) - at)
         first, *rest = _wrapped(finding, max(8, width - 9), max(1, spare + 1), "plain")
@@ -205,15 +210,11 @@ def findings(result: Result, width: int, height: int) -> Said:
         spare -= len(rest)
         lines += [[(" " * 9, "plain"), *line] for line in _wrapped(evidence, max(8, width - 9), min(3, spare), "dim")]
     more = result.total - len(rows)
-    bases = result.table["share_of"].head(len(rows)).drop_nulls().unique(maintain_order=True)
-    return Said(f"{more} more" if more > 0 else _of([_BASES.get(base, base) for base in bases]), lines)
+    note = next(iter(bases.values())) if len(bases) == 1 else ""
+    return Said(f"{more} more" if more > 0 else note, lines)
 
 
 _BASES: Final = {"step": "a step", "run": "the run", "window": "the window", "recording": "the recording"}
-
-
-def _of(bases: Sequence[str]) -> str:
-    return f"share of {' or '.join(bases)}" if bases else ""
 
 
 def listed(result: Result, width: int, height: int) -> Said:
