@@ -84,7 +84,7 @@ def test_steps_that_are_inferred_are_said_to_be() -> None:
 
 
 def test_a_breakdown_says_that_devices_work_in_little_of_the_recording() -> None:
-    words = "from the first work to the last: 1.000 ms of 9.000 ms recorded (11.11 %)"
+    words = "first to last work: 1.000 ms of 9.000 ms recorded (11.11 %)"
     result = replace(breakdown(0.5, 0.25), notes=("all together: idle", words))
     assert dashboard.wanted(result) == 5
     assert text(dashboard.drawn(result, 80, 5))[-1] == words

@@ -51,7 +51,7 @@ BY: Final = Setting(
     "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
 )
 
-WORKING: Final = "from the first work to the last:"
+WORKING: Final = "first to last work:"
 """How a note begins that tells of a recording longer than the work in it, of which the shares say nothing."""
 
 _PARTS: Final = (
