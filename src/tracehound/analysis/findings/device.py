@@ -30,12 +30,11 @@ _TENSOR_CORES: Final = 7
 
 def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """Products and convolutions that run on no tensor cores, on devices that have them."""
-    latest = max(map(capability, devices(evidence)), default=0)
-    if latest < _TENSOR_CORES:
+    if latest(evidence) < _TENSOR_CORES:
         return
     spans = evidence.spans
     span = int(spans["span"].sum())
-    every = ran(evidence)
+    every = evidence.ran
     total = int(every["total"].sum())
     helped = pl.col("class").is_in(PRODUCTS) & ~pl.col("name").str.contains(MEMORY_BOUND)
     known = every.filter(helped).drop_nulls("tensor_cores")
@@ -49,18 +48,11 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         f"they take {percent(eligible / total)} of the time of all kernels in {evidence.where},"
         f" {percent(used / eligible)} of that on tensor cores, which would save about half of it; most in"
         f" {short_name(worst['name'], 60)}",
-        _PRECISION[latest > _TENSOR_CORES],
+        _PRECISION[latest(evidence) > _TENSOR_CORES],
         Place(event=worst["event"]),
         round(missed * evidence.stretch),
         missed,
     )
-
-
-def ran(evidence: Evidence) -> pl.DataFrame:
-    """What streams carried out in the time of `spans`, with the class of each and whether it uses tensor cores."""
-    mine = evidence.executed.filter(pl.col("rank").is_in(evidence.spans["rank"].implode()))
-    told = evidence.table("kernels").unique("name", maintain_order=True).select("name", "class", "tensor_cores")
-    return mine.join(told, on="name", how="left", maintain_order="left")
 
 
 def largest(kernels: pl.DataFrame) -> Mapping[str, Any]:
@@ -143,7 +135,7 @@ def without_nccl(evidence: Evidence) -> Iterator[Finding]:
         and not int(traits["nccl"].sum())
         and not communicates
         and evidence.table("breakdown").height
-        and any(capability(device) >= 3 for device in devices(evidence))
+        and latest(evidence) >= 3
     ):
         yield Finding(
             "DistributedDataParallel runs without NCCL",
@@ -194,7 +186,7 @@ def _functions(row: Mapping[str, Any]) -> str:
     return longest + (f"; {short_name(again, 60)} {count(row['recompilations'])} times" if again else "")
 
 
-def devices(evidence: Evidence) -> list[Mapping[str, Any]]:
+def _devices(evidence: Evidence) -> list[Mapping[str, Any]]:
     """What the files say of the devices that work; of all that a file lists, where it does not say which these are."""
     working = evidence.table("breakdown")["rank"].to_list()
     return [each for rank in working for each in candidates(*_of_rank(evidence, rank))]
@@ -211,7 +203,12 @@ def _of_rank(evidence: Evidence, rank: int) -> tuple[Mapping[str, Any], int | No
     return evidence.scene.facts[evidence.scene.hosts[row["host"]].part], row["device"]
 
 
-def capability(device: Mapping[str, Any]) -> int:
+def latest(evidence: Evidence) -> int:
+    """The highest major compute capability of the devices that work; 0 where none is known."""
+    return max(map(_capability, _devices(evidence)), default=0)
+
+
+def _capability(device: Mapping[str, Any]) -> int:
     """The major compute capability; 0 where that is unknown, or is none of NVIDIA's."""
     major = device.get("computeMajor")
     nvidia = device.get("warpSize") == 32 and "AMD" not in str(device.get("name"))

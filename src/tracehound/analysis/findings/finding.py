@@ -80,6 +80,13 @@ class Evidence:
         steps = self.table("steps").filter(~pl.col("partial")).rename({"duration": "span"})
         return steps.select("rank", "span", "idle", "communication", "copy")
 
+    @cached_property
+    def ran(self) -> pl.DataFrame:
+        """What streams carried out in the time of `spans`, with the class of each and whether it uses tensor cores."""
+        mine = self.executed.filter(pl.col("rank").is_in(self.spans["rank"].implode()))
+        told = self.table("kernels").unique("name", maintain_order=True).select("name", "class", "tensor_cores")
+        return mine.join(told, on="name", how="left", maintain_order="left")
+
     def table(self, name: str) -> pl.DataFrame:
         """The rows of a result."""
         return self.results[name].table

@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.findings.device import COPIED, WORTH, capability, devices, largest, ran, tensor_cores
+from tracehound.analysis.findings.device import COPIED, WORTH, largest, latest, tensor_cores
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.units import duration, short_name
 from tracehound.units import share as percent
@@ -74,7 +74,7 @@ def layouts(evidence: Evidence) -> Iterator[Finding]:
 
 def single_precision(evidence: Evidence) -> Iterator[Finding]:
     """Products in float32 that use no tensor cores, where TF32 could and is off."""
-    if _latest(evidence) < _AMPERE or any(tensor_cores(evidence)) or ran(evidence).filter(_TF32).height:
+    if latest(evidence) < _AMPERE or any(tensor_cores(evidence)) or evidence.ran.filter(_TF32).height:
         return
     yield from _found(
         evidence,
@@ -87,18 +87,18 @@ def single_precision(evidence: Evidence) -> Iterator[Finding]:
 
 def older(evidence: Evidence) -> Iterator[Finding]:
     """Most of the time of products goes to kernels that were made for an older GPU than this."""
-    latest = _latest(evidence)
-    if not _AMPERE <= latest < _CONSUMERS:
+    ours = latest(evidence)
+    if not _AMPERE <= ours < _CONSUMERS:
         return
-    products = ran(evidence).filter(_PRODUCT).with_columns(_made_for().alias("made"))
-    old = products.filter((pl.col("made") < 10 * latest) & ~_UNALIGNED)
+    products = evidence.ran.filter(_PRODUCT).with_columns(_made_for().alias("made"))
+    old = products.filter((pl.col("made") < 10 * ours) & ~_UNALIGNED)
     if int(old["total"].sum()) <= MOST * int(products["total"].sum()):
         return
     made = largest(old)["made"]
     name = next(name for name, (number, _) in _GENERATIONS.items() if number == made)
     yield from _found(
         evidence,
-        _PRODUCT & (_made_for() < 10 * latest) & ~_UNALIGNED,
+        _PRODUCT & (_made_for() < 10 * ours) & ~_UNALIGNED,
         f"products run on kernels made for older GPUs, most of them for {name}",
         "a build of PyTorch for a newer CUDA, whose cuBLAS and cuDNN know this GPU; where it is recent, these are the"
         " choice for small products: larger ones (a larger batch) and 16-bit types have newer kernels",
@@ -134,7 +134,7 @@ def _found(evidence: Evidence, which: pl.Expr, what: str, helps: str, threshold:
     """These kernels, where they take more than `WORTH` of all kernels' time and a share of the steps' worth a look."""
     if evidence.xla:
         return
-    span, kernels = int(evidence.spans["span"].sum()), ran(evidence)
+    span, kernels = int(evidence.spans["span"].sum()), evidence.ran
     mine, total = kernels.filter(which), int(kernels["total"].sum())
     time = int(mine["total"].sum())
     if not span or time <= WORTH * total or time <= threshold * span:
@@ -150,10 +150,6 @@ def _found(evidence: Evidence, which: pl.Expr, what: str, helps: str, threshold:
         cost,
         share,
     )
-
-
-def _latest(evidence: Evidence) -> int:
-    return max(map(capability, devices(evidence)), default=0)
 
 
 def _made_for() -> pl.Expr:
