@@ -11,8 +11,8 @@ import polars as pl
 from tracehound.analysis.devices.async_ops import Flights, exposed, flights_of, kept
 from tracehound.analysis.devices.beside import beside, several
 from tracehound.analysis.events.own_clock import window_apart
-from tracehound.analysis.members import JOINED
-from tracehound.analysis.result import MEMBERS, Analysis, Column, Options, Result, Scene, Share, answer, without
+from tracehound.analysis.members import JOINED, listed
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.kinds import performed
 from tracehound.intervals import clip, union
@@ -106,7 +106,7 @@ def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights, options: 
         "count": rows.height,
         "paired": int(rows["paired"].sum()),
         "windows": int(windows.sum()),
-        **({MEMBERS: rows["id"].to_list()} if options.members else {}),
+        **listed(options, rows["id"]),
         **kept(rows, spent, flight, *exposed(spent, cores.start, cores.end)),
     }
 

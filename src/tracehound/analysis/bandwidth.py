@@ -13,8 +13,8 @@ from tracehound.analysis.events.busy import COPY, work
 from tracehound.analysis.events.core_time import on_own_clock
 from tracehound.analysis.events.own_clock import CLOCKED, OwnClock, clock_of, window_apart
 from tracehound.analysis.events.series import Series, Steps, added, spread
+from tracehound.analysis.members import listed
 from tracehound.analysis.result import (
-    MEMBERS,
     Analysis,
     Column,
     Options,
@@ -218,7 +218,7 @@ def _row(copies: _Copies, share: Share, time: _Time, options: Options) -> dict[s
         "point_min": int(seen.value[0]) if seen.total else None,
         **{f"point_p{part}": seen.quantile(part / 100) for part in (25, 50, 75)},
         "event": copies.longest,
-        **({MEMBERS: copies.events.to_list()} if options.members else {}),
+        **listed(options, copies.events),
     }
 
 

@@ -13,19 +13,8 @@ from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.hosts.threads import THREADS, batches, during, names_of
 from tracehound.analysis.hosts.waits import blocking
 from tracehound.analysis.hosts.words import ASLEEP, doing_codes, in_words
-from tracehound.analysis.result import (
-    MEMBERS,
-    Analysis,
-    Column,
-    OfHost,
-    Options,
-    Result,
-    Scene,
-    Share,
-    answer,
-    stacked,
-    without,
-)
+from tracehound.analysis.members import CARRIED
+from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Given
 from tracehound.intervals import Intervals
 from tracehound.lookup import rows_with
@@ -97,7 +86,7 @@ def _rows(share: Share, waits: Collection[int], options: Options) -> pl.DataFram
         "count",
         pl.col("event").alias("longest"),
         pl.lit(end - start, pl.Int64).alias("window"),
-        f"^{MEMBERS}$",
+        CARRIED,
     )
 
 
@@ -152,7 +141,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             "count",
             pl.col("host").replace_strict(names, return_dtype=pl.String),
             "longest",
-            f"^{MEMBERS}$",
+            CARRIED,
         )
     )
     return answer(ANALYSIS, table, scene, options)

@@ -12,20 +12,8 @@ import polars as pl
 from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.hosts.waits import awaited
-from tracehound.analysis.members import gathered
-from tracehound.analysis.result import (
-    MEMBERS,
-    Analysis,
-    Column,
-    Options,
-    Result,
-    Scene,
-    Share,
-    answer,
-    blank,
-    stacked,
-    without,
-)
+from tracehound.analysis.members import CARRIED, gathered
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.lookup import rows_with
 from tracehound.trace import collected
@@ -233,7 +221,7 @@ def _complete(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with all the result's columns but the rank, in their types; without a value where there is none."""
     types = blank(COLUMNS[1:]).schema
     given = [name if name in rows.columns else pl.lit(None).alias(name) for name in types]
-    return rows.select(*given, f"^{MEMBERS}$").cast(types)
+    return rows.select(*given, CARRIED).cast(types)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

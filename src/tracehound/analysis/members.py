@@ -13,10 +13,13 @@ import polars as pl
 from tracehound.analysis.result import MEMBERS, Options
 from tracehound.intervals import Ints
 
-JOINED: Final = pl.col(f"^{MEMBERS}$").explode().drop_nulls()
+CARRIED: Final = pl.col(f"^{MEMBERS}$")
+"""The column of events, where it is there."""
+
+JOINED: Final = CARRIED.explode().drop_nulls()
 """In an aggregation of rows: the events of all of them."""
 
-SHARED: Final = pl.col(f"^{MEMBERS}$").first()
+SHARED: Final = CARRIED.first()
 """In an aggregation of rows that count the same events, as ranks of one host do of its threads."""
 
 
@@ -24,6 +27,11 @@ def gathered(options: Options, events: str | pl.Expr = "id") -> list[pl.Expr]:
     """In an aggregation of events: which they are, where somebody asks for that."""
     which = pl.col(events) if isinstance(events, str) else events
     return [which.alias(MEMBERS)] if options.members else []
+
+
+def listed(options: Options, events: pl.Series) -> dict[str, object]:
+    """In a row that is made by itself: which they are, where somebody asks for that."""
+    return {MEMBERS: events.to_list()} if options.members else {}
 
 
 def grouped(options: Options, group: Ints, events: pl.Series, many: int) -> dict[str, pl.Series]:

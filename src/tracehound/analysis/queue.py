@@ -10,18 +10,8 @@ import polars as pl
 
 from tracehound.analysis.events.series import Series, Steps, added, spread
 from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
-from tracehound.analysis.result import (
-    MEMBERS,
-    Analysis,
-    Column,
-    Options,
-    Result,
-    Scene,
-    Share,
-    answer,
-    stacked,
-    without,
-)
+from tracehound.analysis.members import listed
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, whole
 from tracehound.intervals import Ints
 
@@ -157,7 +147,7 @@ def _row(queue: _Queue, share: Share, limit: int, options: Options) -> dict[str,
         "point_std": seen.deviation,
         **{f"point_p{part}": seen.quantile(part / 100) for part in (25, 50, 75)},
         "event": int(launch),
-        **({MEMBERS: queue.launch[here].tolist()} if options.members else {}),
+        **listed(options, pl.Series(queue.launch[here])),
     }
 
 

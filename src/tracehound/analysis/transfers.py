@@ -12,19 +12,8 @@ from tracehound.analysis.devices.async_ops import kept
 from tracehound.analysis.devices.copies import FASTEST, KEY, Copies, copies_of
 from tracehound.analysis.devices.silence import nothing, remedy
 from tracehound.analysis.events.own_clock import window_apart
-from tracehound.analysis.members import JOINED
-from tracehound.analysis.result import (
-    MEMBERS,
-    Analysis,
-    Column,
-    Options,
-    Result,
-    Scene,
-    Share,
-    answer,
-    stacked,
-    without,
-)
+from tracehound.analysis.members import JOINED, listed
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.copies import HOST
 from tracehound.units import duration, plural, rate
@@ -135,7 +124,7 @@ def _measured(found: Copies, options: Options) -> dict[str, object]:
         "strange": rows.filter(pl.col("moved").is_null() & pl.col("bytes").is_not_null() & lasting).height,
         "moved": float(rows["moved"].sum()),
         "timed": found.sized.length,
-        **({MEMBERS: rows["id"].to_list()} if options.members else {}),
+        **listed(options, rows["id"]),
         **kept(rows, found.waits, found.flight.length, *found.exposed()),
     }
 

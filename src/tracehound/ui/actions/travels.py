@@ -160,7 +160,6 @@ class Travels:
     def begin_row(self, row: CountingRow) -> None:
         """Have the events that a row counts worked out, to walk from one to the next."""
         self._steps_due = 0
-        self._screen.walk = None
         self._screen.seeking.finder.walk_row(self._screen.results.counted, row)
 
     def begun(self, found: Finder.Walked) -> None:
