@@ -799,9 +799,18 @@ def test_a_command_imports_nothing_of_the_others(job: Path) -> None:
     assert found.stderr == "[]\n"
 
 
-@pytest.mark.parametrize(("said", "threads"), [(None, "1"), ("3", "3")])
-def test_starting_starts_no_threads_for_algebra(said: str | None, threads: str) -> None:
-    name = "OPENBLAS_NUM_THREADS"
+@pytest.mark.parametrize(
+    ("name", "said", "told"),
+    [
+        ("OPENBLAS_NUM_THREADS", None, "1"),
+        ("OPENBLAS_NUM_THREADS", "3", "3"),
+        ("_RJEM_MALLOC_CONF", None, "dirty_decay_ms:10000"),
+        ("_RJEM_MALLOC_CONF", "dirty_decay_ms:0", "dirty_decay_ms:0"),
+    ],
+)
+def test_libraries_are_told_before_they_start_what_the_user_told_them_or_what_is_quick(
+    name: str, said: str | None, told: str
+) -> None:
     program = f"""if True:
         import os, sys, types
         from tracehound.__main__ import start
@@ -810,7 +819,7 @@ def test_starting_starts_no_threads_for_algebra(said: str | None, threads: str) 
     """
     environment = {key: value for key, value in os.environ.items() if key != name} | ({name: said} if said else {})
     ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert ran.stdout.strip() == threads
+    assert ran.stdout.strip() == told
 
 
 def test_what_was_read_before_is_shown_without_what_reads(job: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import as_started  # noqa: F401, before polars is imported
 import measure
 from explorer import add_options, prepared
 from ours import loaded
