@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tracehound.lookup import looked_up, rows_with
+from tracehound.lookup import distinct, looked_up, rows_with
 from tracehound.native import groups
 
 FAR = 2**62
@@ -33,6 +33,11 @@ def test_rows_of_ids(*, compiled: bool, first: int, gaps: list[int], wanted: lis
 
 def test_no_rows_have_no_ids() -> None:
     assert rows_with(np.empty(0, np.int64), np.array([0, -1])).tolist() == [-1, -1]
+
+
+@given(numbers=st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)))
+def test_each_number_once_in_order(numbers: list[int]) -> None:
+    assert distinct(np.array(numbers, np.int64)).tolist() == sorted(set(numbers))
 
 
 NUMBERS = st.lists(st.none() | st.integers(0, 12) | st.sampled_from([1000, FAR, -FAR]), max_size=20)

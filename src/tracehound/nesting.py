@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.intervals import Ints, Mask
+from tracehound.lookup import distinct
 from tracehound.native import sweep, trees
 from tracehound.native.nest import nested, ordered
 
@@ -322,7 +323,7 @@ def _torn(start: Ints, end: Ints, parent: Ints) -> npt.NDArray[np.intp]:
         above = parent[at]
         on = np.flatnonzero((above != around) & (at >= 0))
         at, row, begin, around = above[on], row[on], begin[on], around[on]
-    return np.unique(np.concatenate([*found, row]))
+    return distinct(np.concatenate([*found, row]))
 
 
 def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints:

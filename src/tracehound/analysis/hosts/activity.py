@@ -23,6 +23,7 @@ from tracehound.analysis.hosts.threads import together, told_by_name
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import EMPTY, Intervals, Ints, merge, subtract, union
+from tracehound.lookup import distinct
 from tracehound.nesting import own_stretches
 from tracehound.trace import KINDS, collected
 
@@ -111,4 +112,4 @@ def _part(kind: pl.Series, parts: Mapping[str, str], default: str) -> npt.NDArra
 
 
 def _when(part: npt.NDArray[np.int8], start: Ints, end: Ints) -> dict[str, Intervals]:
-    return {PARTS[number]: union(start[part == number], end[part == number]) for number in np.unique(part).tolist()}
+    return {PARTS[number]: union(start[part == number], end[part == number]) for number in distinct(part).tolist()}

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tracehound.formats.spill import Column, Kept
 from tracehound.intervals import Ints, Mask
+from tracehound.lookup import distinct
 from tracehound.nesting import lane_order, outermost, still_open
 
 SIZE: Final = 1 << 18
@@ -152,7 +153,7 @@ class Batch:
         until = np.maximum(columns["end"].values, columns["start"].values + 1)
         edges = np.cumsum(sizes)
         kept = [
-            np.union1d(outermost(until[low:high]), still_open(until[low:high])) + low
+            distinct(np.append(outermost(until[low:high]), still_open(until[low:high]))) + low
             for low, high in zip((edges - sizes).tolist(), edges.tolist(), strict=True)
         ]  # what is neither in its own part is neither in the whole
         rows = np.concatenate(kept)

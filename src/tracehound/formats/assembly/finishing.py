@@ -26,6 +26,7 @@ from tracehound.formats.assembly.steps import Told, calendar, infer, mark
 from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, frame_of
 from tracehound.intervals import Ints, Mask
+from tracehound.lookup import distinct
 from tracehound.nesting import lane_order
 from tracehound.trace import KIND, KINDS, Note, schema
 
@@ -223,7 +224,7 @@ def _telling(
 
 def _codes(names: npt.NDArray[Any], called: Sequence[str]) -> Mask:
     """Which of these names, as they are kept, are among those in words."""
-    codes = np.unique(names)
+    codes = distinct(names)
     words = frame_of({"name": Column(codes)}, {"name": RAW["name"]})["name"].cast(pl.String)
     return np.isin(names, codes[words.is_in(called).to_numpy()])
 

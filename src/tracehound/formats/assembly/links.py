@@ -17,6 +17,7 @@ import polars as pl
 from tracehound.formats.assembly.batches import Rows
 from tracehound.formats.spill import Column, frame_of
 from tracehound.intervals import Ints, Latest, Mask
+from tracehound.lookup import distinct
 from tracehound.trace import KINDS
 
 _JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "correlation"))
@@ -107,7 +108,7 @@ def untold(executions: Rows, rank: Ints) -> bool:
 def consumed(executions: Rows) -> Ints:
     """The ids that executions consume, sorted."""
     has = executions.valid("consumes")
-    return np.unique(executions.columns["consumes"].values[has]) if has.any() else np.empty(0, np.int64)
+    return distinct(executions.columns["consumes"].values[has]) if has.any() else np.empty(0, np.int64)
 
 
 def of_host(ids: Ints, host: Ints) -> Ints:
@@ -163,7 +164,7 @@ class HostCalls:
 
     def _add_executes(self, events: Rows, step: Ints) -> None:
         """The calls for executions, of which none lies inside another of its thread."""
-        codes = np.unique(events.columns["name"].values)
+        codes = distinct(events.columns["name"].values)
         names = frame_of({"name": Column(codes)}, {"name": pl.Categorical()})["name"].cast(pl.String)
         rows = np.flatnonzero(np.isin(events.columns["name"].values, codes[names.str.contains(_EXECUTE).to_numpy()]))
         if len(rows):

@@ -37,6 +37,7 @@ from tracehound.formats.xla.names import (
     role_of_line,
 )
 from tracehound.formats.xla.planes import RUN_BITS
+from tracehound.lookup import distinct
 from tracehound.trace import KIND, Note
 
 CAPS: Final = (1_000_000, 5_000_000)
@@ -144,7 +145,7 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
 def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.int64]:
     """The lane for every signature; a lane is made for those that events have."""
     lane = np.zeros(len(columns.signatures), np.int64)
-    used = set(np.unique(kept.signature).tolist())
+    used = set(distinct(kept.signature).tolist())
     _number(columns, {pid for code, (_, pid, _) in enumerate(columns.signatures) if code in used}, gathered)
     for code, (_, pid, tid) in enumerate(columns.signatures):
         if code in used:

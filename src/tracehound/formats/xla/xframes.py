@@ -17,6 +17,7 @@ from tracehound.formats.wire import File, Rows, signed
 from tracehound.formats.xla.xevents import Column, Slice
 from tracehound.formats.xla.xmetadata import Described
 from tracehound.formats.xla.xstats import REF, TEXT, Flags, decoded
+from tracehound.lookup import distinct
 from tracehound.trace import KINDS
 
 CODE = {kind: code for code, kind in enumerate(KINDS)}
@@ -152,7 +153,7 @@ class ByName:
         place = position + (line_class * self._width + 1)
         found: Rows = self._table.take(place)
         if len(found) and found.min() == _UNKNOWN:
-            for one in np.unique(place[found == _UNKNOWN]).tolist():
+            for one in distinct(place[found == _UNKNOWN]).tolist():
                 each, at = divmod(one, self._width)
                 self._table[one] = self._of(each, at - 1)
             found = self._table.take(place)
