@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -139,17 +140,21 @@ class Counted(NamedTuple):
 
 
 def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) -> Counted:
-    """What the operators did; `by` has the operator that launched each event of the device."""
+    """What the operators did; `by` has the operator that launched each event of the device.
+
+    The times of the host and those of the device are passes of their own: each has a thread.
+    """
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
     begin, until, seen = _within(start, end, share)
     frame = (calls.events["kind"] == "python").to_numpy()
-    launched, own = (summed(by, values, len(start)) for values in (np.ones(len(by), np.int64), clipped))
-    total = Forest(caller).summed(own)
-    host = self_time(begin, np.where(frame, begin, until) if frame.any() else until, calls.above)
+    with ThreadPoolExecutor(1) as beside:
+        host = beside.submit(self_time, begin, np.where(frame, begin, until) if frame.any() else until, calls.above)
+        launched, own = (summed(by, values, len(start)) for values in (np.ones(len(by), np.int64), clipped))
+        total = Forest(caller).summed(own)
     return Counted(
         operator=calls.operator if seen.all() else calls.operator & (seen | (Forest(caller).summed(launched) > 0)),
         seen=seen,
-        host_self=host,
+        host_self=host.result(),
         host_total=np.maximum(until - begin, 0),
         device_self=own,
         device_total=total,

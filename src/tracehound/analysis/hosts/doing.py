@@ -6,6 +6,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -71,8 +72,14 @@ def told(share: Share, launching: Ints, waits: Collection[int], read: Read) -> T
     if known is None or waits:
         known = Told({}, main_thread(share))
     launchers = set() if share.profiler == "XLA" else set(pl.Series(launching).unique().to_list())
-    lanes = ({known.main} | launchers) - {-1} - known.doings.keys()
-    return Told({**known.doings, **{lane: _doings(share, lane, waits, read) for lane in sorted(lanes)}}, known.main)
+    lanes = sorted(({known.main} | launchers) - {-1} - known.doings.keys())
+    with ThreadPoolExecutor(_TOGETHER, "tracehound doings") as threads:
+        found = threads.map(lambda lane: _doings(share, lane, waits, read), lanes)
+        return Told({**known.doings, **dict(zip(lanes, found, strict=True))}, known.main)
+
+
+_TOGETHER: Final = 2
+"""Threads of a host that are looked at together: the one that runs the model, and the one that runs it backwards."""
 
 
 def _program(share: Share, given: Given) -> Told:
