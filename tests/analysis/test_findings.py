@@ -284,6 +284,20 @@ def test_idle_time_without_launches_says_what_to_record() -> None:
     assert row["evidence"].endswith("nothing is recorded of what the host did meanwhile")
 
 
+@pytest.mark.parametrize(("operators", "advised"), [(0, "record what the host does"), (25, "launch less and earlier")])
+def test_why_launches_are_late_is_not_supposed_where_nothing_is_recorded_of_the_host(
+    operators: float, advised: str
+) -> None:
+    b = steps(busy=60)
+    for number in range(3 if operators else 0):
+        b.event(MAIN, "aten::relu", number * 100 + 60, number * 100 + 60 + operators, "op")
+    row = found(b.trace())["the device runs dry: the host launches its work too late"]
+    assert row["advice"].startswith(advised)
+    assert row["evidence"].endswith(
+        "the host was mostly running operators" if operators else "nothing is recorded of what the host did meanwhile"
+    )
+
+
 def test_on_real_files_what_is_not_recorded_and_a_first_launch_that_loads_code_are_told(shared: Path) -> None:
     """On the first a kernel waits for what ran before the recording; on the second a launch takes 6.5 ms."""
     rows = found(load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"])))

@@ -44,10 +44,8 @@ _PIPELINE: Final = (
     " interleaved schedule), and balance the stages"
 )
 
-_UNMARKED: Final = (
-    "annotate what the program does there ({}) and record again: loading data, reading metrics, checkpoints and"
-    " sleeping look the same as long as nothing is recorded"
-)
+_ALIKE: Final = "loading data, reading metrics, checkpoints and sleeping look the same as long as nothing is recorded"
+_UNMARKED: Final = f"annotate what the program does there ({{}}) and record again: {_ALIKE}"
 _INPUT: Final = (
     "prefetch batches to the device ({}), do less for each sample or do it ahead of time, send fewer and larger arrays"
 )
@@ -63,6 +61,7 @@ _STEADY: Final = (
 
 NEW: Final = "first use"
 PIPELINE: Final = "pipeline"
+UNMARKED: Final = "unmarked"
 WITHIN_REPLAYS: Final = "within replays"
 BETWEEN_REPLAYS: Final = "between replays"
 
@@ -92,6 +91,8 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         " before the last has ended, and wait for the device less often; look at what the host does in the gaps",
         AFTER: _LAST,
         "outside": _STEADY.format("torch.profiler.schedule, with wait and warmup, and step() in the loop"),
+        UNMARKED: "record what the host does there, too (ProfilerActivity.CPU, with_stack=True, record_function around"
+        f" parts of the program): {_ALIKE}",
         "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
         " gradient accumulation), or give each device a larger batch",
         "copies": "copy from pinned memory with non_blocking=True on a stream of their own, prefetch, or keep the data"
@@ -131,7 +132,7 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         " donate buffers",
         "input": _INPUT.format("flax prefetch_to_device, tf.data prefetch(AUTOTUNE), Grain with worker_count above 0"),
         "output": _OUTPUT.format("copy_to_host_async"),
-        "unmarked": _UNMARKED.format("jax.profiler.TraceAnnotation"),
+        UNMARKED: _UNMARKED.format("jax.profiler.TraceAnnotation"),
         "busy host": _BUSY_HOST.format("several steps in one program, lax.scan"),
     }
 )
@@ -153,7 +154,7 @@ _LAZY: Final[Mapping[str, str]] = MappingProxyType(
         "kernel": "fewer and larger programs: one torch_xla.sync() a step, or less often",
         "input": _INPUT.format("MpDeviceLoader, whose DataLoader has num_workers above 0"),
         "output": _OUTPUT.format("xm.add_step_closure"),
-        "unmarked": _UNMARKED.format("xp.Trace"),
+        UNMARKED: _UNMARKED.format("xp.Trace"),
         "outside": _STEADY.format("xp.start_trace and stop_trace around steps after the first"),
         "busy host": _BUSY_HOST.format("torch_xla.compile, scan of torch_xla.experimental, fewer torch_xla.sync calls"),
     }
@@ -177,6 +178,6 @@ TOPICS: Final[Mapping[str, str]] = MappingProxyType(
 def advice(evidence: Evidence, topic: str) -> str:
     """What helps with this cause of idle time, with `communication`, `copies`, `compiling`, or another topic here.
 
-    Parts of steps are of XLA's programs alone: `input`, `output`, a `busy host`, or time that is `unmarked`.
+    Parts of steps are of XLA's programs alone: `input`, `output`, and a `busy host`.
     """
     return (_LAZY if evidence.lazy else _XLA if evidence.xla else _PYTORCH)[topic]

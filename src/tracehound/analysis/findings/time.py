@@ -8,13 +8,22 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.findings.advice import BETWEEN_REPLAYS, NEW, PIPELINE, TOPICS, WITHIN_REPLAYS, advice
+from tracehound.analysis.findings.advice import (
+    BETWEEN_REPLAYS,
+    NEW,
+    PIPELINE,
+    TOPICS,
+    UNMARKED,
+    WITHIN_REPLAYS,
+    advice,
+)
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.pauses import EARLY, REPLAYED, REPLAYING, meanwhile
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.hosts.activity import PARTS
 from tracehound.analysis.hosts.parts import PARTS as PARTS_OF_HOST
+from tracehound.analysis.hosts.words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
 from tracehound.analysis.ranks.latecomers import Latecomer
 from tracehound.analysis.ranks.process_groups import lacking
@@ -30,7 +39,7 @@ LATE: Final = 0.03
 FIRST: Final = 0.9
 """Of so much of what waits for memory at the first use of a device that is the reason, and not how it is used later."""
 MOST: Final = 0.5
-"""What makes up more than so much of something has the advice: graphs that are replayed, sends and receives."""
+"""What makes up more than so much of something has the advice: graphs replayed, sends and receives, silence."""
 SLOW: Final = 1.5
 """A step this many times as long as the median one is slow."""
 
@@ -215,13 +224,15 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
             continue
         if 2 * told > int(rows["idle"].sum()) or _PART_OF.get(TOPICS.get(why, "")) in known:
             why = at = ""  # that of what other findings tell
-        quiet = cause in _UNTOLD and not at and not told
         topic = cause if cause in _UNTOLD else TOPICS.get(why, cause)
         early = int(rows[EARLY].sum()) / int(rows["idle"].sum()) if topic == "allocation" else 0.0
         if early >= FIRST:
             when = "before the second step" if evidence.steps > 1 else "before work that runs for the first time"
             topic, at = NEW, "; ".join(filter(None, (at, f"{percent(early)} of that lies {when}")))
         topic, at = _in_graphs(rows, cause, topic, at)
+        if topic == "host" and not told and int(rows[QUIET].sum()) > MOST * int(rows["idle"].sum()):
+            topic = UNMARKED  # late it is, but nobody knows why
+        quiet = (cause in _UNTOLD or topic == UNMARKED) and not at and not told
         yield Finding(
             _WITHIN[cause] if topic == WITHIN_REPLAYS else what,
             f"{percent(share)} of {evidence.time}{_BESIDE if told else ''};"
@@ -389,7 +400,8 @@ RULES: Final = (
         f" that time (XProf's lower threshold for launching). Where {FIRST:.0%} of those that wait for memory lie"
         " before the second whole step (without two of them: before work of a name that has not run yet), the advice is"
         f" to warm up; where more than {MOST:.0%} of those of a cause lie within the replays of CUDA or HIP graphs, or"
-        " before them, it is not to use graphs",
+        f" before them, it is not to use graphs; where nothing is recorded of the host in more than {MOST:.0%} of those"
+        " of late launches, it is to record what it does",
         waiting,
         of_idleness=True,
     ),

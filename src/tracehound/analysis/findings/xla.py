@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.findings.advice import advice
+from tracehound.analysis.findings.advice import UNMARKED, advice
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.pauses import spent
 from tracehound.analysis.hosts.words import ASLEEP, PYTHON, QUIET
@@ -87,7 +87,7 @@ def unrecorded(evidence: Evidence) -> Iterator[Finding]:
         return
     if 2 * _in_python(idle) < int(_whole(evidence)["other"].sum()):
         words = "idle while nothing is recorded of the host: it could be input, Python, or both"
-        yield _of_part(evidence, "other", "the run may be input-bound", words, "unmarked")
+        yield _of_part(evidence, "other", "the run may be input-bound", words, UNMARKED)
     elif 2 * _in_python(idle.filter(cause="unknown")) > _in_python(idle):
         asleep = 2 * _in_python(idle, ASLEEP) > _in_python(idle)
         words = f"idle while the host is mostly {ASLEEP if asleep else PYTHON}"
