@@ -29,6 +29,7 @@ from tracehound.report import WRITERS
 from tracehound.store import Reading
 
 COMMAND = [sys.executable, "-m", "tracehound"]
+HOUR = 3_600 * 10**9
 
 
 def event(name: str, category: str, start: int, length: int, tid: int = 1, **more: object) -> dict[str, object]:
@@ -243,6 +244,20 @@ def test_pages_in_csv_keep_their_notes_too(job: Path, samples: Path, capsys: pyt
     assert "tracehound: executions: 32 on 8 ranks" in err
     assert "tracehound: words: all-reduce: every device ends with the sum over its group\n" in err
     assert "tracehound: inside: 2 of 3 rows\n" in err
+
+
+@pytest.mark.parametrize("form", [each.name for each in WRITERS])
+def test_a_report_of_what_is_hardly_one_run_says_so_once(
+    tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for hour in (0, 1):
+        document = orjson.loads(kineto(0)) | {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
+        (tmp_path / f"{'ab'[hour]}.pt.trace.json").write_bytes(orjson.dumps(document))
+    main(["report", str(tmp_path), "findings", "--width", "0", "--format", form])
+    out, err = capsys.readouterr()
+    said, silent = (err, out) if form == "csv" else (out, err)
+    assert said.count("hardly one run: the files do not overlap in time; all that is told is of them together") == 1
+    assert "hardly" not in silent
 
 
 def test_width_zero_is_as_wide_as_it_takes(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

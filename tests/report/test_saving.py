@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -29,6 +30,12 @@ def test_every_form_is_written(tmp_path: Path, ending: str) -> None:
     assert "evil" in text
     if ENDINGS[ending] == "json":
         assert json.loads(text)["rows_total"] == 12
+
+
+def test_what_is_hardly_one_run_is_saved_with_that(tmp_path: Path) -> None:
+    for name in ("ops.md", "ops.json"):
+        create(tmp_path / name, dataclasses.replace(facts(), doubt="hardly one run: why"), every_unit())
+        assert "hardly one run: why" in (tmp_path / name).read_text("utf-8")
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:

@@ -118,8 +118,13 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
         made = b.part()
         parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
     trace = place("job", parts)
-    text = [line.text for line in writer("text").summary(summarise(trace, Window()), Look(400))]
-    assert text[1].startswith(f"hardly one run: {why}; all that is told" if why else "kineto, 2 files")
+    page = summarise(trace, Window())
+    text = [line.text for line in writer("text").summary(page, Look(400))]
+    doubt = f"hardly one run: {why}; all that is told"
+    assert text[1].startswith(doubt if why else "kineto, 2 files")
+    assert sum("hardly one run" in line for line in text) == bool(why)
+    notes = page.results[0].notes  # of forms without a heading
+    assert notes[0].startswith(doubt) if why else not any("hardly" in note for note in notes)
     assert about(trace, Window(ranks=(0,))).doubt == ""
 
 

@@ -13,14 +13,14 @@ from tracehound.analysis import Result
 from tracehound.analysis.spans import other_steps
 from tracehound.errors import TracehoundError, printable
 from tracehound.report import WRITERS, Writer, about, writer
+from tracehound.report.about import noted
 from tracehound.trace import Trace, Window
 
 
 def show(result: Result, trace: Trace, window: Window, form: Writer, asked: Namespace) -> int:
     """Print a result in its form, with what is to be known of the window; notes without a place there go to stderr."""
-    result, facts = other_steps.noted(result, trace, window), about(trace, window)
-    if facts.doubt:
-        console.say(facts.doubt)
+    facts = about(trace, window)
+    result = noted(other_steps.noted(result, trace, window), facts)
     console.show(form.result(facts, result, console.look(asked)), asked)
     if not form.notes:
         for note in _remarks(result):

@@ -7,9 +7,10 @@ no form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from tracehound.analysis.result import Result
 from tracehound.errors import printable
 from tracehound.store.clock import APART
 from tracehound.store.ranks import UNLIKE, UNRANKED
@@ -118,6 +119,11 @@ def doubt(trace: Trace) -> str:
         return ""
     remedy = "all that is told is of them together: name one file, or choose with --rank"
     return f"hardly one run: {', and '.join(why)}; {remedy}"
+
+
+def noted(result: Result, facts: About) -> Result:
+    """The result with a note, before its own, of why the files are hardly of one run, where they are."""
+    return replace(result, notes=(facts.doubt, *result.notes)) if facts.doubt else result
 
 
 def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:

@@ -14,7 +14,7 @@ from tracehound.analysis.result import Result
 from tracehound.draw.table import UNLIMITED
 from tracehound.errors import TracehoundError
 from tracehound.report import Writer, paint, writer
-from tracehound.report.about import About, Look
+from tracehound.report.about import About, Look, noted
 from tracehound.whole import whole
 
 ENDINGS: Final = MappingProxyType(
@@ -58,7 +58,7 @@ def replace(path: Path, facts: About, result: Result) -> None:
 
 
 def _write(stream: TextIO, form: Writer, facts: About, result: Result) -> None:
-    paint.write(form.result(facts, result, Look(UNLIMITED)), stream, paint.plainly)
+    paint.write(form.result(facts, noted(result, facts), Look(UNLIMITED)), stream, paint.plainly)
     stream.flush()
 
 

@@ -17,7 +17,7 @@ from tracehound.analysis.result import Column, Options, Result
 from tracehound.analysis.spans import other_steps
 from tracehound.analysis.spans.partial_steps import counted
 from tracehound.analysis.topics import tells_memory_alone
-from tracehound.report.about import About, about
+from tracehound.report.about import About, about, noted
 from tracehound.store.find import TWINS
 from tracehound.trace import Trace, Window
 
@@ -65,7 +65,7 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
     asked = [
         (named(name), Options(None if name in _CUT else limit, given.get(name, ()))) for name, limit in limits.items()
     ]
-    results = []
+    facts, results = about(trace, window), []
     lengths: tuple[tuple[int, int], ...] = ()
     for (name, limit), every in zip(limits.items(), run_all(asked, trace, window, executor), strict=True):
         result = every
@@ -75,10 +75,10 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
         elif name == "health":
             result = _unusual(every, limit)
         elif name == "overview":
-            result = other_steps.noted(every, trace, window)
+            result = noted(other_steps.noted(every, trace, window), facts)
         if result.total or name not in OPTIONAL:
             results.append(result)
-    return Summary(about(trace, window), tuple(results), lengths)
+    return Summary(facts, tuple(results), lengths)
 
 
 _CUT = ("steps", "health")
