@@ -52,7 +52,8 @@ def test_a_device_that_does_nothing_in_the_window_is_idle_in_it() -> None:
     result = ops(b.trace(), Window(20 * US, 60 * US))
     (gemm,) = result.table.rows(named=True)
     assert (gemm["count"], gemm["ranks"], gemm["time_share"]) == (1, 1, 0.5)
-    assert result.notes[:2] == ("counted: kernels, on 2 ranks", "idle 50.000 % of 80.00 us device time")
+    what = "counted: kernels, copies and memsets, on 2 ranks"
+    assert result.notes[:2] == (what, "idle 50.000 % of 80.00 us device time")
     alone = ops(b.trace(), Window(20 * US, 60 * US, ranks=(1,)))
     assert alone.table.is_empty()
     assert alone.notes == ("no kernel, HLO op or operator in the window", "idle 100.000 % of 40.00 us device time")

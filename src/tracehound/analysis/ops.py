@@ -54,8 +54,9 @@ COLUMNS = (
     Column("event", "id", "the longest execution"),
 )
 
+ON_STREAMS = "kernels, copies and memsets"
 ON_HOST = "operators on the host"
-"""What is counted where no device was recorded."""
+"""What is counted of devices whose streams alone were recorded, and where no device was."""
 
 _KEY = ("name", "category", "module", "program")
 
@@ -112,7 +113,7 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
     if ops.height:
         events, what = share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())), "HLO ops"
     elif streams.height:
-        events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), "kernels"
+        events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), ON_STREAMS
     else:
         threads = overlapping(share.threads, share.start, share.end) if share.windowed else share.threads
         events, what = threads.filter(pl.col("kind").is_in(["op", "collective"])), ON_HOST
