@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
+from building import US
 from exploring import explored, header, press, said, selected
 from tracehound.analysis import Options, named, run
 from tracehound.draw.lanes import ink
@@ -16,6 +18,7 @@ from tracehound.ui.actions.trail import path_of
 from tracehound.ui.bindings import menu
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.wording.words import LONGEST_STRETCH
 
 LIST = ("M", menu.choices(KEYS)["critical_path"])
 
@@ -97,6 +100,28 @@ async def test_sums_lead_through_the_events_that_they_are_of(samples: Path) -> N
         assert row["name"] is None
         assert f"{row['class']} " in header(explorer)
         assert len(explorer.walk) == row["count"]
+
+
+async def test_a_sum_without_an_event_leads_to_its_longest_stretch(tmp_path: Path) -> None:
+    """The host is silent for 20 us, and for 55 us from 40 us on."""
+    calls = [(start, 10, "cudaLaunchKernel", "cuda_runtime", 1, {}) for start in (0, 30, 95)]
+    rows = [*calls, (106, 9, "gemm", "kernel", 7, {"device": 0, "stream": 7})]
+    events = [
+        {"ph": "X", "ts": start, "dur": length, "name": name, "cat": category, "pid": 0, "tid": tid,
+         "args": {"correlation": start // 10 * 10 if tid == 1 else 90, **more}}
+        for start, length, name, category, tid, more in rows
+    ]  # fmt: skip
+    file = tmp_path / "a.json"
+    file.write_bytes(orjson.dumps({"schemaVersion": 1, "traceEvents": events}))
+    async with explored(open_paths([file]), (120, 40)) as (explorer, pilot):
+        await press(pilot, *LIST)
+        table = explorer.deck.tables["critical_path"].table
+        assert table.row is not None
+        assert (table.row["name"], table.row["event"]) == ("nothing recorded", None)
+        await press(pilot, "enter")
+        assert LONGEST_STRETCH in said(explorer)
+        assert explorer.walk is None
+        assert 30 * US < explorer.view.start < 40 * US < 95 * US < explorer.view.end
 
 
 async def test_a_row_of_another_rank_marks_the_path_of_that(samples: Path) -> None:

@@ -41,15 +41,18 @@ def go(screen: Explorer, trace: Trace, chosen: ResultTable.Chosen) -> None:
         screen.results.pick(window, table, screen.view)
         travels.jump(navigate.to_window(trace, screen.view, window))
         _tell_bounds(screen, trace, table, row)
+    elif table == trail.NAME:
+        if event is not None or window is not None:
+            travels.jump(follow.to_row(trace, screen.view, row))
+        if event is not None or window is None:
+            about = screen.view.window.at(*(screen.deck.tables[table].body.window or (None, None)))
+            travels.trail.begin(trace, row["rank"], about, trail.aim_of(row, event))
     else:
         there = follow.to_row(trace, screen.view, row)
         if there == screen.view and event is None and window is None:
-            screen.key_bar.say(words.NO_OTHER_PLACE if table != trail.NAME else words.NO_STRETCH)
+            screen.key_bar.say(words.NO_OTHER_PLACE)
         travels.jump(there)
-        if event is not None and table == trail.NAME:
-            about = screen.view.window.at(*(screen.deck.tables[table].body.window or (None, None)))
-            travels.trail.begin(trace, row["rank"], about, trail.aim_of(row, event))
-        elif event is not None and (counting := screen.results.counting(trace, table, row)) is not None:
+        if event is not None and (counting := screen.results.counting(trace, table, row)) is not None:
             travels.begin_row(counting)
 
 

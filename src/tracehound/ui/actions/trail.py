@@ -23,6 +23,7 @@ from tracehound.ui.background.threads import Background
 from tracehound.ui.state import navigate
 from tracehound.ui.state.follow import Row
 from tracehound.ui.state.walk import Walk
+from tracehound.ui.wording.words import LONGEST_STRETCH
 from tracehound.units import plural
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ LEGIBLE: Final = 6
 
 
 class Aim(NamedTuple):
-    """Where a walk on a path begins, and what it goes through: all events of a class and a name (None: of any)."""
+    """Where a walk on a path begins, and what it goes through: all events of a class and a name (None: of any).
+
+    Of a class without an event to begin with it begins where that is on the path for longest.
+    """
 
     event: int | None = None
     class_: str | None = None
@@ -106,13 +110,14 @@ class Trail:
             return
         screen.timeline.mark_path(path)
         walk = walk_of(result, found.aim)
-        screen.walk = walk if found.aim.event is None else walk.at(found.aim.event)
-        low, high = path.span
+        screen.walk = (walk if found.aim.event is None else walk.at(found.aim.event)) if len(walk) else None
+        summed = found.aim.class_ is not None
+        low, high = _longest(result, found.aim) if summed else path.span
         view = screen.view
         inside = min(high, view.end) - max(low, view.start)
-        if found.aim.event is None and inside * LEGIBLE < view.end - view.start:
+        if found.aim.event is None and (summed or inside * LEGIBLE < view.end - view.start):
             screen.travels.jump(navigate.frame(screen.trace, view, low, high))
-        through = f"n and N go through {plural(len(walk), 'event')} of {walk.what}"
+        through = f"n and N go through {plural(len(walk), 'event')} of {walk.what}" if len(walk) else LONGEST_STRETCH
         screen.key_bar.say(f"critical path: {next(iter(result.notes), '') if found.aim.class_ is None else through}")
 
 
@@ -127,11 +132,22 @@ def path_of(result: Result) -> Path | None:
 
 def walk_of(result: Result, aim: Aim) -> Walk:
     """The events of a path, or of a class and name on it, each where it is first on it."""
-    wanted = {"class": aim.class_, "name": aim.name}
-    rows = _of_events(result).filter(**{column: value for column, value in wanted.items() if value is not None})
+    rows = _of_events(result).filter(**_meant(aim))
     each = rows.unique("event", keep="first", maintain_order=True)
     what = aim.name or aim.class_ or "critical path events"
     return Walk(what, each["event"].to_numpy(), each["start"].to_numpy())
+
+
+def _longest(result: Result, aim: Aim) -> tuple[int, int]:
+    """Start and end of the longest stretch of a path that is meant."""
+    start, length = result.table.filter(**_meant(aim)).sort("duration").select("start", "duration").row(-1)
+    return start, start + length
+
+
+def _meant(aim: Aim) -> dict[str, str]:
+    """What the rows of a path have in their columns that are of a class and name."""
+    wanted = {"class": aim.class_, "name": aim.name}
+    return {column: value for column, value in wanted.items() if value is not None}
 
 
 def _of_events(result: Result) -> pl.DataFrame:

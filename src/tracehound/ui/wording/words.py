@@ -134,7 +134,7 @@ UNREAD = "nothing read yet"
 NO_WALK = "n and N go through what was found, or an op: / searches, Enter selects an event"
 NO_CHOICE = "nothing to zoom to: Enter selects the event at the focus, v begins a range"
 NO_OTHER_PLACE = "this row is of a whole rank, which is in sight"
-NO_STRETCH = "time of many stretches without an event: by=event lists them"
+LONGEST_STRETCH = "the longest stretch of many without an event: by=event lists them"
 NO_LANE = "no lane under the cursor: j and k go to one"
 NO_EVENT = "no event selected: Enter selects the one at the focus"
 
