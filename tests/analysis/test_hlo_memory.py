@@ -11,6 +11,7 @@ import pytest
 from building import Building, Lane
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.hlo.buffers import WITHOUT
+from tracehound.draw.table import body
 from tracehound.facets import FACETS
 from tracehound.store import place
 from tracehound.trace import Trace
@@ -73,6 +74,15 @@ def test_what_is_there_at_the_peak(trace: Trace) -> None:
         ("x", "device", "parameter", 4 * MIB, 0.25, 0, None, None),
         ("h", "host", "parameter", MIB, 1.0, 0, None, None),
     ]
+
+
+def test_buffers_of_several_memories_are_told_apart_on_a_narrow_screen(trace: Trace) -> None:
+    def heads(program: str) -> list[str]:
+        result = run(named("hlo_buffers"), trace, options=Options(given=(("program", program),)))
+        return next(line.text for line in body(result, 60)).split()
+
+    assert heads("jit_f") == ["program", "space", "buffer", "bytes", "share", "padding"]
+    assert "space" not in heads("jit_g")
 
 
 @pytest.mark.parametrize(("by", "first"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -43,6 +44,10 @@ COLUMNS = (
     Column("first", "number", "event of the heap that allocates it", brief=False),
     Column("last", "number", "event that frees it", brief=False),
 )
+
+_BRIEF: Final = {"space": True, "role": False}
+_OF_SEVERAL: Final = tuple(replace(column, brief=_BRIEF.get(column.name, column.brief)) for column in COLUMNS)
+"""The same of several memory spaces, which are told apart on a narrow screen: shares are of the peaks of each."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -89,7 +94,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = rows.unique(maintain_order=True)
     order = ["peak", "program", "space", "bytes", "buffer"]
     table = rows.sort(order, descending=[True, False, False, True, False])
-    return answer(ANALYSIS, table, scene, options)
+    shown = replace(ANALYSIS, columns=_OF_SEVERAL if table["space"].n_unique() > 1 else COLUMNS)
+    return answer(shown, table, scene, options)
 
 
 ANALYSIS = Analysis(
