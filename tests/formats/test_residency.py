@@ -57,11 +57,24 @@ def test_without_properties_nothing_is_derived() -> None:
         ({"blocks_per_sm": float("inf")}, False),
         ({"blocks_per_sm": -1.0}, True),
         ({"blocks_per_sm": 1e300}, True),
+        ({"occupancy": 0.0, "blocks_per_sm": 1.0}, True),
     ],
 )
 def test_what_cannot_be_true_is_not_counted(told: dict[str, float], *, strange: bool) -> None:
     found = one(grid="304,1,1", block="64,1,1", **told)
     assert (found["blocks"], found["occupancy"], found["strange"]) == (1.0, None, strange)
+
+
+@pytest.mark.parametrize(
+    ("block", "blocks", "occupancy"),
+    [("384,1,1", 0.909, None), ("384,1,1", 0.05, 0.0), ("64,1,1", 0.0125, 0.0), ("384,1,1", None, 0.0), ("", 1.0, 0.0)],
+)
+def test_an_occupancy_of_0_is_one_where_few_threads_run(
+    block: str, blocks: float | None, occupancy: float | None
+) -> None:
+    """A product on Hopper, with 226 KiB of shared memory, is told to have none; 0.46 % is told as 0, 0.57 % as 1."""
+    found = one(grid="30,4,1", block=block, blocks_per_sm=blocks, occupancy=0.0, of=UNKNOWN)
+    assert (found["occupancy"], found["strange"]) == (occupancy, occupancy is None)
 
 
 def test_a_device_is_found_by_its_number_or_by_being_like_all_others() -> None:

@@ -211,7 +211,8 @@ def doubts(rows: pl.DataFrame, scene: Scene) -> list[str]:
         weightless = "without a length, which weigh nothing in averages over time"
         notes.append(f"not counted: {plural(instant, 'kernel')} {weightless}")
     if strange:
-        notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")
+        such = "such as an occupancy above 100 %, or of 0 % where many threads run: averages are of the other kernels"
+        notes.append(f"not counted: {strange:,} recorded values that cannot be true, {such}")
     return notes
 
 

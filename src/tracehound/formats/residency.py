@@ -22,6 +22,12 @@ IN_THREADS: Final = ("hipExtModuleLaunchKernel",)
 _MOST: Final = 1 << 40
 """No grid has more blocks per multiprocessor."""
 
+_THREADS: Final = 2048
+"""No multiprocessor holds more threads."""
+
+_SEEN: Final = 0.01
+"""So much occupancy is never told as 0: files have whole percent."""
+
 
 class Device(NamedTuple):
     """What the file says of a device: multiprocessors, threads that one of them holds, bytes of memory; 0: unknown."""
@@ -74,13 +80,15 @@ def residency(kernels: pl.DataFrame, of: Device) -> pl.DataFrame:
     `blocks` = blocks of the grid / multiprocessors, as recorded, else (`derived`) by this definition of Kineto's;
     `occupancy` = estimated achieved occupancy as recorded; `limit` = the occupancy that its threads allow at most:
     threads of the grid / threads that all multiprocessors hold, at most 1; `strange` says that a value recorded cannot
-    be true (below 0, an occupancy above 1): it is taken for none.
+    be true (below 0, an occupancy above 1, or of 0 where the blocks hold 1 % of the threads or more, as Kineto has it
+    of kernels with more shared memory than 48 KiB): it is taken for none.
     """
     work = _sizes(kernels.select("grid", "block", "in_threads"))
     threads = pl.col("threads")
     told, occupancy = pl.col("blocks_per_sm"), pl.col("occupancy")
     believed = told.is_finite() & (told >= 0) & (told <= _MOST)
-    true = occupancy.is_finite() & occupancy.is_between(0, 1)
+    held = (pl.when(believed).then(told) * threads / _THREADS).fill_null(0.0)
+    true = occupancy.is_finite() & occupancy.is_between(0, 1) & ((occupancy > 0) | (held < _SEEN))
     per_sm = pl.col("launched") / of.multiprocessors if of.multiprocessors else pl.lit(None, pl.Float64)
     room = of.multiprocessors * of.threads
     return pl.concat([work, kernels.select("blocks_per_sm", "occupancy")], how="horizontal").select(

@@ -31,16 +31,19 @@ utilisation = time in which a kernel runs, collectives included and copies not, 
 multiprocessor of all kernels that run, at most 1, on average over the span: waves are not modelled, a grid of one block
 more than the device has multiprocessors counts as full. occupancy = the profiler's estimated achieved occupancy, and
 blocks per SM = blocks of the grid / multiprocessors, both averaged over kernels, weighted with their time in the span.
-occupancy limit = threads of the grid / threads that the multiprocessors hold, at most 1, likewise: no achieved
-occupancy is above it. These are the definitions of the PyTorch TensorBoard plugin, but for the limit, which is ours.
+occupancy limit = threads of the grid / threads that the multiprocessors hold, at most 1, likewise: no kernel
+has an achieved occupancy above it. These are the definitions of the PyTorch TensorBoard plugin, but for the limit,
+which is ours.
 
 PyTorch's profiler of CUDA records blocks per SM and occupancy; XLA's records grids, and as occupancy what registers and
 shared memory of the kernel allow, whatever its grid. ROCm records neither: blocks per SM and the limit are then derived
 from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel tells its grid in threads), occupancy
 cannot be, since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then.
-What cannot be true (an occupancy above 100 %) is not counted, and noted. All times of a device with a clock of its own
-(TPU), and the bounds of steps and of a window, are on that, as in breakdown. Kernels without a length weigh nothing in
-averages over time: other analyses count them, this one says in a note how many they are."""
+What cannot be true is not counted, and noted: an occupancy above 100 %, or one of 0 of a kernel whose blocks hold 1 %
+of the threads or more, which is what PyTorch's profiler says of kernels with much shared memory (most products on
+Hopper). Occupancy is that of the other kernels then, and may be above the limit, which is of all. All times of a device
+with a clock of its own (TPU), and the bounds of steps and of a window, are on that, as in breakdown. Kernels without a
+length weigh nothing in averages over time: other analyses count them, this one says in a note how many they are."""
 
 
 @dataclass(frozen=True, eq=False)
