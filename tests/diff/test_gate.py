@@ -9,7 +9,8 @@ import pytest
 from runs import changed, measured, run
 
 from jobs import Rank, job
-from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole, profile
+from tracehound.cli import main
+from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole, profile, saved
 from tracehound.errors import TracehoundError
 from tracehound.report.page import comparison
 from tracehound.trace import Window
@@ -57,6 +58,19 @@ def test_what_few_steps_cannot_tell_is_unclear() -> None:
     step, idle = judged(base, other, [condition("step_time > +0%"), condition("copy > +0%")])
     assert step.why.endswith(": unclear with 5 steps against 5")
     assert idle.why.endswith(": unclear with 5 steps against 5, tested alone")
+
+
+def test_what_passes_because_it_may_be_chance_is_told_with_what_is_stricter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, other = tmp_path / "base.json", tmp_path / "other.json"
+    saved(measured(run(steps=5, noise=0.4, seed=2)), base)
+    saved(measured(run(changed(0, length=300.0), steps=5, noise=0.4, seed=3)), other)
+    conditions = ("step_time > +0%", "step_time > +900%")
+    assert main(["diff", str(base), str(other), *(word for text in conditions for word in ("--fail-on", text))]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tracehound: passed: step_time > +0%: ")
+    assert "it may be chance: record more steps, or give a limit without a sign" in line
 
 
 @pytest.mark.parametrize(("base", "other"), [(BASE, SAME), (BASE, SLOWER), (SLOWER, BASE)])

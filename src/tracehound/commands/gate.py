@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from tracehound import console
 from tracehound.commands.shown import tell
@@ -60,4 +61,12 @@ def judge(page: Page, run: Profile, verdicts: Sequence[Verdict], form: Writer | 
     for verdict in verdicts:
         if verdict.failed:
             console.say(printable(f"failed: {verdict.condition.text}: {verdict.why}"))
+        elif verdict.spared:
+            console.say(printable(f"passed: {verdict.condition.text}: {verdict.why}; {_SPARED}"))
     return FAILED if page.failed else 0
+
+
+_SPARED: Final = (
+    "beyond the limit, but it may be chance: record more steps, or give a limit without a sign, which averages decide"
+)
+"""Why a condition passes that seems to be broken, and what is stricter."""

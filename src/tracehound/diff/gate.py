@@ -63,11 +63,12 @@ class Condition:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a condition, and why in one line."""
+    """What came of a condition, and why in one line; `spared` is what is beyond its limit, and may be so by chance."""
 
     condition: Condition
     failed: bool
     why: str
+    spared: bool = False
 
 
 def condition(text: str) -> Condition:
@@ -177,7 +178,8 @@ def _change(base: Profile, other: Profile, asked: Condition) -> Verdict:
         told += f" ({growth((after - before) / before)})"
     ((word,),) = verdicts(Pair(filled(ours[:, None]), filled(theirs[:, None])))
     decided = word in ("slower", "faster") or min(len(ours), len(theirs)) < LEAST
-    return Verdict(asked, decided and _beyond(found, asked), f"{told}: {_said(word, asked, len(ours), len(theirs))}")
+    beyond, why = _beyond(found, asked), f"{told}: {_said(word, asked, len(ours), len(theirs))}"
+    return Verdict(asked, decided and beyond, why, beyond and not decided)
 
 
 def _said(word: str, asked: Condition, base: int, other: int) -> str:
