@@ -104,6 +104,9 @@ class Options:
 MEMBERS: Final = "counted"
 """The column with the ids of the events that each row counts."""
 
+WITH: Final = "with "
+"""What notes begin with that name a setting that was chosen, and its value."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -279,7 +282,7 @@ def answer(
         none = pl.lit([], pl.List(pl.Int64))
         whole = whole.with_columns(table[MEMBERS].cast(pl.List(pl.Int64))).with_columns(pl.col(MEMBERS).fill_null(none))
     shown = whole if options.top is None else whole.head(options.top)
-    told = [*notes, *(f"with {name}={value}" for name, value in options.given)]
+    told = [*notes, *(f"{WITH}{name}={value}" for name, value in options.given)]
     return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(told), scene.bounds)
 
 

@@ -59,6 +59,8 @@ async def test_another_way_to_group_is_shown_said_copied_and_saved(samples: Path
         assert table.result is not None
         assert 0 < table.result.total < before
         assert caption(explorer, "hlo_ops")[2] == "by=category"
+        assert " ".join(caption(explorer, "hlo_ops")).count("by=category") == 1
+        assert str(explorer.deck.tables["hlo_ops"].in_full).count("by=category") == 1
         await press(pilot, "Y")
         assert app.clipboard.endswith("hlo_ops --set by=category")
         path = tmp_path / "out.json"

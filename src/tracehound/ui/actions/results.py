@@ -117,8 +117,9 @@ class Results:
             return
         self._shown[answer.pane] = self._snapshot.trace, answer.question
         bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
-        nothing = words.empty(answer.result, self._snapshot.trace, bounds)
         so_far = " · ".join(filter(None, [choosing.said(answer.question.given), self._snapshot.words]))
+        untold = replace(answer.result, notes=words.besides(answer.result.notes, so_far))
+        nothing = words.empty(untold, self._snapshot.trace, bounds)
         table.show(answer.result, bounds, nothing, so_far)
 
     def counting(self, trace: Trace, pane: str, row: Mapping[str, Any]) -> CountingRow | None:

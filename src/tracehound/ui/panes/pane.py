@@ -150,7 +150,8 @@ class TablePane(Column):
             return [in_full.notes(self.caption.parts, self.table.empty.split("\n") if self.table.empty else ())]
         head = [part for part in self.caption.parts if part not in result.notes]
         row = self.table.cursor if self.display else -1
-        return in_full.in_full(result, head, replace(result, table=shown.seen), row)
+        untold = replace(result, notes=words.besides(result.notes, self.so_far))
+        return in_full.in_full(untold, head, replace(result, table=shown.seen), row)
 
     def _describe(self) -> None:
         result = self.table.result
@@ -159,7 +160,8 @@ class TablePane(Column):
         self.caption.windowed = self._window is not None
         about = self._about or result.about or words.scope(self._window)
         about = words.NOT_NARROWED if self._aside and self._window is None else about
-        title, scope, *rest = words.caption(result, about, self.table.shown, self.table.filter)
+        untold = replace(result, notes=words.besides(result.notes, self.so_far))
+        title, scope, *rest = words.caption(untold, about, self.table.shown, self.table.filter)
         said = self.table.empty.split("\n") if result.table.is_empty() else []
         so_far = [self.so_far] if self.so_far else []
         self.caption.parts = (title, scope, *so_far, *(part for part in rest if part not in said))

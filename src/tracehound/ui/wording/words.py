@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from tracehound import units
 from tracehound.analysis.devices.silence import why as unrecorded
-from tracehound.analysis.result import Result
+from tracehound.analysis.result import WITH, Result
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.draw.apart import fitted
 from tracehound.errors import printable
@@ -108,6 +108,11 @@ def caption(result: Result, about: str, shown: int, filter_: str) -> list[str]:
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
     return [result.title, about, *([rows] if rows else []), *result.notes]
+
+
+def besides(notes: Sequence[str], so_far: str) -> tuple[str, ...]:
+    """The notes of a result, but those of settings that `so_far` names already."""
+    return tuple(note for note in notes if not (note.startswith(WITH) and note.removeprefix(WITH) in so_far))
 
 
 def matches(place: str, names: int, dot: str) -> str:
