@@ -610,6 +610,15 @@ async def test_tables_filter_and_sort(opening: Opening) -> None:
         await press(pilot, "f", "escape")
         assert ops.shown == 2
 
+        await press(pilot, "space", "f", *"gem", "enter")
+        assert explorer.view.selection is not None
+        assert ops.shown == 1
+        await press(pilot, "escape")
+        assert ops.shown == 2, "what is nearest ends first"
+        assert explorer.view.selection is not None
+        await press(pilot, "escape")
+        assert explorer.view.selection is None
+
         await press(pilot, ">")
         assert ops.order == ("name", False)
         assert lines(ops)[1].startswith(" gemm")

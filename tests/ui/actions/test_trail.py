@@ -42,6 +42,15 @@ async def test_a_key_marks_the_path_and_ends_that(samples: Path) -> None:
         assert explorer.walk is None
 
 
+async def test_escape_ends_the_walk_on_the_path_and_then_the_path(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+        await press(pilot, "P", "escape")
+        assert explorer.walk is None
+        assert explorer.timeline.path is not None
+        await press(pilot, "escape")
+        assert explorer.timeline.path is None
+
+
 async def test_n_leads_along_the_path_and_back(samples: Path) -> None:
     async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
         await press(pilot, "P")

@@ -180,6 +180,9 @@ class TablePane(Column):
         if message.what == "filter":
             await self._begin(self.filter)
             return
+        if message.what == "unfilter":
+            self._unfilter()
+            return
         shown = self.table.sheet
         if shown is None:
             return
@@ -280,7 +283,13 @@ class TablePane(Column):
     def _left(self, event: Prompt.Left) -> None:
         event.stop()
         if event.prompt is self.filter:
-            self.filter.input.value = ""
+            self._unfilter()
+        else:
+            self._to_rows()
+
+    def _unfilter(self) -> None:
+        """Show all rows again."""
+        self.filter.input.value = ""
         self._to_rows()
 
     @on(Prompt.Moved)

@@ -411,11 +411,13 @@ class Explorer(Screen[None]):
         self.arrangement.resized()
 
     def action_clear(self) -> None:
-        """Clear the selected window; without one end the walk, then the reading, then share the screen again."""
+        """Clear the selected window; without one end the walk, the path, the reading, or share the screen again."""
         if self.view.selection is not None:
             self.view = replace(self.view, selection=None)
         elif self.walk is not None:
             self.walk = None
+        elif self.timeline.path is not None:
+            self.travels.trail.end()
         elif self.reading.busy:
             self.reading.stop()
         else:

@@ -34,7 +34,7 @@ from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.walked import Walked
 from tracehound.ui.wording.tones import Tones, tones
 
-Wish = Literal["filter", "columns", "hide", "copy cell", "copy row", "save", "chart"]
+Wish = Literal["filter", "unfilter", "columns", "hide", "copy cell", "copy row", "save", "chart"]
 """What a pane does for its table."""
 
 
@@ -254,6 +254,10 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
                 self.action_fold("turn")
             elif event.chain > 1:
                 self.action_choose()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without a filter, Esc means here what it means everywhere."""
+        return (action, parameters) != ("ask", ("unfilter",)) or bool(self.needle)
 
     def action_column(self, by: int) -> None:
         """Move the cursor to another column; the first time, to the first or the last."""
