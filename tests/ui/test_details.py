@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,23 @@ def test_a_call_that_waits_for_its_copy_is_told_so(returned: float, words: str) 
     calls = trace.events().filter(pl.col("kind").is_in(["runtime", "python"])).sort("start").collect()["id"]
     told = [{fact.label: fact.words for fact in facts(trace, event)[0].facts} for event in calls]
     assert [each.get("the host is") for each in told] == [words, "blocked on a value", None]
+
+
+@pytest.mark.parametrize(
+    ("name", "process", "words"),
+    [
+        ("python (8)", "python (8)", "python (8)"),
+        ("python (8)", "box: python (8)", "box: python (8)"),
+        ("python (9)", "box: python (8)", "python (9), box: python (8)"),
+        ("on (8)", "box: python (8)", "on (8), box: python (8)"),
+    ],
+)
+def test_a_thread_that_is_called_like_its_process_is_named_once(name: str, process: str, words: str) -> None:
+    b = Building()
+    b.event(thread(name), "aten::mm", 0, 5, "op")
+    trace = b.trace()
+    named = replace(trace, hosts=(replace(trace.hosts[0], name=process),))
+    assert {fact.label: fact.words for fact in facts(named, 0)[0].facts}["lane"] == words
 
 
 def test_an_operator_has_its_inputs_one_by_one_and_all_its_args(tmp_path: Path) -> None:

@@ -45,7 +45,6 @@ def facts(trace: Trace, event: int) -> Facts:
     found = trace.event(event)
     around = list(_around(trace, found))
     lane = trace.lanes.row(by_predicate=pl.col("lane") == found["lane"], named=True)
-    where = f"rank {lane['rank']}" if lane["rank"] is not None else trace.hosts[lane["host"]].name
     told = [
         ("name", str(found["name"])),
         ("kind", str(found["kind"])),
@@ -56,7 +55,7 @@ def facts(trace: Trace, event: int) -> Facts:
         told.append(("self", units.duration(found["self"])))
     if found["device_start"] is not None:
         told.append(("on device", units.duration(found["device_end"] - found["device_start"])))
-    told.append(("lane", f"{lane['name']}, {where}"))
+    told.append(("lane", _place(trace, lane)))
     if lane["role"] == "thread" and (words := _doing(trace, found, around)):
         told.append(("the host is", words))
     told += [(name, f"{found[name]:,}") for name in ("step",) if found[name] is not None]
@@ -76,6 +75,12 @@ def of_window(window: tuple[int, int], steps: Sequence[int]) -> Facts:
     told = [("start", units.instant(start)), ("end", units.instant(end)), ("duration", units.duration(end - start))]
     told += [("step", f"{step}, as it is marked") for step in steps]
     return (_section("Selected window", told),)
+
+
+def _place(trace: Trace, lane: Mapping[str, Any]) -> str:
+    """A lane, and its rank or its host; a thread that is called like its process has that name once."""
+    where = f"rank {lane['rank']}" if lane["rank"] is not None else trace.hosts[lane["host"]].name
+    return where if f": {where}".endswith(f": {lane['name']}") else f"{lane['name']}, {where}"
 
 
 def _doing(trace: Trace, found: dict[str, Any], around: Sequence[dict[str, Any]]) -> str | None:
