@@ -828,6 +828,23 @@ async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
         assert shown == result.notes[0]
 
 
+async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        await press(pilot, "2")
+        assert "Enter go" in said(explorer)
+        await press(pilot, "f", *"nothing", "enter")
+        assert explorer.focused is table(explorer, "ops")
+        assert "Enter go" not in said(explorer)
+        assert "f filter" in said(explorer)
+        await press(pilot, "escape")
+        assert "Enter go" in said(explorer)
+        await press(pilot, "M", menu.choices(KEYS)["compiles"])
+        assert table(explorer, "compiles").rowless
+        assert "Enter go" not in said(explorer)
+        await press(pilot, "M", menu.choices(KEYS)["arrivals"])
+        assert "Enter go" not in said(explorer)
+
+
 async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> None:
     async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
         explorer.action_show("clocks")

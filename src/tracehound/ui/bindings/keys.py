@@ -356,6 +356,13 @@ OF_EVENT = ("details.open", "details.edit", "details.cause", "details.copy_value
 OF_GROUPED = ("table.by",)
 """Keys of tables that do nothing where rows can be of one sort alone."""
 
+OF_ROWS = (
+    *("table.choose", "table.chart", "table.window", "table.sort_next", "table.reverse", "table.copy"),
+    *("arrivals.next", "arrivals.previous", "arrivals.latest", "arrivals.choose"),
+    *("flame.zoom", "flame.out", "flame.every", "flame.source", "flame.go", "flame.find"),
+)
+"""Keys of tables, arrivals and flame graphs that do nothing where there is no row."""
+
 _PANES: dict[Group, str] = {
     "timeline": "the timeline", "lanes": "the timeline", "table": "tables", "flame": "the flame graph",
     "details": "the details",

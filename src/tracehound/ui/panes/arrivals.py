@@ -115,6 +115,11 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     @property
+    def rowless(self) -> bool:
+        """Whether there is no call."""
+        return not self._numbers
+
+    @property
     def meeting(self) -> Meeting | None:
         """The collective that is shown."""
         if not self._numbers:

@@ -410,7 +410,13 @@ class ComparisonScreen(Screen[None]):
         for group, title in keys.TITLES.items():
             if title == event.widget.BINDING_GROUP_TITLE:
                 self.key_bar.group = group
+        self._count_rows()
         self.sharing.follow(event.widget)
+
+    @on(ResultTable.Highlighted)
+    def _count_rows(self) -> None:
+        """Name no key of rows where there is none."""
+        self.key_bar.rowless = isinstance(self.focused, ResultTable) and self.focused.rowless
 
     @property
     def busy(self) -> bool:

@@ -205,6 +205,13 @@ class Explorer(Screen[None]):
     @on(Answers.Answered)
     def _answered(self, answer: Answers.Answered) -> None:
         self.results.show(answer)
+        self._count_rows()
+
+    @on(ResultTable.Highlighted)
+    def _count_rows(self) -> None:
+        """Name no key of rows where there is none."""
+        shown = self.focused
+        self.key_bar.rowless = isinstance(shown, ResultTable | ArrivalsPane | FlameView) and shown.rowless
 
     @on(GapsPane.Pointed)
     def _pointed(self, message: GapsPane.Pointed) -> None:
@@ -440,3 +447,4 @@ class Explorer(Screen[None]):
         for group, title in keys.TITLES.items():
             if title == event.widget.BINDING_GROUP_TITLE:
                 self.key_bar.group = group
+        self._count_rows()

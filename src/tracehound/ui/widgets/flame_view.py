@@ -132,6 +132,11 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         """What is shown; None without a result."""
         return self._frames
 
+    @property
+    def rowless(self) -> bool:
+        """Whether there is no frame."""
+        return self._frames is None or self._frames.flame.total == 0
+
     def _reframe(self, result: Result | None, weight: int, least: float) -> None:
         """Show a result by a weight; cursor and zoom stay on their paths."""
         old, rows = self._frames, (self.zoom, self.cursor)
@@ -181,7 +186,7 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """What it is, the bars, and what the frame under the cursor is."""
         shown = self._frames
-        if shown is None or shown.flame.total == 0:
+        if shown is None or self.rowless:
             lines = paragraphs(self.empty, max(1, self.size.width - 2))[max(0, y - HEAD) :]
             return self._words(lines[0] if lines and y >= HEAD else "", "foot")
         if y < HEAD:

@@ -130,6 +130,11 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
         return self._rows.row(self.cursor, named=True) if self.cursor < self._rows.height else None
 
     @property
+    def rowless(self) -> bool:
+        """Whether there is no row."""
+        return self._rows.is_empty()
+
+    @property
     def shown(self) -> int:
         """How many rows pass the filter."""
         return self._passed
