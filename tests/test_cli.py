@@ -314,6 +314,15 @@ def test_a_report_keeps_the_rows_that_a_filter_holds_for(job: Path, capsys: pyte
     assert document["notes"][0] == "where rank = 1: 1 of 2 rows"
 
 
+def test_a_filter_is_of_the_columns_that_the_rows_have_as_they_were_chosen(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["report", str(job), "breakdown", "--set", "by=step", "--format", "json"]
+    assert main([*command, "--where", "step >= 0 and rank = 1"]) == 0
+    assert {row["rank"] for row in json.loads(capsys.readouterr().out)["rows"]} <= {1}
+    assert main([*command, "--where", "device ~ cpu"]) == 2
+
+
 def test_a_filter_that_is_none_is_refused_before_the_trace_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "nowhere/", "ops", "--where", "selff > 1ms"]) == 2
     assert capsys.readouterr().err == "tracehound: filter, character 1: no column 'selff'; did you mean self?\n"

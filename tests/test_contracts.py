@@ -61,6 +61,15 @@ def test_a_result_is_what_it_declares(analysis: Analysis, trace: Trace, top: int
 
 
 @pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_rows_of_another_sort_have_the_columns_that_are_declared_for_them(analysis: Analysis, trace: Trace) -> None:
+    sorts = [choice for setting in analysis.settings if setting.name == "by" for choice in setting.choices]
+    assert {*analysis.by} <= {*sorts}
+    for sort in sorts:
+        given = (("by", sort),)
+        assert run(analysis, trace, options=Options(given=given)).columns == analysis.shown(given).columns
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
 def test_the_same_input_gives_the_same_rows(analysis: Analysis, trace: Trace) -> None:
     first, second = run(analysis, trace), run(analysis, trace)
     assert first.table.equals(second.table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -114,7 +113,7 @@ def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights, options: 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row for each rank and kind, or for each op over all ranks; what is exposed longest first."""
     by_op = BY.of(options.given) == "op"
-    shown = replace(ANALYSIS, columns=BY_OP if by_op else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     filled = [table for table in tables if "count" in table.columns]
     if not filled:
         return without(shown, scene, options, _nothing(scene))
@@ -167,4 +166,5 @@ ANALYSIS = Analysis(
     counts="count",
     of_devices=True,
     settings=(BY,),
+    by={"op": BY_OP},
 )

@@ -122,7 +122,7 @@ def _run(state: Busy) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per rank, in the order of ranks; or per step and rank, in the order of steps."""
     by_step = BY.of(options.given) == "step"
-    shown = replace(ANALYSIS, columns=BY_STEP if by_step else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     if not tables:
         return without(shown, scene, options, "no rank here")
     table = pl.concat(tables)
@@ -192,4 +192,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY,),
+    by={"step": BY_STEP},
 )

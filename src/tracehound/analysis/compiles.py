@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -85,7 +84,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The functions by the time that compiling them took; or every compilation, in the order of time."""
     by_each = BY.of(options.given) == "compilation"
-    shown = replace(ANALYSIS, columns=BY_COMPILATION if by_each else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
         return without(shown, scene, options, _nothing(scene))
@@ -159,5 +158,6 @@ ANALYSIS: Final = Analysis(
     combine=combine,
     counts="count",
     settings=(BY,),
+    by={"compilation": BY_COMPILATION},
     of_host=(COMPILED,),
 )

@@ -158,7 +158,7 @@ def _run(low: int, high: int) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per rank, or per step and rank."""
     by_step = BY.of(options.given) == "step"
-    shown = replace(ANALYSIS, columns=BY_STEP if by_step else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     parts = [table.filter(pl.col("what") == "part").select("rank", *_PARTS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
@@ -285,4 +285,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY,),
+    by={"step": BY_STEP},
 )

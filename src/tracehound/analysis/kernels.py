@@ -155,8 +155,7 @@ def _executions(share: Share) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row for each name, name and grid, name and rank, or class; the largest total first."""
     by = BY.of(options.given)
-    columns = {"name": COLUMNS, "grid": BY_GRID, "rank": BY_RANK, "class": BY_CLASS}[by]
-    shown = replace(ANALYSIS, columns=columns)
+    shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
         return without(shown, scene, options, "no device work was recorded here")
@@ -286,4 +285,5 @@ ANALYSIS = Analysis(
     combine=combine,
     counts="count",
     settings=(BY, OWN),
+    by={"grid": BY_GRID, "rank": BY_RANK, "class": BY_CLASS},
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -172,7 +171,7 @@ def _held(everything: pl.DataFrame, top: pl.DataFrame, share: Share) -> pl.DataF
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row for each rank and device, the devices before the host; of categories, the largest at the peak first."""
     by_category = BY.of(options.given) == "category"
-    shown = replace(ANALYSIS, columns=BY_CATEGORY if by_category else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     rows = of_ranks(tables, scene)
     if rows.is_empty():
         untold = by_category and any("category" in table.columns for table in tables)
@@ -240,4 +239,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY,),
+    by={"category": BY_CATEGORY},
 )

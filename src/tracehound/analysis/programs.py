@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -140,7 +139,7 @@ def _enqueues(share: Share, runs: pl.DataFrame) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row for each program, the largest total first; or for each execution, the earliest first."""
     by_execution = BY.of(options.given) == "execution"
-    shown = replace(ANALYSIS, columns=EXECUTIONS if by_execution else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     runs = stacked([table for table in tables if "id" in table.columns])
     if runs.is_empty():
         idle = [table for table in tables if "buffered" in table.columns]
@@ -217,4 +216,5 @@ ANALYSIS = Analysis(
     combine=combine,
     counts="count",
     settings=(BY,),
+    by={"execution": EXECUTIONS},
 )

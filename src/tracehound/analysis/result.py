@@ -306,7 +306,8 @@ class Analysis:
     that the maps of its ranks have in common. One `of_devices` asks for nothing but the ops of devices where there are
     any: their times, no matter when, but not what launched them, nor in which step. The map of one that `cuts` makes no
     more rows than are asked for. `counts` is the column that says how many events of the trace a row stands for, where
-    rows do: those that `Options.members` asks for.
+    rows do: those that `Options.members` asks for. `by` has the columns of rows of another sort, under what the setting
+    of that name is then.
     """
 
     name: str
@@ -321,6 +322,11 @@ class Analysis:
     of_devices: bool = False
     cuts: bool = False
     counts: str = ""
+    by: Mapping[str, tuple[Column, ...]] = field(default_factory=dict, hash=False)
+
+    def shown(self, given: Given) -> Analysis:
+        """The same with the columns that its rows have where this is chosen."""
+        return replace(self, columns=self.by.get(dict(given).get("by", ""), self.columns))
 
     def mapped(self, options: Options) -> Options:
         """The options of the map: those of one table, however many rows of it are shown."""

@@ -18,7 +18,7 @@ import polars as pl
 
 from tracehound.analysis.limits import limits
 from tracehound.analysis.remembered import is_kept, remembered
-from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share, without
 from tracehound.analysis.settings import Given
 from tracehound.analysis.spans.windows import of_hosts, of_ranks
 from tracehound.analysis.topics import of_memory_alone
@@ -61,7 +61,7 @@ def run_all(
     ranks = list(_mapped(possible, _informed(possible, shares(trace, window), executor), executor))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
     return [
-        answer(analysis, blank(analysis.columns), seen, options, [why])
+        without(analysis.shown(options.given), seen, options, why)
         if why
         else analysis.combine(next(mapped), seen, options)
         for (analysis, options), why in zip(asked, reasons, strict=True)

@@ -143,7 +143,7 @@ def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per step and rank, by step; or per rank and part, in the order of precedence."""
     by_part = BY.of(options.given) == "part"
-    shown = replace(ANALYSIS, columns=BY_PART if by_part else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
         return without(shown, scene, options, no_steps(scene))
@@ -196,5 +196,6 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY, BOUNDS),
+    by={"part": BY_PART},
     of_host=(HOST,),
 )

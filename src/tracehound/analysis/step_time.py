@@ -145,7 +145,7 @@ def _stretches(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per step and rank, by step; or per rank."""
     by_rank = BY.of(options.given) == "rank"
-    shown = replace(ANALYSIS, columns=BY_RANK if by_rank else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
         return without(shown, scene, options, _nothing(scene))
@@ -211,5 +211,6 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY, host_parts.LOADER),
+    by={"rank": BY_RANK},
     of_host=(host_parts.HOST_PARTS,),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -132,7 +131,7 @@ def _measured(found: Copies, options: Options) -> dict[str, object]:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row for each rank and pair of memories, the longest wait first; or for each op over all ranks."""
     by_op = BY.of(options.given) == "op"
-    shown = replace(ANALYSIS, columns=BY_OP if by_op else COLUMNS)
+    shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
         return without(shown, scene, options, _nothing(scene))
@@ -248,4 +247,5 @@ ANALYSIS = Analysis(
     counts="copies",
     of_devices=True,
     settings=(BY,),
+    by={"op": BY_OP},
 )

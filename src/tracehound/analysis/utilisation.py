@@ -76,7 +76,6 @@ BY_KERNEL: Final = (
     *_FILLED,
     Column("event", "id", "the longest execution"),
 )
-_COLUMNS: Final = {"run": COLUMNS, "step": BY_STEP, "kernel": BY_KERNEL}
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -168,7 +167,7 @@ def _kernels(share: Share, device: Filled, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks: by rank, by step and rank, or the kernels that take the most time first."""
     by = BY.of(options.given)
-    shown = replace(ANALYSIS, columns=_COLUMNS[by])
+    shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
         return without(shown, scene, options, _nothing(by, scene))
@@ -265,4 +264,5 @@ ANALYSIS = Analysis(
     combine=combine,
     counts="count",
     settings=(BY,),
+    by={"step": BY_STEP, "kernel": BY_KERNEL},
 )

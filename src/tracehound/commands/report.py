@@ -31,7 +31,8 @@ def run(asked: Namespace) -> int:
         return 0
     if not asked.paths:
         raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")
-    where.condition(asked.where, analysis.columns)  # what is wrong with it is told before the trace is read
+    columns = analysis.shown(given).columns
+    where.condition(asked.where, columns)  # what is wrong with it is told before the trace is read
     with reading(asked) as shop:
         trace, window = read(asked, shop, devices=analysis.of_devices and not form.of_trace)
         top = asked.top or form.readable
