@@ -925,6 +925,9 @@ def test_people_see_a_thousand_rows_and_programs_all(job: Path, capsys: pytest.C
         (["{job}/nothing", "SELECT name FROM events"], "no such file"),
         (["{job}", "SELECT \x1b[2J FROM events"], "query, column 8: expected an expression"),
         (["{job}", "SELECT name FROM events", "--format", "xml"], "no form 'xml'"),
+        (["{job}/nothing", "SELECT 1 FROM critical_path", "--set", "by=week"], "by: 'week' is not one of name, class"),
+        (["{job}/nothing", "SELECT 1 FROM critical_path", "--set", "bye=event"], "no setting 'bye'; did you mean by="),
+        (["{job}/nothing", "SELECT 1 FROM events", "--set", "by=event"], "no setting 'by'; settings are of analyses"),
         (["--tables", "evnts"], "no table 'evnts'; did you mean events?"),
         (["--tables", "--format", "markdown"], "--tables prints text alone, no markdown; leave --format out"),
     ],
@@ -946,6 +949,8 @@ def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]
     for table in TABLES:
         assert f"{table.name}: " in out
         assert all(f"\n  {column.name} " in out for column in table.columns)
+    assert main(["query", "--tables", "breakdown", "--set", "by=step"]) == 0
+    assert "\n  step " in capsys.readouterr().out
     main(["query", "--tables", "hlo"])
     assert capsys.readouterr().out.startswith("hlo: ")
 

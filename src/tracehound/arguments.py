@@ -305,12 +305,16 @@ def _report_parser() -> _Parser:
     parser.add_argument(
         "--where", action=_Given, default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the analysis")
+    _with_settings(parser, "a setting of the analysis")
+    return _with_report_options(parser)
+
+
+def _with_settings(parser: _Parser, what: str) -> None:
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=what)
     parser.add_argument(
         "--peak", dest="set", action="append", type=_peak, metavar="NAME|FLOPS",
         help="the device's peaks, as --set peak=: H100, or 989T,3.35TB/s",
     )  # fmt: skip
-    return _with_report_options(parser)
 
 
 def _query_parser() -> _Parser:
@@ -325,6 +329,7 @@ def _query_parser() -> _Parser:
     parser = _parser("tracehound query", usage, described, manual.QUERY_EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="PATH... STATEMENT", help=SUPPRESS)
     parser.add_argument("--tables", action="store_true", help="list all tables, or those named, as text, and exit")
+    _with_settings(parser, "a setting of the analyses that the query names and that have it")
     return _with_report_options(parser)
 
 

@@ -95,7 +95,8 @@ tables:
 
 Times are written with a unit, 1.5ms; a number without one is picoseconds. Sums, means and differences of times are
 times; duration / 1us is a number. Text stands in single quotes; name LIKE '%all_reduce%' and name ~ 'all.?reduce'
-search it. Without ORDER BY rows come in any order. Analyses are worked out when a query names them.
+search it. Without ORDER BY rows come in any order. Analyses are worked out when a query names them, with the settings
+that --set chooses (tracehound report ANALYSIS --explain says which there are); rows of another sort have other columns.
 
 --rank, --step and --window narrow the tables: an event that crosses the edge of the window counts with the part inside.
 Text and markdown show {READABLE:,} rows unless --top says otherwise; csv and json all.
@@ -108,6 +109,7 @@ examples:
                                   WHERE kind = 'collective' GROUP BY rank, step ORDER BY waited DESC"
   tracehound query logs/ --step 12 'SELECT lane, count(*) AS events, max(duration) AS longest FROM events GROUP BY lane'
   tracehound query logs/ 'SELECT before, after, duration FROM gaps WHERE launched < 10us' --format csv > gaps.csv
+  tracehound query logs/ --set by=event 'SELECT name, start, duration FROM critical_path ORDER BY start'
   tracehound query --tables events ops
 """
 

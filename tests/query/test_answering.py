@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tracehound.query.answering
 from building import Building, stream, thread
-from tracehound.analysis import ANALYSES, Analysis, run
+from tracehound.analysis import ANALYSES, Analysis, Options, run
 from tracehound.errors import TracehoundError
 from tracehound.query import TABLES, Table, answer, prepare
 from tracehound.query.refusal import CALLED_ELSEWHERE, FUNCTIONS
@@ -52,6 +52,24 @@ def test_an_analysis_is_a_table(analysis: Analysis, folder: str) -> None:
     assert found.table.equals(expected.table)
     shown = [("number" if c.unit in ("id", "depth") else c.unit, c.meaning, c.base) for c in expected.columns]
     assert [(c.unit, c.meaning, c.base) for c in found.columns] == shown
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("analysis", [each for each in ANALYSES if each.by], ids=lambda a: a.name)
+def test_an_analysis_is_a_table_with_the_rows_that_are_chosen(analysis: Analysis, folder: str) -> None:
+    for sort in analysis.by:
+        found = answer(prepare(f"SELECT * FROM {analysis.name}", [f"by={sort}"]), sample(folder))
+        expected = run(analysis, sample(folder), options=Options(given=(("by", sort),)))
+        assert found.table.equals(expected.table)
+        assert [(c.meaning, c.base) for c in found.columns] == [(c.meaning, c.base) for c in expected.columns]
+        assert found.notes[0] == f"{analysis.name} with by={sort}"
+
+
+def test_a_choice_is_for_the_analyses_that_have_such_a_setting() -> None:
+    query = prepare("SELECT s.step FROM step_parts s JOIN steps t ON s.step = t.step", ["by=step", "bounds=mark"])
+    assert {table.name: table.given for table in query.tables} == {
+        "step_parts": (("bounds", "mark"), ("by", "step")), "steps": (("bounds", "mark"),),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -10,7 +10,7 @@ from tracehound import console
 from tracehound.commands.shown import refuse_forms, show
 from tracehound.commands.traces import helpers, is_path, read, reading
 from tracehound.errors import TracehoundError, printable
-from tracehound.query import TABLES, answer, named, prepare
+from tracehound.query import TABLES, answer, named, prepare, refuse_idle, settled
 from tracehound.report import schema, writer
 
 
@@ -18,12 +18,14 @@ def run(asked: Namespace) -> int:
     """Print the answer, or what can be asked."""
     if asked.tables:
         refuse_forms(asked, "--tables")
-        named_tables = [named(word) for word in asked.words if not is_path(word)]
-        console.show(schema.definitions(named_tables or TABLES, console.look(asked).width), asked)
+        tables = [named(word) for word in asked.words if not is_path(word)] or TABLES
+        refuse_idle(tables, asked.set)
+        chosen = [settled(table, asked.set) for table in tables]
+        console.show(schema.definitions(chosen, console.look(asked).width), asked)
         return 0
     form = writer(asked.format)
     asked.paths, text = _statement(asked.words)
-    query = prepare(text)  # what is wrong with it is told before the trace is read
+    query = prepare(text, asked.set)  # what is wrong with it is told before the trace is read
     with reading(asked) as shop:
         trace, window = read(asked, shop)
         result = answer(query, trace, window, asked.top or form.readable, helpers(trace, shop))

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tracehound.query.answering import Query, answer, prepare
 from tracehound.query.refusal import named
-from tracehound.query.tables import TABLES, Table
+from tracehound.query.tables import TABLES, Table, refuse_idle, settled
 
-__all__ = ["TABLES", "Query", "Table", "answer", "named", "prepare"]
+__all__ = ["TABLES", "Query", "Table", "answer", "named", "prepare", "refuse_idle", "settled"]

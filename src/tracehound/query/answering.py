@@ -13,15 +13,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracehound.analysis import ANALYSES, Options, run_all
-from tracehound.analysis.result import COVER, Column, Result
+from tracehound.analysis.result import COVER, WITH, Column, Result
 from tracehound.analysis.spans import other_steps
 from tracehound.errors import TracehoundError
-from tracehound.preferences import preferred
 from tracehound.query.names import called, counted
 from tracehound.query.origins import origins
 from tracehound.query.refusal import missing, refusals
 from tracehound.query.statement import Statement, read
-from tracehound.query.tables import EVENTS, TABLES, WIDE, Table, analysed, column, empty, frames
+from tracehound.query.tables import EVENTS, TABLES, WIDE, Table, analysed, column, empty, frames, refuse_idle, settled
 from tracehound.trace import Trace, Window, streamed
 
 NAME = "query"
@@ -36,24 +35,28 @@ class Query:
     tables: tuple[Table, ...]
 
 
-def prepare(text: str) -> Query:
+def prepare(text: str, words: Sequence[str] = ()) -> Query:
     """The query that a person wrote, checked against the tables; no trace is needed.
 
-    Raises TracehoundError, which says what is wrong and where, for everything but what depends on the rows.
+    ``NAME=VALUE`` words choose settings of the analyses that it names, each of all that have one of its name. Raises
+    TracehoundError, which says what is wrong and where, for everything but what depends on the rows.
     """
     statement = read(text)
     there = {table.name: table for table in TABLES}
-    needed: dict[str, pl.LazyFrame] = {}
+    needed: dict[str, Table] = {}
     while True:
         with refusals(statement):
             try:
-                _queried(statement, needed).collect_schema()
-                return Query(statement, tuple(table for table in TABLES if table.name in needed))
+                _queried(statement, {name: empty(table) for name, table in needed.items()}).collect_schema()
+                break
             except pl.exceptions.SQLInterfaceError as error:  # polars itself says which tables it needs
                 name = missing(str(error)).lower()
                 if name not in there or name in needed:
                     raise
-                needed[name] = empty(there[name])
+                needed[name] = settled(there[name], words)
+    tables = tuple(needed[table.name] for table in TABLES if table.name in needed)
+    refuse_idle(tables, words)
+    return Query(statement, tables)
 
 
 def answer(
@@ -89,7 +92,12 @@ def answer(
         columns=tuple(columns),
         table=table,
         total=total,
-        notes=(*_notes(table), *_converted(query.statement, columns), *_by_time(query, trace, window, collect)),
+        notes=(
+            *_chosen(query.tables),
+            *_notes(table),
+            *_converted(query.statement, columns),
+            *_by_time(query, trace, window, collect),
+        ),
         window=window.within(*trace.span) if window.timed else None,
     )
 
@@ -101,11 +109,16 @@ def _queried(statement: Statement, tables: Mapping[str, pl.LazyFrame]) -> pl.Laz
 
 def _tables(query: Query, trace: Trace, window: Window, executor: Executor | None) -> dict[str, pl.LazyFrame]:
     """The tables that the query names."""
-    names = {table.name for table in query.tables}
-    asked = [(analysis, Options(given=preferred(analysis))) for analysis in ANALYSES if analysis.name in names]
+    named = {table.name: table for table in query.tables}
+    asked = [(each, Options(given=named[each.name].given)) for each in ANALYSES if each.name in named]
     results = run_all(asked, trace, window, executor) if asked else []
-    lazily = {name: frame for name, frame in frames(trace, window).items() if name in names}
-    return {**lazily, **{result.analysis: analysed(result) for result in results}}
+    lazily = {name: frame for name, frame in frames(trace, window).items() if name in named}
+    return {**lazily, **{result.analysis: analysed(result, named[result.analysis]) for result in results}}
+
+
+def _chosen(tables: Sequence[Table]) -> list[str]:
+    """The settings that were chosen of analyses."""
+    return [f"{table.name} {WITH}{name}={value}" for table in tables for name, value in table.given]
 
 
 def _notes(table: pl.DataFrame) -> tuple[str, ...]:

@@ -7,15 +7,18 @@ have (`steps`, `ops`) go by what they hold: `marks`, `hlo`. Knows no SQL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Column, Result, blank
+from tracehound.analysis.settings import Given, chosen
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import of_lanes
+from tracehound.errors import TracehoundError, printable
+from tracehound.preferences import preferred
 from tracehound.query.origins import Origin
 from tracehound.trace import Trace, Window
 
@@ -34,11 +37,12 @@ polars would wrap them around."""
 
 @dataclass(frozen=True)
 class Table:
-    """What a query can name after FROM."""
+    """What a query can name after FROM; `given` is what is chosen of the settings of an analysis."""
 
     name: str
     meaning: str
     columns: tuple[Column, ...]
+    given: Given = ()
 
     @property
     def schema(self) -> pl.Schema:
@@ -181,6 +185,32 @@ TABLES: tuple[Table, ...] = (
 """All there are: the frames of the model, then the analyses."""
 
 
+def settled(table: Table, words: Sequence[str] = ()) -> Table:
+    """The table with what ``NAME=VALUE`` words and the user's file choose, where it is an analysis.
+
+    A word counts where the analysis has a setting of its name. Raises TracehoundError for what is no value of it.
+    """
+    analysis = _ANALYSES.get(table.name)
+    if analysis is None:
+        return table
+    names = [setting.name for setting in analysis.settings]
+    given = preferred(analysis, [word for word in words if word.partition("=")[0] in names])
+    return replace(table, columns=analysis.shown(given).columns, given=given)
+
+
+def refuse_idle(tables: Sequence[Table], words: Sequence[str]) -> None:
+    """Raise TracehoundError for a word that chooses nothing of any of these tables."""
+    among = [_ANALYSES[table.name].settings for table in tables if table.name in _ANALYSES]
+    known = {setting.name: setting for each in among for setting in each}
+    if words and not known:
+        name = printable(words[0].partition("=")[0])
+        raise TracehoundError(f"no setting {name!r}", remedy="settings are of analyses, and no table here has any")
+    chosen([*known.values()], words)
+
+
+_ANALYSES: Final = {analysis.name: analysis for analysis in ANALYSES}
+
+
 def empty(table: Table) -> pl.LazyFrame:
     """The table without rows: enough to find out what a statement means."""
     return pl.LazyFrame(schema=table.schema)
@@ -212,9 +242,9 @@ def frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
     }
 
 
-def analysed(result: Result) -> pl.LazyFrame:
+def analysed(result: Result, table: Table) -> pl.LazyFrame:
     """The whole table of an analysis."""
-    return _shaped(result.table.lazy(), next(table for table in TABLES if table.name == result.analysis))
+    return _shaped(result.table.lazy(), table)
 
 
 _LENGTH = (pl.col("end") - pl.col("start")).alias("duration")
