@@ -201,3 +201,17 @@ def test_what_is_no_time_is_none(word: object) -> None:
 
 def test_times_are_exact() -> None:
     assert ps("1784000000000000.123456") == 1784000000000000123456
+
+
+def test_a_step_that_was_inferred_is_inferred_from_the_one_execution_in_the_window(tmp_path: Path) -> None:
+    steps = [Event("jit_step(7)", 100 * US * n, 70 * US) for n in range(4)]
+    other = Event("jit_other(8)", 275 * US, 10 * US)
+    path = tmp_path / "h.xplane.pb"
+    path.write_bytes(space(Plane("/device:TPU:0", [Line("XLA Modules", [*steps, other], 1)])))
+    trace = opened(path)
+    assert trace.steps.select("name", "inferred").unique().rows() == [("jit_step(7)", True)]
+    written(trace, tmp_path / "first.json", Window(steps=(2,)))
+    first = opened(tmp_path / "first.json")
+    assert first.steps.select("name", "start", "step", "inferred").rows() == [("jit_step(7)", 0, 0, True)]
+    written(first, tmp_path / "second.json")
+    assert opened(tmp_path / "second.json").steps.drop("event").equals(first.steps.drop("event"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, BinaryIO, Final, cast
 
+import polars as pl
 from isal import igzip
 
 from tracehound.analysis import named, run
@@ -19,7 +20,7 @@ from tracehound.export.document import Document, us
 from tracehound.export.model import modelled
 from tracehound.export.narrow import shift
 from tracehound.export.written import Tell, Written
-from tracehound.formats.exported import WINDOW
+from tracehound.formats.exported import STEP, WINDOW
 from tracehound.formats.kineto.facts import APART
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, plural
@@ -39,7 +40,9 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
         raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy=remedy)
     apart = _clocks(trace, window) if len(formats) > 1 else ""
     as_it_is = set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON)
-    document = Document(file, {**({APART: apart} if apart else {}), **_window(trace, window, own_clock=as_it_is)})
+    step = {} if _OF_RANKS in formats else _step(trace, window)
+    known = {**({APART: apart} if apart else {}), **step, **_window(trace, window, own_clock=as_it_is)}
+    document = Document(file, known)
     written = (copied if as_it_is else modelled)(trace, window, document, tell)
     told = f"{apart}: read back, nothing corrects them; --align collectives writes them corrected"
     return replace(written, notes=(*written.notes, told)) if apart else written
@@ -56,6 +59,14 @@ def _window(trace: Trace, window: Window, *, own_clock: bool) -> dict[str, Any]:
         return {}
     moved = shift(trace, numbers[0]) if own_clock and len(numbers) == 1 else 0
     return {WINDOW: [None if time is None else us(time + moved) for time in found]}
+
+
+def _step(trace: Trace, window: Window) -> dict[str, Any]:
+    """The module whose executions are the steps of these ranks, where nothing marks them and it is one."""
+    ranks = trace.ranks["rank"].to_list() if window.ranks is None else window.ranks
+    steps = trace.steps.filter(pl.col("rank").is_null() | pl.col("rank").is_in(ranks))
+    names = steps["name"].unique().to_list()
+    return {STEP: names[0]} if len(names) == 1 and steps["inferred"].all() else {}
 
 
 def _clocks(trace: Trace, window: Window) -> str:

@@ -1,6 +1,6 @@
-"""What an export adds to its trace, as it is read back: counters, and from when to when a window of it lasts.
+"""What an export adds to its trace, as it is read back: counters, from when to when a window lasts, what its steps are.
 
-Owns the names of these counters, and how a file says the window. What the counters are is the business of the analyses
+Owns the names of these counters, and how a file says the others. What the counters are is the business of the analyses
 that they come from.
 """
 
@@ -17,6 +17,10 @@ from tracehound.units import PS_PER_US
 WINDOW: Final = "exportedWindow"
 """The key under which an export of a window says when that starts and ends: as text, in microseconds on the clock of
 its events, null without a limit. What crosses an edge is in the file, what lies beyond is not."""
+
+STEP: Final = "exportedStep"
+"""The key under which an export names the module whose executions are the steps of an XLA profile that marks none: of a
+window there may be too few of them left to tell."""
 
 _TIME: Final = re.compile(r"-?\d{1,20}(\.\d{1,6})?")
 
@@ -45,6 +49,12 @@ def limits(metadata: Mapping[str, Any], origin: int) -> dict[str, Any]:
         return {}
     found = [int(Decimal(time) * PS_PER_US) - origin if _is_time(time) else None for time in said]
     return {} if found == [None, None] else {"limits": found}
+
+
+def repeating(metadata: Mapping[str, Any]) -> str:
+    """The module whose executions are the steps, where the file is an export that names it; "" for none."""
+    said = metadata.get(STEP)
+    return said if isinstance(said, str) else ""
 
 
 def _is_time(said: object) -> bool:

@@ -81,7 +81,8 @@ class Decoded:
     """One file, decoded: `pieces` in the order of the file.
 
     Times are ps from `wall_ns`, or from any instant when that is unknown. `unmarked` tells the steps of a file that
-    marks none and runs no modules, where the format knows what does. `counted` is what records count, for people.
+    marks none and runs no modules, where the format knows what does; `repeating` is the module whose executions are the
+    steps, where the file names it. `counted` is what records count, for people.
     """
 
     path: Path
@@ -97,6 +98,7 @@ class Decoded:
     places: Any = None
     counters: Counters = field(default_factory=Counters)
     unmarked: Unmarked | None = None
+    repeating: str = ""
     counted: str = "event"
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
@@ -119,7 +121,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     sources = [Source(piece.kept, piece.shift, piece.first, piece.ops) for piece in decoded.pieces]
     raw = Raw(runs, sources, _by_number(lanes, decoded), size)
     seen, ran = nothing_seen(lanes.height), executed(raw)
-    steps, told = steps_of(raw, ran, decoded.unmarked)
+    steps, told = steps_of(raw, ran, decoded.unmarked, decoded.repeating)
     scan = written(finished(raw, ran, steps, seen), spill.folder)
     marks = np.concatenate([np.empty(0, np.int64), *seen.marks])
     if len(marks):

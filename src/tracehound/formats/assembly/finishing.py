@@ -135,17 +135,17 @@ Unmarked = Callable[[pl.DataFrame], pl.DataFrame]
 """What tells steps by the annotations and replays of graphs on hosts; see `recurring`."""
 
 
-def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None) -> Told:
+def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None, repeating: str = "") -> Told:
     """The steps of the file: marked, else inferred from the modules that `ran`, else told by what is `unmarked`.
 
-    The `event` of a mark is its place among the marks, the first being 0: `Seen.marks` has the ids. Those of steps that
-    recur are not known yet.
+    `repeating` names the module that is the step, where the file does. The `event` of a mark is its place among the
+    marks, the first being 0: `Seen.marks` has the ids. Those of steps that recur are not known yet.
     """
     marks = _marks(raw)
     if marks.height:
         return mark(marks)
     if len(ran.lane) or unmarked is None:
-        return Told(infer(_placed(ran, raw.lanes)))
+        return Told(infer(_placed(ran, raw.lanes), repeating))
     candidates = _candidates(raw)
     steps = unmarked(candidates)
     others = elsewhere(steps, candidates)

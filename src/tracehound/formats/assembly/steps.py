@@ -90,19 +90,21 @@ def _numbered_on(marks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def infer(runs: pl.DataFrame) -> pl.DataFrame:
+def infer(runs: pl.DataFrame, told: str = "") -> pl.DataFrame:
     """Steps from the module that takes the most device time among those that repeat: one per execution, per rank.
 
     `runs` are the executions of modules on devices, sorted, with their id (`event`), `host` and `rank`. A step lasts
     from one start to the next; the last one until its own end. Numbered from 0 on each rank: what the steps of others
-    are called is for who has all of them. Empty where nothing repeats at least `MIN_EXECUTIONS` times.
+    are called is for who has all of them. Empty where nothing repeats at least `MIN_EXECUTIONS` times. The module that
+    the file has `told` goes before all others, however often it ran.
     """
     by_name = runs.group_by("name", maintain_order=True).agg(
         (pl.col("end") - pl.col("start")).sum().alias("time"),
         (pl.len() / pl.col("rank").n_unique()).alias("executions"),
     )
-    repeating = by_name.filter(pl.col("executions") >= MIN_EXECUTIONS)
-    leading = repeating.sort("time", descending=True, maintain_order=True)
+    is_told = pl.col("name").cast(pl.String) == told
+    repeating = by_name.filter(is_told | (pl.col("executions") >= MIN_EXECUTIONS))
+    leading = repeating.sort(is_told, "time", descending=True, maintain_order=True)
     if leading.is_empty():
         return pl.DataFrame(schema=STEPS)
     chosen = runs.filter(pl.col("name") == leading["name"][0]).sort("rank", "start", maintain_order=True)

@@ -16,7 +16,7 @@ import numpy as np
 from tracehound.formats.assembly.assemble import Decoded, held, part
 from tracehound.formats.chrome.columns import SHAPE, Columns
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
-from tracehound.formats.exported import cut, limits
+from tracehound.formats.exported import cut, limits, repeating
 from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json.document import document, event_at
@@ -91,6 +91,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             facts=of_window,
             notes=(*read.notes, *left_out, *told, *clocks(read.metadata), *cut(of_window), Note("missing", LOST)),
             places=read.places,
+            repeating=repeating(read.metadata),
             facets={"launched": launches.lazy()} if launches.height else {},
             counters=counters,
         ),
