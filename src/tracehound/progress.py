@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from shutil import get_terminal_size
 from types import TracebackType
 from typing import Self, TextIO
+
+from msgspec import Struct
 
 from tracehound.errors import printable
 from tracehound.store import Reading
@@ -29,8 +30,7 @@ SETTLED = 0.25
 CLEAR = "\r\x1b[K"
 
 
-@dataclass
-class Progress:
+class Progress(Struct):
     """A context in which `show` keeps one line of `stream` up to date."""
 
     stream: TextIO

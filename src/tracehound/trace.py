@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Thread
@@ -22,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.ids import id_of, part_of, row_of
 
@@ -174,8 +175,7 @@ PROFILERS: Mapping[str, Profiler] = {
 """Whose words the files of a format speak."""
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """Something the user should know of how the trace was read; shown by `health`.
 
     `count` is how often, `where` the first place ("worker0.json, byte 1,024").
@@ -187,16 +187,14 @@ class Note:
     where: str = ""
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """One process (Kineto) or machine (XLA) whose threads drive ranks."""
 
     name: str
     part: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(Struct, frozen=True, eq=False):
     """One ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (or from an unknown instant).
 
     `scan` (the events, which may lie on disk), `lanes`, `ranks`, `steps`, `ops` and `counters` have the schemas above
@@ -237,8 +235,7 @@ class Part:
         return int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max())
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """A stretch of time, and the ranks and lanes of interest: an argument of every analysis and drawing.
 
     None means no limit. It clips: an event that overlaps it counts, with the part of its time that lies inside. With
@@ -277,8 +274,7 @@ BLOCK, BLOCKS = 1 << 10, 32
 takes as long as to read all of a block."""
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Struct, frozen=True, eq=False, dict=True):
     """Everything opened together, over all its ranks; immutable. Made by `tracehound.store`.
 
     `origin_ns` is the wall clock (Unix, ns) of time 0, where known.

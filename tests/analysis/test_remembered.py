@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 
 from tracehound.analysis import ANALYSES, Options, run, run_all

@@ -17,12 +17,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import as_started  # noqa: F401, before polars is imported
 import measure
 from explorer import add_options, prepared
+from msgspec.structs import replace
 from ours import loaded
 
 from tracehound.analysis import ANALYSES

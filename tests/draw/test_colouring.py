@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from building import Building, stream
 from tracehound.draw.colouring import By, colouring, following

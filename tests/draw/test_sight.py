@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from building import Building, stream, thread
 from tracehound.draw.outline import Outline, groups

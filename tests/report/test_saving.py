@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from building import Building, stream
 from results import every_unit
@@ -34,7 +34,7 @@ def test_every_form_is_written(tmp_path: Path, ending: str) -> None:
 
 def test_what_is_hardly_one_run_is_saved_with_that(tmp_path: Path) -> None:
     for name in ("ops.md", "ops.json"):
-        create(tmp_path / name, dataclasses.replace(facts(), doubt="hardly one run: why"), every_unit())
+        create(tmp_path / name, structs.replace(facts(), doubt="hardly one run: why"), every_unit())
         assert "hardly one run: why" in (tmp_path / name).read_text("utf-8")
 
 

@@ -6,11 +6,11 @@ import json
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 

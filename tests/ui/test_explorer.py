@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import orjson
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from textual.containers import VerticalScroll
 from textual.widgets import Input
 

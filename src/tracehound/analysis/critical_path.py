@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.critical.edges import edges
 from tracehound.analysis.critical.walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.devices.beside import beside, several

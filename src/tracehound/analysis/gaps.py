@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.events.busy import bounds, recorded, rounding, work, worked
 from tracehound.analysis.events.core_time import on_own_clock

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.events.own_clock import window_apart

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.devices.kernel_classes import OWN, classified
 from tracehound.analysis.events.measured import measured

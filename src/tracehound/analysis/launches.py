@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched

@@ -7,12 +7,14 @@ Owns `Result` and `Column` (the only things a pane or a writer needs), `Analysis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.analysis.limits import UNLIMITED, Limits
 from tracehound.analysis.settings import Given, Setting
@@ -42,8 +44,7 @@ COVER = pl.List(
 )
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column of a result: its name in the raw table, its unit, and what it means in one line.
 
     `base` says of what a share is a share. `brief` columns are the ones a narrow screen keeps. What is `found` of a row
@@ -58,8 +59,7 @@ class Column:
     found: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+class Result(Struct, frozen=True, eq=False):
     """Raw numbers with their units; `table` holds one column for each of `columns`, in that order.
 
     `total` is the number of rows before any cut. `about` says what the figures are of where that is neither the window
@@ -89,8 +89,7 @@ class Result:
         raise KeyError(name)
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a caller may ask of any analysis: at most `top` rows (None: all), and what is `given` of its settings.
 
     With `members` the table of an analysis that `counts` events has one more column `MEMBERS`: which they are.
@@ -98,7 +97,7 @@ class Options:
 
     top: int | None = None
     given: Given = ()
-    members: bool = field(default=False, repr=False)
+    members: bool = False
 
 
 MEMBERS: Final = "counted"
@@ -108,8 +107,7 @@ WITH: Final = "with "
 """What notes begin with that name a setting that was chosen, and its value."""
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True, dict=True):
     """One rank's share of a trace, in one window: what a map sees.
 
     `device` holds the events on the rank's own lanes that overlap `[start, end)`, `anytime` all on these lanes, and
@@ -179,8 +177,7 @@ class Share:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class OfHost(Generic[T]):
+class OfHost(Struct, Generic[T], frozen=True):
     """A question about the threads of a host: all the ranks that it drives have one answer, and it is asked once.
 
     `make` answers it from the share of any of these `on_host`, of which it looks at no more than `threads`, the host's
@@ -205,8 +202,7 @@ class OfHost(Generic[T]):
         return share.known.get((self, self.given(given)))
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """What a combine may know besides the small tables: no events.
 
     `spans` has start and end of the window on each rank, which differ where it is one of steps; `read` the notes of
@@ -297,8 +293,7 @@ def stacked(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(filled, how="vertical_relaxed") if filled else pl.DataFrame()
 
 
-@dataclass(frozen=True)
-class Analysis:
+class Analysis(Struct, frozen=True, eq=False):
     """A question about a trace: `per_rank` runs where one rank's events are, `combine` sees only its small tables.
 
     `question` is what it answers, in the user's words; `definition` says how its numbers are defined and where peers
@@ -322,7 +317,7 @@ class Analysis:
     of_devices: bool = False
     cuts: bool = False
     counts: str = ""
-    by: Mapping[str, tuple[Column, ...]] = field(default_factory=dict, hash=False)
+    by: Mapping[str, tuple[Column, ...]] = MappingProxyType({})
 
     def shown(self, given: Given) -> Analysis:
         """The same with the columns that its rows have where this is chosen."""

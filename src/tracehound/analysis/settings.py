@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError, printable
 from tracehound.units import parse_duration
@@ -22,8 +23,7 @@ Given = tuple[tuple[str, str], ...]
 """Names of settings and what was chosen, as people write it."""
 
 
-@dataclass(frozen=True)
-class Setting(Generic[T]):
+class Setting(Struct, Generic[T], frozen=True):
     """One thing that an analysis lets its caller choose.
 
     `default` is what is taken when nothing is chosen, written as a person would; `read` makes the value of what was

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.limits import limits
 from tracehound.analysis.remembered import is_kept, remembered

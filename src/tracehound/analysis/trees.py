@@ -6,10 +6,10 @@ Owns how that column is found and what a filter leaves of a tree. Knows no width
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
 from tracehound.forest import forest

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.devices.filled import DEFINITION as FILLED
 from tracehound.analysis.devices.filled import Filled, filled, of_steps, runs_kernels, spans

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final, NoReturn
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis import meant
 from tracehound.analysis.needle import SIGN, checked, found, holding, matching

@@ -5,8 +5,9 @@ Owns what each of them means. All times are of a step: averaged over the ranks t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Column
 

@@ -6,11 +6,12 @@ Owns the results of a comparison. All times are of a step: averaged over the ran
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CATEGORIES, OPS, STEP, WATERFALL
@@ -66,8 +67,7 @@ TOLD: Final = 0.0005
 """So much of a run's work in no step is told of: a tenth of a per cent, as it is printed."""
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Struct, frozen=True, eq=False):
     """What differs between two runs, in results for any form: categories and ops come by what they do to the step.
 
     `waterfall` leads from the step of the base to that of the other run; `sections` are about what else was measured.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import matched
@@ -44,8 +44,7 @@ refused (exit status 2), and with a sign one whose steps are something else than
 _CONDITION: Final = re.compile(r"\s*(op:\s*\S.*?|[A-Za-z_]+)\s*([<>]=?|=+)\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*")
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One condition: `what` is compared with `limit`, a fraction where `is_share`, else ps; `sign` marks a change."""
 
     text: str
@@ -61,8 +60,7 @@ class Condition:
         return bool(self.sign) and self.what != "step_time"
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What came of a condition, and why in one line; `spared` is what is beyond its limit, and may be so by chance."""
 
     condition: Condition

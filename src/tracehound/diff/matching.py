@@ -7,10 +7,10 @@ match may be of one with many or of many with many (one fusion against three ker
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.names import place
@@ -55,8 +55,7 @@ around a kernel tell more of it than its own name, which is another on another d
 ALONE: Final = "no match"
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """Ops of the base and of the other run that are one; `base` or `other` is empty where there is no match.
 
     They are positions in the frames of ops that were matched.

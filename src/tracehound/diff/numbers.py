@@ -6,12 +6,12 @@ Owns the arithmetic of a comparison. Knows no table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.result import Column, blank
 from tracehound.diff.identity import IDENTITY
@@ -21,8 +21,7 @@ from tracehound.diff.profile import Profile
 from tracehound.diff.quantities import Floats, Quantities, beside, summed
 
 
-@dataclass(frozen=True, eq=False)
-class Pair:
+class Pair(Struct, frozen=True, eq=False):
     """The same quantities of both runs."""
 
     base: Quantities

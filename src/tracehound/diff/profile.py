@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.analysis.events.busy import COMMUNICATION, COPY, local_parent
 from tracehound.analysis.ranks.process_groups import lacking
@@ -39,8 +39,7 @@ STRETCHES: Final = dict.fromkeys(("rank", "step", "start", "end", "duration"), p
 LONGEST: Final = {**dict.fromkeys(IDENTITY, pl.String), "event": pl.Int64, "length": pl.Int64}
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(Struct, frozen=True, eq=False):
     """One run, measured.
 
     `steps` has a row for each step: step, ranks (how many have it), duration and `PARTS`. `ops` has a row for each

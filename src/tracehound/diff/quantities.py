@@ -7,18 +7,17 @@ a number for each step and name would fill the memory. Knows no op and no test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from tracehound.intervals import Ints
 
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Quantities:
+class Quantities(Struct, frozen=True, eq=False):
     """`height` steps of `width` quantities: the cells that are not 0, each once, by columns and then by rows."""
 
     height: int

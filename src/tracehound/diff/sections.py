@@ -6,10 +6,10 @@ Owns these tables. Knows no trace: a profile has what was measured.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CAUSES, COUNTERS, MARKS, MEMORY
@@ -30,8 +30,7 @@ MARKED: Final = ("annotations", "modules")
 NOT_MEASURED: Final = "launches, gaps and counters: not in the baseline, which an older version saved"
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
+class Section(Struct, frozen=True, eq=False):
     """A table of quantities that have names; `time` and `count` have a column for each of them."""
 
     analysis: str

@@ -7,12 +7,12 @@ is said of an op there. Knows no drawing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.share import shares
 from tracehound.diff.alignment import ALONE, aligned
@@ -35,8 +35,7 @@ SIGNS: Final = ("- ", "+ ")
 """In front of the names of ops that one side has alone: of the base, of the other run."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A stretch of one rank of a trace."""
 
     rank: int
@@ -44,8 +43,7 @@ class Place:
     end: int
 
 
-@dataclass(frozen=True, eq=False)
-class Slotted:
+class Slotted(Struct, frozen=True, eq=False):
     """Both steps as traces of one clock, which is no wall clock; `origins` has the id of each event in its own trace.
 
     `counts` says how many slots are of which of `KINDS`.

@@ -5,10 +5,11 @@ Owns which they are, and which work of the device is held against them. Knows no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis.events.busy import bounds
 from tracehound.analysis.events.core_time import on_own_clock
@@ -32,8 +33,7 @@ class Stretches(NamedTuple):
     what: str
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
+class Compared(Struct, frozen=True, eq=False):
     """What is compared of a rank: `events` (`of` says what they are, see `counted`) in the stretches `when`.
 
     `share` is the rank's own; of a window it sees all that its steps reach over. `partial` says which stretches are

@@ -7,8 +7,9 @@ sort it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from tracehound import units
 from tracehound.draw.glyphs import Glyphs
@@ -27,8 +28,7 @@ _LEAST: Final = 8
 """Fewer cells than this are no bar."""
 
 
-@dataclass(frozen=True)
-class Meeting:
+class Meeting(Struct, frozen=True):
     """One collective: the rows of the analysis arrivals with its number, the first to come first."""
 
     rows: Sequence[Row]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, Literal
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound import units
 from tracehound.analysis.result import TEXTS, Column, Result, Unit

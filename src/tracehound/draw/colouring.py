@@ -6,13 +6,13 @@ Owns how slices fall into classes for each of these, and which hue and letter a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.draw.palette import HUES, LETTERS, TINTS, Hue
 from tracehound.intervals import Ints
@@ -42,8 +42,7 @@ SHADES: Final = TINTS * len(CLASS_HUES)
 Classes = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
-class Colouring:
+class Colouring(Struct, frozen=True, eq=False):
     """How the slices of one trace are coloured. `categories` has those that have a class of their own, the first first.
 
     `ops` are the ids of HLO ops, sorted, and `of_op` the class of each.

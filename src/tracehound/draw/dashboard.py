@@ -7,12 +7,12 @@ of text with what each is; colours are for whoever shows them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.breakdown import WORKING
@@ -273,8 +273,7 @@ def _fit(line: Line, width: int) -> Line:
     return fit
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a part stands on the overview, in cells: its title is on line `top`."""
 
     part: str

@@ -7,12 +7,12 @@ on them. Knows no colours and no widget. Rows are those of a result that is a tr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.needle import found
 from tracehound.analysis.result import Result
@@ -44,8 +44,7 @@ class Bar(NamedTuple):
     right: int
 
 
-@dataclass(frozen=True, eq=False)
-class Flame:
+class Flame(Struct, frozen=True, eq=False, dict=True):
     """Frames by rows: their `names`, how they call one another, and what each weighs with all inside it.
 
     `own` says which of them have a bar of their own; the others are part of their caller's.

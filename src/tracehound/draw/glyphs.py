@@ -7,9 +7,10 @@ Knows nothing of traces or colours.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.draw.palette import LETTERS
@@ -22,8 +23,7 @@ LEVELS = 8
 """How many degrees of fullness a cell can show, besides empty."""
 
 
-@dataclass(frozen=True)
-class Glyphs:
+class Glyphs(Struct, frozen=True):
     """An alphabet. Every character is one cell wide, so that swapping alphabets moves nothing.
 
     `fill` says how a cell shows that it is partly covered: by the height of a block, or by the letter of the kind

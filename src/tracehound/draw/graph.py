@@ -6,12 +6,12 @@ Knows no terminal toolkit. Times are ps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracehound import units
 from tracehound.draw.glyphs import LEVELS, Glyphs
@@ -23,8 +23,7 @@ from tracehound.trace import Trace
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Struct, frozen=True, eq=False, dict=True):
     """A counter: from `time[i]` on it is `value[i]`, until the next sample; the last holds to the end of its recording.
 
     That is at `until`; None: for ever.

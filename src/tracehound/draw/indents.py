@@ -5,7 +5,7 @@ Owns that. Knows no result and no widget.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 STEP = 2
 """Cells for each level, where there is room for the deepest."""
@@ -14,8 +14,7 @@ LEAST = 6
 """Cells that names may be moved in however narrow the line is."""
 
 
-@dataclass(frozen=True)
-class Indents:
+class Indents(Struct, frozen=True):
     """`step` cells for each level, at most `most`: what lies deeper has the number of its level there."""
 
     step: int = STEP

@@ -9,13 +9,13 @@ The cost of a line grows with its width and the logarithm of the number of event
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from tracehound.draw.glyphs import LEVELS, Glyphs, columns
 from tracehound.draw.palette import TINTS
@@ -91,8 +91,7 @@ class Bar(NamedTuple):
     slice: int
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """A drawn line: a string per cell (empty behind a wide character), an ink per cell, and the bars among them."""
 
     text: npt.NDArray[np.str_]

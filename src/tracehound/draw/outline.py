@@ -6,8 +6,10 @@ Owns the order, the titles, and how deep lanes are cut. Knows no characters and 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.trace import Trace
 
@@ -27,8 +29,7 @@ Key = tuple[int, int | None]
 """Where lanes are: host, and rank or None for the host's own threads."""
 
 
-@dataclass(frozen=True)
-class Track:
+class Track(Struct, frozen=True):
     """A lane as the timeline lists it.
 
     `rows` is how many its events need, and `order` their depths in the order in which they get a line; without it from
@@ -58,8 +59,7 @@ HOST: Final = "host"
 """The first part of the title of a host's threads; the name after it goes on with the phrase."""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """The lanes of a rank, the threads of a host, or what was put together; `rank` is None for all but the first.
 
     `key` names the group in every reading of the trace. `title` is parts of a phrase, the first the most important.
@@ -183,8 +183,7 @@ def _host_title(trace: Trace, host: int, ranks: Sequence[int], tracks: Collectio
     return (HOST, name) if name else (f"host {host}",)
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """The groups shown, which of them are folded to one line, which lanes are expanded, and the lines this makes.
 
     A lane has at most `most` rows. `lines` are those to draw; `usual` those without what is only shown because it is

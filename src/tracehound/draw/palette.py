@@ -8,9 +8,10 @@ running operators on the host, calling the runtime, waiting, and what is only a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct
 
 from tracehound.trace import KINDS
 
@@ -60,8 +61,7 @@ TINTS = 3
 """Shades of one hue; slices of equal names have equal shades, so that a pattern that repeats can be seen."""
 
 
-@dataclass(frozen=True)
-class Palette:
+class Palette(Struct, frozen=True):
     """How hues look on one sort of terminal.
 
     `shades[hue]` are `TINTS` colours in any notation that rich parses, the first the one that is best seen, and `ink`

@@ -5,9 +5,8 @@ Owns which slices of a row are on it, and how a line looks whose other slices st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.lanes import FADED, Cells, Form, form_of
@@ -16,8 +15,7 @@ from tracehound.ids import part_of, row_of
 from tracehound.intervals import Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
+class Path(Struct, frozen=True, eq=False):
     """Stretches of events, in the order of time: `event` has ids; ps. An event may have several."""
 
     event: Ints

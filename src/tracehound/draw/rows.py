@@ -6,7 +6,6 @@ and of when rows are made. Times are ps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from zlib import crc32
@@ -14,6 +13,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracehound.draw.colouring import BY_KIND, SHADES, Colouring
 from tracehound.intervals import Intervals, Ints
@@ -28,8 +28,7 @@ FEW_MARKS = 4
 KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
-@dataclass(frozen=True)
-class Cover:
+class Cover(Struct, frozen=True):
     """How much of any stretch some disjoint, sorted intervals cover; `before[i]` is the length of the first `i`."""
 
     start: Ints
@@ -56,8 +55,7 @@ class Cover:
         return int(high - low)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True, dict=True):
     """Slices on one line of the timeline: sorted, disjoint, none shorter than 1 ps.
 
     `kind` holds codes of `KINDS`, or of the classes of another colouring, `name` a code per name (its tint modulo
@@ -114,8 +112,7 @@ class Row:
 NO_ROW = Row(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint32))
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """The distinct names of a lane: `words[i]` is the name whose code is `codes[i]`; codes are sorted."""
 
     codes: npt.NDArray[np.uint32]
@@ -126,8 +123,7 @@ class Vocabulary:
         return str(self.words[int(np.searchsorted(self.codes, code))] or "")
 
 
-@dataclass(frozen=True)
-class Slices:
+class Slices(Struct, frozen=True, dict=True):
     """The slices of a lane: its rows, by depth, and their names. `first` is the row of its first event in its part."""
 
     rows: tuple[Row, ...]

@@ -6,12 +6,12 @@ Owns the choice of ticks and how they are written. Knows no terminal toolkit. Ti
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracehound.draw.colouring import BY_KIND, Colouring, of_steps
 from tracehound.draw.glyphs import Glyphs
@@ -27,8 +27,7 @@ _UNITS = ("ns", "us", "ms", "s")
 _MOST_DIGITS = 6
 
 
-@dataclass(frozen=True)
-class Ticks:
+class Ticks(Struct, frozen=True):
     """Round times: multiples of `every`, written in `unit` with `places` decimals."""
 
     every: int

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.draw.outline import Group, Track
 from tracehound.units import plural
@@ -21,8 +23,7 @@ PINNED = "pinned"
 """The group of pinned lanes, which stays in sight."""
 
 
-@dataclass(frozen=True)
-class Seats:
+class Seats(Struct, frozen=True):
     """Lanes and groups by name. `order` has, for each group in which lanes were moved, all of them in their order.
 
     `needle` is a part of the names that are shown, or a regular expression between slashes; "" shows all.

@@ -7,9 +7,9 @@ and nothing of where the values come from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from rich.cells import cell_len, chop_cells
 
 Role = Literal["title", "label", "value", "found", "here"]
@@ -25,24 +25,21 @@ BREAKS = (" ", ",;/", ":.(){}[]=<>_-")
 """A line ends after one of these where it can, the first sort before the others."""
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A label (may be empty) and its value, whose lines stay lines. Both are printable but for those line ends."""
 
     label: str
     words: str
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """Facts under a title, which may be empty."""
 
     title: str
     facts: tuple[Fact, ...]
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """A part of the label or of the words of the fact with this number."""
 
     fact: int
@@ -51,8 +48,7 @@ class Match:
     end: int
 
 
-@dataclass(frozen=True)
-class SheetLine:
+class SheetLine(Struct, frozen=True):
     """One line: a title, or a part of a fact's label and of its words; `fact` is -1 where it is about none.
 
     `label` and `words` are (start, end) in the text of the fact; `left` is the column where the words begin.
@@ -65,8 +61,7 @@ class SheetLine:
     left: int = 0
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """Sections laid out for a width. `facts` are those of all sections, in order."""
 
     facts: tuple[Fact, ...]

@@ -7,11 +7,11 @@ the `Shelf` on which they stay. Whoever draws never waits; whoever has a thread 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.draw.colouring import By, colouring
 from tracehound.draw.graph import Graph, graph_of
@@ -28,8 +28,7 @@ FEW_LANES: Final = 256
 """A trace of no more than this is read at once: that takes less than a tenth of a second."""
 
 
-@dataclass(frozen=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """Something that has to be read: the rows of a lane, or when a rank's device works."""
 
     of: Literal["lane", "rank"]
@@ -44,8 +43,7 @@ class NotReadError(Exception):
         self.wish = wish
 
 
-@dataclass
-class Shelf:
+class Shelf(Struct):
     """Keeps up to `room` bytes of what was asked for last. What is `needed` now stays, however much it is."""
 
     room: int = ROOM

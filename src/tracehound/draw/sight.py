@@ -5,16 +5,16 @@ Owns which lines those are, how far to scroll so that a lane is among them, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
+
+from msgspec import Struct
 
 from tracehound.draw.outline import Line, Outline
 from tracehound.draw.shelf import Wish
 
 
-@dataclass(frozen=True)
-class Sight:
+class Sight(Struct, frozen=True, dict=True):
     """`room` lines of an outline, `top` lines further down, under `above` other lines of the screen.
 
     The first lines stay where they are when the group that they are of is `held`, as far as that leaves others room.

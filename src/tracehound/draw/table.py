@@ -7,9 +7,10 @@ Nothing ever wraps: a row is one line.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
@@ -38,16 +39,14 @@ UNLIMITED = 1 << 30
 """A width that every table has room in."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line and what it is, so that a face can give it a look."""
 
     text: str
     role: Role = "row"
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """A column's words, below a heading of one or two lines, and how wide they are; in a tree with what leads in.
 
     They keep `floor` cells whatever words are cut to. It is `void` where it measures nothing in any row.
@@ -78,8 +77,7 @@ class _Block:
         return [short[cell] for cell in self.cells]
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """What stands side by side, what of every row takes lines of its own, and what there is no room for."""
 
     beside: list[_Block]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import BinaryIO, Final
+
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError, printable
 from tracehound.export.written import Tell, Written, said
@@ -17,8 +18,7 @@ Write = Callable[[Trace, Window, BinaryIO, Tell], Written]
 """Writes a trace, narrowed to a window, to a file. Raises TracehoundError where that cannot be."""
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Struct, frozen=True):
     """One kind of file: `suffix` is how its name ends, `module` has the function `writer`; imported when it is used.
 
     One that is a `trace` again is read with the others where it lies among them.

@@ -5,11 +5,11 @@ Owns which way it takes there: through its own JSON, or out of the model; and th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, BinaryIO, Final, cast
 
 import polars as pl
 from isal import igzip
+from msgspec.structs import replace
 
 from tracehound.analysis import named, run
 from tracehound.analysis.limits import UNLIMITED, limits, within

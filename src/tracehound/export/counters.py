@@ -7,10 +7,10 @@ the business of the analyses that make them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from tracehound.analysis import bandwidth, queue
 from tracehound.analysis.devices import filled
@@ -21,8 +21,7 @@ from tracehound.formats.exported import COPIES, FILLED, QUEUE, called
 from tracehound.formats.json.elements import encoded
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(Struct, frozen=True):
     """One kind of curve: `series` makes those of a rank's share, whose values times `scale` are in `unit`."""
 
     title: str

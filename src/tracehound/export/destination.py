@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError, printable
 from tracehound.whole import whole
@@ -24,8 +24,7 @@ STDOUT: Final = "-"
 _ENDS: Final = ("/", os.sep)
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(Struct, frozen=True):
     """A file, or stdout (`path` is None); its folder is made when it is written. Made by `new` and `anyhow`."""
 
     path: Path | None

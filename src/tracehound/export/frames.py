@@ -7,10 +7,10 @@ picoseconds. A batch of rows is in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import BinaryIO, Final
 
 import polars as pl
+from msgspec.structs import replace
 from polars.io.plugins import register_io_source
 
 from tracehound.errors import printable

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tracehound.units import plural
 
@@ -11,8 +12,7 @@ Tell = Callable[[float], None]
 """Told which share of the work is done, several times a second."""
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Struct, frozen=True):
     """How many events were written and how many curves (their points are no events), and what else there is to say."""
 
     events: int

@@ -6,10 +6,11 @@ Owns the order of reading: portions are decoded wherever there is room, then fin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.spill import Spill
@@ -74,8 +75,7 @@ class Reader(NamedTuple):
     apart: Callable[[Path], bool] = never
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Struct, frozen=True):
     """One kind of file.
 
     `matches` looks at the first 64 KiB of the inflated file. `module` has the reader, and is imported when that is

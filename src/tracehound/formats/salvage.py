@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from tracehound.trace import Note
 
@@ -19,8 +20,7 @@ _OUTPUT: Final = 1 << 18
 _GZIP: Final = 31
 
 
-@dataclass(frozen=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """Where a gzip file stops making sense: `at` is the byte in the file, `inflated` what could be read until there."""
 
     at: int

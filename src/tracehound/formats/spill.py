@@ -8,13 +8,14 @@ wanted. Knows no event's meaning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import lane_order
@@ -74,8 +75,7 @@ def _typed(name: str, column: Column | None, dtype: pl.DataType) -> pl.Expr:
     return typed if column.valid is None else pl.when(f"{name} valid").then(typed)
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
+class Kept(Struct, frozen=True, eq=False):
     """Rows that wait: read as often as wanted, in any process that sees the folder.
 
     `runs` says where each lane's events are; None for rows that are no events.
@@ -177,8 +177,7 @@ class Filed(NamedTuple):
             return {name: self.places[name].read(file, low, high) for name in columns}
 
 
-@dataclass(frozen=True)
-class Spill:
+class Spill(Struct, frozen=True):
     """Keeps rows in files of `folder`, which exists and is the caller's to remove; without one in memory.
 
     The `name` of rows is a file name that nobody else uses in the folder. Events (`ORDERED`) are put in order, other

@@ -13,11 +13,12 @@ import mmap
 import os
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 Data = bytes | bytearray | mmap.mmap
 Rows = npt.NDArray[np.int64]
@@ -107,8 +108,7 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-@dataclass(frozen=True)
-class Bytes:
+class Bytes(Struct, frozen=True):
     """Some bytes, and spare ones at the end.
 
     `raw` are they as numbers, `words` holds at every offset the eight bytes from there as one little-endian number;
@@ -135,8 +135,7 @@ def _spacious(data: bytes | bytearray, size: int) -> Bytes:
     return Bytes(data, np.frombuffer(data, np.uint8), words, size)
 
 
-@dataclass(frozen=True)
-class File:
+class File(Struct, frozen=True):
     """All bytes of an inflated file: in memory, or mapped from the open file `descriptor`.
 
     A few bytes are looked at where they are mapped; pieces are read, so that what is mapped does not pile up in memory.

@@ -5,8 +5,9 @@ Owns the field numbers of StackFrameIndex. Files, functions, places and frames a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message
 from tracehound.hlo.instruction import FRAME_ID, SOURCE_FILE, SOURCE_LINE, Instruction
@@ -32,8 +33,7 @@ class Frame(NamedTuple):
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-@dataclass(frozen=True)
-class Frames:
+class Frames(Struct, frozen=True):
     """The table of a module: the line of each frame, and the number of the frame that called it."""
 
     lines: tuple[Frame, ...] = ()

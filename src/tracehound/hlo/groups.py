@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS, Groups, Numbers, groups_of, numbers_of
 from tracehound.hlo.instruction import Instruction
@@ -10,8 +10,7 @@ from tracehound.hlo.instruction import Instruction
 PAIRS = 52
 
 
-@dataclass(frozen=True)
-class Members:
+class Members(Struct, frozen=True):
     """Who takes part. `groups` is empty where all do, None where the proto says it in no way that is known here.
 
     `form` is how HLO writes them: ``{{0,1},{2,3}}`` or ``[4,2]<=[2,4]T(1,0)``. `mode` says what the numbers are.

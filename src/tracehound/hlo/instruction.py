@@ -5,8 +5,9 @@ Owns the field numbers of HloInstructionProto and OpMetadata. Knows no other ins
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message
 from tracehound.formats.hlo.instructions import category_of
@@ -24,8 +25,7 @@ COLLECTIVES = {
 """Opcodes of collectives, without ``-start`` and ``-done``."""
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(Struct, frozen=True, dict=True):
     """One instruction; `fields` is its proto."""
 
     row: int

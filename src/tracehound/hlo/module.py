@@ -10,11 +10,11 @@ whatever an id says that nothing has is left out, and a proto that is cut short 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message, message, packed
 from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, bytes_of, rounds
@@ -28,8 +28,7 @@ COMPUTATION_NAME, INSTRUCTIONS, COMPUTATION_ID, ROOT_ID, FUSED, THREAD = 1, 2, 5
 Ids = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Computation:
+class Computation(Struct, frozen=True):
     """One computation: the rows `[first, after)`; `root` is the row of its result, None where none has its id."""
 
     number: int
@@ -47,8 +46,7 @@ class Computation:
         return range(self.first, self.after)
 
 
-@dataclass(frozen=True, eq=False)
-class Module:
+class Module(Struct, frozen=True, eq=False, dict=True):
     """A module: its computations, and for every instruction name, opcode, operands (rows) and calls (computations)."""
 
     name: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError, printable
 from tracehound.formats.inflate import Section, section
@@ -24,8 +25,7 @@ LONGEST = 1 << 31
 """Bytes of an HLO proto: protobuf has no longer ones."""
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """A program, and where its proto lies; `part` is the number of the file in the trace."""
 
     name: str

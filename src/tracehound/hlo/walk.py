@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from tracehound.hlo.instruction import PARAMETER
 from tracehound.hlo.module import Module
@@ -24,8 +25,7 @@ Way = Callable[[Module, int], list[tuple[int, str]]]
 """Gives the neighbours of an instruction in one direction, and what they are to it."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True):
     """One line of a neighbourhood: an instruction (`row`), and what it is to the one above it.
 
     `relation` is ``operand 0``, ``user``, ``inside``, ``caller`` or nothing at the root; `note` says what else: which

@@ -10,13 +10,13 @@ import os
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_int32, c_uint8, c_void_p
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from tracehound.native import library
 
@@ -49,8 +49,7 @@ TEXT, NUMBER, NULL, OTHER = 1, 2, 4, 8
 ANY: Final = TEXT | NUMBER | NULL | OTHER
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """A member of the objects, or of the objects nested in them: its key, which JSON spells without escapes.
 
     `column` is that of the numbers, or the group; `part` the place in the group's key, `types` what it may be.

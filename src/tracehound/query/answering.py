@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis import ANALYSES, Options, run_all
 from tracehound.analysis.result import COVER, WITH, Column, Result
@@ -27,8 +27,7 @@ NAME = "query"
 """What stands in a result for the name of an analysis."""
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(Struct, frozen=True):
     """A statement that means something: `tables` are those that it names, in the order of `TABLES`."""
 
     statement: Statement

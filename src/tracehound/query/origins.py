@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
+
+from msgspec import Struct
 
 from tracehound.query.listed import is_column, listed, placed
 from tracehound.query.statement import Statement, Token
@@ -25,16 +26,14 @@ _BEHIND_CALLS: Final = ("over", "filter")
 """What may follow the brackets of a function and leaves the kind of its value as it is."""
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """A column of a table: of `table`, where the statement says of which."""
 
     name: str
     table: str = ""
 
 
-@dataclass(frozen=True)
-class _Names:
+class _Names(Struct, frozen=True):
     """What names mean in a statement: those that stand for tables, and those that inner SELECTs give to columns."""
 
     tables: Mapping[str, str]

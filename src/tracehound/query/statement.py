@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Final, Literal, NoReturn
+
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError
 from tracehound.units import LONGEST as LONGEST_TIME
@@ -71,8 +72,7 @@ _TOKEN: Final = re.compile(
 Kind = Literal["space", "text", "quoted", "time", "number", "word", "sign"]
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(Struct, frozen=True):
     """A word, number, text or sign of a statement, and the offset at which it starts."""
 
     kind: Kind
@@ -85,8 +85,7 @@ class Token:
         return (self.text[1:-1] if self.kind == "quoted" else self.text).lower()
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """One that was found fit to run. `text` is what the person wrote, `sql` what polars gets.
 
     `tokens` are those of the text, without spaces and comments; `pieces` says which offset of the text each stretch of

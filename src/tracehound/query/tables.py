@@ -7,10 +7,11 @@ have (`steps`, `ops`) go by what they hold: `marks`, `hlo`. Knows no SQL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Column, Result, blank
@@ -35,8 +36,7 @@ WIDE: Final = pl.Int128()
 polars would wrap them around."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """What a query can name after FROM; `given` is what is chosen of the settings of an analysis."""
 
     name: str

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line
@@ -24,8 +25,7 @@ READABLE = 1_000
 """Rows of a query that people are shown when they do not say how many."""
 
 
-@dataclass(frozen=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """One form of a report. `notes` tells whether the form has a place for the notes of a result.
 
     `module` has its functions, and is imported when one is wanted. `readable` is how many rows it shows when nobody

@@ -7,8 +7,10 @@ no form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
 from tracehound.errors import printable
@@ -28,8 +30,7 @@ from tracehound.units import (
 )
 
 
-@dataclass(frozen=True)
-class File:
+class File(Struct, frozen=True):
     """One file of the trace; `size` in bytes, None where it is gone."""
 
     path: str
@@ -37,8 +38,7 @@ class File:
     size: int | None
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(Struct, frozen=True):
     """One accelerator's view; `inferred` when the file did not say which rank it is."""
 
     rank: int
@@ -48,8 +48,7 @@ class Rank:
     inferred: bool
 
 
-@dataclass(frozen=True)
-class About:
+class About(Struct, frozen=True):
     """What a report says of its trace. All text is safe to print.
 
     `origin_ns` is the wall clock (Unix, ns) of time 0, `span` the first start and last end in ps, `versions` those of
@@ -80,8 +79,7 @@ class About:
         return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """How a report is written: for text its `width`, for text and markdown the `unit` of times."""
 
     width: int = 80

@@ -6,8 +6,9 @@ Owns which results make up a page. Knows no form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line

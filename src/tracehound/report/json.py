@@ -28,10 +28,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec.structs import asdict
 
 from tracehound import __version__
 from tracehound.analysis.result import Result

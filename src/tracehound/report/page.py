@@ -6,9 +6,9 @@ Owns the page and what it says of its runs. Knows no form.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff import Comparison, Profile, Verdict
@@ -26,8 +26,7 @@ GATE = (
 ALONE = "tested alone: rows of the tables are tested together, so that each needs stronger evidence"
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """Results under a title. `runs` says what each run is; `failed` is None where nothing was demanded."""
 
     schema: str

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis import named, run_all
 from tracehound.analysis.result import Column, Options, Result
@@ -48,8 +49,7 @@ _USUAL = (TWINS,)
 """What is so of every profile of its kind, and worth no line of the page: health has it."""
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What the page holds. `lengths` has each whole step's number and its length on the slowest rank, in ps."""
 
     about: About

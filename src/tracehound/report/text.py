@@ -6,8 +6,9 @@ Owns the layout of the page and what each line of it is (`Line.role`); a face ad
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
 from tracehound.draw.cells import meanings

@@ -7,10 +7,10 @@ trace has no such thing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.spans.windows import of_ranks, of_their_ranks
 from tracehound.errors import TracehoundError, printable

@@ -5,10 +5,10 @@ Owns that file of numbers. It tells how many bytes were read and how many events
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 _STOP = 0
 
@@ -17,8 +17,7 @@ class StoppedError(Exception):
     """The reading was called off."""
 
 
-@dataclass(frozen=True)
-class Board:
+class Board(Struct, frozen=True):
     """A table of Int64 in a file: row 0 says whether to stop, each other row is one worker's."""
 
     path: Path
@@ -45,8 +44,7 @@ class Board:
         return Desk(self._table(), worker + 1)
 
 
-@dataclass(frozen=True)
-class Desk:
+class Desk(Struct, frozen=True):
     """One worker's row; called as a `Progress`."""
 
     table: np.memmap[tuple[int, int], np.dtype[np.int64]]

@@ -20,11 +20,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound import home
 from tracehound.errors import TracehoundError
@@ -43,8 +45,7 @@ _DEVICES: Final = "\0devices"
 _TEMPORARY: Final = "tracehound-"
 
 
-@dataclass(frozen=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """A file as it was when it was read: what changes when the file does. `path` is as the user named it.
 
     `modified_ns` is said by whoever wrote the file, as copies keep it; `changed_ns` is the file system's own. With
@@ -78,8 +79,7 @@ def stamp(path: Path, *, devices: bool = False) -> Stamp:
     return Stamp(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, devices)
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What the cache holds of one file: the file's path, bytes in the cache, and when it was last used (Unix, ns)."""
 
     key: str
@@ -88,8 +88,7 @@ class Entry:
     used_ns: int
 
 
-@dataclass
-class Cache:
+class Cache(Struct):
     """An open cache, made by `opened` or `temporary`.
 
     `limit` is the most bytes that entries take; a `fleeting` one is removed when it is closed. It has `grown` while
@@ -100,8 +99,8 @@ class Cache:
     limit: int
     fleeting: bool
     _lock: FileIO
-    grown: bool = field(default=False)
-    _made: int = field(default=0)
+    grown: bool = False
+    _made: int = 0
     _used: dict[str, Path] = field(default_factory=dict)
 
     @property

@@ -6,16 +6,15 @@ Owns how the times of files become those of one trace. Knows no collectives: wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.trace import Note, Part, spanned
 
 
-@dataclass(frozen=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """How files get one clock: by their wall clocks where they can, or each from its own first event.
 
     On top of that each part (by number) moves by `moves` ps; `why` says in words who told so.
@@ -34,8 +33,7 @@ APART: Final = "the files do not overlap in time"
 """What is said where files of one run have no stretch of time in common."""
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """How far each part's times move, in ps, so that all share one origin: the first event or sample of the trace."""
 
     shift: Sequence[int]

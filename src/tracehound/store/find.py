@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tracehound import units
 from tracehound.errors import TracehoundError
@@ -58,8 +59,7 @@ FOLDERS_ASIDE, FILES_ASIDE = 50, 200
 """The same for what lies beside traces, and is only to be told of."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """A file of the trace, and the format that will read it: all of it, or no more than what `devices` did."""
 
     path: Path
@@ -69,8 +69,7 @@ class Found:
     devices: bool = False
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What was found under some paths, and what was passed over.
 
     `empty` has those paths that give nothing, of which there is a note each.
@@ -163,8 +162,7 @@ def _file(path: Path) -> Found:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path=path) from error
 
 
-@dataclass
-class _Search:
+class _Search(Struct):
     """What was looked into so far: folders, whatever links led there, and how many files that are no traces."""
 
     folders: set[Path]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,6 +16,7 @@ import msgspec
 import numpy as np
 import polars as pl
 from isal.isal_zlib import crc32
+from msgspec.structs import replace
 
 from tracehound.formats.assembly import facets
 from tracehound.formats.assembly.packed import scan, written

@@ -9,10 +9,12 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.formats.format import Portion, Progress
 from tracehound.formats.spill import WAITING, Spill
@@ -106,8 +108,7 @@ def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:
     return load(folder, found.path, fresh=True)
 
 
-@dataclass
-class Ingest:
+class Ingest(Struct):
     """A file that is being read on disk, step by step. Made by `begin`; ask `pending`, and `advance` when one is done.
 
     `part` is there when nothing is pending any more.

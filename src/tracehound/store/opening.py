@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 from polars.exceptions import PanicException
 
 from tracehound.errors import TracehoundError, starved
@@ -42,8 +43,7 @@ def _as_it_is(trace: Trace) -> None:
     """Leaves the clock of a trace."""
 
 
-@dataclass
-class Opening:
+class Opening(Struct):
     """The files of one trace. Iterate `parts` to read them.
 
     `notes` grows by what was wrong with files that could not be read at all.
@@ -129,8 +129,7 @@ class Opening:
             self.workshop.cache.trim()
 
 
-@dataclass
-class _Reader:
+class _Reader(Struct):
     """One pass over the files of an opening."""
 
     opening: Opening

@@ -10,8 +10,9 @@ import signal
 import sys
 import threading
 from contextlib import redirect_stderr, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from tracehound.stopping import as_usual
 
@@ -35,8 +36,7 @@ def default_jobs() -> int:
     return min(cores(), MOST)
 
 
-@dataclass
-class Pool:
+class Pool(Struct):
     """At most `jobs` worker processes; with one job there are none, and `executor` is None."""
 
     jobs: int

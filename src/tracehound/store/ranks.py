@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.store.natural import natural
 from tracehound.trace import Note, Part
@@ -30,8 +30,7 @@ _NUMBERED = re.compile(r"[-_](\d{1,6})(?=\.|$)")
 _FOLDER = re.compile(r"(?:rank|worker|r|proc|node)?[-_]?(\d{1,6})", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Numbering:
+class Numbering(Struct, frozen=True):
     """For each part the numbers of its ranks, in the order of its `ranks` frame, and whether they are inferred."""
 
     numbers: tuple[tuple[int, ...], ...]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True)
-class Reading:
+
+class Reading(Struct, frozen=True):
     """How far the reading has come.
 
     `path` is a file that is being read, `done` of `files` are read; of the `size` bytes of all of them `read` are, and
@@ -43,8 +43,7 @@ def ignore(reading: Reading) -> None:
     """A `Listener` that does nothing."""
 
 
-@dataclass
-class Count:
+class Count(Struct):
     """Adds up what several files tell, and tells it on. `size` is the bytes of all `files`."""
 
     files: int

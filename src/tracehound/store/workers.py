@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -25,6 +24,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
 from typing import Final, ParamSpec, TypeVar
+
+from msgspec import Struct
 
 from tracehound.store.heap import hold, release
 
@@ -35,8 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Worker:
+class _Worker(Struct, frozen=True):
     """A process, and our end of its pipe."""
 
     process: BaseProcess

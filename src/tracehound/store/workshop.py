@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from msgspec import Struct, field
 
 from tracehound.errors import TracehoundError
 from tracehound.store.cache import Cache, temporary
@@ -24,8 +25,7 @@ _EXPECTED: Final = (
 """What ends a run and is no sign of damaged events. What polars raises for those is of any kind, panics among them."""
 
 
-@dataclass
-class Workshop:
+class Workshop(Struct):
     """A context in which files are read.
 
     `places` are tried in order; `troubles` says what was wrong with those that failed.

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, memory_curve, named, run
@@ -57,10 +58,8 @@ class Memory(Building):
     def trace(self) -> Trace:
         part = self.part()
         threads = part.lanes["rank"].is_null()
-        object.__setattr__(
-            part, "lanes", part.lanes.with_columns(thread=threads.replace_strict({True: "1", False: None}))
-        )
-        return place(self.name, [part])
+        lanes = part.lanes.with_columns(thread=threads.replace_strict({True: "1", False: None}))
+        return place(self.name, [replace(part, lanes=lanes)])
 
 
 def test_the_peak_and_what_is_held_then() -> None:

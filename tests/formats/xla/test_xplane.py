@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from polars.testing import assert_frame_equal
 
 from growth import TOO_FAST, growth
@@ -574,7 +575,7 @@ def test_a_file_that_was_joined_to_itself_is_read_once(tmp_path: Path) -> None:
     alone = XPLANE.read(path, silent)
     path.write_bytes(2 * space(*planes, hostname="vm"))
     joined = XPLANE.read(path, silent)
-    assert_same(dataclasses.replace(joined, notes=alone.notes), alone)
+    assert_same(structs.replace(joined, notes=alone.notes), alone)
     assert (XPLANE.reader.glance(path)["host"], joined.hosts) == ("vm", ("vm",))
     size = len(space(*planes, hostname="vm"))
     told = Note("repaired", "planes that are in the file twice, byte for byte: read once", 2, f"byte {size + 2:,}")
@@ -797,7 +798,7 @@ def test_places_can_be_written_down(tpu: Part) -> None:
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(tpu.places), type=Places)
     assert again == tpu.places
     record = tpu.events["record"][0]
-    assert XPLANE.reader.args(dataclasses.replace(tpu, places=again), record) == XPLANE.reader.args(tpu, record)
+    assert XPLANE.reader.args(structs.replace(tpu, places=again), record) == XPLANE.reader.args(tpu, record)
 
 
 def test_a_glance_tells_the_devices_and_hosts(shared: Path, tmp_path: Path) -> None:

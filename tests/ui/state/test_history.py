@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tracehound.ui.state.history import MOST, REST, History, letters, returned
 from tracehound.ui.state.view import View

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.critical.walk import (
     COMMUNICATION,

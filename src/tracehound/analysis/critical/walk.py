@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 LONG_AGO: Final = -(1 << 62)
 """Before everything that has a time."""
@@ -36,8 +37,7 @@ class Leg(NamedTuple):
     event: int
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """What ran on a device's streams, sorted by (lane, start, -end): columns of equal length.
 
     `launched` is the start of the launching call and `returned` its end (`LONG_AGO`: none is known), `call` its event,
@@ -99,8 +99,7 @@ class Errand(NamedTuple):
     event: int
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(Struct, frozen=True):
     """What may have made a host thread wait, by when it went on: calls and handovers in order of their ends, errands.
 
     Errands are in order of their starts.
@@ -123,8 +122,7 @@ class Place(NamedTuple):
     row: int = -1
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """All there is to walk on. `waits` has, by lane of the work, the waits for events put there, in order of starts.
 
     None: such waits are not recorded. Then, where no launch is known, and among nodes of one graph, work that begins at

@@ -5,10 +5,10 @@ Owns which pauses of the computation count. Knows one rank alone.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.events.busy import busy_of, work
 from tracehound.analysis.result import Share

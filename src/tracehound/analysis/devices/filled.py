@@ -6,11 +6,12 @@ Owns the curves of these quantities for one rank. The base of `utilisation` and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis.events.busy import COPY, bounds, local_parent, work
 from tracehound.analysis.events.core_time import on_own_clock
@@ -46,8 +47,7 @@ with a clock of its own (TPU), and the bounds of steps and of a window, are on t
 length weigh nothing in averages over time: other analyses count them, this one says in a note how many they are."""
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
+class Filled(Struct, frozen=True, eq=False):
     """One rank's kernels, and what they fill over time.
 
     `events` is the device's work, and `span` the stretch that the whole is measured in, both on the trace's clock;

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.devices.kernel_classes import CLASSES, TYPES, OwnClass, classified
 from tracehound.analysis.events.busy import COMMUNICATION, COPY, local_parent, work
@@ -26,8 +26,7 @@ from tracehound.nesting import own_stretches
 _CLASSES: Final = {name for name, _ in CLASSES} | {*COMMUNICATION, *COPY}
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """Work of one type, or of one class, or what has the pattern in its name. `text` is how the caller wrote it."""
 
     text: str

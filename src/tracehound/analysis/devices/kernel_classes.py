@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.events.busy import COMMUNICATION, COPY
 from tracehound.analysis.settings import Setting, pattern
@@ -98,8 +98,7 @@ _BY_AUTHOR: Final = "|".join(
 _PRODUCTS: Final = ("gemm", "attention", "state space", "moe routing")
 
 
-@dataclass(frozen=True)
-class OwnClass:
+class OwnClass(Struct, frozen=True):
     """A class of the caller's own: the kernels in whose names its pattern is found."""
 
     name: str

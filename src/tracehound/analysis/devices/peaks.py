@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.analysis.devices.peak_table import DEVICES, HALVED, NVIDIA, NVIDIA_CYCLES, SOURCES
 from tracehound.analysis.result import Scene
@@ -21,8 +23,7 @@ from tracehound.errors import TracehoundError, printable
 _TERA, _GIGA, _KILO = 1e12, 1e9, 1e3
 
 
-@dataclass(frozen=True)
-class Peaks:
+class Peaks(Struct, frozen=True):
     """The most that one device can do.
 
     `flops` is operations per second by element type as HLO spells it (``bf16``, ``f8``, ``tf32``), `memory` bytes per

@@ -6,11 +6,11 @@ Owns the classes of device work and the intervals in which each runs. The base o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, clip, complement, merge, subtract, union
@@ -32,8 +32,7 @@ def rounding(start: Ints, end: Ints) -> int:
     return 0 if (start % _NS).any() or (end % _NS).any() else _NS
 
 
-@dataclass(frozen=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """One rank's device in `[start, end)`: the time in which work of each class runs, overlaps included.
 
     `start` and `end` are the window's, or without one those of the first and last work. An empty span means no work.

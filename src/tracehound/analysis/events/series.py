@@ -6,16 +6,15 @@ Knows no events and no domain words but rank and stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from tracehound.intervals import Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
+class Series(Struct, frozen=True, eq=False):
     """A value over time: from ``time[i]`` (ps, ascending, no two alike) it is ``value[i]``, until the next instant.
 
     `name` is of what it is told: the name of a lane, a kind of copy; `stream` the stream's number, where it has one.
@@ -28,8 +27,7 @@ class Series:
     value: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(Struct, frozen=True, eq=False):
     """The sum of what goes on, change by change; `time` (ps) ascends, and repeats where several fall on one instant."""
 
     time: Ints
@@ -75,8 +73,7 @@ _DENSE: Final = 1 << 16
 """Values from 0 up to here are counted, larger ones sorted."""
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
+class Spread(Struct, frozen=True, eq=False):
     """How much weight is on each of some values: time in which a value lasts, or how often it was seen.
 
     `value` ascends without repetition, `weight` is above 0.

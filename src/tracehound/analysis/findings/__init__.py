@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
 from tracehound.analysis.findings import device, outside, pauses, slow_kernels, time, xla

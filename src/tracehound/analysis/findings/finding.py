@@ -6,18 +6,17 @@ Knows no rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.ranks.latecomers import Latecomer, latecomers
 from tracehound.analysis.result import Result, Scene
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where in the timeline a finding is seen best: a stretch of time (ps), an event of it, or both."""
 
     start: int | None = None
@@ -31,8 +30,7 @@ class Place:
         return cls(row.get("start"), row.get("duration"), row.get("event"), row.get("rank"))
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that costs time, or may.
 
     `cost` is the time per step (of a run without steps: of the run) that goes to it on an average rank, None where it
@@ -48,8 +46,7 @@ class Finding:
     base: str = ""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True, dict=True):
     """What rules may draw on: `results` by the names of their analyses, and `traits` (a row for each rank).
 
     `executed` has what streams carried out in whole steps (or the window, or the run), by rank and name.
@@ -140,8 +137,7 @@ class Evidence:
         return f"the {self.looked_at}"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """When something is a finding: `when` in words, with its source; `find` gives those of a trace.
 
     What a rule `of_idleness` finds may be work that was lost, where a file was cut short.

@@ -6,11 +6,11 @@ Owns which time that is, and the rule about it. What the host was at meanwhile s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis import idle
 from tracehound.analysis.events.busy import bounds, recorded, work, worked

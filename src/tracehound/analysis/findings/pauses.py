@@ -6,11 +6,11 @@ Owns which pauses those are. What a pause is and why there is one says `idle`, w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis import idle, step_parts
 from tracehound.analysis.events.busy import bounds, work

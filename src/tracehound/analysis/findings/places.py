@@ -6,9 +6,9 @@ Owns how the times of events are found that other tables only name. Knows no rul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.findings.finding import Place
 from tracehound.analysis.hosts.threads import having

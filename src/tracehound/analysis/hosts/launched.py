@@ -6,13 +6,13 @@ Owns what counts as enqueued work and as a call, and the joining of the two. Kno
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.threads import beside
@@ -34,8 +34,7 @@ context or run id), whatever its name: cudaLaunchKernel, cudaLaunchKernelExC, cu
 copies and memsets, and cudaGraphLaunch or hipGraphLaunch, which is one call for all nodes of a graph."""
 
 
-@dataclass(frozen=True, eq=False)
-class Launched:
+class Launched(Struct, frozen=True, eq=False, dict=True):
     """The enqueued work of one rank's device.
 
     `work` has those events whose call is known, sorted by (lane, start): id, lane, start, end, name, and of the call

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
 
 import orjson
+from msgspec import Struct
 
 from tracehound.formats.torch_names import SCALAR_TYPES, type_size
 
@@ -30,8 +30,7 @@ class Cost(NamedTuple):
     dtype: str
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(Struct, frozen=True):
     """What an operator was called with: of each input its shape, its type, and its value where that is no tensor."""
 
     shapes: tuple[Shape, ...]

@@ -6,12 +6,12 @@ Owns the attribution of time on a thread to the innermost event that runs there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.events.lane_rows import of_lanes

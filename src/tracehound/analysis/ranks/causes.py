@@ -5,11 +5,11 @@ Owns the comparing of ranks. Sees the small tables of `matched` and `activities`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.ranks.activities import PUT_TOGETHER, WAITS
 
@@ -35,8 +35,7 @@ _TOO_LITTLE: Final = 0.1
 _TOO_MUCH: Final = 3
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """What made a rank late. Times in ps, `usual` the median of the other ranks; `event` has most of it."""
 
     where: str

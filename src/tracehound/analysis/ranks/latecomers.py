@@ -6,10 +6,10 @@ Owns which ranks are late together. Sees the rows of `stragglers`, and no events
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.ranks.causes import DELAY
 from tracehound.errors import printable
@@ -30,8 +30,7 @@ _MUCH: Final = 0.1
 """Who waited for so much of what that rank did which waited longest is told to have waited."""
 
 
-@dataclass(frozen=True)
-class Latecomer:
+class Latecomer(Struct, frozen=True):
     """Ranks that were late together. Times in ps; `worst` is the row of their latest step.
 
     `late` is how long any of them was late, `stood` how long any other waited meanwhile with nothing to compute, and

@@ -7,11 +7,11 @@ before the device comes to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
 from tracehound.analysis.share import overlapping

@@ -7,13 +7,13 @@ event, and which step an event belongs to. Knows no bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.assembly.batches import SIZE, Runs, Source, all_runs
 from tracehound.formats.assembly.counters import Counters
@@ -57,8 +57,7 @@ RAW_LANES = schema(
 """The lanes a format hands over; `RAW.lane` is a row of them, `host` and `rank` rows of hosts and ranks."""
 
 
-@dataclass(frozen=True, eq=False)
-class Piece:
+class Piece(Struct, frozen=True, eq=False):
     """Some of a file's raw events, in any order, with columns of `RAW`.
 
     `lanes` maps the lane numbers in the piece to rows of the file's lanes (None: they are the same), `ops` likewise its
@@ -76,8 +75,7 @@ HOLDING: Final = ("while", "conditional", "cond", "call")
 """Categories of ops that run other ops; by their names alone conditionals are ``cond``."""
 
 
-@dataclass(frozen=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """One file, decoded: `pieces` in the order of the file.
 
     Times are ps from `wall_ns`, or from any instant when that is unknown. `unmarked` tells the steps of a file that

@@ -7,12 +7,12 @@ event's meaning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from tracehound.formats.spill import Column, Kept
 from tracehound.intervals import Ints, Mask
@@ -77,8 +77,7 @@ def all_runs(kept: Sequence[Kept], lanes: Sequence[Ints | None]) -> Runs:
     return runs.at(np.argsort(runs.lane, kind="stable"))
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Struct, frozen=True, eq=False, dict=True):
     """Events in order, of which the first has the id `first`: their lanes, and columns as numbers."""
 
     lane: Ints
@@ -118,8 +117,7 @@ class Rows:
         return Rows(self.lane[order], columns, self.first)
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(Struct, frozen=True, eq=False):
     """Some events that follow one another in the part: the rows `runs`, of which the first will be row `first`."""
 
     runs: Runs

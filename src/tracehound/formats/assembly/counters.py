@@ -11,13 +11,13 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.json.columns import INVALID, Codes
 from tracehound.intervals import Ints
@@ -55,8 +55,7 @@ class Said(NamedTuple):
     values: Values
 
 
-@dataclass
-class Samples:
+class Samples(Struct):
     """The samples of a segment so far: `keys` numbers the counters, whatever tells them apart.
 
     `broken` has the ordinals of events without a time, without a value, or with one that is no number.
@@ -168,8 +167,7 @@ def numbers(values: Collection[object]) -> Values:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Counters:
+class Counters(Struct, frozen=True, eq=False):
     """The counters of a file: a row of `RAW_LANES` for each in `lanes`, and `samples` of the schema `COUNTERS`.
 
     Lanes of the samples are rows of `lanes`; times are on the clock of the file's events.

@@ -7,13 +7,13 @@ Knows no bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracehound.formats.ahead import ahead
 from tracehound.formats.assembly.batches import Batch, Rows, Runs, Source, batches, joined
@@ -60,8 +60,7 @@ HOSTS, MODULES, OTHERS = range(3)
 """Groups of lanes, in the order of their numbers: of hosts, of modules on devices, the others of devices."""
 
 
-@dataclass(frozen=True, eq=False)
-class Lanes:
+class Lanes(Struct, frozen=True, eq=False):
     """What there is to know of each lane, by its number."""
 
     group: Ints
@@ -70,8 +69,7 @@ class Lanes:
     containers: Containers
 
 
-@dataclass(frozen=True, eq=False)
-class Raw:
+class Raw(Struct, frozen=True, eq=False):
     """All raw events of a file, whose lanes are numbered group by group; `size` is that of a batch."""
 
     runs: Runs
@@ -101,8 +99,7 @@ class Raw:
         return batches(self.runs.at(slice(low, high)), self.sources, first, self.size)
 
 
-@dataclass(frozen=True, eq=False)
-class Seen:
+class Seen(Struct, frozen=True, eq=False):
     """What the events say of their lanes, the ids of those that mark steps, and the records of those of no size.
 
     Grows with every batch. `repeated` is how many correlation ids mean several calls.

@@ -7,12 +7,12 @@ Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and co
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.assembly.batches import Rows
 from tracehound.formats.spill import Column, frame_of
@@ -125,8 +125,7 @@ def of_host(ids: Ints, host: Ints) -> Ints:
 _COUNTED: Final = 1 << 40
 
 
-@dataclass
-class HostCalls:
+class HostCalls(Struct):
     """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
 
     `consumed` are the ids that executions on devices consume, sorted; `untold` says whether some have no id at all;
@@ -308,8 +307,7 @@ class _Layer(NamedTuple):
         call[orphans[inside]] = self.call[at[inside]]
 
 
-@dataclass(frozen=True, eq=False)
-class Executions:
+class Executions(Struct, frozen=True, eq=False):
     """Executions of modules on devices: what starts inside one, on its rank, may have its launch.
 
     `call` is that of the executions themselves.

@@ -6,11 +6,12 @@ Owns which clock tells what contains what. Knows no bytes and no launches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.batches import Batch, Rows, Runs
 from tracehound.formats.spill import Column
@@ -66,8 +67,7 @@ class Open(NamedTuple):
     holds: Mask = np.empty(0, np.bool_)
 
 
-@dataclass(frozen=True, eq=False)
-class Nested:
+class Nested(Struct, frozen=True, eq=False):
     """How the events of a batch nest. `parent` is a row of `ids`: those of `before`, then the batch's own; -1: none.
 
     `begun` is when the last of them begins.

@@ -6,10 +6,10 @@ Owns that ops have the run of the execution that they start in. Knows no bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from tracehound.formats.assembly.batches import Rows
 from tracehound.formats.spill import Column
@@ -33,8 +33,7 @@ class _Layer(NamedTuple):
         return np.repeat(run, sizes), np.repeat(known, sizes)
 
 
-@dataclass(frozen=True, eq=False)
-class ModuleRuns:
+class ModuleRuns(Struct, frozen=True, eq=False):
     """The runs of the executions of modules, by rank; of several lanes of modules the earlier goes first."""
 
     layers: Mapping[int, list[_Layer]]

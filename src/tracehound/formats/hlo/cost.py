@@ -7,10 +7,10 @@ is read only when it, or a fusion around it, is asked for. The rules for single 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 
 from tracehound.formats.hlo import flops as hlo_flops
 from tracehound.formats.hlo.fields import Message, message
@@ -82,8 +82,7 @@ def costs(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[st
     return found
 
 
-@dataclass
-class _Module:
+class _Module(Struct):
     """The instructions of a module, read when they are asked for.
 
     `spans` says where each lies, `named` where its name does, `row` its place by its id; `bodies` and `roots` the

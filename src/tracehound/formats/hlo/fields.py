@@ -7,7 +7,8 @@ that makes no sense from some byte on is read up to there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tracehound.formats.wire import BYTES, FIXED32, FIXED64, VARINT, Bytes, Field, WireError, fields, signed, varint
 
@@ -15,8 +16,7 @@ DEEPEST = 32
 """Messages inside messages are followed so far: shapes of tuples of tuples end long before."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message in some bytes; `whole` says that all of it made sense."""
 
     file: Bytes

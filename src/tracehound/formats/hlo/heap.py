@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.facets import FACETS
 from tracehound.formats.hlo.fields import Message, message
@@ -46,8 +46,7 @@ class Lifetime(NamedTuple):
     last: int | None
 
 
-@dataclass(frozen=True)
-class Heap:
+class Heap(Struct, frozen=True):
     """The buffers of one memory space over the events of its heap; `peak` is the event at which most is there."""
 
     space: int
@@ -61,8 +60,7 @@ class Heap:
         return self.peak is not None and one.first <= self.peak and (one.last is None or one.last > self.peak)
 
 
-@dataclass
-class _Allocation:
+class _Allocation(Struct):
     index: int
     space: int
     sort: str

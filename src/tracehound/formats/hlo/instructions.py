@@ -7,9 +7,10 @@ Decodes only the instructions that are asked for; knows no traces.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.formats.hlo.fields import Message, message
 from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS, groups_of
@@ -47,8 +48,7 @@ ELEMENTWISE = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(Struct, frozen=True):
     """One HLO instruction. `text` is its line, `bytes` what it moves if it is a collective, copy or transfer."""
 
     name: str

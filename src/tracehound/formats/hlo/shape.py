@@ -6,9 +6,10 @@ Owns the field numbers of ShapeProto and LayoutProto and how HLO writes a shape.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from tracehound.formats.hlo.fields import DEEPEST, Message
 
@@ -41,8 +42,7 @@ SPACES: Final = {0: "device memory", 5: "host memory"}
 """What memory spaces are on every backend; the others' meanings depend on it (1 is a TPU's vector memory)."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """One shape; of a tuple `parts` are its shapes, and it has no dimensions.
 
     `order` lists dimensions from minor to major, None where the proto has no layout; `tiles` are applied one after the

@@ -7,13 +7,13 @@ no event's meaning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import Section, section
@@ -23,8 +23,7 @@ from tracehound.intervals import Ints
 from tracehound.trace import Note
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(Struct, frozen=True):
     """The file around and inside the array.
 
     `firsts` is the ordinal of the first element of each segment. `places` has the rows of `Extent.places` with ordinals

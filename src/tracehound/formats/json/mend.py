@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from json import JSONDecodeError
 from math import isfinite
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from tracehound.formats.json.text import COMMA, REFUSALS, STRICT, Lenient, Value, number, repaired
 from tracehound.trace import Level, Note
@@ -81,8 +82,7 @@ Tally = Callable[[Level, str, int], None]
 """Told of a repair or a drop: level, what, and the byte of the inflated file."""
 
 
-@dataclass
-class Mends:
+class Mends(Struct):
     """What was repaired and dropped so far: for each kind how often, and the first byte of the inflated file."""
 
     counts: dict[tuple[Level, str], tuple[int, int]] = field(default_factory=dict)
@@ -99,8 +99,7 @@ class Mends:
         )
 
 
-@dataclass(frozen=True)
-class Walked:
+class Walked(Struct, frozen=True):
     """Elements of an array, in order; None is what was no object, or could not be read: that was told.
 
     `spans` has the bytes of each, counted from the start of the walked bytes. `end` is where the next element starts or

@@ -15,12 +15,13 @@ import gc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.format import Portion, Progress
@@ -46,8 +47,7 @@ Some_co = TypeVar("Some_co", bound=Sized, covariant=True)
 Some_contra = TypeVar("Some_contra", bound=Sized, contravariant=True)
 
 
-@dataclass(frozen=True)
-class Shape(Generic[Some, E]):
+class Shape(Struct, Generic[Some, E], frozen=True):
     """How the events of a format are decoded: a whole list of them at once, or one that had to be read leniently.
 
     `fast` raises `msgspec.MsgspecError` for what it does not expect and keeps nothing of the bytes; `lenient` takes any
@@ -70,8 +70,7 @@ _STARTS = msgspec.json.Decoder(list[_Start])
 _LENGTHS = msgspec.json.Decoder(list[_Length])
 
 
-@dataclass(frozen=True)
-class Slice(Generic[Some_co]):
+class Slice(Struct, Generic[Some_co], frozen=True):
     """Some successive elements of the array.
 
     `starts()` and `lengths()` give their times as the file spells them (0 where it does not tell), `raws()` each as
@@ -94,8 +93,7 @@ class Adds(Protocol[Some_contra]):
 C = TypeVar("C", bound=Adds[Any])
 
 
-@dataclass
-class Extent:
+class Extent(Struct):
     """One segment, as far as it was read; offsets count in the inflated file.
 
     `begin` is where its first element starts, `end` where that of the next segment does, `final` whether there is no

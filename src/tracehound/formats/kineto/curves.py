@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.curves import bucket, buckets
 from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident

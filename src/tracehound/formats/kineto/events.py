@@ -7,13 +7,13 @@ Runs where the segment is decoded; what needs the whole file is `kineto.whole`'s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import starmap
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracehound.formats.assembly.counters import Sampled
 from tracehound.formats.assembly.finishing import RAW
@@ -51,8 +51,7 @@ class Stretch(NamedTuple):
     open: bool
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """What one segment has: its events, put aside, and what the whole file needs to know of them.
 
     `lanes` has the keys of the lanes in the order of their numbers, and how much there is on each; `named`, `messages`

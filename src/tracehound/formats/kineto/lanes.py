@@ -9,13 +9,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracehound.formats.assembly.assemble import RAW_LANES
 from tracehound.formats.json.columns import MISSING
@@ -89,8 +89,7 @@ def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArr
     return list(numbers), lane
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """The lanes, the row of the lane of each key, the ranks, and the names of the processes that drive them.
 
     `members` are the runs that the file was merged of: each has a host of its number. `strays` is how many events are
@@ -230,8 +229,7 @@ def _stream_lane(
     }
 
 
-@dataclass(frozen=True)
-class _Threads:
+class _Threads(Struct, frozen=True, dict=True):
     """The host's threads: their recorded names, and how many events each has."""
 
     named: Mapping[tuple[str, Id, Id], str]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from tracehound.formats.kineto.elements import Id
 
@@ -25,8 +26,7 @@ _LONGEST_RANK: Final = 8
 """A number of so many digits is a date, or an id of something else."""
 
 
-@dataclass(frozen=True)
-class Members:
+class Members(Struct, frozen=True):
     """The runs that a file was merged of, by their marks, in order, and to which of them each process belongs.
 
     A file that nobody merged is one, without a mark; a piece of a merged one may be one with a mark.

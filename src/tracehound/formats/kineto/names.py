@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
+
+from msgspec import Struct
 
 from tracehound.formats.communication import communicates
 from tracehound.formats.runtime_calls import waits
@@ -18,8 +19,7 @@ from tracehound.formats.torch_names import type_size
 Row = Literal["thread", "stream", "annotations", "sync", "none"]
 
 
-@dataclass(frozen=True)
-class Category:
+class Category(Struct, frozen=True):
     """What a category says: kind of its events, the lane they are drawn on, and the family of devices it implies.
 
     Row `thread` is a host's; `none` is not drawn.

@@ -7,12 +7,12 @@ are the business of `json.slices`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.recurring import recurring

@@ -8,10 +8,10 @@ way. A list that the scanner refuses is decoded as objects, whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from tracehound.formats.json.columns import MISSING
 from tracehound.formats.kineto.args import Args
@@ -112,8 +112,7 @@ class Keys(Generic[T]):
             self.values.append(self._meaning(key.split(BETWEEN)))
 
 
-@dataclass(frozen=True, eq=False)
-class Scanned:
+class Scanned(Struct, frozen=True, eq=False):
     """A list of events as columns, which hold until the next list is scanned.
 
     `elements` are those that are left over, each with its position in the list, and `texts` the JSON of each. The keys

@@ -5,10 +5,10 @@ Owns the words for it. Knows no columns of events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from tracehound.formats.sizes import NO_SIZE
 from tracehound.intervals import Ints, Mask
@@ -48,8 +48,7 @@ _ORDER: Final = (
 )  # fmt: skip
 
 
-@dataclass
-class Tally:
+class Tally(Struct):
     """For each kind how often it was met, and the ordinal of the first event."""
 
     counts: dict[What, tuple[int, int]] = field(default_factory=dict)

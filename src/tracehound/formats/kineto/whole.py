@@ -7,11 +7,11 @@ which kernels are collectives that another segment's operators describe.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.formats.assembly.assemble import Piece
 from tracehound.formats.assembly.counters import Counters, Sampled, joined
@@ -36,8 +36,7 @@ UNIX: Final = 10**17
 """Times above this (ns) are a wall clock, of 1973 and later; below, a clock of unknown origin."""
 
 
-@dataclass(frozen=True)
-class Whole:
+class Whole(Struct, frozen=True):
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
     `span_ns` is start and length of the profiler's own span, and `limits` the fact of an export of a window.

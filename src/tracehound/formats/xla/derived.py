@@ -7,11 +7,11 @@ there only where neither runs nor calls do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.assembly.assemble import Piece
 from tracehound.formats.spill import Kept, Spill
@@ -36,8 +36,7 @@ class Named(NamedTuple):
     ops: Rows
 
 
-@dataclass
-class Derived:
+class Derived(Struct):
     """The pieces of derived lanes so far; their lanes and ranks are among those gathered."""
 
     gathered: Gathered

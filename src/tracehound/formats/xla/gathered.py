@@ -5,10 +5,10 @@ Owns how they are numbered. Knows no names of planes or threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.assembly.assemble import RAW, RAW_LANES
 from tracehound.formats.xla.ops import Ops
@@ -20,8 +20,7 @@ def raw(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(pl.col(name).cast(dtype) for name, dtype in RAW.items() if name in rows.columns)
 
 
-@dataclass
-class Gathered:
+class Gathered(Struct):
     """What the planes amount to so far, in the form `assemble` wants."""
 
     ops: Ops

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.hlo.cost import Cost, costs
 from tracehound.formats.hlo.fields import message
@@ -33,8 +33,7 @@ _MOVING = ("collective", "copy", "transfer")
 HLO_PROTO = "Hlo Proto"
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """A compiled module, and where its HloProto lies."""
 
     name: str
@@ -104,8 +103,7 @@ def _protos(file: File, start: int, end: int, stats: Collection[int]) -> tuple[s
     return name, places
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(Struct, frozen=True):
     """One row of `ops` and what its events have from it."""
 
     row: int
@@ -113,8 +111,7 @@ class Op:
     bytes: int | None
 
 
-@dataclass
-class Ops:
+class Ops(Struct):
     """Collects ops, one row for each."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -147,8 +144,7 @@ class Origin(NamedTuple):
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Met:
+class Met(Struct, frozen=True):
     """An op that a portion's events execute."""
 
     origin: Origin
@@ -157,8 +153,7 @@ class Met:
     row: Mapping[str, Any]
 
 
-@dataclass
-class Meeting:
+class Meeting(Struct):
     """The ops that the events of one portion execute, numbered as they are met."""
 
     file: File

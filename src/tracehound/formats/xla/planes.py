@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.assemble import Piece
 from tracehound.formats.spill import Kept, Spill
@@ -61,8 +62,7 @@ def _model(plane: Plane) -> str:
     return f"{vendor} GPU"
 
 
-@dataclass(frozen=True, eq=False)
-class Share:
+class Share(Struct, frozen=True, eq=False):
     """What one portion of a file amounts to.
 
     The lanes of its rows are lines, numbered through all planes; their ops are positions in `ops`. `drawn` counts the

@@ -7,11 +7,11 @@ and hosts are is `xla.columns`'s.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.assembly.assemble import RAW
 from tracehound.formats.spill import Kept, Spill
@@ -45,8 +45,7 @@ NAMING = ("hlo_op", "hlo_module", "program_id", "device_ordinal", "size")
 """Stats of kernels and of host events that name the op that runs."""
 
 
-@dataclass
-class Portioning:
+class Portioning(Struct, dict=True):
     """What the events of a portion are read with, and what they amount to so far.
 
     `base_ns` is the time of lines that is 0; `stem` begins the names of files; `tick` is told of bytes and events read.

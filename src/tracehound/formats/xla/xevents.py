@@ -8,11 +8,12 @@ for the readers of device and host planes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.formats.wire import (
     BYTES,
@@ -64,8 +65,7 @@ class Stretched(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Which stats are decoded; `codes` are positions in `names`, for each of the sorted `ids`.
 
     `quick` has the codes of small ids, -1 of those that nobody wants: few bytes, which stay in the processor's cache.
@@ -95,8 +95,7 @@ def wanted(stat_names: Mapping[int, str], names: Sequence[str]) -> Wanted:
     return Wanted(tuple(names), ids, codes, quick)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One stat of all events: the field that holds its value (0: none), and its bits.
 
     Of texts within the file the bits are ``at << 32 | length``, in the bytes of the slice.
@@ -117,8 +116,7 @@ class Column:
         return flags
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """Events that were decoded together, in the order of the file.
 
     `line` is that of their stretch, `record` the byte at which an event begins, `start` (ps from the line's time) and

@@ -6,10 +6,10 @@ events are decoded. Knows no event and no plane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from tracehound.formats.wire import BYTES, VARINT, File, Rows, Spans, rounds, together
 from tracehound.formats.xla.xstats import Stats, joined, stats
@@ -18,8 +18,7 @@ ENTRY_KEY, ENTRY_VALUE = 1, 2
 NAME, DISPLAYED, METADATA_STAT = 2, 4, 5
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(Struct, frozen=True, dict=True):
     """Where the values of the event metadata of a plane lie, sorted by id."""
 
     ids: Rows
@@ -50,8 +49,7 @@ class Metadata:
 _SPARSE = 64
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(Struct, frozen=True):
     """What the event metadata of a plane says, by position: names, and stats.
 
     The owner of a stat is a position too, by which they are sorted; `stats.at` are offsets in the file.

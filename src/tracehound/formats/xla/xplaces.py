@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import Section, section
@@ -23,8 +23,7 @@ from tracehound.formats.xla.xstats import Value, decoded, stats
 from tracehound.trace import Part
 
 
-@dataclass(frozen=True)
-class PlanePlace:
+class PlanePlace(Struct, frozen=True):
     """What the args of a plane's events need: names of stats, and where each metadata entry lies.
 
     `metadata` is an array of int64: the ids in ascending order, then where each entry starts, then where each ends.
@@ -43,8 +42,7 @@ class PlanePlace:
         return (int(start[at]), int(end[at])) if at < len(ids) and ids[at] == id_ else (0, 0)
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """The planes of a file in its order; can be written as msgpack."""
 
     planes: tuple[PlanePlace, ...]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.facets import FACETS
@@ -47,8 +48,7 @@ ABSOLUTE_NS = 10**15
 """Times of lines above this (11 days) are not counted from the session's start, but from 1970 or a boot."""
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """What every portion knows of the whole file."""
 
     planes: tuple[Shown, ...]

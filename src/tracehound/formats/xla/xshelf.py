@@ -6,12 +6,12 @@ Owns the memory in which slices wait until they are worth putting aside. Knows n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.wire import Rows
@@ -50,8 +50,7 @@ class Table(NamedTuple):
         return frame_of({name: column.copied() for name, column in self.columns.items()}, self.dtypes)
 
 
-@dataclass
-class _Growing:
+class _Growing(Struct):
     """A column that grows: memory for more rows than it has. `valid` is None where none can be missing."""
 
     values: npt.NDArray[Any]
@@ -79,8 +78,7 @@ class _Growing:
         return Column(self.values[:count], None if valid is None or valid.all() else valid)
 
 
-@dataclass
-class Shelf:
+class Shelf(Struct):
     """Rows that wait to become a table, in memory that is used again for the next one."""
 
     height: int = 0

@@ -11,9 +11,10 @@ and where those end no length tells: `probed` guesses it from the last events, w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct, field
 
 from tracehound.formats.wire import (
     BYTES,
@@ -51,8 +52,7 @@ Stretch = tuple[int, int]
 """Offsets between which events of one line follow one another, and nothing else lies."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line of a plane: where its events lie."""
 
     id: int
@@ -67,8 +67,7 @@ class Line:
         return ("display", self.display_id) if self.display_id else ("id", self.id)
 
 
-@dataclass(frozen=True)
-class Plane:
+class Plane(Struct, frozen=True):
     """One plane, `[start, end)` in the file. `stats` are its own, decoded."""
 
     id: int
@@ -86,8 +85,7 @@ class Plane:
         return any(line.stretches for line in self.lines)
 
 
-@dataclass
-class Space:
+class Space(Struct):
     """A whole file: what could be read of it, and notes of what could not."""
 
     planes: list[Plane] = field(default_factory=list)

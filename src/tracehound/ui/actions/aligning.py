@@ -6,8 +6,9 @@ what both timelines show, and is told what to show.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tracehound.diff.slots import Place, Slotted
 from tracehound.draw.colouring import colouring

@@ -7,11 +7,11 @@ meant on a screen.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
+from msgspec import Struct
 from textual.screen import Screen
 
 from tracehound.draw.glyphs import Glyphs
@@ -46,8 +46,7 @@ RUNS: Final = ("base", "other run")
 """What the two runs of a comparison are called."""
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """From where one came: the selected event, if it executes the op, and where the timeline begins.
 
     `go` leads to an execution. `run` says which of several runs it is of.

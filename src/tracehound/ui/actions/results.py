@@ -6,8 +6,9 @@ Owns the questions that follow from that and where the answers are shown. Knows 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tracehound.analysis.settings import Given
 from tracehound.trace import Trace, Window

@@ -5,9 +5,9 @@ Owns the prompt, and which search is to be followed as soon as it is done. The s
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from textual.widget import Widget
 
 from tracehound.ui.background.finder import Finder

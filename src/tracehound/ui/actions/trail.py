@@ -5,10 +5,11 @@ Owns whose path is marked. What a path is, is for the analysis; how it looks, fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 from textual.message import Message
 
 from tracehound.analysis import Options, Result, named, run

@@ -8,8 +8,10 @@ widget but the one that is told.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.cache import LRUCache
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -31,8 +33,7 @@ RATIO = 4
 """Working them out takes at most one part in this many of the reading's time."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The `version`-th state of a trace that is being read; `ranks` are those that are read, None for all."""
 
     version: int
@@ -61,8 +62,7 @@ class Snapshot:
         return Question(self.version, analysis, window, given)
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """An analysis of a trace (the `version`-th snapshot of it) in a window, with settings."""
 
     version: int

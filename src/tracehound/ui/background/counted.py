@@ -8,10 +8,10 @@ nothing. Knows no widget.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
+from msgspec import Struct
 from textual.cache import LRUCache
 
 from tracehound.analysis import Result, named
@@ -32,12 +32,11 @@ _TELLING: Final[tuple[Unit, ...]] = (*TEXTS, "id", "count", "number", "time", "i
 """Units of values that are the same each time."""
 
 
-@dataclass(frozen=True)
-class CountingRow:
+class CountingRow(Struct, frozen=True, eq=False):
     """A row of a table that says how many events it stands for, and what it is an answer to: None for a search."""
 
     trace: Trace
-    values: Mapping[str, Any] = field(compare=False)
+    values: Mapping[str, Any]
     question: Question | None
 
     @property

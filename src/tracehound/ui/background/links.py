@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from textual.message import Message
 from textual.message_pump import MessagePump
 
@@ -35,8 +36,7 @@ OUTER = {"op": 1, "annotation": 1, "module": 1, "step": 1, "python": OUTERMOST}
 ANNOTATIONS = ("annotation", "step")
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """Where an event leads: the `target` (None: nowhere), what to say of it, and the others beside it."""
 
     target: int | None

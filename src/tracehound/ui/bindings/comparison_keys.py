@@ -5,10 +5,11 @@ Owns that choice. Knows no widget but the row of tabs.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace
 from textual.binding import Binding
 
 from tracehound.ui.bindings import keys
@@ -43,7 +44,7 @@ def bindings() -> list[Binding]:
     every = [*keys.bindings("everywhere"), *keys.bindings("comparison")]
     own = {key.id for key in keys.KEYS if key.group == "comparison"}
     return [
-        replace(each, action=ACTIONS.get(each.id, each.action))
+        dataclasses.replace(each, action=ACTIONS.get(each.id, each.action))
         for each in every
         if isinstance(each, Binding) and each.id in {*SHARED, *ACTIONS, *own}
     ]

@@ -7,9 +7,9 @@ and the page of keys are made from the same rows. Knows no widget.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from textual.binding import Binding, BindingType
 
 Group = Literal[
@@ -34,8 +34,7 @@ TITLES: dict[Group, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True):
     """One row of the table.
 
     `keys` are the keys that do it, as Textual names them; `shown` is how they are written for people. `action` is the

@@ -7,8 +7,10 @@ that; the others have letters, which depend on the list of analyses alone: the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from string import ascii_letters
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.topics import headed, lacking
@@ -18,8 +20,7 @@ from tracehound.ui.panes.deck import OTHERS, TABS
 from tracehound.ui.widgets.bars import MENU, Tab, TabBar
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A pane: the key that chooses it in the menu, what it answers, and why it cannot in this trace, if so."""
 
     pane: str

@@ -7,10 +7,11 @@ Owns which collective is shown and which rank is under the cursor. What they loo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import polars as pl
+from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 from textual import events

@@ -7,13 +7,14 @@ a chart needs beyond the table is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 from textual import events, on
 from textual.app import ComposeResult
 from textual.message import Message

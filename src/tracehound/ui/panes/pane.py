@@ -7,10 +7,11 @@ what is shown, or why not, and writes files.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message

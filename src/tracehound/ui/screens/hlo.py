@@ -7,8 +7,8 @@ lead is for the explorer, under it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -24,8 +24,7 @@ from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.units import bytes_
 
 
-@dataclass(frozen=True)
-class Leads:
+class Leads(Struct, frozen=True):
     """Where the screen leads: to a source line named by words, and to an execution of an instruction."""
 
     source: Callable[[str], None]

@@ -6,10 +6,10 @@ Owns how lines of code stand on the screen. The file was found and read before; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
@@ -29,8 +29,7 @@ from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.wording.tones import tones
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """What is shown: a file, its lines, the line (from 1) that it is about and the function there."""
 
     path: Path

@@ -10,16 +10,16 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracehound.errors import TracehoundError, printable
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(Struct, frozen=True):
     """Files under `remote` where the trace was recorded lie under `local` here.
 
     An empty `remote` is for names without a folder of their own: what Python's import path cut off.
@@ -50,8 +50,7 @@ class Mapping:
         return _inside(self.local, rest) if rest else None
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """The mappings that the user gave, and the folder in which relative names are looked for at last."""
 
     mappings: tuple[Mapping, ...] = ()

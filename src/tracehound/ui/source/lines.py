@@ -7,7 +7,8 @@ Owns the spellings: Kineto's ``file.py(12): function``, the Python tracer of XLA
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _FILE = r"(?P<file>[^\n;]{1,4096}?)"
 _LINE = r"(?P<line>\d{1,9})"
@@ -22,8 +23,7 @@ _SPELLINGS = tuple(
 """Each matches a whole frame of a stack."""
 
 
-@dataclass(frozen=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """A line (from 1) of a file as the trace names it, and the function that it is in; empty where that is unknown."""
 
     file: str

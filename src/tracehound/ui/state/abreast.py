@@ -7,11 +7,12 @@ shows the other shows at the same times: lanes, events and ranks are each run's 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.trace import Trace
 from tracehound.ui.state import navigate
@@ -45,8 +46,7 @@ class Step(NamedTuple):
         return self.end - self.start if self.measured is None else self.measured
 
 
-@dataclass(frozen=True)
-class Abreast:
+class Abreast(Struct, frozen=True):
     """The views of both timelines, of which neither moves alone.
 
     An instant of the base is drawn above the instant `offset` later of the other run. `steps` are those of both runs,

@@ -7,13 +7,14 @@ table as it is filtered and sorted, which are the same from one arrangement to t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Column
 from tracehound.analysis.trees import depths, stem
@@ -29,8 +30,7 @@ Way = Literal["turn", "inward", "outward", "more", "less"]
 """Fold or unfold a row; unfold it or go to the first inside; fold it or go to the one around; a level more, or less."""
 
 
-@dataclass(frozen=True)
-class Folds:
+class Folds(Struct, frozen=True):
     """Rows on the first `levels` levels are open (None: as many as are sensible), but for those `shut` or `opened`."""
 
     levels: int | None = None
@@ -50,8 +50,7 @@ UNTOUCHED = Folds()
 """As a tree begins."""
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(Struct, frozen=True, eq=False, dict=True):
     """The rows of a tree, in order, and which of them are folded.
 
     `name` is the column that is moved in ("": none); `searched`: a filter has chosen the rows.

@@ -9,10 +9,10 @@ instant.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Column
 from tracehound.ids import id_of, part_of, row_of

@@ -6,7 +6,9 @@ Owns which views count as places. Knows no key, no widget and no trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.ui.state.view import View
 
@@ -30,8 +32,7 @@ def returned(view: View, place: View) -> View:
     )
 
 
-@dataclass
-class History:
+class History(Struct):
     """The places in the order in which they were visited, and which of them is the present one.
 
     Moving the cursor changes the present place. Panning and zooming by keys soon after one another is one move.

@@ -7,8 +7,10 @@ with the branches that the user unfolded. Knows no widths and no colours.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.formats.hlo.shape import Shape
 from tracehound.hlo import results, walk
@@ -32,8 +34,7 @@ ALIKE = ("program", "hlo", "backend", "source")
 """Facts that stand elsewhere on the page."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(Struct, frozen=True):
     """One line: of code, of which there may be very much, its text is left to `Leaf.line`.
 
     `words` is its text, or the name of an op, whose other parts are `what`, `shape`, `size` and `note`.
@@ -54,8 +55,7 @@ class Item:
     open: bool | None = None
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """What is shown: a program, the instruction in the middle, and the branches that are unfolded.
 
     `ran` says how often the trace shows it; `present` are the ordinals of the devices of the profile; `text` shows its

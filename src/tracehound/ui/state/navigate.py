@@ -8,10 +8,10 @@ are ps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.draw.rows import Row
 from tracehound.draw.shelf import Rows

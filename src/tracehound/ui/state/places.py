@@ -6,9 +6,9 @@ Owns what a name means and where it leads. Knows no keys and no widgets. Times a
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace

@@ -6,12 +6,12 @@ Owns what a needle matches and what is said of the matches. Knows no widget.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis import needle
 from tracehound.analysis.events.measured import LENGTH
@@ -33,8 +33,7 @@ COLUMNS = (
 _WHERE = pl.when(pl.col("rank").is_null()).then(pl.lit("host")).otherwise(pl.lit("device"))
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True, eq=False):
     """Every distinct (name, kind, on) of a trace with count, total and longest event: what a needle is held against.
 
     `events` are all events in the order of their `starts`, each with the `code` of its name, and `codes` has the code
@@ -44,9 +43,9 @@ class Names:
     trace: Trace
     table: pl.DataFrame
     codes: pl.DataFrame
-    events: npt.NDArray[np.int64] = field(compare=False)
-    starts: npt.NDArray[np.int64] = field(compare=False)
-    code: npt.NDArray[np.uint32] = field(compare=False)
+    events: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    code: npt.NDArray[np.uint32]
 
     def walk(self, what: str, words: pl.Series) -> Walk:
         """All events with these names."""
@@ -55,8 +54,7 @@ class Names:
         return Walk(what, self.events, self.starts, rows=np.flatnonzero(chosen[self.code]))
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """The matches of a needle: by name, and one by one; `failure` says in one line why it can match nothing."""
 
     needle: str

@@ -11,12 +11,13 @@ import fcntl
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound import home
 from tracehound.errors import TracehoundError
@@ -32,8 +33,7 @@ MOST: Final = 500
 """So many traces are remembered: those seen last."""
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(Struct, frozen=True):
     """Where one was (None: nowhere yet), which tab was shown, the marks, how the lanes were arranged, and settings."""
 
     view: View | None = None

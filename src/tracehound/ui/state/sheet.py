@@ -6,10 +6,11 @@ Owns the filter, the order and the choice of columns, and what is shown for them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis import where
 from tracehound.analysis.result import Column, Result
@@ -25,8 +26,7 @@ ASIDE = ("id", "host", "depth", "prose")
 """Units that are followed, listed beside the table, or drawn before a name, and have no column in it."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Which columns are hidden, and which are shown even where there is little room."""
 
     hidden: frozenset[str] = frozenset()
@@ -41,8 +41,7 @@ class Choice:
         return Choice(self.hidden - {name}, self.wanted | {name})
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(Struct, frozen=True, dict=True):
     """A result, and how it is shown. `filter` is one that the result's columns allow; `aside` is told elsewhere."""
 
     result: Result

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.trace import Window
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """What the explorer shows and has selected. Times are ps from the trace's origin; ids are the trace's.
 
     `start` and `end` bound what the timeline shows, `selection` the window that every table is narrowed to (None: the

@@ -6,18 +6,18 @@ Owns the order and the place in it. Knows no widget.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.trace import Trace, collected
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(Struct, frozen=True, eq=False):
     """Events in the order of their starts, over the whole trace, and which one is the present.
 
     `what` is what they have in common, for people; `rows` are those of `events` that are meant, in order (None: all).
@@ -25,10 +25,10 @@ class Walk:
     """
 
     what: str
-    events: npt.NDArray[np.int64] = field(compare=False)
-    starts: npt.NDArray[np.int64] = field(compare=False)
+    events: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
     place: int = -1
-    rows: npt.NDArray[np.intp] | None = field(default=None, compare=False)
+    rows: npt.NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.events if self.rows is None else self.rows)

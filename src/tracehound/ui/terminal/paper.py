@@ -8,8 +8,8 @@ Knows no widget. Links in styles are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.segment import Segment
@@ -32,8 +32,7 @@ ATTRIBUTES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Pen:
+class Pen(Struct, frozen=True):
     """How a terminal is told of a style: attributes, the colour of letters and that of the ground."""
 
     attributes: tuple[str, ...] = ()
@@ -67,8 +66,7 @@ class Pen:
 PLAIN = Pen()
 
 
-@dataclass
-class Paper:
+class Paper(Struct):
     """The lines that a terminal shows; None where nobody knows."""
 
     lines: list[list[Cell] | None] = field(default_factory=list)

@@ -6,9 +6,9 @@ Owns the layout of gutter, header and lane. Holds no state but the cells of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec import Struct, field
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -42,8 +42,7 @@ MARGIN = 3
 """Cells of the gutter in which no name stands: one before it, two behind."""
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Struct, frozen=True, dict=True):
     """What a frame shows: `width` cells of lanes beside `gutter` cells of names, over `[start, end)`."""
 
     start: int
@@ -78,8 +77,7 @@ def shown(view: View, gutter: int, width: int) -> Shown:
     return Shown(view.start, view.end, gutter, max(1, width - gutter), view.focus, view.selection)
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """What all lines of a frame are drawn from; `corner` is said beside the times."""
 
     view: View
@@ -89,8 +87,7 @@ class Picture:
     corner: str
 
 
-@dataclass
-class Artist:
+class Artist(Struct):
     """Draws the lines of one trace."""
 
     rows: Rows

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
@@ -95,8 +96,7 @@ class HeaderBar(Widget):
         return words.joined([fact for fact in facts if cell_len(fact) <= room], room, dot)
 
 
-@dataclass(frozen=True)
-class Tab:
+class Tab(Struct, frozen=True):
     """One pane in the row of tabs: the key that shows it, and a short name for narrow screens."""
 
     pane: str

@@ -6,11 +6,13 @@ Owns the widths. Knows nothing of widgets or colours: words come from `draw.cell
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from tracehound.analysis.result import TEXTS, Column
@@ -39,8 +41,7 @@ HEADED = 12
 """The heading of numbers is not cut below this width."""
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A column, and where on the line it stands; one of them `names` the rows.
 
     `short` has what stands for a text that does not fit, different from what stands for the other texts.
@@ -50,7 +51,7 @@ class Placed:
     left: int
     width: int
     names: bool = False
-    short: Mapping[str, str] = field(default_factory=dict, compare=False)
+    short: Mapping[str, str] = MappingProxyType({})
 
     def fits(self, text: str, lead: str = "") -> str:
         """`text` in exactly the column's width, after what leads in; by its short form where there is one."""
@@ -60,8 +61,7 @@ class Placed:
         return pad + text if alignment(self.column) == "right" else text + pad
 
 
-@dataclass(frozen=True)
-class Needed:
+class Needed(Struct, frozen=True):
     """A column, the cells that its heading and words need, and how many different values its rows have.
 
     `words` are the cells that its words alone need, `deepest` is the level of its deepest row, -1 where its words are

@@ -6,9 +6,9 @@ Owns the keys that arrange lanes: fold, hide, pin, move, filter, group. What an 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, get_args
 
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 

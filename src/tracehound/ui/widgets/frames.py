@@ -7,10 +7,11 @@ no colours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
 from tracehound.analysis.trees import stem
@@ -24,16 +25,14 @@ from tracehound.ui.wording.tones import kind_of
 from tracehound.units import duration, plural, share
 
 
-@dataclass(frozen=True)
-class Weight:
+class Weight(Struct, frozen=True):
     """A column that frames are weighed by, and what people call it."""
 
     column: str
     words: str
 
 
-@dataclass(frozen=True, eq=False)
-class Frames:
+class Frames(Struct, frozen=True, eq=False):
     """The frames of a `result` by one of its columns; `found` has those that a search found, empty without one."""
 
     result: Result

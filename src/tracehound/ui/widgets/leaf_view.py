@@ -6,9 +6,11 @@ Owns the cursor, the instructions that one came from, and how lines stand in a w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -39,8 +41,7 @@ WIDE = 116
 """Cells from which there is room for what an instruction inside takes."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """A part of an item that stands on one line, the `number`th of it: its words from `start` to `end`."""
 
     item: int

@@ -6,9 +6,10 @@ Owns the timeline's stylesheet. Knows no line and no trace.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from rich.style import Style
 from textual.widget import Widget
 
@@ -49,8 +50,7 @@ Timeline {
 """
 
 
-@dataclass(frozen=True)
-class Theme:
+class Theme(Struct, frozen=True):
     """The styles of everything but slices; the widget takes them from its stylesheet."""
 
     ground: Style
@@ -68,8 +68,7 @@ class Theme:
     faded: Style
 
 
-@dataclass
-class Looks:
+class Looks(Struct, dict=True):
     """How this terminal shows a timeline."""
 
     glyphs: Glyphs

@@ -6,9 +6,9 @@ Owns the question and what is typed. Knows nothing of what is done with it, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
@@ -22,8 +22,7 @@ LEAST = 16
 """Cells that what is typed has at least."""
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """What happens with every change of the text, with Enter, and with Escape."""
 
     typed: Callable[[str], None]

@@ -5,7 +5,7 @@ Owns where it began. Knows no widget.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tracehound.trace import Trace
 from tracehound.ui.state import navigate
@@ -18,8 +18,7 @@ Spot = tuple[int, int]
 """Column (of the lanes; negative in the gutter) and line."""
 
 
-@dataclass
-class Pointer:
+class Pointer(Struct):
     """Where the button went down, and whether it has moved since."""
 
     _press: Spot | None = None
@@ -43,8 +42,7 @@ class Pointer:
         return press, dragging
 
 
-@dataclass
-class Mark:
+class Mark(Struct):
     """Start and end of what a range began at, ps; None while no range is selected with the keys."""
 
     at: tuple[int, int] | None = None

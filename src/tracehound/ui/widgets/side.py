@@ -6,9 +6,10 @@ Owns the reading of that run and how far it is. What the timeline shows is decid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from msgspec.structs import replace
 from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult

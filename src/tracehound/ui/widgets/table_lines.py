@@ -7,9 +7,9 @@ columns in their places, values, and the styles of this terminal.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -40,8 +40,7 @@ ResultTable {
 """
 
 
-@dataclass(frozen=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """The style of a line, of the column under the cursor on it, and whether kinds may colour their cells."""
 
     line: Style
@@ -75,8 +74,7 @@ def going_on(head: Strip, width: int, look: Tones, style: Style) -> Strip:
     return Strip.join([head.adjust_cell_length(width - 1, style), Strip([Segment(look.glyphs.ellipsis, style)])])
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(Struct, frozen=True):
     """What stands before the words of one column; nothing in a table that is no tree."""
 
     column: str = ""

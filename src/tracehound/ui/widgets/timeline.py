@@ -7,9 +7,10 @@ Owns the widget: scrolling, which lines change with the view, keys and mouse. `a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events, on
 from textual.actions import SkipAction

@@ -5,8 +5,7 @@ Owns the choice of alphabet and palette, made from what the terminal can do and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from rich.style import Style
 from textual.app import App
 
@@ -23,8 +22,7 @@ CATEGORIES = (
 """Kinds by what is in the name of an HLO category, so that a table has the colours of the timeline."""
 
 
-@dataclass(frozen=True)
-class Tones:
+class Tones(Struct, frozen=True):
     """An alphabet and a palette."""
 
     glyphs: Glyphs
