@@ -12,12 +12,12 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from tracehound import INTERRUPTED
+from tracehound import INTERRUPTED, heap
 
 FAULT = 70
 """Exit status of a fault of the program itself."""
 
-ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000"}
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000"}
 """What libraries are told before they are imported, unless the user has told them something else.
 
 Threads that numpy starts for products of matrices take a fifth of the start, and nothing here needs one. What polars
@@ -26,12 +26,18 @@ what a pass over millions of events takes is the first touch of pages that were 
 """
 
 
+def prepare() -> None:
+    """Settle what cannot be settled any more when the libraries are imported."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    heap.share()
+
+
 def start() -> NoReturn:
     """Run the command line; ends the process."""
     try:
         gc.disable()  # what is imported stays: looking for garbage in it is a tenth of the start
-        for name, value in ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        prepare()
         from tracehound.cli import main  # noqa: PLC0415, importing it is what can be interrupted
 
         gc.freeze()

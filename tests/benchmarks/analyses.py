@@ -28,7 +28,7 @@ from ours import loaded
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Options, Result
 from tracehound.analysis.share import run
-from tracehound.store.heap import hold_large
+from tracehound.heap import hold_large
 from tracehound.trace import Trace, Window, collected
 
 PACKAGES = ("tracehound", "polars", "numpy")

@@ -1,7 +1,5 @@
-"""Tells libraries what the program tells them, for measurements in a process of their own: import it before these."""
+"""Settles in a process of its own what the program settles before libraries are imported: import it before these."""
 
-import os
+from tracehound.__main__ import prepare
 
-from tracehound.__main__ import ENVIRONMENT
-
-os.environ.update(ENVIRONMENT)
+prepare()

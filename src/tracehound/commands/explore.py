@@ -14,7 +14,7 @@ from tracehound.commands import diff, summary
 from tracehound.commands.traces import opened, reading
 from tracehound.diff.baseline import loaded
 from tracehound.errors import TracehoundError
-from tracehound.store.heap import hold_large
+from tracehound.heap import hold_large
 
 
 def run(asked: Namespace) -> int:

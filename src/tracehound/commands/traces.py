@@ -17,10 +17,10 @@ from tracehound import console
 from tracehound.alignment import arranged
 from tracehound.analysis.spans import other_steps
 from tracehound.errors import TracehoundError, printable
+from tracehound.heap import hold_large
 from tracehound.progress import Progress
 from tracehound.report.window import beyond, chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
-from tracehound.store.heap import hold_large
 from tracehound.trace import Trace, Window
 
 MANY_RANKS = 16

@@ -27,7 +27,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from msgspec import Struct
 
-from tracehound.store.heap import hold, release
+from tracehound.heap import hold, release
 
 LONG: Final = 0.2
 """Seconds of work after which a worker hands the memory that it took back."""

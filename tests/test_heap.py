@@ -69,17 +69,19 @@ def test_a_worker_holds_an_array_for_the_next() -> None:
         workers.kill()
 
 
-def _arrays(hold: str) -> int:
+def _arrays(hold: str, ask: str = "lambda work, letter: work(letter)") -> int:
     """Pages that are touched for the first time by an array of all events, after another of its size was freed."""
     program = f"""if True:
-        import resource, tracehound.store.heap as heap
+        import resource, tracehound.heap as heap
+        from concurrent.futures import ThreadPoolExecutor
         {hold}
-        size = 64 << 20
-        array = b"x" * size
-        del array
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        array = b"y" * size
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        def touched(letter):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            array = letter * (64 << 20)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        ask = {ask}
+        ask(touched, b"x")
+        print(ask(touched, b"y"))
     """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return int(ran.stdout)
@@ -88,3 +90,10 @@ def _arrays(hold: str) -> int:
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc")
 def test_who_analyses_holds_an_array_of_all_events_for_the_next() -> None:
     assert _arrays("heap.hold_large()") < 100 < _arrays("heap.hold()")
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc")
+def test_so_do_its_threads_where_they_share_the_heap() -> None:
+    in_thread = "lambda *asked: ThreadPoolExecutor(1).submit(*asked).result()"
+    shared, apart = (_arrays(hold, in_thread) for hold in ("heap.share(); heap.hold_large()", "heap.hold_large()"))
+    assert shared < 100 < apart

@@ -13,12 +13,21 @@ from typing import Final
 _MMAP_THRESHOLD: Final = -3
 _MMAP_MAX: Final = -4
 _TRIM_THRESHOLD: Final = -1
+_ARENA_MAX: Final = -8
 
 _HELD: Final = 32 << 20
 """So much that is free stays with a process that reads, for what it needs next; glibc accepts no larger threshold."""
 
 _HELD_LARGE: Final = 512 << 20
 """The same of one that analyses: some arrays of as many numbers as a large trace has events."""
+
+
+def share() -> None:
+    """Have all threads share one heap: those that the C library gives each hold nothing that is large.
+
+    Only before there is a second thread. Does nothing where the C library is not glibc.
+    """
+    _tune({_ARENA_MAX: 1})
 
 
 def hold() -> None:
