@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tracehound.lookup import distinct, looked_up, rows_with
+from tracehound.lookup import among, distinct, looked_up, rows_with
 from tracehound.native import groups
 
 FAR = 2**62
@@ -38,6 +38,12 @@ def test_no_rows_have_no_ids() -> None:
 @given(numbers=st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)))
 def test_each_number_once_in_order(numbers: list[int]) -> None:
     assert distinct(np.array(numbers, np.int64)).tolist() == sorted(set(numbers))
+
+
+@given(*[st.lists(st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1]))] * 2)
+def test_which_numbers_are_among_others(numbers: list[int], others: list[int]) -> None:
+    found = among(np.array(numbers, np.int64), np.array(others, np.int64))
+    assert found.tolist() == [number in others for number in numbers]
 
 
 NUMBERS = st.lists(st.none() | st.integers(0, 12) | st.sampled_from([1000, FAR, -FAR]), max_size=20)

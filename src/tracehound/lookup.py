@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.intervals import Ints
+from tracehound.intervals import Ints, Mask
 from tracehound.native import groups
 
 T = TypeVar("T", bound=np.integer[Any])
@@ -50,6 +50,18 @@ def distinct(numbers: npt.NDArray[T]) -> npt.NDArray[T]:
     """
     in_order = np.sort(numbers)
     found: npt.NDArray[T] = in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]]
+    return found
+
+
+def among(numbers: Ints, others: Ints) -> Mask:
+    """Which numbers are among the others.
+
+    `numpy.isin` makes a table of these, too, where they are far apart.
+    """
+    if len(others) == 0:
+        return np.zeros(len(numbers), np.bool_)
+    in_order = np.sort(others)
+    found: Mask = in_order[np.minimum(np.searchsorted(in_order, numbers), len(in_order) - 1)] == numbers
     return found
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.analysis.events.lane_rows import of_device
 from tracehound.analysis.result import Scene, Share
 from tracehound.intervals import Intervals, Ints, union
+from tracehound.lookup import among
 from tracehound.trace import collected
 from tracehound.units import duration
 
@@ -45,7 +46,7 @@ class OwnClock(NamedTuple):
     def bounds(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """The own starts and ends of these stretches: what follows another without a pause does so there too."""
         begin = self.opening(start)
-        follows = np.isin(end, start)
+        follows = among(end, start)
         return begin, np.maximum(begin, np.where(follows, self.opening(end), self.closing(end)))
 
     def moved(self, stretches: Intervals) -> Intervals:
