@@ -115,8 +115,7 @@ def _innermost(calls: Tree) -> Ints:
 
     -1, also at the end, for none.
     """
-    names = calls.events["name"].cast(pl.String)
-    known = calls.operator & names.is_in(KNOWN).to_numpy()
+    known = calls.operator & calls.events["name"].is_in(KNOWN).to_numpy()
     around = np.append(nearest(calls.parent, known), -1)
     outer = around[calls.parent[known]]
     known[outer[outer >= 0]] = False
