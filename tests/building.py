@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracehound.facets import FACETS
 from tracehound.formats.assembly.assemble import RAW, RAW_LANES, Decoded, held, part
@@ -19,8 +19,7 @@ US = 1_000_000
 """Picoseconds in a microsecond."""
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A lane to be built: `rank` None for a host's thread."""
 
     name: str
@@ -38,8 +37,7 @@ def thread(name: str = "python") -> Lane:
     return Lane(name)
 
 
-@dataclass
-class Building:
+class Building(Struct):
     """Collects lanes and events; times are given in whole microseconds unless `unit` says otherwise."""
 
     name: str = "built"

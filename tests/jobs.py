@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from tracehound.analysis import Options, Result, named, run
 from tracehound.store import load, open_paths
@@ -14,8 +15,7 @@ from tracehound.trace import Trace, Window
 WALL = 1_700_000_000_000_000_000
 
 
-@dataclass
-class Rank:
+class Rank(Struct):
     """The file of one rank, whose clock is fast by `clock` us."""
 
     rank: int

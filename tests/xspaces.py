@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 MASK = (1 << 64) - 1
 
@@ -28,8 +29,7 @@ def block(number: int, content: bytes | str) -> bytes:
     return varint(number << 3 | 2) + varint(len(raw)) + raw
 
 
-@dataclass
-class Stat:
+class Stat(Struct):
     """`kind` is the number of the field that holds the value."""
 
     name: str
@@ -37,8 +37,7 @@ class Stat:
     value: int | float | str | bytes
 
 
-@dataclass
-class Event:
+class Event(Struct):
     name: str
     offset: int = 0
     duration: int = 0
@@ -47,8 +46,7 @@ class Event:
     junk: bytes = b""
 
 
-@dataclass
-class Line:
+class Line(Struct):
     name: str
     events: list[Event]
     id: int = 1
@@ -56,8 +54,7 @@ class Line:
     display_id: int = 0
 
 
-@dataclass
-class Plane:
+class Plane(Struct):
     name: str
     lines: list[Line] = field(default_factory=list)
     stats: list[Stat] = field(default_factory=list)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from building import US, Building, Lane, stream, thread
 from jobs import Rank, job
@@ -517,7 +518,7 @@ def test_memory_that_is_nearly_full_is_found_at_its_peak(peak: int, finds: bool)
         {"record": 1, "time": 6 * US, "device": -1, "bytes": 9999, "allocated": 9999},
     ]
     held = pl.DataFrame(rows, schema=FACETS["allocated"]).lazy()
-    trace = place("t", [type(part)(**{**vars(part), "facets": {"allocated": held}})])
+    trace = place("t", [replace(part, facets={"allocated": held})])
     row = found(trace).get("the device's memory is nearly full")
     assert (row is not None) == finds
     if row:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from building import Building, stream, thread
 from tracehound.diff import Profile, profile
 from tracehound.trace import Trace, Window
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A kernel of every step: its operator, its length in us, and a pause before it."""
 
     name: str

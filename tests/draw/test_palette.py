@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import asdict
 from rich.color import Color
 
 from tracehound.draw.glyphs import ASCII, LEVELS, MONO, UNICODE, Glyphs, columns
@@ -55,14 +56,14 @@ def test_legend_in_order() -> None:
 
 @pytest.mark.parametrize("glyphs", [UNICODE, MONO, ASCII], ids=lambda glyphs: glyphs.name)
 def test_alphabets_are_one_cell_wide(glyphs: Glyphs) -> None:
-    single = [value for name, value in vars(glyphs).items() if name not in ("name", "fill", "levels", "letters")]
+    single = [value for name, value in asdict(glyphs).items() if name not in ("name", "fill", "levels", "letters")]
     assert all(len(value) == 1 for value in single)
     assert len(glyphs.levels) == len(set(glyphs.levels)) == LEVELS + 1
     assert all(len(glyphs.cells_of(kind)) == LEVELS + 1 for kind in KINDS)
 
 
 def test_ascii_is_ascii() -> None:
-    assert all(value.isascii() for value in vars(ASCII).values() if isinstance(value, str))
+    assert all(value.isascii() for value in asdict(ASCII).values() if isinstance(value, str))
     assert all(ASCII.cells_of(kind).isascii() for kind in KINDS)
     assert ASCII.words("µs … 训 ×4 a › b") == "us ~ ? x4 a > b"
     assert ASCII.cut("a_very_long_name_indeed", 14).isascii()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import gzip
 import json
 from collections.abc import Callable
@@ -570,7 +569,7 @@ def test_what_runs_inside_a_compilation_belongs_to_it(part: Callable[..., Part])
 def test_a_file_that_was_joined_to_itself_is_read_once(tmp_path: Path) -> None:
     device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("a", 0, 1), Event("b", 2, 1)])])
     planes = (device, Plane("/host:CPU", [Line("python", [Event("a", 0, 1)])]))
-    path, other = tmp_path / "a.xplane.pb", dataclasses.replace(device, lines=[Line("XLA Ops", [Event("a", 0, 2)])])
+    path, other = tmp_path / "a.xplane.pb", structs.replace(device, lines=[Line("XLA Ops", [Event("a", 0, 2)])])
     path.write_bytes(space(*planes, hostname="vm"))
     alone = XPLANE.read(path, silent)
     path.write_bytes(2 * space(*planes, hostname="vm"))
@@ -770,7 +769,7 @@ def test_bytes_that_look_like_events_inside_an_event_deceive_nobody(tmp_path: Pa
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_profile_is_the_same_in_one_portion_and_in_several(planes: list[Plane], tmp_path: Path) -> None:
     for plane in planes:  # equal events of lines that are drawn as one come in the order of the portions
-        plane.lines[:] = [dataclasses.replace(line, id=at) for at, line in enumerate(plane.lines)]
+        plane.lines[:] = [structs.replace(line, id=at) for at, line in enumerate(plane.lines)]
     path = tmp_path / "any.xplane.pb"
     path.write_bytes(space(*planes))
     assert_same(XPLANE.read(path, silent), parts_of(path, 3, None))
