@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import polars as pl
@@ -317,7 +316,7 @@ class Analysis(Struct, frozen=True, eq=False):
     of_devices: bool = False
     cuts: bool = False
     counts: str = ""
-    by: Mapping[str, tuple[Column, ...]] = MappingProxyType({})
+    by: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def shown(self, given: Given) -> Analysis:
         """The same with the columns that its rows have where this is chosen."""
