@@ -300,14 +300,14 @@ def test_an_entry_that_another_begins_to_use_stays(
     kept(maker, path)
     maker.close()
     first, second, parts = opened(root, limit=1), opened(root), list[Part | None]()
-    then = getattr(first, between)
+    then = getattr(Cache, between)
 
-    def meanwhile() -> object:
+    def meanwhile(cache: Cache) -> object:
         parts.append(second.part(stamp(path)))
-        return then()
+        return then(cache)
 
     with monkeypatch.context() as patch:
-        patch.setattr(first, between, meanwhile)
+        patch.setattr(Cache, between, meanwhile)
         assert action(first) in (None, (0, 1))
     assert folders(root) == [stamp(path).key]
     assert parts[0] is not None
