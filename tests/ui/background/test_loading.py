@@ -41,7 +41,7 @@ def written(folder: Path, rank: int) -> Path:
     return path
 
 
-class Gated(Opening):
+class Gated(Opening, dict=True):
     """An opening whose files are read when they are let through."""
 
     def parts(self, listen: object, cancelled: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, Part]]:
@@ -71,7 +71,7 @@ class Gated(Opening):
         self.go.release(len(numbers))
 
 
-class Silent(Opening):
+class Silent(Opening, dict=True):
     """An opening of which nothing comes until it is let go."""
 
     def blank(self, number: int) -> Part:
