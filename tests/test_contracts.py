@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import polars as pl
 import pytest
 
@@ -15,9 +17,14 @@ from tracehound.analysis.result import MEMBERS, blank
 from tracehound.analysis.settings import Given
 from tracehound.draw.plain import in_ascii
 from tracehound.draw.plots import plot
+from tracehound.draw.table import UNLIMITED
 from tracehound.errors import TracehoundError
+from tracehound.report import Look, about, writer
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
+
+WIDE = Look(UNLIMITED)
+FORMS = ("text", "markdown", "csv", "json")
 
 SAMPLES = Path(__file__).resolve().parents[1] / "traces"
 
@@ -67,6 +74,17 @@ def test_rows_of_another_sort_have_the_columns_that_are_declared_for_them(analys
     for sort in sorts:
         given = (("by", sort),)
         assert run(analysis, trace, options=Options(given=given)).columns == analysis.shown(given).columns
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_every_form_has_all_rows_of_a_result(analysis: Analysis, trace: Trace) -> None:
+    facts = about(trace, Window())
+    for given in ((), *((("by", by),) for by in analysis.by)):
+        result = run(analysis, trace, options=Options(given=given))
+        told = {form: "".join(f"{line.text}\n" for line in writer(form).result(facts, result, WIDE)) for form in FORMS}
+        rows = [line for line in told["markdown"].splitlines() if line.startswith("| ")]
+        assert len(rows[2:]) == len(orjson.loads(told["json"])["rows"]) == result.table.height
+        assert len(list(csv.reader(told["csv"].splitlines()))[1:]) == result.table.height
 
 
 @pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)

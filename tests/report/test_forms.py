@@ -165,6 +165,16 @@ def test_the_same_result_gives_the_same_bytes(form: str) -> None:
     assert written(form, every_unit()) == written(form, every_unit())
 
 
+def test_markdown_has_the_rows_of_what_is_a_tree_only_by_a_setting() -> None:
+    columns = (Column("name", "text", "op"), Column("calls", "count", "executions"), Column("depth", "depth", "around"))
+    table = pl.DataFrame(
+        {"name": ["a", "b"], "calls": [1, 2], "depth": [None, None]}, schema_overrides={"depth": pl.Int64}
+    )
+    flat, tree = (Result("x", "X", columns, each, 2) for each in (table, table.with_columns(depth=pl.Series([0, 1]))))
+    assert [row[0] for row in cells_of_markdown(written("markdown", flat))[2:]] == ["a", "b"]
+    assert [row[0] for row in cells_of_markdown(written("markdown", tree))[2:]] == ["a", "· b"]
+
+
 def test_markdown_shows_names_and_never_obeys_them() -> None:
     assert escaped("a|b<i>*c*_d_`e`[f](g)&h\x1b") == r"a\|b\<i\>\*c\*\_d\_\`e\`\[f\](g)\&h␛"
 

@@ -73,7 +73,7 @@ def _section(table: Result, look: Look, more: Sequence[str]) -> Iterator[Line]:
         cells = (
             [f"{lead}{escaped(word)}" for lead, word in zip(leads, words(table, column, look.unit), strict=True)]
             for column in columns
-            for leads in [_leads(table) if column is stands else [""] * table.table.height]
+            for leads in [_leads(table, named=column is stands)]
         )
         yield from (_row(row) for row in zip(*cells, strict=True))
     notes = [*meanings(columns), *table.notes, *more]
@@ -82,10 +82,10 @@ def _section(table: Result, look: Look, more: Sequence[str]) -> Iterator[Line]:
         yield from _listed(notes)
 
 
-def _leads(table: Result) -> list[str]:
-    """What stands before the names of a tree's rows."""
-    deep = depths(table.table, table.columns)
-    return [] if deep is None else [LEVEL * depth for depth in deep.tolist()]
+def _leads(table: Result, *, named: bool) -> list[str]:
+    """What stands before the words of a column's rows: nothing, but where it is `named` by them in a tree."""
+    deep = depths(table.table, table.columns) if named else None
+    return [""] * table.table.height if deep is None else [LEVEL * depth for depth in deep.tolist()]
 
 
 def _row(cells: Sequence[str]) -> Line:
