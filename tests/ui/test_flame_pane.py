@@ -133,6 +133,12 @@ async def test_enter_widens_a_frame_and_backspace_the_one_around_it() -> None:
         assert lines(app)[0] == " Stacks by time on the host · 100.…in train, 70.00 %"
         assert lines(app)[3] == "▏train  train.py:3"
         assert lines(app)[4] == "▏Linear_0                    ▏load"
+        await pilot.press("j")
+        assert "of what is shown" in lines(app)[-1]
+        await pilot.press("k", "k")  # what is around it is more than all that is shown
+        assert lines(app)[-2] == " train.py(9): main"
+        assert "of what is shown" not in lines(app)[-1]
+        await pilot.press("j")
         await pilot.press("j", "enter")
         assert view.zoom == 2
         await pilot.press("backspace")

@@ -102,7 +102,7 @@ class Frames(Struct, frozen=True, eq=False):
         passed = len(self.flame.chain(frame)) - 1
         name = printable(self.flame.names[frame]) + (f", and {passed} more that it passes on to" if passed else "")
         told = [f"{share(self.flame.share(frame))} of all"]
-        if zoom not in (ALL, frame):
+        if zoom != ALL and frame not in self.flame.around(zoom):
             told.append(f"{share(self.flame.share(frame, zoom))} of what is shown")
         columns = [column for unit in ("time", "count") for column in self.result.columns if column.unit == unit]
         told += [f"{heading(c)} {cell(c, row[c.name])}" for c in columns if row[c.name]]
