@@ -156,6 +156,29 @@ def test_what_cannot_be_true_is_noted() -> None:
     assert "no occupancy that is recorded here can be true" in told(alone.trace()).notes
 
 
+def test_notes_count_the_kernels_that_the_rows_are_of() -> None:
+    b = Building()
+    kernel(b, 0, 10, occupancy=4.0, blocks_per_sm=0.5)
+    kernel(b, 5, 5)
+    b.event(MAIN, "ProfilerStep#1", 10, 19, "step", step=1)
+    kernel(b, 10, 13, occupancy=0.5, blocks_per_sm=0.5)
+    kernel(b, 13, 19, occupancy=4.0, blocks_per_sm=0.5)
+
+    def strange(number: int) -> str:
+        return f"not counted: {number} recorded values that cannot be true, such as"
+
+    for name, settings, counted, part in (
+        ("utilisation", {}, strange(1), "33.33 %"),
+        ("utilisation", {"by": "step"}, strange(1), "33.33 %"),
+        ("utilisation_curve", {}, strange(1), "33.33 %"),
+        ("utilisation", {"by": "kernel"}, strange(2), "15.79 %"),
+    ):
+        notes = told(b.trace(), name=name, **settings).notes
+        assert any(note.startswith(counted) for note in notes)
+        assert any(note.startswith(f"occupancy is that of {part} of the kernels' time, and may be") for note in notes)
+        assert any("1 kernel without a length" in note for note in notes) == (settings == {"by": "kernel"})
+
+
 def test_by_kernel() -> None:
     b = Building()
     kernel(b, 0, 10, blocks_per_sm=0.5, occupancy=0.5)

@@ -85,25 +85,25 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if device.kernels.is_empty() and not (share.windowed and runs_kernels(share)):
         return pl.DataFrame()
     rows = {"run": _run, "step": _steps, "kernel": _kernels}[by](share, device, options)
-    here = _here(device, rows if by == "step" and rows.height else None)
-    of_all = {"kernels": pl.lit(here.height, pl.Int64), "derived": pl.lit(bool(here["derived"].any()))}
+    low, high = device.own_span
+    if by == "step" and rows.height:
+        low, high = map(int, rows.select(pl.col("from").min(), pl.col("until").max()).row(0))
+    elif by == "kernel":
+        low, high = _reach(share, device)
+    counts = device.counts(low, high)
+    of_all = {"kernels": counts["all kernels"], "derived": counts["derived kernels"] > 0}
     return rows.with_columns(**({} if by == "kernel" else of_all)).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
-        *(pl.lit(int(here[name].sum()), pl.Int64).alias(f"{name} kernels") for name in ("derived", "strange")),
-        pl.lit(here.height, pl.Int64).alias("all kernels"),
-        pl.lit(device.instant, pl.Int64).alias("instant kernels"),
         pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
+        **counts,
         **spans(share, device),
     )
 
 
-def _here(device: Filled, steps: pl.DataFrame | None = None) -> pl.DataFrame:
-    """The kernels that run in the span, or from the first start of steps to their last end, each once."""
-    low, high = device.own_span
-    if steps is not None:
-        low, high = map(int, steps.select(pl.col("from").min(), pl.col("until").max()).row(0))
-    return device.kernels.filter((pl.col("end") > low) & (pl.col("start") < high)).unique("id", maintain_order=True)
+def _reach(share: Share, device: Filled) -> tuple[int, int]:
+    """The bounds in which kernels are counted one by one: those of the window, or none."""
+    return device.own_span if share.windowed else (0, np.iinfo(np.int64).max)
 
 
 def _run(share: Share, device: Filled, options: Options) -> pl.DataFrame:
@@ -133,7 +133,7 @@ def _steps(share: Share, device: Filled, options: Options) -> pl.DataFrame:
 
 def _kernels(share: Share, device: Filled, options: Options) -> pl.DataFrame:
     """Averages over the time of each kernel that lies in the window, or in the run."""
-    low, high = device.own_span if share.windowed else (0, np.iinfo(np.int64).max)
+    low, high = _reach(share, device)
     length = (pl.col("end").clip(upper_bound=high) - pl.col("start").clip(lower_bound=low)).alias("length")
     rows = device.kernels.with_columns(length).filter((pl.col("start") < high) & (pl.col("end") > low))
 
@@ -212,6 +212,10 @@ def doubts(rows: pl.DataFrame, scene: Scene) -> list[str]:
     if strange:
         such = "such as an occupancy above 100 %, or of 0 % where many threads run: averages are of the other kernels"
         notes.append(f"not counted: {strange:,} recorded values that cannot be true, {such}")
+    of_all, occupied = (int(ranks[name].sum()) for name in ("kernel time", "occupied time"))
+    if 0 < occupied < _KNOWN * of_all:
+        some = f"occupancy is that of {percent(occupied / of_all)} of the kernels' time"
+        notes.append(f"{some}, and may be above the limit, which is of all: the rest tells none that can be true")
     return notes
 
 

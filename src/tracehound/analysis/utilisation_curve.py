@@ -59,16 +59,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if not len(start) or (device.kernels.is_empty() and not (share.windowed and runs_kernels(share))):
         return pl.DataFrame()
     rank = np.full(len(start), share.rank)
-    kernels = device.kernels
     return device.measures(*device.own(start, end)).with_columns(
         pl.Series("rank", rank),
         pl.Series("start", start),
         pl.Series("duration", end - start),
-        pl.lit(int(kernels["derived"].sum()), pl.Int64).alias("derived kernels"),
-        pl.lit(int(kernels["strange"].sum()), pl.Int64).alias("strange kernels"),
-        pl.lit(kernels.height, pl.Int64).alias("all kernels"),
-        pl.lit(device.instant, pl.Int64).alias("instant kernels"),
         pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
+        **device.counts(*device.own_span),
         **spans(share, device),
     )
 

@@ -42,7 +42,8 @@ from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel
 cannot be, since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then.
 What cannot be true is not counted, and noted: an occupancy above 100 %, or one of 0 of a kernel whose blocks hold 1 %
 of the threads or more, which is what PyTorch's profiler says of kernels with much shared memory (most products on
-Hopper). Occupancy is that of the other kernels then, and may be above the limit, which is of all. All times of a device
+Hopper). Occupancy is that of the other kernels then, and may be above the limit, which is of all; a note says how
+much of the kernels' time they take. All times of a device
 with a clock of its own (TPU), and the bounds of steps and of a window, are on that, as in breakdown. Kernels without a
 length weigh nothing in averages over time: other analyses count them, this one says in a note how many they are."""
 
@@ -52,8 +53,8 @@ class Filled(Struct, frozen=True, eq=False):
 
     `events` is the device's work, and `span` the stretch that the whole is measured in, both on the trace's clock;
     `own_span` is the same on the device's own clock, where it has one (`clock`, else None: the trace's holds), and so
-    is the rest. `kernels` has a row for each: `id`, `start`, `end`, `name`, and what `residency` tells; `instant` is
-    how many more in the span have no length; `works` is when kernels run.
+    is the rest. `kernels` has a row for each: `id`, `start`, `end`, `name`, and what `residency` tells; `instants` is
+    when those without a length are; `works` is when kernels run.
     """
 
     events: pl.DataFrame
@@ -61,7 +62,7 @@ class Filled(Struct, frozen=True, eq=False):
     clock: OwnClock | None
     own_span: tuple[int, int]
     kernels: pl.DataFrame
-    instant: int
+    instants: pl.Series
     works: Intervals
     curves: Mapping[str, Curve]
 
@@ -72,6 +73,25 @@ class Filled(Struct, frozen=True, eq=False):
     def measures(self, start: Ints, end: Ints) -> pl.DataFrame:
         """For each stretch `[start, end)` of the device's own clock the measures of `fill.means`."""
         return means(self.works, self.curves, start, end)
+
+    def counts(self, low: int, high: int) -> dict[str, pl.Expr]:
+        """Columns of what runs in `[low, high)` of the device's own clock.
+
+        How many kernels, each once, how many of them are derived or strange, and how many more have no length; their
+        time (ps), and how much of it has an occupancy.
+        """
+        here = self.kernels.filter((pl.col("end") > low) & (pl.col("start") < high))
+        each = here.unique("id")
+        times = here["end"].clip(upper_bound=high) - here["start"].clip(lower_bound=low)
+        found = {
+            "all kernels": each.height,
+            "derived kernels": each["derived"].sum(),
+            "strange kernels": each["strange"].sum(),
+            "instant kernels": self.instants.is_between(low, high).sum(),
+            "kernel time": times.sum(),
+            "occupied time": times.filter(here["occupancy"].is_not_null()).sum(),
+        }
+        return {name: pl.lit(int(value), pl.Int64) for name, value in found.items()}
 
 
 def filled(share: Share) -> Filled:
@@ -89,8 +109,8 @@ def filled(share: Share) -> Filled:
         if clock is not None:
             opened, closed = clock.bounds(*(np.array([bound], np.int64) for bound in span))
             own_span = int(opened[0]), int(closed[0])
-    instant = _instant(worked.events, own_span)
-    return Filled(events, span, clock, own_span, kernels, instant, union(*_times(kernels)), curves(kernels))
+    instants = worked.events.filter(~pl.col("kind").is_in(COPY) & (pl.col("start") == pl.col("end")))["start"]
+    return Filled(events, span, clock, own_span, kernels, instants, union(*_times(kernels)), curves(kernels))
 
 
 def spans(share: Share, device: Filled) -> dict[str, pl.Expr]:
@@ -122,12 +142,6 @@ def runs_kernels(share: Share) -> bool:
 
 def _times(events: pl.DataFrame) -> tuple[Ints, Ints]:
     return events["start"].to_numpy(), events["end"].to_numpy()
-
-
-def _instant(events: pl.DataFrame, span: tuple[int, int]) -> int:
-    """How many kernels in the span have no length."""
-    start = pl.col("start")
-    return events.filter(~pl.col("kind").is_in(COPY) & (start == pl.col("end")) & start.is_between(*span)).height
 
 
 def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:
