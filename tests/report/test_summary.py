@@ -17,6 +17,7 @@ from tracehound.report import Look, Summary, about, summarise, writer
 from tracehound.report.summary import ROWS, spread
 from tracehound.store import place
 from tracehound.store.find import TWINS
+from tracehound.store.strangers import doubt
 from tracehound.trace import Note, Window
 
 
@@ -120,12 +121,28 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
     trace = place("job", parts)
     page = summarise(trace, Window())
     text = [line.text for line in writer("text").summary(page, Look(400))]
-    doubt = f"hardly one run: {why}; all that is told"
-    assert text[1].startswith(doubt if why else "kineto, 2 files")
-    assert sum("hardly one run" in line for line in text) == bool(why)
+    told = f"hardly one run: {why}; all that is told"
+    assert text[1].startswith(told if why else "kineto, 2 files")
+    marked = [line.text for line in writer("markdown").summary(page, Look(400))]
+    assert [sum("hardly one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
     notes = page.results[0].notes  # of forms without a heading
-    assert notes[0].startswith(doubt) if why else not any("hardly" in note for note in notes)
+    assert notes[0].startswith(told) if why else not any("hardly" in note for note in notes)
     assert about(trace, Window(ranks=(0,))).doubt == ""
+    assert about(trace, Window(ranks=(0, 1))).doubt == about(trace, Window()).doubt
+
+
+def test_only_those_of_the_files_that_are_looked_at_are_told_of() -> None:
+    parts = []
+    for at, (wall, model, claim) in enumerate([(0, "A", None), (0, "A", None), (3600, "A", 7), (3600, "B", 8)]):
+        b = Building(path=Path(f"{at}.json"), wall_ns=wall * 10**9, claim=claim)
+        b.event(stream(), "gemm", 0, 1)
+        made = b.part()
+        parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
+    trace = place("job", parts)
+    assert "do not overlap in time, and their devices differ;" in doubt(trace)
+    assert "do not overlap in time;" in doubt(trace, (0, 7))
+    assert doubt(trace, (0, 1)) == "", "these overlap"
+    assert doubt(trace, (7, 8)) == "", "these have ranks"
 
 
 def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
 from tracehound.errors import printable
-from tracehound.store.clock import APART
-from tracehound.store.ranks import UNLIKE, UNRANKED
+from tracehound.store.strangers import doubt
 from tracehound.trace import Part, Trace, Window
 from tracehound.units import (
     TimeUnit,
@@ -103,20 +102,8 @@ def about(trace: Trace, window: Window) -> About:
         versions=_versions(trace),
         window=window,
         inferred=trace.steps.height > 0 and bool(trace.steps["inferred"].all()),
-        doubt="" if window.ranks else doubt(trace),
+        doubt=doubt(trace, window.ranks),
     )
-
-
-def doubt(trace: Trace) -> str:
-    """Why files that do not tell their ranks are hardly of one run, and the remedy; empty where they may be."""
-    apart, unlike, unranked = (
-        any(note.text.startswith(words) for note in trace.notes) for words in (APART, UNLIKE, UNRANKED)
-    )
-    why = [APART] * apart + ["their devices differ" if apart else UNLIKE] * unlike
-    if not why or not unranked:
-        return ""
-    remedy = "all that is told is of them together: name one file, or choose with --rank"
-    return f"hardly one run: {', and '.join(why)}; {remedy}"
 
 
 def noted(result: Result, facts: About) -> Result:

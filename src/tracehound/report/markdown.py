@@ -41,8 +41,9 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
     yield Line("")
     yield from _listed(sentences(page.about, look.unit))
     for table in page.results:
+        unsaid = tuple(note for note in table.notes if note != page.about.doubt)
         yield Line("")
-        yield from _section(table, look, [])
+        yield from _section(replace(table, notes=unsaid), look, [])
 
 
 def page(shown: Page, look: Look) -> Iterator[Line]:

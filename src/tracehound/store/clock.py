@@ -53,7 +53,7 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
     why = "--align start" if alignment.way == "start" else "not every file has a wall clock"
     if spans and len(walls) == len(spans) and alignment.way == "wall":
         bounds = sorted((low + walls[index], high + walls[index]) for index, (low, high) in spans.items())
-        if _together(bounds):
+        if together(bounds):
             origin = bounds[0][0]
             shift = [walls.get(index, origin) - origin for index in range(len(parts))]
             return Clock(shift, origin // 1000, told)
@@ -74,7 +74,7 @@ def _first_event(part: Part) -> int:
     return int((events if events.height else lanes)["first"].to_numpy().min())
 
 
-def _together(bounds: Sequence[tuple[int, int]]) -> bool:
+def together(bounds: Sequence[tuple[int, int]]) -> bool:
     """Whether the stretches, sorted, are one run: what lies between them is no longer than they are."""
     covered, reach = 0, bounds[0][0]
     for low, high in bounds:
