@@ -260,6 +260,23 @@ def test_a_report_of_what_is_hardly_one_run_says_so_once(
     assert "hardly" not in silent
 
 
+@pytest.mark.parametrize("form", [*(each.name for each in WRITERS), "junit"])
+def test_a_gate_of_what_is_hardly_one_run_says_so_once_for_each(
+    tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs := tmp_path / "runs").mkdir()
+    for hour in (0, 1):
+        document = orjson.loads(kineto(0)) | {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
+        (runs / f"{'ab'[hour]}.pt.trace.json").write_bytes(orjson.dumps(document))
+    base, told = str(tmp_path / "base.json"), "hardly one run: the files do not overlap in time;"
+    gate = ["--fail-on", "idle < 1%", "--width", "0", "--format", form]
+    for asked, times in ((["check", str(runs), "--save-baseline", base], 1), (["diff", base, str(runs)], 2)):
+        main([*asked, *gate])
+        out, err = capsys.readouterr()
+        said, silent = (err, out) if form in {"csv", "junit"} else (out, err)
+        assert (said.count(told), silent.count(told)) == (times, 0)
+
+
 def test_width_zero_is_as_wide_as_it_takes(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(job), "ops", "--width", "0"])
     assert "void gemm<float>(float*)" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tracehound import console
-from tracehound.commands.shown import tell
+from tracehound.commands.shown import tell, tell_named
 from tracehound.commands.traces import helpers, opened, ready
 from tracehound.diff import Condition, Profile, Verdict, loaded, not_whole, profile, saved
 from tracehound.errors import TracehoundError, printable
@@ -56,6 +56,8 @@ def judge(page: Page, run: Profile, verdicts: Sequence[Verdict], form: Writer | 
     console.show(form.page(page, console.look(asked)) if form else junit(page.title, verdicts), asked)
     if form:
         tell(form, page.results, page.runs)
+    else:
+        tell_named(page.runs)
     if asked.save_baseline:
         saved(run, asked.save_baseline)
     for verdict in verdicts:

@@ -6,7 +6,7 @@ Owns which notes go where. Knows no command.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tracehound import console
 from tracehound.analysis import Result
@@ -32,8 +32,13 @@ def tell(form: Writer, results: Sequence[Result], runs: Sequence[tuple[str, str]
     """Facts and notes of a page to stderr, the notes under the names of their results, where its form has none."""
     if not form.notes:
         told = [(result.analysis, note) for result in results for note in _remarks(result)]
-        for name, note in (*runs, *told):
-            console.say(printable(f"{name}: {note}"))
+        tell_named([*runs, *told])
+
+
+def tell_named(notes: Iterable[tuple[str, str]]) -> None:
+    """Notes to stderr, each under a name."""
+    for name, note in notes:
+        console.say(printable(f"{name}: {note}"))
 
 
 def _remarks(result: Result) -> list[str]:

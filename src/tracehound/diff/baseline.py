@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.measures import MEASURES
@@ -60,6 +61,7 @@ def saved(profile: Profile, path: Path) -> None:
         "lost": profile.lost,
         "partial": profile.partial,
         "without": profile.without,
+        "doubt": profile.doubt,
     }
     try:
         with whole(path) as file:
@@ -111,12 +113,13 @@ def _profile(document: dict[str, Any]) -> Profile:
     times = [steps.select("duration", *PARTS), ops.select("count", "time", "exposed"), measures.select("count")]
     if not all(each.select(pl.all().is_between(0, MOST)).to_numpy().all() for each in times):
         raise ValueError("a time that cannot be true")
-    words = [document["name"], document["what"], document["of"], document.get("form", "")]
+    words = [document["name"], document["what"], document["of"], document.get("form", ""), document.get("doubt", "")]
     lost = document.get("lost", [])
     if not all(isinstance(each, str) for each in (*words, *lost)):
         raise TypeError("no text")
-    name, what, of, form = words
+    name, what, of, form, doubt = words
     outside = float(document.get("outside", 0))
     partial = tuple(int(step) for step in document.get("partial", []))
     ranks, without = int(document["ranks"]), int(document.get("without", 0))
-    return Profile(name, ranks, what, of, steps, ops, measures, form, outside, tuple(lost), partial, without)
+    found = Profile(name, ranks, what, of, steps, ops, measures, form, outside, tuple(lost), partial, without)
+    return replace(found, doubt=doubt)

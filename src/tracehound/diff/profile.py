@@ -25,6 +25,7 @@ from tracehound.diff.measures import MEASURES
 from tracehound.diff.stretches import WHOLE, WINDOW, Compared, Stretches, compared
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
+from tracehound.store.strangers import doubt
 from tracehound.trace import PROFILERS, Trace, Window
 from tracehound.units import count, plural
 
@@ -47,9 +48,10 @@ class Profile(Struct, frozen=True, eq=False):
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
     the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
     `partial` which are partial on any rank (left out, unless there are no others), `without` how many ranks have no
-    step and are left out since others have some, and `lost` what its files lack, in words. Of a run whose trace is open
-    `stretches` has the steps of each rank (rank, step, start, end, and duration on the clock that measures it) and
-    `longest` the longest execution of each op (`IDENTITY`, event, length); what was saved has neither.
+    step and are left out since others have some, `lost` what its files lack, in words, and `doubt` why they are
+    hardly of one run; empty where they may be. Of a run whose trace is open `stretches` has the steps of each rank
+    (rank, step, start, end, and duration on the clock that measures it) and `longest` the longest execution of each op
+    (`IDENTITY`, event, length); what was saved has neither.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Profile(Struct, frozen=True, eq=False):
     without: int = 0
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
+    doubt: str = ""
 
     @property
     def unit(self) -> str:
@@ -167,6 +170,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         without=every - rows["rank"].n_unique(),
         stretches=placed,
         longest=_longest(ops),
+        doubt=doubt(trace, window.ranks),
     )
 
 
@@ -209,6 +213,7 @@ def _of_memory(trace: Trace, window: Window) -> Profile:
         measures=measures.of_counters(trace, placed).select(list(MEASURES)).sort("step", "topic", "name"),
         form=PROFILERS["memory_timeline"],
         stretches=placed,
+        doubt=doubt(trace, window.ranks),
     )
 
 

@@ -61,7 +61,7 @@ def _page(
 
 
 def _of(run: Profile) -> str:
-    return f"{printable(run.name)}: {run.about}"
+    return printable(f"{run.name}: {run.about}{f'; {run.doubt}' if run.doubt else ''}")
 
 
 def _gate(verdicts: Sequence[Verdict]) -> Result:
