@@ -945,6 +945,11 @@ def test_people_see_a_thousand_rows_and_programs_all(job: Path, capsys: pytest.C
         (["{job}/nothing", "SELECT 1 FROM critical_path", "--set", "by=week"], "by: 'week' is not one of name, class"),
         (["{job}/nothing", "SELECT 1 FROM critical_path", "--set", "bye=event"], "no setting 'bye'; did you mean by="),
         (["{job}/nothing", "SELECT 1 FROM events", "--set", "by=event"], "no setting 'by'; settings are of analyses"),
+        (["--tables", "critical_path", "kernels", "--set", "by=grid"], " critical_path.by: 'grid' is not one of name"),
+        (["--tables", "kernels", "--set", "kernels.by=week"], "kernels.by: 'week' is not one of name, grid, rank"),
+        (["--tables", "kernels", "--set", "kernels.bye=grid"], "no setting 'kernels.bye'; did you mean kernels.by="),
+        (["--tables", "kernels", "--set", "steps.bounds=mark"], "no setting 'steps.bounds'; no table here is steps"),
+        (["--tables", "events", "--set", "events.by=name"], "no setting 'events.by'; settings are of analyses"),
         (["--tables", "evnts"], "no table 'evnts'; did you mean events?"),
         (["--tables", "--format", "markdown"], "--tables prints text alone, no markdown; leave --format out"),
     ],
@@ -968,6 +973,10 @@ def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]
         assert all(f"\n  {column.name} " in out for column in table.columns)
     assert main(["query", "--tables", "breakdown", "--set", "by=step"]) == 0
     assert "\n  step " in capsys.readouterr().out
+    main(["query", "--tables", "kernels", "breakdown", "--set", "kernels.by=class", "--set", "breakdown.by=step"])
+    out = capsys.readouterr().out
+    assert "\n  names " in out
+    assert "\n  step " in out
     main(["query", "--tables", "hlo"])
     assert capsys.readouterr().out.startswith("hlo: ")
 

@@ -329,7 +329,7 @@ def _query_parser() -> _Parser:
     parser = _parser("tracehound query", usage, described, manual.QUERY_EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="PATH... STATEMENT", help=SUPPRESS)
     parser.add_argument("--tables", action="store_true", help="list all tables, or those named, as text, and exit")
-    _with_settings(parser, "a setting of the analyses that the query names and that have it")
+    _with_settings(parser, "a setting of the analyses that the query names and that have it; of one as ANALYSIS.NAME=")
     return _with_report_options(parser)
 
 

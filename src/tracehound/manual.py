@@ -96,7 +96,8 @@ tables:
 Times are written with a unit, 1.5ms; a number without one is picoseconds. Sums, means and differences of times are
 times; duration / 1us is a number. Text stands in single quotes; name LIKE '%all_reduce%' and name ~ 'all.?reduce'
 search it. Without ORDER BY rows come in any order. Analyses are worked out when a query names them, with the settings
-that --set chooses (tracehound report ANALYSIS --explain says which there are); rows of another sort have other columns.
+that --set chooses (tracehound report ANALYSIS --explain says which there are); rows of another sort may have other
+columns. --set by=name is for every analysis of the query that has such a setting, --set kernels.by=name for that alone.
 
 --rank, --step and --window narrow the tables: an event that crosses the edge of the window counts with the part inside.
 Text and markdown show {READABLE:,} rows unless --top says otherwise; csv and json all.

@@ -72,6 +72,14 @@ def test_a_choice_is_for_the_analyses_that_have_such_a_setting() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("words", [["critical_path.by=event", "by=class"], ["by=class", "critical_path.by=event"]])
+def test_a_choice_that_names_an_analysis_is_for_that_alone_and_goes_before_one_for_all(words: list[str]) -> None:
+    query = prepare("SELECT k.class FROM kernels k JOIN critical_path c ON k.class = c.class", words)
+    assert {table.name: table.given for table in query.tables} == {
+        "kernels": (("by", "class"),), "critical_path": (("by", "event"),),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_events_are_the_frame_with_the_words_of_its_lanes(folder: str) -> None:
     trace = sample(folder)

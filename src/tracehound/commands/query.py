@@ -19,8 +19,8 @@ def run(asked: Namespace) -> int:
     if asked.tables:
         refuse_forms(asked, "--tables")
         tables = [named(word) for word in asked.words if not is_path(word)] or TABLES
-        refuse_idle(tables, asked.set)
         chosen = [settled(table, asked.set) for table in tables]
+        refuse_idle(tables, asked.set)
         console.show(schema.definitions(chosen, console.look(asked).width), asked)
         return 0
     form = writer(asked.format)

@@ -37,8 +37,9 @@ class Query(Struct, frozen=True):
 def prepare(text: str, words: Sequence[str] = ()) -> Query:
     """The query that a person wrote, checked against the tables; no trace is needed.
 
-    ``NAME=VALUE`` words choose settings of the analyses that it names, each of all that have one of its name. Raises
-    TracehoundError, which says what is wrong and where, for everything but what depends on the rows.
+    ``NAME=VALUE`` words choose settings of the analyses that it names, each of all that have one of its name, and
+    ``ANALYSIS.NAME=VALUE`` of one alone. Raises TracehoundError, which says what is wrong and where, for everything but
+    what depends on the rows.
     """
     statement = read(text)
     there = {table.name: table for table in TABLES}

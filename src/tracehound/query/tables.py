@@ -188,24 +188,37 @@ TABLES: tuple[Table, ...] = (
 def settled(table: Table, words: Sequence[str] = ()) -> Table:
     """The table with what ``NAME=VALUE`` words and the user's file choose, where it is an analysis.
 
-    A word counts where the analysis has a setting of its name. Raises TracehoundError for what is no value of it.
+    A word counts where the analysis has a setting of its name; ``ANALYSIS.NAME=VALUE`` for that analysis alone, and
+    before one for all. Raises TracehoundError, which names the analysis, for what is no setting or value of it.
     """
     analysis = _ANALYSES.get(table.name)
     if analysis is None:
         return table
+    before = f"{analysis.name}."
     names = [setting.name for setting in analysis.settings]
-    given = preferred(analysis, [word for word in words if word.partition("=")[0] in names])
+    for_all = [word for word in words if word.partition("=")[0] in names]
+    own = [word.removeprefix(before) for word in words if word.startswith(before)]
+    called = [replace(setting, name=before + setting.name) for setting in analysis.settings]
+    chosen(called, [before + word for word in (*for_all, *own)])
+    given = preferred(analysis, [*for_all, *own])
     return replace(table, columns=analysis.shown(given).columns, given=given)
 
 
 def refuse_idle(tables: Sequence[Table], words: Sequence[str]) -> None:
-    """Raise TracehoundError for a word that chooses nothing of any of these tables."""
-    among = [_ANALYSES[table.name].settings for table in tables if table.name in _ANALYSES]
-    known = {setting.name: setting for each in among for setting in each}
-    if words and not known:
-        name = printable(words[0].partition("=")[0])
-        raise TracehoundError(f"no setting {name!r}", remedy="settings are of analyses, and no table here has any")
-    chosen([*known.values()], words)
+    """Raise TracehoundError for a word that chooses nothing of any of these tables, which are settled with them."""
+    among = [_ANALYSES[table.name] for table in tables if table.name in _ANALYSES]
+    known = {setting.name: setting for analysis in among for setting in analysis.settings}
+    others = [word for word in words if not any(word.startswith(f"{analysis.name}.") for analysis in among)]
+    for word in others:
+        name = word.partition("=")[0]
+        of, dot, _ = name.partition(".")
+        if dot and of in _ANALYSES:
+            raise TracehoundError(f"no setting {printable(name)!r}", remedy=f"no table here is {of}")
+        if not known:
+            raise TracehoundError(
+                f"no setting {printable(name)!r}", remedy="settings are of analyses, and no table here has any"
+            )
+    chosen([*known.values()], others)
 
 
 _ANALYSES: Final = {analysis.name: analysis for analysis in ANALYSES}
