@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from exporting import document, job, opened, own, points, rank, written, x
 from tracehound.analysis import named, run
 from tracehound.export.narrow import ps
+from tracehound.report.window import chosen
 from tracehound.trace import Trace, Window
 from xspaces import Event, Line, Plane, space
 
@@ -90,6 +91,16 @@ def test_a_window_of_a_window_has_the_edges_of_both(tmp_path: Path) -> None:
     written(first, tmp_path / "second.json", Window(None, 260 * US))
     assert document(first, Window(None, 260 * US))["exportedWindow"] == ["1150.000", "1360.000"]
     assert partial(opened(tmp_path / "second.json")) == {0: [True, False, True]}
+
+
+def test_the_window_of_steps_lasts_until_their_work_has_ended(tmp_path: Path) -> None:
+    """The kernel of each goes on for 5 us after its mark."""
+    trace = opened(*job(tmp_path, stepped(0)))
+    for said, expected in (("2", [False]), ("1-2", [False, False])):
+        window = chosen(trace, steps=said)
+        assert document(trace, window)["exportedWindow"][1] == "1295.000"
+        written(trace, tmp_path / "out.json", window)
+        assert partial(opened(tmp_path / "out.json")) == {0: expected}
 
 
 def test_what_is_not_cut_in_time_has_no_window(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tracehound.export.copied import copied
 from tracehound.export.document import Document, us
 from tracehound.export.model import modelled
 from tracehound.export.narrow import shift
+from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
 from tracehound.formats.exported import STEP, WINDOW
 from tracehound.formats.kineto.facts import APART
@@ -51,10 +52,13 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
 def _window(trace: Trace, window: Window, *, own_clock: bool) -> dict[str, Any]:
     """What is said of the window, where it limits time, and of that which a file is an export of.
 
-    One of steps has all of these steps, and their work.
+    One of steps lasts until the work that they launched has ended, too.
     """
     numbers = list(parts_of(trace, window))
-    found = within((window.start, window.end), *(limits(trace, number) for number in numbers))
+    end = window.end
+    if window.steps is not None and end is not None:
+        end = max((reached for _, reached in reach(trace, window).values()), default=end)
+    found = within((window.start, end), *(limits(trace, number) for number in numbers))
     if found == UNLIMITED:
         return {}
     moved = shift(trace, numbers[0]) if own_clock and len(numbers) == 1 else 0
