@@ -18,7 +18,7 @@ from tracehound.ui.actions.trail import path_of
 from tracehound.ui.bindings import menu
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.wording.words import LONGEST_STRETCH
+from tracehound.ui.wording.words import LONGEST_STRETCH, NO_EVENTS
 
 LIST = ("M", menu.choices(KEYS)["critical_path"])
 
@@ -122,7 +122,7 @@ async def test_a_sum_without_an_event_leads_to_its_longest_stretch(tmp_path: Pat
     ]  # fmt: skip
     file = tmp_path / "a.json"
     file.write_bytes(orjson.dumps({"schemaVersion": 1, "traceEvents": events}))
-    async with explored(open_paths([file]), (120, 40)) as (explorer, pilot):
+    async with explored(open_paths([file])) as (explorer, pilot):
         await press(pilot, *LIST)
         table = explorer.deck.tables["critical_path"].table
         assert table.row is not None
@@ -131,6 +131,8 @@ async def test_a_sum_without_an_event_leads_to_its_longest_stretch(tmp_path: Pat
         assert LONGEST_STRETCH in said(explorer)
         assert explorer.walk is None
         assert 30 * US < explorer.view.start < 40 * US < 95 * US < explorer.view.end
+        await press(pilot, "n")
+        assert NO_EVENTS in said(explorer)
 
 
 async def test_a_row_of_another_rank_marks_the_path_of_that(samples: Path) -> None:

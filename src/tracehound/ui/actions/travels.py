@@ -18,7 +18,7 @@ from tracehound.analysis.spans import other_steps
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window
-from tracehound.ui.actions import choosing
+from tracehound.ui.actions import choosing, trail
 from tracehound.ui.actions.trail import Trail
 from tracehound.ui.background.counted import CountingRow
 from tracehound.ui.background.finder import Finder
@@ -185,7 +185,13 @@ class Travels:
             self.begin(screen.trace, screen.view.event)
             self._steps_due = by
         else:
-            screen.key_bar.say(words.NO_WALK)
+            screen.key_bar.say(words.NO_EVENTS if self._on_silence() else words.NO_WALK)
+
+    def _on_silence(self) -> bool:
+        """Whether the list of the critical path is in sight, its cursor on time in which nothing was recorded."""
+        deck = self._screen.deck
+        row = deck.table(trail.NAME).table.row if trail.NAME in deck.in_sight else None
+        return row is not None and row["event"] is None
 
     def to(self, walk: Walk) -> None:
         """To the present event of a walk."""
