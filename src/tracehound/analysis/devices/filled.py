@@ -42,10 +42,10 @@ from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel
 cannot be, since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then.
 What cannot be true is not counted, and noted: an occupancy above 100 %, or one of 0 of a kernel whose blocks hold 1 %
 of the threads or more, which is what PyTorch's profiler says of kernels with much shared memory (most products on
-Hopper). Occupancy is that of the other kernels then, and may be above the limit, which is of all; a note says how
-much of the kernels' time they take. All times of a device
-with a clock of its own (TPU), and the bounds of steps and of a window, are on that, as in breakdown. Kernels without a
-length weigh nothing in averages over time: other analyses count them, this one says in a note how many they are."""
+Hopper). Occupancy is that of the other kernels then, and may be above the limit, which is of all; a note says how much
+of the kernels' time they take. All times of a device with a clock of its own (TPU), and the bounds of steps and of a
+window, are on that, as in breakdown. Kernels without a length weigh nothing in averages over time: other analyses count
+them, this one says in a note how many they are."""
 
 
 class Filled(Struct, frozen=True, eq=False):
