@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import field
 from msgspec.structs import replace
 
 from building import US, Building, stream, thread
@@ -31,10 +32,11 @@ def rows(trace: Trace, name: str, window: Window | None = None, **settings: str)
 class Memory(Building):
     """A trace of one thread, with events of memory; totals are kept by device, as the allocator does."""
 
-    def __init__(self, *, totals: bool = True, addresses: bool = True, **more: Any) -> None:
-        super().__init__(**more)
-        self.totals, self.addresses = totals, addresses
-        self.held: dict[int, int] = {}
+    totals: bool = True
+    addresses: bool = True
+    held: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self.event(MAIN, "ProfilerStep#1", 0, 1000, "step", step=1)
         self.event(stream(), "k", 0, 1000)
         self.facets["allocated"] = []
