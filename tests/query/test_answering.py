@@ -80,6 +80,13 @@ def test_a_choice_that_names_an_analysis_is_for_that_alone_and_goes_before_one_f
     }  # fmt: skip
 
 
+def test_what_is_for_all_need_not_be_known_to_an_analysis_that_has_its_own_choice() -> None:
+    query = prepare("SELECT k.name FROM kernels k, critical_path c", ["by=grid", "critical_path.by=event"])
+    assert {table.name: dict(table.given)["by"] for table in query.tables} == {
+        "kernels": "grid", "critical_path": "event",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_events_are_the_frame_with_the_words_of_its_lanes(folder: str) -> None:
     trace = sample(folder)

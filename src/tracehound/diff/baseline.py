@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import orjson
 import polars as pl
-from msgspec.structs import replace
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.measures import MEASURES
@@ -121,5 +120,5 @@ def _profile(document: dict[str, Any]) -> Profile:
     outside = float(document.get("outside", 0))
     partial = tuple(int(step) for step in document.get("partial", []))
     ranks, without = int(document["ranks"]), int(document.get("without", 0))
-    found = Profile(name, ranks, what, of, steps, ops, measures, form, outside, tuple(lost), partial, without)
-    return replace(found, doubt=doubt)
+    told = (form, outside, tuple(lost), partial, without)
+    return Profile(name, ranks, what, of, steps, ops, measures, *told, doubt=doubt)

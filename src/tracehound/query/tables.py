@@ -195,9 +195,9 @@ def settled(table: Table, words: Sequence[str] = ()) -> Table:
     if analysis is None:
         return table
     before = f"{analysis.name}."
-    names = [setting.name for setting in analysis.settings]
-    for_all = [word for word in words if word.partition("=")[0] in names]
     own = [word.removeprefix(before) for word in words if word.startswith(before)]
+    names = {setting.name for setting in analysis.settings} - {word.partition("=")[0] for word in own}
+    for_all = [word for word in words if word.partition("=")[0] in names]
     called = [replace(setting, name=before + setting.name) for setting in analysis.settings]
     chosen(called, [before + word for word in (*for_all, *own)])
     given = preferred(analysis, [*for_all, *own])
@@ -218,7 +218,7 @@ def refuse_idle(tables: Sequence[Table], words: Sequence[str]) -> None:
             raise TracehoundError(
                 f"no setting {printable(name)!r}", remedy="settings are of analyses, and no table here has any"
             )
-    chosen([*known.values()], others)
+    chosen([*known.values()], [word for word in others if word.partition("=")[0] not in known])
 
 
 _ANALYSES: Final = {analysis.name: analysis for analysis in ANALYSES}
