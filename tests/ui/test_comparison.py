@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
 from collections.abc import AsyncIterator
@@ -28,6 +29,9 @@ from tracehound.ui.screens.comparison import ComparisonScreen
 from tracehound.ui.screens.hlo import HloScreen
 from tracehound.ui.state import navigate
 from tracehound.ui.widgets.result_table import ResultTable
+
+HOUR = 3_600 * 10**9
+"""In nanoseconds."""
 
 
 @asynccontextmanager
@@ -455,6 +459,19 @@ async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compa
         assert "PyTorch against XLA: ops share no names" in caption
         await press(pilot, "m", "m", "m", "3", "enter", "S", "5")
         assert screen.found is not None
+
+
+async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: Path, tmp_path: Path) -> None:
+    (sample,) = (samples / "torch_stacks").glob("*.json.gz")
+    document = json.loads(gzip.decompress(sample.read_bytes()))
+    (runs := tmp_path / "runs").mkdir()
+    for hour in (0, 1):
+        document |= {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
+        (runs / f"{'ab'[hour]}.pt.trace.json").write_text(json.dumps(document))
+    async with compared(open_paths([runs]), open_paths([sample])) as (screen, _):
+        caption = " ".join(screen.differences.tables["diff-ops"].caption.parts)
+        assert "base: hardly one run: the files do not overlap in time" in caption
+        assert "other run: hardly" not in caption
 
 
 async def test_a_run_against_itself_differs_in_nothing(samples: Path) -> None:

@@ -6,7 +6,7 @@ A `Profile` is what is known of one run, a `Comparison` what two of them differ 
 from __future__ import annotations
 
 from tracehound.diff.baseline import loaded, refuse_other, saved
-from tracehound.diff.compare import DEFINITION, Comparison, compare, strangers
+from tracehound.diff.compare import DEFINITION, Comparison, compare, doubts
 from tracehound.diff.gate import ALONE, GRAMMAR, Condition, Verdict, condition, judged, judged_alone
 from tracehound.diff.profile import Profile, not_whole, profile
 
@@ -20,6 +20,7 @@ __all__ = [
     "Verdict",
     "compare",
     "condition",
+    "doubts",
     "judged",
     "judged_alone",
     "loaded",
@@ -27,5 +28,4 @@ __all__ = [
     "profile",
     "refuse_other",
     "saved",
-    "strangers",
 ]

@@ -147,11 +147,17 @@ def _explained(base: Profile, other: Profile, tables: Sequence[Result]) -> list[
     return [replace(table, notes=(why, *table.notes)) if table is first else table for table in tables]
 
 
-def strangers(base: Profile, other: Profile) -> str:
+def _strangers(base: Profile, other: Profile) -> str:
     """What cannot be compared where different profilers wrote the runs, in one line; "" where that is everything."""
     if base.form == other.form or not base.form or not other.form:
         return ""
     return f"{base.form} against {other.form}: ops share no names, only the step, its parts and its gaps are comparable"
+
+
+def doubts(base: Profile, other: Profile) -> str:
+    """What to know before any row is read, in one line: what cannot be compared, and which run is hardly one."""
+    alone = [f"{name}: {run.doubt}" for name, run in (("base", base), ("other run", other)) if run.doubt]
+    return "; ".join(filter(None, (_strangers(base, other), *alone)))
 
 
 def _of_steps(base: Profile, other: Profile, names: Sequence[str]) -> Pair:
@@ -169,7 +175,7 @@ def _about_steps(base: Profile, other: Profile) -> list[str]:
         notes.append(f"too few steps to tell a change from chance: it takes {LEAST} on either side")
     if unlike := not_alike(base, other):
         notes.append(unlike)
-    if unlike := strangers(base, other):
+    if unlike := _strangers(base, other):
         notes.append(unlike)
     if max(base.outside, other.outside) >= TOLD:
         told = " and ".join(

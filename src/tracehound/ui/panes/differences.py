@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.reactive import reactive
 
 from tracehound.analysis.result import Result
-from tracehound.diff import Comparison, strangers
+from tracehound.diff import Comparison, doubts
 from tracehound.draw import in_full, plots
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sheet import Section
@@ -101,8 +101,8 @@ class Differences(Column):
         yield self._tabs[self.active]
 
     def show(self, found: Comparison) -> None:
-        """Show what two runs differ in, and before that what of them cannot be compared."""
-        doubt = strangers(found.base, found.other)
+        """Show what two runs differ in, and before that why to doubt it."""
+        doubt = doubts(found.base, found.other)
         known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
             if name in known:
