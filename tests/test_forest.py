@@ -115,3 +115,29 @@ def test_rows_with_the_same_names_above_are_one_node(steps: list[int], named: li
         assert found.parent[node] < node
         assert found.first[node] == min(other for other in range(len(steps)) if told(other) == told(row))
     assert sorted(nodes.values()) == list(range(len(found.parent)))
+    assert found.first.tolist() == sorted(found.first)
+
+
+@given(DEPTHS, st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=40, max_size=40))
+def test_rows_before_the_one_above_them_are_of_the_same_nodes(steps: list[int], named: list[tuple[int, int]]) -> None:
+    trees = forest(steps)
+    name, root = (np.array([pair[side] for pair in named[: len(steps)]], np.int64) for side in (0, 1))
+    found = paths(trees, name, root)
+    above = np.where(trees.parent < 0, -1, len(steps) - 1 - trees.parent)[::-1]  # the rows the other way round
+    turned = paths(Forest(above), name[::-1], root[::-1])
+    node = dict(zip(turned.node[::-1].tolist(), found.node.tolist(), strict=True))
+    assert [node[one] for one in turned.node[::-1].tolist()] == found.node.tolist()
+    assert sorted(node) == sorted(node.values()) == list(range(len(found.parent)))
+    assert [node.get(up, -1) for up in turned.parent.tolist()] == [found.parent[node[n]] for n in range(len(node))]
+    assert all(up < one for one, up in enumerate(turned.parent.tolist()))
+
+
+def test_many_paths_are_each_a_node() -> None:
+    count = 5_000
+    parent = np.maximum(np.arange(count) - 3, -1) // 2
+    found = paths(Forest(parent), np.arange(count) % 7, np.zeros(count, np.int64))
+    known: dict[tuple[int, int], int] = {}
+    for row in range(count):
+        up = int(found.node[parent[row]]) if parent[row] >= 0 else -1
+        assert known.setdefault((up, row % 7), int(found.node[row])) == found.node[row]
+    assert len(known) == len(found.parent) > 1_024

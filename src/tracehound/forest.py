@@ -137,7 +137,7 @@ class Paths(NamedTuple):
     """Rows grouped by the names on their way from the root.
 
     `node` of each row, and of each node its `parent` (-1: a root) and the `first` of its rows. A node comes after its
-    parent.
+    parent; where rows do too, nodes come in the order of their first rows.
     """
 
     node: Ints
@@ -145,15 +145,33 @@ class Paths(NamedTuple):
     first: Rows
 
 
-def paths(trees: Forest, name: Ints, root: Ints) -> Paths:
-    """Group rows by path: those with one name above which are rows of one path; roots also by the number in `root`."""
+def paths(forest: Forest, name: Ints, root: Ints) -> Paths:
+    """Group rows by path: those with one name above which are rows of one path; roots also by the number in `root`.
+
+    Numbers in `root` are not below 0.
+    """
+    found = trees.paths(forest.parent, name, root)
+    if found is not None:
+        return Paths(*found)
+    by_level = _paths(forest, name, root)
+    if (forest.parent >= np.arange(len(name))).any():
+        return by_level
+    node, parent, first = by_level
+    order = np.argsort(first)
+    place = np.empty(len(order) + 1, np.int64)
+    place[order], place[-1] = np.arange(len(order)), -1
+    return Paths(place[node], place[parent[order]], first[order])
+
+
+def _paths(forest: Forest, name: Ints, root: Ints) -> Paths:
+    """The same, level after level."""
     names, roots = (int(numbers.max(initial=0)) + 1 for numbers in (name, root))
     if max(names, 1) * max(roots, len(name) + 1) > np.iinfo(np.int64).max:
         raise OverflowError("too many names")
     node = np.full(len(name), -1, np.int64)
     parents, firsts, count = list[Ints](), list[Rows](), 0
-    for level, rows in enumerate(trees.levels):
-        above = node[trees.parent[rows]] if level else root[rows]
+    for level, rows in enumerate(forest.levels):
+        above = node[forest.parent[rows]] if level else root[rows]
         _, first, found = np.unique(above * names + name[rows], return_index=True, return_inverse=True)
         node[rows] = found + count
         parents.append(above[first] if level else np.full(len(first), -1, np.int64))

@@ -18,7 +18,7 @@ from typing import Any, Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 14
+VERSION: Final = 15
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 _OFF: Final = ("0", "false", "no", "off")
@@ -53,6 +53,7 @@ _FUNCTIONS: Final = MappingProxyType(
         "trees_inherited": (c_int32, (_P, _P, _N, _P)),
         "trees_with_below": (c_int32, (_P, _P, _N, _P)),
         "trees_again": (c_int32, (_P, _P, _P, _N, _N, _P)),
+        "trees_paths": (_N, (_P, _P, _P, _N, _P, _P, _P)),
         "groups_occurring": (None, (_P, _N, _P)),
         "groups_one_of_each": (None, (_P, _P, _N, _N, _P)),
         "groups_told": (None, (_P, _P, _N, _N, _P, _P)),

@@ -64,3 +64,21 @@ def again(parent: Ints, chosen: Mask, number: Ints, numbers: int) -> Mask | None
     if state == _NO_MEMORY:
         raise MemoryError
     return None if state else found
+
+
+def paths(parent: Ints, name: Ints, root: Ints) -> tuple[Ints, Ints, Ints] | None:
+    """The node of each row, by the names on its way from the root and the number in `root` (0 or more) of that.
+
+    Of each node what is above it (-1: a root) and its first row; they are numbered in the order of these.
+    """
+    native = library()
+    if native is None:
+        return None
+    given = [np.ascontiguousarray(each, np.int64) for each in (parent, name, root)]
+    found = [np.empty(len(parent), np.int64) for _ in range(3)]
+    before, after = ([each.ctypes.data for each in arrays] for arrays in (given, found))
+    nodes = native.trees_paths(*before, len(parent), *after)
+    if nodes == _NO_MEMORY:
+        raise MemoryError
+    node, above, first = found
+    return None if nodes < 0 else (node, above[:nodes].copy(), first[:nodes].copy())
