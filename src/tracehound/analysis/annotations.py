@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tracehound.analysis.devices.silence import no_annotations
 from tracehound.analysis.events.measured import measured
 from tracehound.analysis.hosts.annotated import MARKS, launched_inside
-from tracehound.analysis.hosts.call_paths import merged, names, nodes, plain, recorded
+from tracehound.analysis.hosts.call_paths import called, merged, names, nodes, plain, recorded
 from tracehound.analysis.hosts.operator_tree import tree
 from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
@@ -68,7 +68,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if BY.of(options.given) == "path":
         calls = tree(share)
         chosen = calls.events["kind"].is_in(MARKS).to_numpy()
-        return nodes(share, calls, chosen, names(calls.events, plain), options) if chosen.any() else pl.DataFrame()
+        if not chosen.any():
+            return pl.DataFrame()
+        return nodes(share, called(share, calls, chosen, names(calls.events, plain), options))
     marked = pl.col("kind").is_in(MARKS)
     lanes = share.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
     on_device = pl.col("rank").is_not_null()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.devices.silence import nothing
 from tracehound.analysis.hosts.autograd import forward_of
-from tracehound.analysis.hosts.call_paths import AGAIN, merged, names, nodes, recorded
+from tracehound.analysis.hosts.call_paths import AGAIN, called, merged, names, nodes, recorded
 from tracehound.analysis.hosts.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
@@ -80,7 +80,7 @@ _OF_DEVICE: Final = ("device_total", "device_self", "launched", "backward_device
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each thread and module in its place, see `call_paths.nodes`."""
+    """A row for each thread and module in its place, see `call_paths.called` and `nodes`."""
     calls = tree(share)
     code = calls.events["name"].cat.starts_with(MODULE)
     chosen = (code & (calls.events["kind"] == "python")).to_numpy()
@@ -89,8 +89,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     plain = _of_class if BY.of(options.given) == "class" else _instance
     gradients = calls.events["name"].cat.starts_with(GRADIENT).any()
     forward = forward_of(share, calls)
-    table = nodes(share, calls, chosen, names(calls.events, plain), options, forward.of)
-    return table.with_columns(pl.lit(gradients).alias("gradients"), pl.lit(forward.guessed, pl.Int64).alias("guessed"))
+    found = called(share, calls, chosen, names(calls.events, plain), options, forward.of)
+    return nodes(share, found).with_columns(
+        pl.lit(gradients).alias("gradients"), pl.lit(forward.guessed, pl.Int64).alias("guessed")
+    )
 
 
 def _instance(told: pl.Series) -> pl.Series:

@@ -181,11 +181,12 @@ class OfHost(Struct, Generic[T], frozen=True):
 
     `make` answers it from the share of any of these `on_host`, of which it looks at no more than `threads`, the host's
     `lanes` and the window, and from what is chosen of `settings` (their names). Question and answer travel between
-    processes.
+    processes, but where it is less work to answer again than to send what is as long as the events (not `travels`).
     """
 
     make: Callable[[Share, Given], T]
     settings: tuple[str, ...] = ()
+    travels: bool = True
 
     def given(self, given: Given) -> Given:
         """What of these choices the answer depends on."""

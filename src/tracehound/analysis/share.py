@@ -106,14 +106,16 @@ def _informed(
 ) -> Iterator[Share]:
     """The shares, in their order; those of one host know what the analyses ask of it, which is worked out once.
 
-    While the ranks of a host are mapped, the questions about the next are at work.
+    While the ranks of a host are mapped in an executor, the questions about the next are at work.
     """
+    ahead = 0 if executor is None else 1
     waiting = deque[tuple[list[Share], dict[Asked, Future[Any]]]]()
     for _, of_host in groupby(ranks, key=attrgetter("host")):
         together = list(of_host)
         questions = _questions(asked, together) if len(together) > 1 else ()
-        waiting.append((together, {each: _begun(each, together[0], executor) for each in questions}))
-        if len(waiting) > 1:
+        sent = [each for each in questions if executor is None or each[0].travels]
+        waiting.append((together, {each: _begun(each, together[0], executor) for each in sent}))
+        if len(waiting) > ahead:
             yield from _telling(*waiting.popleft())
     while waiting:
         yield from _telling(*waiting.popleft())

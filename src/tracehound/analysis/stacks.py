@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,11 +11,22 @@ from msgspec.structs import replace
 
 from tracehound.analysis.devices.silence import nothing
 from tracehound.analysis.hosts.annotated import MARKS
-from tracehound.analysis.hosts.call_paths import merged, names, nodes, plain, recorded
-from tracehound.analysis.hosts.call_stacks import alone, framed, texts
+from tracehound.analysis.hosts.call_paths import Called, called, merged, names, nodes, plain, recorded
+from tracehound.analysis.hosts.call_stacks import Texts, alone, framed, texts
 from tracehound.analysis.hosts.operator_tree import Tree, tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
-from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    OfHost,
+    Options,
+    Result,
+    Scene,
+    Share,
+    answer,
+    share_of,
+    without,
+)
+from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.intervals import Mask
 from tracehound.units import duration, pool
@@ -70,24 +81,51 @@ COLUMNS = (
 )
 
 
+class Stacks(NamedTuple):
+    """What was called on the threads of a host; frames are its `events`, or those `texts` of operators, or none ("").
+
+    `stacks` are these texts. Without `paths` there is nothing.
+    """
+
+    paths: Called | None
+    stacks: Texts | None
+    frames: str
+
+
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each thread and path, see `call_paths.nodes`; `thread` is the thread's name."""
-    calls, way = tree(share), FRAMES.of(options.given)
-    frames = bool(calls.events["kind"].is_in(["python", "module"]).any())
-    stacks = texts(share) if not frames else None
-    chosen = _of_operators(calls, way) if stacks else _chosen(calls, way)
-    if not chosen.any():
+    """A row for each thread and path, see `call_paths.called` and `nodes`; `thread` is the thread's name."""
+    found = _stacks(share, options) if options.members else PATHS.of(share, options.given)
+    if found.paths is None:
         return pl.DataFrame()
-    called = names(calls.events, plain)
-    table = nodes(share, calls, chosen, called, options, apart=stacks.number if stacks else None)
-    if stacks:
-        whole = framed(table, stacks)
-        table = alone(whole, table.height) if way == "python" else whole
+    table = nodes(share, found.paths)
+    if found.stacks:
+        whole = framed(table, found.stacks)
+        table = alone(whole, table.height) if FRAMES.of(options.given) == "python" else whole
     threads = share.lanes.select("lane", pl.col("name").alias("thread"))
     if THREADS.of(options.given) == "alike":
         threads = threads.with_columns(pl.Series("thread", map(pool, threads["thread"].to_list()), pl.String))
     joined = table.join(threads, on="lane", how="left", maintain_order="left")
-    return joined.with_columns(pl.lit("events" if frames else "texts" if stacks else "").alias("frames"))
+    return joined.with_columns(pl.lit(found.frames).alias("frames"))
+
+
+def _of_host(share: Share, given: Given) -> Stacks:
+    return _stacks(share, Options(given=given))
+
+
+PATHS: Final = OfHost(_of_host, (FRAMES.name,), travels=False)
+"""What was called on a host."""
+
+
+def _stacks(share: Share, options: Options) -> Stacks:
+    calls, way = tree(share), FRAMES.of(options.given)
+    frames = bool(calls.events["kind"].is_in(["python", "module"]).any())
+    stacks = texts(share) if not frames else None
+    chosen = _of_operators(calls, way) if stacks else _chosen(calls, way)
+    told = "events" if frames else "texts" if stacks else ""
+    if not chosen.any():
+        return Stacks(None, stacks, told)
+    apart = stacks.number if stacks else None
+    return Stacks(called(share, calls, chosen, names(calls.events, plain), options, apart=apart), stacks, told)
 
 
 def _of_operators(calls: Tree, frames: str) -> Mask:
@@ -153,4 +191,5 @@ ANALYSIS = Analysis(
     combine=combine,
     counts="count",
     settings=(FRAMES, THREADS),
+    of_host=(PATHS,),
 )

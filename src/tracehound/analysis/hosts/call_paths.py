@@ -53,25 +53,36 @@ def plain(told: pl.Series) -> pl.Series:
     return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(r"^(ProfilerStep)#\d+$", "$1")
 
 
-def nodes(
+class Called(NamedTuple):
+    """What was called on the threads of a host, path by path, which all ranks that it drives have in common.
+
+    `table` has a row for each thread and path, `node` the row of each event of `calls`, chosen or around (and at the
+    end, for none, -1 as for what is in no chosen event). `gradient` has what each event works out the gradient of.
+    """
+
+    calls: Tree
+    node: Ints
+    gradient: Ints
+    table: pl.DataFrame
+
+
+def called(
     share: Share,
     calls: Tree,
     chosen: Mask,
-    called: Names,
+    names: Names,
     options: Options,
     forward: Ints | None = None,
     apart: Ints | None = None,
-) -> pl.DataFrame:
-    """A row for each thread and path of `chosen` events, those above first.
+) -> Called:
+    """A row for each thread and path of `chosen` events in the window of the host, those above first.
 
     `lane`, `parent` (its row here, -1: a root), `name`, `kind`; `count`, `total` and `self` (less the chosen events
-    inside) in the window; `inside`, the operators directly inside; `device_self` and `launched` of the work in the
-    window that was launched directly inside; `event`, the longest call, and its length `most`; `rank`, and of that rank
-    all its `work` and what of it was launched in no chosen event (`unlaunched`). Times in ps.
+    inside); `inside`, the operators directly inside; `event`, the longest call, and its length `most`. Times in ps.
 
-    With `forward` (see `autograd.forward_of`) `backward_host` and `backward_device` are what the gradients of what was
-    called directly inside took, and a chosen event that backward() calls again stands where it stood, with `AGAIN`
-    before its name. Roots with other numbers in `apart` (which has one for each event) are other nodes; it is a column.
+    With `forward` (see `autograd.forward_of`) `backward_host` is what the gradients of what was called directly inside
+    took, and a chosen event that backward() calls again stands where it stood, with `AGAIN` before its name. Roots with
+    other numbers in `apart` (which has one for each event) are other nodes; it is a column.
     """
     rows = np.flatnonzero(chosen)
     place = np.full(len(chosen) + 1, -1, np.int64)
@@ -79,7 +90,7 @@ def nodes(
     around = np.append(place[nearest(calls.parent, chosen)], -1)  # at or around each event, the place of a chosen one
     inside = around[calls.parent[rows]]
     gradient = np.full(len(chosen), -1, np.int64) if forward is None else forward
-    stands, name, words = _standing(calls, rows, inside, called, gradient)
+    stands, name, words = _standing(calls, rows, inside, names, gradient)
     lane = calls.events["lane"].to_numpy()[rows]
     told = np.zeros(len(chosen), np.int64) if apart is None else apart
     number = np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)])
@@ -88,15 +99,7 @@ def nodes(
     of_event = np.append(np.append(node, -1)[around], -1)
     seen, begin, end = _clipped(calls, share)
     length = end - begin
-    done, call = _work(share, calls)
-    launcher, later = _launchers(calls, of_event, call, gradient)
     longest = _longest(node, np.where(seen, length, -1)[rows], len(parent))
-
-    def summed(at: Ints, values: Ints | int = 1) -> Ints:
-        total = np.zeros(len(parent) + 1, np.int64)  # what is in no node goes to the last
-        np.add.at(total, at, values)
-        return total[:-1]
-
     table = pl.DataFrame(
         {
             "lane": lane[first],
@@ -104,35 +107,55 @@ def nodes(
             "parent": parent,
             "name": words.gather(name[first]),
             "kind": calls.events["kind"].gather(rows[first]).cast(pl.String),
-            "count": summed(node, seen[rows].astype(np.int64)),
-            "total": summed(node, length[rows]),
-            "self": summed(node, self_time(begin[rows], end[rows], inside)),
-            "inside": summed(of_event[calls.parent][calls.operator & seen]),
-            "device_self": summed(launcher, done),
-            "launched": summed(launcher),
-            "backward_host": summed(*_gradients(calls, chosen, of_event, (begin, end), gradient)),
-            "backward_device": summed(later, done),
+            "count": _summed(len(parent), node, seen[rows].astype(np.int64)),
+            "total": _summed(len(parent), node, length[rows]),
+            "self": _summed(len(parent), node, self_time(begin[rows], end[rows], inside)),
+            "inside": _summed(len(parent), of_event[calls.parent][calls.operator & seen]),
+            "backward_host": _summed(len(parent), *_gradients(calls, chosen, of_event, (begin, end), gradient)),
             "event": calls.events["id"].gather(rows[longest]),
             "most": length[rows[longest]],
             **grouped(options, np.where(seen[rows], node, -1), calls.events["id"].gather(rows), len(parent)),
         }
     )
-    return table.with_columns(
+    return Called(calls, of_event, gradient, table)
+
+
+def nodes(share: Share, found: Called) -> pl.DataFrame:
+    """The paths of the rank's host, with the work of the rank's device in the window.
+
+    `device_self` and `launched` of what was launched directly inside, `backward_device` of what the gradients of what
+    was called there launched; `rank`, and of that rank all its `work` and what of it was launched in no chosen event
+    (`unlaunched`). Times in ps.
+    """
+    many = found.table.height
+    done, call = _work(share, found.calls)
+    launcher, later = _launchers(found, call)
+    return found.table.with_columns(
+        pl.Series("device_self", _summed(many, launcher, done)),
+        pl.Series("launched", _summed(many, launcher)),
+        pl.Series("backward_device", _summed(many, later, done)),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(int(done.sum()), pl.Int64).alias("work"),
         pl.lit(int(done[(launcher < 0) & (later < 0)].sum()), pl.Int64).alias("unlaunched"),
     )
 
 
-def _standing(calls: Tree, rows: Ints, inside: Ints, called: Names, gradient: Ints) -> tuple[Ints, Ints, pl.Series]:
+def _summed(many: int, node: Ints, values: Ints | int = 1) -> Ints:
+    """The sum of the values of each of so many nodes."""
+    total = np.zeros(many + 1, np.int64)  # what is in no node goes to the last
+    np.add.at(total, node, values)
+    return total[:-1]
+
+
+def _standing(calls: Tree, rows: Ints, inside: Ints, names: Names, gradient: Ints) -> tuple[Ints, Ints, pl.Series]:
     """Of each chosen event the one that it stands in, and its name; and all names.
 
     What backward() calls and nothing around it, as checkpointing does to have its inner values again, stands in what
     the last call of that name before it was in, and has another name there.
     """
-    number = called.number[rows]
+    number = names.number[rows]
     if not (gradient >= 0).any():
-        return inside, number, called.words
+        return inside, number, names.words
     backward = np.append(nearest(calls.parent, gradient >= 0), -1)[calls.parent[rows]] >= 0
     told = pl.DataFrame(
         {
@@ -150,8 +173,8 @@ def _standing(calls: Tree, rows: Ints, inside: Ints, called: Names, gradient: In
     moved = found["place"].to_numpy()
     stands, name = inside.copy(), number.copy()
     stands[moved] = found["before"].to_numpy()
-    name[moved] += len(called.words)
-    return stands, name, called.words.append(AGAIN + called.words)
+    name[moved] += len(names.words)
+    return stands, name, names.words.append(AGAIN + names.words)
 
 
 def _clipped(calls: Tree, share: Share) -> tuple[Mask, Ints, Ints]:
@@ -177,13 +200,13 @@ def _work(share: Share, calls: Tree) -> tuple[Ints, Ints]:
     return self_time(start, end, local_parent(device)), np.where(call >= 0, call, launchers(calls, device))
 
 
-def _launchers(calls: Tree, of_event: Ints, call: Ints, gradient: Ints) -> tuple[Ints, Ints]:
+def _launchers(found: Called, call: Ints) -> tuple[Ints, Ints]:
     """The node in which each piece of work was launched, and the one whose gradient it works out; -1 for none."""
-    launcher = of_event[call]
+    gradient, launcher = found.gradient, found.node[call]
     if not (gradient >= 0).any():
         return launcher, np.full(len(call), -1, np.int64)
-    backward = np.append(nearest(calls.parent, gradient >= 0), -1)[call]
-    return launcher, np.where(launcher < 0, of_event[np.append(gradient, -1)[backward]], -1)
+    backward = np.append(nearest(found.calls.parent, gradient >= 0), -1)[call]
+    return launcher, np.where(launcher < 0, found.node[np.append(gradient, -1)[backward]], -1)
 
 
 def _gradients(
