@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -76,26 +77,11 @@ def line(
         raise ValueError(f"{len(x)} places for {len(y)} values")
     if not len(x) or width < 16 or height < 4:
         return []
-    import plotext  # noqa: PLC0415, its import takes longer than many a report
-
     places, values = thinned(np.asarray(x, np.float64), np.asarray(y, np.float64), width)
     if not len(values):
         return []
-    plotext.terminal.limit(width=False, height=False)
-    # plotext has one figure for the whole process; a second of its type is independent of what others drew there.
-    figure = type(plotext.figure)(plotext.terminal)
-    figure.theme("colorless")
-    figure.plot_size(width, height)
-    figure.axes(active=False, side=1)
-    for axis, named in (("x", ticks), ("y", marks)):
-        if named:
-            figure.ruler(axis).ticks([place for place, _ in named], [word for _, word in named])
-    if scale is not None:
-        low, high = scale
-        figure.ruler("y").lim(low, high if high > low else low + 1)
-    figure.draw(figure.signal(places.tolist(), values.tolist(), marker="hd").lines())
-    text: str = plotext.uncolorize(figure.build())
-    return [row.ljust(width)[:width] for row in text.split("\n")[:height]]
+    curve = _Signal(places.tolist(), values.tolist(), "hd", joined=True)
+    return _drawn([curve], width, height, ticks, marks, scale)
 
 
 def floor_of(low: float, high: float) -> float:
@@ -138,9 +124,32 @@ def cloud(
     """
     if width < 16 or height < 4 or not (points or lines):
         return []
+    curves = [_Signal([x for x, _ in corners], [y for _, y in corners], "dot", joined=True) for corners in lines]
+    return _drawn([*curves, *(_Signal([x], [y], glyph) for x, y, glyph in points)], width, height, ticks, marks)
+
+
+class _Signal(NamedTuple):
+    """Points, drawn with a marker of plotext's or a character, and whether a line joins them."""
+
+    x: list[float]
+    y: list[float]
+    marker: str
+    joined: bool = False
+
+
+def _drawn(
+    signals: Sequence[_Signal],
+    width: int,
+    height: int,
+    ticks: Sequence[tuple[float, str]],
+    marks: Sequence[tuple[float, str]],
+    scale: tuple[float, float] | None = None,
+) -> list[str]:
+    """A figure with these words on its axes, the signals one over the other."""
     import plotext  # noqa: PLC0415, its import takes longer than many a report
 
     plotext.terminal.limit(width=False, height=False)
+    # plotext has one figure for the whole process; another of its type is independent of what others drew there.
     figure = type(plotext.figure)(plotext.terminal)
     figure.theme("colorless")
     figure.plot_size(width, height)
@@ -148,10 +157,11 @@ def cloud(
     for axis, named in (("x", ticks), ("y", marks)):
         if named:
             figure.ruler(axis).ticks([place for place, _ in named], [word for _, word in named])
-    for corners in lines:
-        across, up = ([corner[axis] for corner in corners] for axis in (0, 1))
-        figure.draw(figure.signal(across, up, marker="dot").lines())
-    for x, y, glyph in points:
-        figure.draw(figure.signal([x], [y], marker=glyph))
+    if scale is not None:
+        low, high = scale
+        figure.ruler("y").lim(low, high if high > low else low + 1)
+    for signal in signals:
+        drawn = figure.signal(signal.x, signal.y, marker=signal.marker)
+        figure.draw(drawn.lines() if signal.joined else drawn)
     text: str = plotext.uncolorize(figure.build())
     return [row.ljust(width)[:width] for row in text.split("\n")[:height]]
