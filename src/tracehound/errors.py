@@ -37,6 +37,11 @@ def starved(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))
 
 
+def file_name(path: Path) -> str:
+    """The name of a file as a text that can be shown and written, whatever bytes it is made of."""
+    return printable(path.name)
+
+
 def printable(text: str) -> str:
     """`text` on one line, with what a terminal would obey (control characters) or hide (direction marks) made visible.
 

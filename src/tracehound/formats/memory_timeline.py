@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.errors import TracehoundError
+from tracehound.errors import TracehoundError, file_name
 from tracehound.facets import FACETS, UNTOLD
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.counters import Counters
@@ -86,7 +86,9 @@ def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64
     middle = int(times[(len(times) - 1) // 2]) if len(times) else 0  # the time of a row, so that one always stays
     near = ~known | (np.abs(rows[:, 0] - middle) < _FARTHEST)
     lost = int(np.count_nonzero(~near))
-    return rows[near], ((Note("dropped", "rows that are 50 days from the others", lost, path.name),) if lost else ())
+    return rows[near], (
+        (Note("dropped", "rows that are 50 days from the others", lost, file_name(path)),) if lost else ()
+    )
 
 
 _FARTHEST: Final = 50 * 24 * 3600 * 10**9
@@ -120,10 +122,10 @@ def _rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, .
             found = msgspec.json.decode(kept + b"]", type=list[Any])
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
             raise TracehoundError("damaged beyond the last row that can be read", path) from error
-        notes.append(Note("repaired", "the memory timeline breaks off", where=path.name))
+        notes.append(Note("repaired", "the memory timeline breaks off", where=file_name(path)))
     places = [at for at, row in enumerate(found) if _good(row)]
     if len(places) < len(found):
-        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(places), path.name))
+        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(places), file_name(path)))
     rows = np.array([found[at] for at in places], np.int64).reshape(-1, _WIDTH)
     odd = np.abs(rows[:, 2]) > MOST_BYTES
     if odd.any():
@@ -179,7 +181,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
             ranks=pl.DataFrame(ranks, schema={name: dtype for name, dtype in RANKS.items() if name != "inferred"}),
             hosts=("host",),
             wall_ns=origin if origin > _UNIX else None,
-            notes=(*rows.notes, Note("inferred", whose, where=path.name)),
+            notes=(*rows.notes, Note("inferred", whose, where=file_name(path))),
             places=np.empty(0, np.int64),
             counters=_counters(rows, time, (rows.last - origin) * 1000),
             facets={"allocated": _kept(allocated, spill)},

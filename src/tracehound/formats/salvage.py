@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from tracehound.errors import file_name
 from tracehound.trace import Note
 
 _INPUT: Final = 1 << 15
@@ -30,7 +31,7 @@ class Damage(Struct, frozen=True):
     def note(self, path: Path) -> Note:
         """The damage as the user is told of it."""
         text = f"gzip {self.what}; {self.inflated:,} inflated bytes before it were kept"
-        return Note("dropped", text, where=f"{path.name}, byte {self.at:,}")
+        return Note("dropped", text, where=f"{file_name(path)}, byte {self.at:,}")
 
 
 class Point(NamedTuple):

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracehound.analysis.events.measured import LENGTH
 from tracehound.analysis.result import Column, Result, blank
+from tracehound.errors import file_name
 from tracehound.formats.hlo.shape import space_name
 from tracehound.formats.inflate import Section, section
 from tracehound.hlo.instruction import COLLECTIVES, Instruction
@@ -66,7 +67,7 @@ def listing(found: Sequence[Program], give: Section = section) -> Result:
         module = read(one, give)
         collectives = sum(opcode.removesuffix("-start") in COLLECTIVES for opcode in module.opcodes)
         numbers = (len(module.names), module.opcodes.count("fusion"), collectives, len(module.computations))
-        rows.append((one.title, *numbers, one.size, one.path.name))
+        rows.append((one.title, *numbers, one.size, file_name(one.path)))
     return result("hlo", "Programs", PROGRAMS, rows)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from polars.exceptions import PanicException
 
-from tracehound.errors import TracehoundError, starved
+from tracehound.errors import TracehoundError, file_name, starved
 from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
 from tracehound.ids import part_of
@@ -105,7 +105,7 @@ class Opening(Struct):
             ranks=pl.DataFrame(ranks, schema=RANKS),
             steps=pl.DataFrame(schema=STEPS),
             ops=pl.DataFrame(schema=OPS),
-            hosts=(claims.get("host") or found.path.name,),
+            hosts=(claims.get("host") or file_name(found.path),),
             wall_ns=None,
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 from msgspec.structs import replace
 
+from tracehound.errors import file_name, printable
 from tracehound.facets import FACETS
 from tracehound.ids import id_of
 from tracehound.store.clock import WALL, Alignment, clocked
@@ -33,7 +34,7 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = (), alignmen
     from_later = later(steps)
     lanes = [_lanes(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)]
     all_notes = [
-        *notes,
+        *(replace(note, where=printable(note.where)) for note in notes),
         *(_located(note, part, name) for part, name in zip(parts, apart, strict=True) for note in part.notes),
         *_of_files([*clock.notes, *numbering.notes], parts, apart),
     ]
@@ -146,19 +147,20 @@ def _apart(paths: Sequence[Path]) -> list[str]:
             tails[at] = paths[at].parts[-size:]
         unsettled = [at for at in unsettled if shared[tails[at]] > 1 and size < len(paths[at].parts)]
         size += 1
-    return [str(Path(*tail)) for tail in tails]
+    return [printable(str(Path(*tail))) for tail in tails]
 
 
 def _of_files(notes: Sequence[Note], parts: Sequence[Part], names: Sequence[str]) -> list[Note]:
     """Notes whose places are paths of the parts, with the names of these files, as all others have."""
-    named = {str(part.path): name for part, name in zip(parts, names, strict=True)}
-    return [replace(note, where=named.get(note.where, note.where)) for note in notes]
+    name_of = {str(part.path): name for part, name in zip(parts, names, strict=True)}
+    return [replace(note, where=name_of.get(note.where) or printable(note.where)) for note in notes]
 
 
 def _located(note: Note, part: Part, name: str) -> Note:
     """The note with the file's name, which tells it from others, before its place."""
-    if note.where.startswith(part.path.name):
-        return replace(note, where=name + note.where.removeprefix(part.path.name))
-    if part.path.name in note.where:
+    file = file_name(part.path)
+    if note.where.startswith(file):
+        return replace(note, where=name + note.where.removeprefix(file))
+    if file in note.where:
         return note
     return replace(note, where=f"{name}, {note.where}" if note.where else name)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tracehound.errors import file_name
 from tracehound.formats.assembly.assemble import Decoded, held, part
 from tracehound.formats.chrome.columns import SHAPE, Columns
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
@@ -48,7 +49,7 @@ def glance(path: Path) -> dict[str, Any]:
 
 def _host(path: Path) -> str:
     """XLA names the file after the machine."""
-    return path.name.split(".trace.json")[0]
+    return file_name(path).split(".trace.json")[0]
 
 
 class Portioned(NamedTuple):

@@ -17,7 +17,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracehound.errors import TracehoundError
+from tracehound.errors import TracehoundError, file_name
 from tracehound.facets import FACETS
 from tracehound.formats.assembly.assemble import Decoded, Piece, part
 from tracehound.formats.assembly.counters import with_others
@@ -183,7 +183,7 @@ def _portion(
     facts = _facts(file, space, located)
     outline = Outline(
         planes=tuple(shown(plane) for plane in space.planes),
-        host=", ".join(space.hostnames) or path.name.split(".xplane")[0],
+        host=", ".join(space.hostnames) or file_name(path).split(".xplane")[0],
         wall_ns=wall_ns,
         facts=facts,
         notes=(*notes, *_notes(space), *_ruined(facts["programs"])),
