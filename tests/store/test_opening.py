@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 
 from tracehound.analysis import ANALYSES, Options, run_all
@@ -19,6 +20,7 @@ from tracehound.formats.xla import xplane
 from tracehound.report.summary import summarise
 from tracehound.store import CancelledError, Reading, Workshop, ingest, load, open_paths, opening, workshop
 from tracehound.store.cache import opened
+from tracehound.store.ingest import SMALL
 from tracehound.trace import Trace, Window
 
 
@@ -58,6 +60,21 @@ def test_workers_are_ready_for_what_they_will_read(
     one = asked(Workshop())
     one.staff()
     assert not one.workshop.pool.started
+
+
+def test_a_file_that_is_gone_before_the_workers_are_ready_is_told_of(samples: Path, tmp_path: Path) -> None:
+    for sample in (samples / "torch_ddp_gloo").glob("*.gz"):
+        (tmp_path / sample.name).write_bytes(sample.read_bytes())
+    with workshop(2, partial(opened, tmp_path / "kept")) as shop:
+        opening = open_paths([tmp_path], None, shop)
+        opening.files = tuple(replace(file, size=SMALL) for file in opening.files)
+        opening.files[0].path.unlink()
+        opening.staff()
+        trace = load(opening)
+    assert len(trace.parts) == 1
+    assert [note.text for note in trace.notes if note.level == "dropped"] == [
+        "file not read: no such file or directory"
+    ]
 
 
 def test_links_to_one_file_are_files(samples: Path, tmp_path: Path) -> None:

@@ -69,6 +69,17 @@ async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
             assert (event["kind"], event["rank"]) == ("collective", rank)
 
 
+async def test_where_nothing_is_left_to_show_no_key_leads_anywhere(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await opened(explorer, pilot, 3)
+        for key in ("exclamation_mark", "full_stop", "down", "enter", "end"):
+            explorer.deck.arrivals.forget()
+            await press(pilot, key)
+        explorer.deck.arrivals.fail("no more")
+        await press(pilot, "exclamation_mark")
+        assert "no more" in (await shown(explorer))[0]
+
+
 async def test_the_command_that_prints_it_is_copied(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)

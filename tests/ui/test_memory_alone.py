@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from exploring import explored, press, settled
-from tracehound.store import Opening, open_paths
+from tracehound.store import Opening, load, open_paths
 from tracehound.ui.comparing import ComparingApp
+from tracehound.ui.state import navigate
+from tracehound.ui.state.view import View
 
 START = 1_700_000_000_000_000_000
 
@@ -36,6 +38,14 @@ async def test_the_explorer_begins_with_what_memory_is_for(tmp_path: Path) -> No
         await press(pilot, "2")
         assert explorer.arrangement.active == "ops"
         assert "nothing but memory" in explorer.deck.shows("ops").table.empty
+
+
+async def test_a_rank_lasts_as_long_as_its_memory_is_known(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        opening(tmp_path, f"rank{rank}", 50)
+    trace = load(open_paths([tmp_path]))
+    assert navigate.span(trace, View()) == navigate.span(trace, View(ranks=(0,))) == trace.span
+    assert trace.span[1] - trace.span[0] == 4000 * 1000
 
 
 async def test_the_comparison_begins_with_what_both_held(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class Opening(Struct):
         """Have workers ready where they will read: called before a face starts threads, for they start slower then."""
         cache = self.workshop.cache
         large = (found for found in self.files if guessed_size(found) >= SMALL)
-        with suppress(OSError):  # of a file that is gone: whoever reads it says so
+        with suppress(OSError, TracehoundError):  # of a file that is gone: whoever reads it says so
             if cache is not None and any(not cache.has(stamp(found.path)) for found in large):
                 self.workshop.pool.start()
 

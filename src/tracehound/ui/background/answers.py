@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from threading import Lock
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -96,6 +97,7 @@ class Answers:
         self._background = background
         self._asked: dict[str, Question] = {}
         self._known: LRUCache[Question, Result] = LRUCache(48)
+        self._lock = Lock()  # looking something up moves it to the front, in a list that two threads would tear
         self._rests_until = 0.0
 
     @property
@@ -111,7 +113,8 @@ class Answers:
         if self._asked.get(pane) == question:
             return False
         self._asked[pane] = question
-        known = self._known.get(question)
+        with self._lock:
+            known = self._known.get(question)
         if known is None:
             self._background.submit(
                 f"analysis for {pane}",
@@ -133,7 +136,9 @@ class Answers:
     def _work(self, pane: str, trace: Trace, question: Question) -> None:
         began = time.monotonic()
         try:
-            result = self._known[question] = answered(trace, question)
+            result = answered(trace, question)
+            with self._lock:
+                self._known[question] = result
         finally:
             ended = time.monotonic()
             self._rests_until = ended + max(PAUSE, RATIO * (ended - began))

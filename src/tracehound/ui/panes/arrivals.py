@@ -112,7 +112,7 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
 
     def forget(self) -> None:
         """Show no result, since its rows mean something else now."""
-        self._result, self._known, self._numbers = None, None, []
+        self._result, self._known, self._numbers, self._rows = None, None, [], pl.DataFrame()
         self.refresh()
 
     @property

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import polars as pl
 from msgspec.structs import replace
 
 from tracehound.draw.rows import Row
 from tracehound.draw.shelf import Rows
 from tracehound.intervals import EMPTY, Intervals
-from tracehound.trace import Trace
+from tracehound.trace import Trace, spanned
 from tracehound.ui.state.view import View
 
 SHORTEST = 1000
@@ -30,11 +29,11 @@ LEAST_GAP = 100
 
 
 def span(trace: Trace, view: View) -> tuple[int, int]:
-    """First start and last end of the lanes of the ranks shown."""
+    """First start and last end of the lanes of the ranks shown, of events or of samples."""
     if view.ranks is None:
         low, high = trace.span
     else:
-        lanes = trace.lanes_of(view.ranks).filter(pl.col("events") > 0)
+        lanes = spanned(trace.lanes_of(view.ranks))
         if lanes.is_empty():
             return (0, SHORTEST)
         low, high = int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max())
