@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import termios
@@ -987,6 +988,28 @@ def test_a_query_comes_from_stdin(job: Path) -> None:
         input="SELECT count(*)\nFROM events -- all\n", capture_output=True, encoding="utf-8", check=True,
     )  # fmt: skip
     assert done.stdout == "count\n16\n"
+
+
+@pytest.mark.parametrize(("said", "why"), [("SELECT 'é'".encode("latin-1"), b"not UTF-8"), (None, b"stdin is closed")])
+def test_a_stdin_without_a_query_is_told_of_in_one_line(job: Path, said: bytes | None, why: bytes) -> None:
+    command = " ".join(map(shlex.quote, [*COMMAND, "query", str(job), "-"])) + (" <&-" if said is None else "")
+    done = subprocess.run(["/bin/sh", "-c", command], input=said, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_columns_of_a_query_have_names_that_markdown_leaves_alone(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["query", str(job), 'SELECT 1 AS "a|b", 2 AS c', "--format", "markdown"])
+    header = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
+    assert header == "| a\\|b | c |"
+
+
+def test_a_long_word_is_no_analysis_and_no_path(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(job), "x" * 5_000]) == 2
+    assert capsys.readouterr().err.startswith("tracehound: no analysis ")
 
 
 def test_control_characters_of_a_query_are_made_visible(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,7 +141,8 @@ def test_a_pattern_that_no_op_has_is_an_error() -> None:
     for judge in (lambda asked: judged(BASE, SLOWER, asked), lambda asked: judged_alone(SLOWER, asked)):
         with pytest.raises(TracehoundError, match="no op has that in its name"):
             judge([condition("op:nothing > 5ms")])
-    assert not judged(BASE, SLOWER, [condition("op:gemm_nt < -90%")])[0].failed
+    for text in ("op:gemm_nt < -90%", "op: gemm_nt < -90%"):
+        assert not judged(BASE, SLOWER, [condition(text)])[0].failed
 
 
 def test_one_run_has_no_base() -> None:

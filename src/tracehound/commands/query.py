@@ -41,4 +41,14 @@ def _statement(words: Sequence[str]) -> tuple[Sequence[str], str]:
     if not paths:
         prepare(text)
         raise TracehoundError("a query of which trace?", remedy="tracehound query PATH... 'SELECT ...'")
-    return paths, sys.stdin.read() if text == "-" else text
+    return paths, _from_stdin() if text == "-" else text
+
+
+def _from_stdin() -> str:
+    """The statement that stdin has, in UTF-8 whatever the locale."""
+    if sys.stdin is None:
+        raise TracehoundError("stdin is closed", remedy="tracehound query PATH... 'SELECT ...'")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TracehoundError("the query is not UTF-8", where=f"stdin, byte {error.start:,}") from error

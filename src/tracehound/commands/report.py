@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
-from pathlib import Path
 
 from tracehound import console
 from tracehound.analysis import ANALYSES, LISTING, NAMES, Analysis, Options, named, where
@@ -49,7 +49,7 @@ def _analysis(asked: Namespace) -> Analysis:
     *asked.paths, last = asked.paths
     if last in COMMANDS and asked.paths:
         raise TracehoundError(f"{last} is a command, not an analysis", remedy=f"tracehound {last} PATH...")
-    if last not in NAMES and Path(last).exists():
+    if last not in NAMES and os.path.lexists(last):
         early = next((word for word in asked.paths if word in NAMES), None)
         after = f"name {early} after it" if early else f"name an analysis after it; {LISTING} names them all"
         raise TracehoundError(f"{printable(last)} is a path", remedy=after)

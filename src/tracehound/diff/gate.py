@@ -81,7 +81,7 @@ def condition(text: str) -> Condition:
         raise TracehoundError(
             f"not a condition: {printable(text)!r} has no unit", remedy=f"such as {number}% or {number}ms"
         )
-    what = what if what.startswith("op:") else what.lower()
+    what = f"op:{what[3:].lstrip()}" if what.startswith("op:") else what.lower()
     if what not in ("step_time", *PARTS) and not what.startswith("op:"):
         names = ", ".join(("step_time", *PARTS, "op:PATTERN"))
         raise TracehoundError(f"{printable(what)!r} cannot be judged", remedy=f"there are {names}")

@@ -69,7 +69,7 @@ def _section(table: Result, look: Look, more: Sequence[str]) -> Iterator[Line]:
     if table.table.is_empty():
         yield Line("nothing to show")
     else:
-        yield _row([heading(column) for column in columns])
+        yield _row([escaped(heading(column)) for column in columns])
         yield _row(["---:" if alignment(column) == "right" else "---" for column in columns])
         cells = (
             [f"{lead}{escaped(word)}" for lead, word in zip(leads, words(table, column, look.unit), strict=True)]
