@@ -19,6 +19,7 @@ from tracehound.analysis.result import Options, Share
 from tracehound.forest import Forest, paths
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time, unshared
+from tracehound.sums import summed
 
 HOST: Final = ("count", "total", "self", "inside", "backward_host")
 DEVICE: Final = ("device_self", "launched", "backward_device")
@@ -99,7 +100,9 @@ def called(
     of_event = np.append(np.append(node, -1)[around], -1)
     seen, begin, end = _clipped(calls, share)
     length = end - begin
-    longest = _longest(node, np.where(seen, length, -1)[rows], len(parent))
+    many = len(parent)
+    longest = _longest(node, np.where(seen, length, -1)[rows], many)
+    within = of_event[calls.parent][calls.operator & seen]
     table = pl.DataFrame(
         {
             "lane": lane[first],
@@ -107,14 +110,14 @@ def called(
             "parent": parent,
             "name": words.gather(name[first]),
             "kind": calls.events["kind"].gather(rows[first]).cast(pl.String),
-            "count": _summed(len(parent), node, seen[rows].astype(np.int64)),
-            "total": _summed(len(parent), node, length[rows]),
-            "self": _summed(len(parent), node, self_time(begin[rows], end[rows], inside)),
-            "inside": _summed(len(parent), of_event[calls.parent][calls.operator & seen]),
-            "backward_host": _summed(len(parent), *_gradients(calls, chosen, of_event, (begin, end), gradient)),
+            "count": summed(node, seen[rows].astype(np.int64), many),
+            "total": summed(node, length[rows], many),
+            "self": summed(node, self_time(begin[rows], end[rows], inside), many),
+            "inside": summed(within, np.ones_like(within), many),
+            "backward_host": summed(*_gradients(calls, chosen, of_event, (begin, end), gradient), many),
             "event": calls.events["id"].gather(rows[longest]),
             "most": length[rows[longest]],
-            **grouped(options, np.where(seen[rows], node, -1), calls.events["id"].gather(rows), len(parent)),
+            **grouped(options, np.where(seen[rows], node, -1), calls.events["id"].gather(rows), many),
         }
     )
     return Called(calls, of_event, gradient, table)
@@ -131,20 +134,13 @@ def nodes(share: Share, found: Called) -> pl.DataFrame:
     done, call = _work(share, found.calls)
     launcher, later = _launchers(found, call)
     return found.table.with_columns(
-        pl.Series("device_self", _summed(many, launcher, done)),
-        pl.Series("launched", _summed(many, launcher)),
-        pl.Series("backward_device", _summed(many, later, done)),
+        pl.Series("device_self", summed(launcher, done, many)),
+        pl.Series("launched", summed(launcher, np.ones_like(launcher), many)),
+        pl.Series("backward_device", summed(later, done, many)),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(int(done.sum()), pl.Int64).alias("work"),
         pl.lit(int(done[(launcher < 0) & (later < 0)].sum()), pl.Int64).alias("unlaunched"),
     )
-
-
-def _summed(many: int, node: Ints, values: Ints | int = 1) -> Ints:
-    """The sum of the values of each of so many nodes."""
-    total = np.zeros(many + 1, np.int64)  # what is in no node goes to the last
-    np.add.at(total, node, values)
-    return total[:-1]
 
 
 def _standing(calls: Tree, rows: Ints, inside: Ints, names: Names, gradient: Ints) -> tuple[Ints, Ints, pl.Series]:
