@@ -193,7 +193,11 @@ BRACKETED = [
 
 @pytest.mark.parametrize("text", BRACKETED)
 def test_a_name_may_have_brackets(text: str) -> None:
-    condition(text, COLUMNS)
+    told = text.strip('"')
+    name = f"x {told} y"
+    rows = pl.DataFrame({"name": [name, "another"]})
+    found = kept(Result("ops", "Ops", COLUMNS[:1], rows, 2), text)
+    assert found.table["name"].to_list() == [name]
 
 
 def test_the_place_is_told() -> None:

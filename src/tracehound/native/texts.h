@@ -102,7 +102,7 @@ static inline int32_t number_of(struct texts *t, const uint8_t *text, int64_t le
         if (is_text(t, code, text, length))
             return t->last = code;
     }
-    if (t->count == INT32_MAX - 1)
+    if (t->count == INT32_MAX / 2)
         return -1;
     if (t->count == t->room_ends) {
         int32_t room = t->room_ends ? t->room_ends * 2 : 1 << 10;

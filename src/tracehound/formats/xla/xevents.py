@@ -8,7 +8,7 @@ for the readers of device and host planes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -147,6 +147,10 @@ class Slice(Struct, frozen=True):
         )  # fmt: skip
 
 
+_LARGEST: Final = 1 << 31
+"""No message is longer than so many bytes: what says that it is, is none."""
+
+
 def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator[Slice]:
     """The events of the stretches, in their order.
 
@@ -176,6 +180,8 @@ def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator
                 raise TornError
             queue[-1] = queue[-1]._replace(start=taken[-1].end - short)
         room = AT_ONCE if len(found.head) else 2 * room
+        if room > _LARGEST:
+            raise TornError
         if len(found.head):
             yield _placed(fields, found, taken)
 

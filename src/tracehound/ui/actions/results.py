@@ -35,6 +35,7 @@ class Results:
         self._snapshot: Snapshot | None = None
         self._picked: tuple[str, Span | None, Span | None] = ("", None, None)
         self._given: dict[str, Given] = {}
+        self._asked: dict[str, Snapshot] = {}  # what each pane waits for an answer about
         self._shown: dict[str, tuple[Trace, Question]] = {}
         self.counted = Counted()
         self.queried: tuple[str, Window] | None = None
@@ -99,6 +100,7 @@ class Results:
                 window = view.window.at(*(narrowed or (None, None)))
                 if name == "slices":
                     window = of_lane(window, snapshot.trace, view)
+                self._asked[name] = snapshot
                 if self._answers.ask(name, snapshot.trace, snapshot.question(analysis, window, self.given(name))):
                     shows.wait(f"{analysis}: working it out")
 
@@ -110,17 +112,18 @@ class Results:
 
     def show(self, answer: Answers.Answered) -> None:
         """Show an answer, if its pane still waits for it."""
-        if self._snapshot is None or not self._answers.wanted(answer):
+        snapshot = self._asked.get(answer.pane)
+        if snapshot is None or not self._answers.wanted(answer):
             return
         table, window = self._deck.shows(answer.pane), answer.question.window
         if answer.result is None:
             table.fail(answer.failure)
             return
-        self._shown[answer.pane] = self._snapshot.trace, answer.question
+        self._shown[answer.pane] = snapshot.trace, answer.question
         bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
-        so_far = " · ".join(filter(None, [choosing.said(answer.question.given), self._snapshot.words]))
+        so_far = " · ".join(filter(None, [choosing.said(answer.question.given), snapshot.words]))
         untold = replace(answer.result, notes=words.besides(answer.result.notes, so_far))
-        nothing = words.empty(untold, self._snapshot.trace, bounds)
+        nothing = words.empty(untold, snapshot.trace, bounds)
         table.show(answer.result, bounds, nothing, so_far)
 
     def counting(self, trace: Trace, pane: str, row: Mapping[str, Any]) -> CountingRow | None:
@@ -138,6 +141,7 @@ class Results:
             self._answers.forget("gap-host")
             return
         there = Window(*window, ranks=(row["rank"],))
+        self._asked["gap-host"] = snapshot
         self._answers.ask("gap-host", snapshot.trace, snapshot.question("host", there))
 
 

@@ -41,7 +41,7 @@ class Contrast(Background):
     def __init__(self, target: MessagePump) -> None:
         super().__init__()
         self._target = target
-        self._profiles: dict[int, Profile] = {}
+        self._profiles: dict[Trace, Profile] = {}
 
     def compare(self, traces: Traces) -> None:
         """Have `Compared` sent to the target."""
@@ -64,7 +64,7 @@ class Contrast(Background):
 
     def _measured(self, trace: Trace) -> Profile:
         """The profile of a whole run, measured once."""
-        known = self._profiles.get(id(trace))
+        known = self._profiles.get(trace)
         if known is None:
-            known = self._profiles[id(trace)] = profile(trace, Window())
+            known = self._profiles[trace] = profile(trace, Window())
         return known
