@@ -218,6 +218,16 @@ def test_work_of_no_module_is_told(tmp_path: Path) -> None:
     )
 
 
+def test_work_whose_launch_was_not_recorded_is_no_optimizers(tmp_path: Path) -> None:
+    early = [*step(), gpu("early", 410, 450, 31)]
+    shown = result(opened(tmp_path, early))
+    part = "40.00 % of the device time was launched in no module that is known (40.00 us): "
+    assert shown.notes == (f"{part}all of it has no recorded launch, which may lie before the recording",)
+    both = [*early, x("cudaLaunchKernel", 460, 462, "cuda_runtime", correlation=32), gpu("adam", 470, 480, 32)]
+    (note,) = result(opened(tmp_path, both)).notes
+    assert "(50.00 us): 40.00 us has no recorded launch, which may lie before the recording; the rest by the" in note
+
+
 def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
     events = step()
     for event in events:

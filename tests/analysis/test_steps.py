@@ -118,6 +118,15 @@ def test_no_steps_is_said() -> None:
     assert "no steps" in run(named("steps"), b.trace()).notes[0]
 
 
+@pytest.mark.parametrize("analysis", ["steps", "step_parts"])
+def test_a_window_without_a_mark_says_nothing_of_the_trace(analysis: str) -> None:
+    b = Building()
+    b.event(thread("python (1)"), "ProfilerStep#1", 0, 10, "step", step=1)
+    b.event(stream(), "k", 0, 40)
+    (note,) = run(named(analysis), b.trace(), Window(20 * US, 30 * US)).notes
+    assert note.startswith("no mark of a step in the window")
+
+
 @pytest.mark.parametrize(
     ("form", "how", "source"),
     [

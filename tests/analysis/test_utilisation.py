@@ -202,7 +202,17 @@ def test_the_curve_has_a_row_for_each_stretch() -> None:
     rows = told(b.trace(), name="utilisation_curve", bucket="10us").table.rows(named=True)
     assert [(r["start"] // US, r["duration"] // US) for r in rows] == [(0, 10), (10, 10), (20, 10), (30, 15)]
     assert [r["utilisation"] for r in rows] == [1.0, 0.5, 0.0, 1.0]
-    assert [r["sm_efficiency"] for r in rows] == [0.5, 0.25, None, 1.0]
+    assert [r["sm_efficiency"] for r in rows] == [0.5, 0.25, 0.0, 1.0]
+
+
+def test_where_no_kernel_runs_nothing_is_said_of_the_trace() -> None:
+    b = Building()
+    kernel(b, 0, 15, blocks_per_sm=0.5, occupancy=0.5)
+    kernel(b, 30, 45, blocks_per_sm=1.0, occupancy=0.5)
+    for name in ("utilisation", "utilisation_curve"):
+        notes = told(b.trace(), Window(16 * US, 29 * US), name=name).notes
+        assert notes[-1] == "no kernel runs in the window"
+        assert not any("recorded" in note or "GPU" in note for note in notes)
 
 
 def test_stretches_are_never_more_than_can_be_read() -> None:

@@ -84,6 +84,14 @@ def test_other_ways_to_a_file_are_that_file(tmp_path: Path, monkeypatch: pytest.
     assert len(find([one, behind]).files) == 2
 
 
+def test_a_link_to_itself_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(TracehoundError, match="symbolic links"):
+        find([tmp_path / "loop"])
+    kineto(tmp_path / "one.json")
+    assert names(tmp_path) == ["one.json"]
+
+
 def test_links_to_a_file_are_files_of_their_own(tmp_path: Path) -> None:
     real = kineto(tmp_path / "real" / "one.json")
     for name in ("a.json", "b.json"):

@@ -175,7 +175,7 @@ def _summed(name: str) -> pl.Expr:
 def _of_paths(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The annotations of host threads, depth first."""
     rows = merged(tables)
-    works, _ = recorded(tables)
+    works = recorded(tables).work
     calls = pl.when(pl.col("count") > 0).then("count")
     table = rows.with_columns(
         pl.lit("host").alias("on"),

@@ -117,7 +117,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(ANALYSIS, scene, options, unrecorded(scene, tables))
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        why = "no such block here, or the file has no addresses (PyTorch tells them since 1.10)"
+        where = "in the window" if scene.windowed else "here"
+        why = f"no such block {where}, or the file has no addresses (PyTorch tells them since 1.10)"
         return without(ANALYSIS, scene, options, why)
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST, "size", "rank", "start", descending=[False, True, False, False]

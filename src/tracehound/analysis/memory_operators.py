@@ -129,7 +129,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The operators of all ranks, of devices first, those that were given most first."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, unrecorded(scene, tables))
+        return without(ANALYSIS, scene, options, unrecorded(scene, tables, held=False))
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST,
         "self_allocation_size",

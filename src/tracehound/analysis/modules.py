@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.devices.silence import nothing
 from tracehound.analysis.hosts.autograd import forward_of
-from tracehound.analysis.hosts.call_paths import AGAIN, called, merged, names, nodes, recorded
+from tracehound.analysis.hosts.call_paths import AGAIN, Recorded, called, merged, names, nodes, recorded
 from tracehound.analysis.hosts.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
@@ -108,8 +108,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = merged(tables)
     if rows.is_empty():
         return without(ANALYSIS, scene, options, _why_empty(scene))
-    whole, unlaunched = recorded(tables)
-    works = bool(whole or rows["launched"].sum())
+    work = recorded(tables)
+    works = bool(work.work or rows["launched"].sum())
     outermost = (pl.col("depth") == 0) | pl.col("name").str.starts_with(AGAIN)
     outer = int(rows.filter(outermost)["total"].sum())
     table = rows.rename({"name": "module", "total": "host_total", "self": "host_self"})
@@ -118,11 +118,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         _mean("host_total").alias("mean"),
         _mean("device_total").alias("device_mean") if works else pl.lit(None).alias("device_mean"),
         share_of("host_total", outer).alias("host_share"),
-        share_of("device_total", whole).alias("share"),
+        share_of("device_total", work.work).alias("share"),
     ).with_columns(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
     ran = any(table["gradients"].any() for table in tables if table.height)
     guessed = max(table["guessed"][0] for table in tables if table.height)
-    notes = _notes(whole, unlaunched, works=works) + _of_backward(table, ran=ran) + _of_threads(guessed)
+    notes = _notes(work, works=works) + _of_backward(table, ran=ran) + _of_threads(guessed)
     result = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
     return cut(result, result.table["host_total"].to_numpy(), options.top)
 
@@ -132,15 +132,20 @@ def _mean(column: str) -> pl.Expr:
     return (pl.col(column) / count).round().cast(pl.Int64)
 
 
-def _notes(whole: int, outside: int, *, works: bool) -> list[str]:
+def _notes(work: Recorded, *, works: bool) -> list[str]:
     if not works:
         return ["no device work here: times are those of the host alone"]
-    if not outside:
+    if not work.unlaunched:
         return []
-    part = f"{proportion(outside / whole)} of the device time was launched in no module that is known"
-    return [
-        f"{part} ({duration(outside)}): by the optimizer, by communication, by replays of graphs, or outside the model"
-    ]
+    part = proportion(work.unlaunched / work.work)
+    note = f"{part} of the device time was launched in no module that is known ({duration(work.unlaunched)})"
+    if work.unknown:
+        unknown = "all of it" if work.unknown == work.unlaunched else duration(work.unknown)
+        note += f": {unknown} has no recorded launch, which may lie before the recording"
+    if work.unknown < work.unlaunched:
+        rest = "; the rest" if work.unknown else ":"
+        note += f"{rest} by the optimizer, by communication, by replays of graphs, or outside the model"
+    return [note]
 
 
 def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:

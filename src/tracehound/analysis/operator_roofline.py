@@ -138,7 +138,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each operator and its inputs over all ranks, the largest device time first."""
     filled = [table for table in tables if table.height]
     if not filled:
-        return without(ANALYSIS, scene, options, "no device activity was recorded")
+        return without(
+            ANALYSIS, scene, options, f"no device activity {'in the window' if scene.windowed else 'was recorded'}"
+        )
     every = pl.concat(filled, how="diagonal_relaxed")
     if every["name"].is_null().all():
         return without(ANALYSIS, scene, options, nothing(scene, "no operator that is known", _REMEDY))

@@ -146,7 +146,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = merged(tables, ["thread"])
     if rows.is_empty():
         return without(ANALYSIS, scene, options, missing(scene, FRAMES.of(options.given)))
-    whole, unlaunched = recorded(tables)
+    whole, unlaunched, _ = recorded(tables)
     works = bool(whole or rows["launched"].sum())
     roots = int(rows.filter(pl.col("depth") == 0)["total"].sum())
     table = rows.rename({"name": "call"}).with_columns(

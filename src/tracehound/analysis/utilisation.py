@@ -204,6 +204,8 @@ def _whole(table: pl.DataFrame, by: str) -> list[str]:
 def doubts(rows: pl.DataFrame, scene: Scene) -> list[str]:
     """What of the measures was not recorded, derived, or not believed; `rows` has columns of `per_rank`."""
     ranks = rows.unique("rank", keep="first", maintain_order=True)
+    if not ranks["all kernels"].sum():
+        return [NO_KERNEL]
     strange, instant = (int(ranks[f"{name} kernels"].sum()) for name in ("strange", "instant"))
     notes = _of_gpus(rows, ranks) if _gpus(ranks, scene) else [NO_GPU]
     if instant:
@@ -219,6 +221,7 @@ def doubts(rows: pl.DataFrame, scene: Scene) -> list[str]:
     return notes
 
 
+NO_KERNEL: Final = "no kernel runs in the window"
 NO_GPU: Final = "SM efficiency and occupancy are measures of GPUs: there are none here, only utilisation"
 
 
@@ -249,7 +252,7 @@ def _of_gpus(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[str]:
         notes.append(
             "blocks per SM are not recorded here, nor a grid and the number of SMs: SM efficiency is not known"
         )
-    elif (known := float(rows["known"].fill_null(0.0).to_numpy().min())) < _KNOWN:
+    elif (known := float(rows["known"].drop_nulls().to_numpy().min())) < _KNOWN:
         some = f"{'up to ' if rows.height > 1 else ''}{percent(1 - known)} of the kernels' time"
         notes.append(f"SM efficiency is at least this: {some} has no grid; kernels of replayed graphs tell none")
     return notes

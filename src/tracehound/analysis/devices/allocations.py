@@ -31,10 +31,11 @@ def nowhere(everything: pl.DataFrame) -> pl.DataFrame:
 _ELSEWHERE: Final = "elsewhere"
 
 
-def unrecorded(scene: Scene, tables: Sequence[pl.DataFrame]) -> str:
-    """Why maps gave no memory events, and what would record them."""
+def unrecorded(scene: Scene, tables: Sequence[pl.DataFrame], *, held: bool = True) -> str:
+    """Why maps gave no memory events, and what would record them; `held`: those before the window would have done."""
     if any(_ELSEWHERE in table.columns for table in tables):
-        return "no memory event in the window, nor before it: what is held there is not known"
+        none = "no memory event in the window"
+        return f"{none}, nor before it: what is held there is not known" if held else none
     if scene.xla:
         return "no memory events: those are PyTorch's; an XLA profile has allocator, and hlo_memory for its programs"
     return "no memory events: profile with profile_memory=True"

@@ -21,13 +21,16 @@ _SOURCE: Final = {"PyTorch": "record_function", "XLA": "TraceAnnotation or xp.Tr
 
 
 def no_steps(scene: Scene) -> str:
-    """That there are no steps, and how they are marked."""
+    """That there are no steps, and how they are marked; or that none is marked in the window."""
+    if scene.windowed and scene.steps.height:
+        return "no mark of a step in the window; a host that runs ahead has marked it before"
     return f"no steps here: mark them with {_either(_STEPS, scene)}"
 
 
 def no_annotations(scene: Scene) -> str:
     """That there are no annotations, and how they are made."""
-    return f"no annotations: mark the source with {_either(_SOURCE, scene)}"
+    remedy = f"mark the source with {_either(_SOURCE, scene)}"
+    return nothing(scene, "no annotations", remedy) if scene.windowed else f"no annotations: {remedy}"
 
 
 def _either(words: Mapping[str, str], scene: Scene) -> str:

@@ -127,8 +127,8 @@ def nodes(share: Share, found: Called) -> pl.DataFrame:
     """The paths of the rank's host, with the work of the rank's device in the window.
 
     `device_self` and `launched` of what was launched directly inside, `backward_device` of what the gradients of what
-    was called there launched; `rank`, and of that rank all its `work` and what of it was launched in no chosen event
-    (`unlaunched`). Times in ps.
+    was called there launched; `rank`, and of that rank all its `work`, what of it was launched in no chosen event
+    (`unlaunched`), and of that what no launch is known of (`unknown`). Times in ps.
     """
     many = found.table.height
     done, call = _work(share, found.calls)
@@ -140,6 +140,7 @@ def nodes(share: Share, found: Called) -> pl.DataFrame:
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(int(done.sum()), pl.Int64).alias("work"),
         pl.lit(int(done[(launcher < 0) & (later < 0)].sum()), pl.Int64).alias("unlaunched"),
+        pl.lit(int(done[call < 0].sum()), pl.Int64).alias("unknown"),
     )
 
 
@@ -287,7 +288,18 @@ def _ordered(table: pl.DataFrame) -> pl.DataFrame:
     return table[order[there[order]]]
 
 
-def recorded(tables: Sequence[pl.DataFrame]) -> tuple[int, int]:
-    """All work on the devices, and what of it was launched in none of the nodes; ps over all ranks."""
+class Recorded(NamedTuple):
+    """All work on the devices, what of it was launched in none of the nodes, and of that what no launch is known of.
+
+    In ps over all ranks.
+    """
+
+    work: int
+    unlaunched: int
+    unknown: int
+
+
+def recorded(tables: Sequence[pl.DataFrame]) -> Recorded:
+    """The work on the devices of all ranks."""
     of_ranks = [table.row(0, named=True) for table in tables if table.height]
-    return sum(rank["work"] for rank in of_ranks), sum(rank["unlaunched"] for rank in of_ranks)
+    return Recorded(*(sum(rank[name] for rank in of_ranks) for name in Recorded._fields))

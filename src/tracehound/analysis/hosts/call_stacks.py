@@ -125,4 +125,5 @@ def alone(whole: pl.DataFrame, count: int) -> pl.DataFrame:
         pl.when(outer >= 0).then(outer - count).otherwise(-1).alias("parent"),
         *(own[name].fill_null(0) for name in ("self", "inside", "device_self", "launched")),
         work=pl.lit(operators["work"][0], pl.Int64), unlaunched=pl.lit(operators["unlaunched"][0], pl.Int64),
+        unknown=pl.lit(operators["unknown"][0], pl.Int64),
     )  # fmt: skip

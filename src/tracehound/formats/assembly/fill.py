@@ -50,11 +50,14 @@ def curves(kernels: pl.DataFrame) -> dict[str, Curve]:
 def means(works: Intervals, of: Mapping[str, Curve], start: Ints, end: Ints) -> pl.DataFrame:
     """For each stretch `[start, end)` the `MEASURES`, and what part of the kernels' time has known blocks (`known`).
 
-    `works` says when kernels run, `of` has their curves. Null where a measure is not known.
+    `works` says when kernels run, `of` has their curves. Null where a measure is not known; where no kernel runs no
+    multiprocessor is taken, if blocks are known of any.
     """
     length = (end - start).astype(np.float64)
     sums = {name: curve.integral(start, end) for name, curve in of.items()}
     known = sums["has blocks"] > 0
+    if known.any():
+        known |= sums["runs"] == 0
     return pl.DataFrame(
         {
             "utilisation": _ratio(covered(works, start, end).astype(np.float64), length),
