@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from results import EVERY_UNIT, LONG, empty, every_unit, plain
 from tracehound.analysis import named
 from tracehound.analysis.result import Column, Result
+from tracehound.diff.columns import OPS
 from tracehound.draw.apart import fitted
 from tracehound.draw.table import NAMED, UNLIMITED, Line, body, caption, table
 
@@ -153,6 +154,17 @@ _VALUES: dict[str, object] = {
     "decimal": 12.5, "difference": 12_000_000, "flag": True, "depth": 0, "id": 0,
 }  # fmt: skip
 _SHORT = {"last": "12 (345)", "bound_by": "compute", "call": "cudaLaunchKernel"}
+
+
+def test_a_verdict_can_be_read_on_80_columns() -> None:
+    found = {"name": "volta_sgemm_128x64_relu_interior_nn_v1", "operator": "CudnnConvolutionBackward > aten::conv"}
+    times = {"base": 123_400_000, "other": 456_700_000, "change": 333_300_000}
+    rows = [{**found, **times, "verdict": "slower, more often"}, {**found, **times, "operator": "b" * 40}]
+    names = [column for column in OPS if column.name in rows[0]]
+    table = pl.DataFrame(rows).select(column.name for column in names)
+    lines = [line.text for line in body(Result("diff-ops", "Ops", tuple(names), table, 2), 80)]
+    assert lines[-2].endswith("+333.3 us  slower, more often")
+    assert "verdict" in lines[-3]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,9 @@ READABLE = 24
 NARROWEST = 10
 """Words are not cut further than this while any other column could make way."""
 
+VERDICT = 18
+"""What is to be thought of a change has so many, likewise."""
+
 NAMED = 24
 """The words that say what a row is about have so many cells, or a third of the line, while others could make way."""
 
@@ -109,9 +112,9 @@ def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
 
     Columns that measure nothing in any row make way first, then those that are not `brief` (what tells rows of one name
     apart is, see `telling`), then words are cut in the middle, then columns go from the right, the one by which the
-    rows come last; the words that say what a row is about are cut last. What host threads did takes lines of its own
-    below its row where not everything fits side by side; so do sentences, below the whole of what they are about where
-    that is cut.
+    rows come last (a change and its verdict, too); the words that say what a row is about are cut last. What host
+    threads did takes lines of its own below its row where not everything fits side by side; so do sentences, below the
+    whole of what they are about where that is cut.
     """
     return _rows(_layout(result, width, unit), width)
 
@@ -167,9 +170,10 @@ def _whole(blocks: Sequence[_Block], below: Sequence[list[str]], width: int) -> 
 
 
 def _named(blocks: Sequence[_Block], width: int) -> list[_Block]:
-    """The blocks, of which the one that says what a row is about keeps its cells."""
+    """The blocks, of which those that say what a row is about, and what is to be thought of it, keep their cells."""
     name = naming([block.column for block in blocks], {block.column.name: len({*block.cells}) for block in blocks})
-    return [replace(block, floor=min(NAMED, width // 3)) if block.column.name == name else block for block in blocks]
+    kept = [(block, NAMED if block.column.name == name else VERDICT * _answers(block.column)) for block in blocks]
+    return [replace(block, floor=min(floor, width // 3)) for block, floor in kept]
 
 
 def _prose(result: Result, columns: Sequence[Column], width: int) -> list[list[str]]:
@@ -241,12 +245,17 @@ def _kept(blocks: Sequence[_Block], width: int, leading: str) -> list[_Block]:
     empty = sorted((block for block in blocks if block.void), key=lambda block: not block.column.brief)
     others = [block for block in blocks if not (block.void or block.column.brief)]
     brief = [block for block in blocks if block.column.brief and not block.void]
-    brief.sort(key=lambda block: block is not blocks[0] and block.column.name != leading)
+    brief.sort(key=lambda block: not (block is blocks[0] or block.column.name == leading or _answers(block.column)))
     for going, least in ((empty, READABLE), (others, READABLE), (brief, NARROWEST)):
         for block in reversed(going):
             if _needed(kept, least) > width and len(kept) > 1:
                 kept = [other for other in kept if other is not block]
     return kept
+
+
+def _answers(column: Column) -> bool:
+    """Whether it is what two runs are compared for: a change, or what is to be thought of it."""
+    return column.unit == "difference" or column.name == "verdict"
 
 
 def _needed(blocks: Sequence[_Block], words: int) -> int:
