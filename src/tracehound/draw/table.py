@@ -172,7 +172,7 @@ def _whole(blocks: Sequence[_Block], below: Sequence[list[str]], width: int) -> 
 def _named(blocks: Sequence[_Block], width: int) -> list[_Block]:
     """The blocks, of which those that say what a row is about, and what is to be thought of it, keep their cells."""
     name = naming([block.column for block in blocks], {block.column.name: len({*block.cells}) for block in blocks})
-    kept = [(block, NAMED if block.column.name == name else VERDICT * _answers(block.column)) for block in blocks]
+    kept = [(block, NAMED if block.column.name == name else VERDICT * compared(block.column)) for block in blocks]
     return [replace(block, floor=min(floor, width // 3)) for block, floor in kept]
 
 
@@ -245,7 +245,7 @@ def _kept(blocks: Sequence[_Block], width: int, leading: str) -> list[_Block]:
     empty = sorted((block for block in blocks if block.void), key=lambda block: not block.column.brief)
     others = [block for block in blocks if not (block.void or block.column.brief)]
     brief = [block for block in blocks if block.column.brief and not block.void]
-    brief.sort(key=lambda block: not (block is blocks[0] or block.column.name == leading or _answers(block.column)))
+    brief.sort(key=lambda block: not (block is blocks[0] or block.column.name == leading or compared(block.column)))
     for going, least in ((empty, READABLE), (others, READABLE), (brief, NARROWEST)):
         for block in reversed(going):
             if _needed(kept, least) > width and len(kept) > 1:
@@ -253,7 +253,7 @@ def _kept(blocks: Sequence[_Block], width: int, leading: str) -> list[_Block]:
     return kept
 
 
-def _answers(column: Column) -> bool:
+def compared(column: Column) -> bool:
     """Whether it is what two runs are compared for: a change, or what is to be thought of it."""
     return column.unit == "difference" or column.name == "verdict"
 

@@ -20,7 +20,7 @@ from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import MOST, apart, fitted
 from tracehound.draw.cells import COMPARED, alignment, cell, heading, naming, telling, valued, void
 from tracehound.draw.indents import STEP, indents
-from tracehound.draw.table import NAMED
+from tracehound.draw.table import NAMED, compared
 from tracehound.ui.state.sheet import ASIDE
 
 SAMPLE = 200
@@ -116,7 +116,8 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
 
     Void ones make way first, then those that are not brief, of each the last ones first. Text is cut before a column
     goes, first where few rows differ, but the one that says what a row is about last and not below `NAMED` cells or a
-    third of the line; it shares these with a brief one that tells rows of one name apart, two thirds for each. Headings
+    third of the line; it shares these with a brief one that tells rows of one name apart, and with the verdict of a
+    comparison, two thirds for each. Headings
     of numbers are cut where all columns fit then. What still does not fit reaches beyond the edge; texts before it take
     the cells that it leaves blank.
     """
@@ -151,6 +152,7 @@ def _floors(columns: Sequence[Needed], names: str, width: int) -> dict[str, int]
     many = max((needs.distinct for needs in columns if needs.column.name == names), default=0)
     brief = (needs for needs in columns if needs.column.brief and needs.column.unit == "text")
     tells = {needs.column.name for needs in brief if names == "name" and needs.distinct > many}
+    tells |= {needs.column.name for needs in columns if compared(needs.column) and needs.column.unit in TEXTS}
     least = min(NAMED, width // 3) * 2 // 3 if tells else min(NAMED, width // 3)
     return {needs.column.name: least if needs.column.name in {names, *tells} else 0 for needs in columns}
 
