@@ -24,6 +24,20 @@ def breakdown(trace, window=None, **given):
     return run(named("breakdown"), trace, window, Options(None, tuple(given.items())))
 
 
+@pytest.mark.parametrize("analysis", ["breakdown", "distributed"])
+def test_steps_by_their_marks_say_how_much_of_their_work_runs_later(analysis: str) -> None:
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 20, "step", step=1)
+    for number, (start, end) in enumerate(((10, 30), (30, 60))):
+        b.event(thread(), "cudaLaunchKernel", 1 + number, 2 + number, "runtime", correlation=number)
+        b.event(stream(), "gemm", start, end, correlation=number)
+    notes = run(named(analysis), b.trace(), None, Options(None, (("by", "step"),))).notes
+    told = "80.00 % of the work that the steps launched ran outside of their marks"
+    assert [note.startswith(told) for note in notes].count(True) == 1
+    quiet = run(named(analysis), b.trace(), Window(0, 15 * US), Options(None, (("by", "step"),))).notes
+    assert not any("outside of their marks" in note for note in quiet)
+
+
 def test_hidden_communication_is_compute() -> None:
     b = Building()
     b.event(stream(0, 7), "gemm", 10, 30)

@@ -22,6 +22,7 @@ from tracehound.analysis.events.own_clock import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.intervals import covered
 from tracehound.units import duration
 from tracehound.units import share as percent
@@ -43,8 +44,9 @@ HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and cal
 compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronisation rows as device work,
 which they are not. TraceLens' gpu_timeline has the same four, but takes memsets for computation.
 
-With the setting by=step there is a row for each rank and step, clipped to the step (and to the window): what ran in
-that stretch, whichever step launched it. Overlapping steps count what they share in each. The note has all rows
+With the setting by=step there is a row for each rank and step, clipped to its mark (and to the window): what ran in
+that stretch, whichever step launched it; steps and step_parts follow a step until its own work is done, and a note
+tells how much of that ran outside of the marks. Overlapping steps count what they share in each. The note has all rows
 together."""
 
 BY: Final = Setting(
@@ -86,13 +88,12 @@ BY_STEP: Final = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for the run, or for each step that overlaps the window: lengths in ps."""
-    events = work(share, "lane", *CLOCKED)
+    by_step = BY.of(options.given) == "step"
+    events = work(share, "lane", *CLOCKED, *(OF_STEPS if by_step else ()))
     worked = on_own_clock(events, share)
     state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
-    if BY.of(options.given) == "step":
-        stretches = steps_within(share, clock_of(share) if has_clock(events) else None)
-    else:
-        stretches = _run(state)
+    clock = clock_of(share) if by_step and has_clock(events) else None
+    stretches = steps_within(share, clock) if by_step else _run(state)
     start, end = stretches["from"].to_numpy(), stretches["until"].to_numpy()
     lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
     lengths = {
@@ -103,6 +104,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "all_copy": covered(state.copy, start, end),
         "idle": end - start - covered(state.any, start, end),
     }
+    far = beyond(share, events) if by_step else FOLLOWED
     return stretches.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
@@ -112,6 +114,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(0 if has_clock(events) else beside(share), pl.Int64).alias("beside"),
         (pl.col("until") - pl.col("from")).alias("span"),
         *(pl.Series(name, values) for name, values in lengths.items()),
+        pl.lit(far.work, pl.Int64).alias("stepped"),
+        pl.lit(far.outside, pl.Int64).alias("outside"),
     )
 
 
@@ -136,7 +140,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append(no_steps(scene))
-    notes += [] if by_step else _of_recording(table, scene)
+    notes += ahead(table) if by_step else _of_recording(table, scene)
     notes += [*_together(rows), *_with_hidden(rows), *several(rows, "is hidden here")]
     notes += _clocks(rows, scene)
     return answer(shown, rows, scene, options, notes)

@@ -20,6 +20,7 @@ from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
 from tracehound.trace import collected
 from tracehound.units import duration, which_ranks
@@ -50,8 +51,8 @@ collective transfers at once, a wait is hidden. unmatched is the rest: communica
 The PyTorch TensorBoard plugin has the same computation, overlapping, communication and other, and data transfer and
 synchronising. It also counts the host's range around a collective as communication (and as transfer); it takes the
 i-th collective of every rank for the same, and shows nothing when their numbers differ; since PyTorch 2.0 it takes
-NCCL's kernels for computation. Its steps last until the last kernel that was launched in them; here they end where they
-are marked to end."""
+NCCL's kernels for computation. Its steps last until the last kernel that was launched in them, as those of step_parts
+do; here they end where they are marked to end, and a note tells how much of their work ran outside of that."""
 
 BY: Final = Setting(
     "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
@@ -83,7 +84,7 @@ BY_STEP: Final = (
 
 _PARTS: Final = (
     "step", "event", "start", "end", "from", "until", "computation", "overlap", "communication", "other", "works",
-    "clocked", "beside",
+    "clocked", "beside", "stepped", "outside",
 )  # fmt: skip
 
 
@@ -94,10 +95,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     rows `runs` those of a stretch in which communication runs. All in ps.
     """
     on_device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
-    events = work(share, "lane", *CLOCKED)
+    by_step = BY.of(options.given) == "step"
+    events = work(share, "lane", *CLOCKED, *(OF_STEPS if by_step else ()))
     clocked = on_device and has_clock(events)
     computing, communicating, low, high = _of_device(share, events) if on_device else _of_host(share)
-    if BY.of(options.given) == "step":
+    if by_step:
         stretches = steps_within(share, clock_of(share) if clocked else None).drop("inferred")
     else:
         stretches = _run(low, high)
@@ -108,6 +110,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "overlap": covered(both, start, end),
         "communication": covered(subtract(communicating, computing), start, end),
     }
+    far = beyond(share, events) if by_step else FOLLOWED
     parts = stretches.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"), *(pl.Series(name, values) for name, values in times.items())
     ).with_columns(
@@ -115,6 +118,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(on_device).alias("works"),
         pl.lit(clocked).alias("clocked"),
         pl.lit(0 if clocked else beside(share), pl.Int64).alias("beside"),
+        pl.lit(far.work, pl.Int64).alias("stepped"),
+        pl.lit(far.outside, pl.Int64).alias("outside"),
     )
     sides = (communicating.start, communicating.end)
     runs = pl.DataFrame({name: pl.Series(side, dtype=pl.Int64) for name, side in zip(_RUNS, sides, strict=True)})
@@ -176,7 +181,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         *_notes(table, found),
         *_with_overlap(table),
         *several(table, "is overlap here"),
-        *([] if by_step or scene.windowed else _longer(found.calls, table)),
+        *(ahead(table) if by_step else [] if scene.windowed else _longer(found.calls, table)),
         *_hosted(table),
         *offset_notes(found.clocks),
         *absentees(found.calls, scene),

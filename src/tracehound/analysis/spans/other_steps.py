@@ -13,15 +13,17 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.result import Result
+from tracehound.analysis.result import Result, Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import of_ranks
 from tracehound.trace import ON_CPU, Trace, Window, collected
-from tracehound.units import runs
+from tracehound.units import PS_PER_US, runs
 from tracehound.units import share as percent
 
 LITTLE: Final = 0.25
 """Of hosts that are ahead by a little nothing is said while one goes from step to step."""
+
+_FOLLOW: Final = "steps, step_parts and critical_path follow a step until its own work is done"
 
 _NOTED: Final = 0.01
 """A smaller part of the work is not worth a note."""
@@ -33,12 +35,14 @@ _FOLLOWING: Final = ("steps", "step_parts", "critical_path", "arrivals", "collec
 class Apart(NamedTuple):
     """Shares of the devices' work in a window of steps, and of these steps' work.
 
-    Of the former what `others` launched, and what nothing is known to have launched; of the latter what ran `outside`.
+    Of the former what `others` launched, and what nothing is known to have launched; of the latter what ran `outside`,
+    and from when to when all of it lasts on any rank, the window included (`reach`, ps).
     """
 
     others: float
     outside: float
     unknown: float
+    reach: tuple[int, int]
 
 
 def told(trace: Trace, window: Window) -> str:
@@ -56,10 +60,9 @@ def told(trace: Trace, window: Window) -> str:
         f"{percent(found.outside)} of the work that {which} launched ran outside of this time",
     ]
     said = ", and ".join(words for words, part in zip(parts, found[:2], strict=True) if part > _NOTED)
-    sentences = [
-        f"{said}: the host runs ahead, and --step keeps to its marks; steps, step_parts and critical_path follow a step"
-        " until its own work is done"
-    ] * bool(said)
+    low, high = found.reach
+    whole = f"; all of it is in --window {low // PS_PER_US}us..{-(-high // PS_PER_US)}us" * (found.outside > _NOTED)
+    sentences = [f"{said}: the host runs ahead, and --step keeps to its marks; {_FOLLOW}{whole}"] * bool(said)
     if found.unknown > _NOTED:
         sentences.append(
             f"{percent(found.unknown)} of the devices' work in this time has no known launch and counts by when it ran:"
@@ -111,6 +114,7 @@ def _cpus(trace: Trace) -> list[int]:
 
 def _apart(trace: Trace, window: Window, steps: Sequence[int]) -> Apart:
     here = others = own = outside = unknown = 0
+    bounds = list[int]()
     cpus = _cpus(trace)
     for rank, (start, end) in of_ranks(trace, window).items():
         rows = _work(trace, rank, (start, end), steps)
@@ -123,7 +127,48 @@ def _apart(trace: Trace, window: Window, steps: Sequence[int]) -> Apart:
         unknown += int(time[~launched].sum())
         own += int((last - first)[mine].sum())
         outside += int((last - first - time)[mine].sum())
-    return Apart(others / here if here else 0.0, outside / own if own else 0.0, unknown / here if here else 0.0)
+        bounds += [start, end, *first[mine], *last[mine]]
+    parts = others / here if here else 0.0, outside / own if own else 0.0, unknown / here if here else 0.0
+    return Apart(*parts, (int(min(bounds, default=0)), int(max(bounds, default=0))))
+
+
+class Beyond(NamedTuple):
+    """Of the work that the steps of a rank launched how long it lasts, and how long outside of their marks; ps."""
+
+    work: int
+    outside: int
+
+
+FOLLOWED: Final = Beyond(0, 0)
+"""What is said where nothing keeps to marks."""
+
+OF_STEPS: Final = ("step", "launch")
+"""Columns of events that say which step launched them."""
+
+
+def beyond(share: Share, events: pl.DataFrame) -> Beyond:
+    """The work among the device's `events`, which have the columns `OF_STEPS`; nothing is said of a window."""
+    if share.windowed:
+        return FOLLOWED
+    marks = share.steps.select("step", low="start", high="end")
+    mine = events.filter(pl.col("launch").is_not_null()).join(marks, on="step", maintain_order="left")
+    within = pl.min_horizontal("end", "high") - pl.max_horizontal("start", "low")
+    length = pl.col("end") - pl.col("start")
+    sums = mine.select(length.sum().alias("length"), (length - within.clip(lower_bound=0)).sum().alias("outside"))
+    return Beyond(*sums.row(0))
+
+
+def ahead(rows: pl.DataFrame) -> list[str]:
+    """That rows of steps by their marks have not all of the work that these launched, where that is so.
+
+    `rows` have their `rank`, and as `stepped` and `outside` what `beyond` says of it.
+    """
+    ranks = rows.unique("rank")
+    work, outside = int(ranks["stepped"].sum()), int(ranks["outside"].sum())
+    if outside <= _NOTED * work:
+        return []
+    part = f"{percent(outside / work)} of the work that the steps launched ran outside of their marks"
+    return [f"{part}: the host runs ahead, and these rows keep to the marks; {_FOLLOW}"]
 
 
 def _work(trace: Trace, rank: int, bounds: tuple[int, int], steps: Sequence[int]) -> pl.DataFrame:
