@@ -145,7 +145,7 @@ def test_without_a_device_operators_compute() -> None:
 def test_why_transfers_are_not_known(tmp_path: Path) -> None:
     notes = asked("distributed", job(tmp_path, two(tmp_path)[0])).notes
     assert notes == (
-        "transfer and waiting are told apart where the files of several ranks are open together",
+        "transfer and waiting are told apart where several ranks are looked at together",
         "with the overlap computation is 25.00 % and communication is 50.00 % of the spans",
         "of the job's 2 ranks not in this trace: rank 1",
     )

@@ -73,12 +73,14 @@ def intervals(random: Random, turns: int) -> int:
     """Any intervals, also such as nobody would give; how many inputs were taken."""
     taken = 0
     for _ in range(turns):
-        count = random.randrange(50)
+        count = random.randrange(3_000 if random.random() < 0.01 else 50)
         start, end = (np.array([random.randrange(-5, 60) for _ in range(count)], np.int64) for _ in range(2))
         first = np.array([0, *sorted(random.randrange(60) for _ in range(random.randrange(4)))], np.int64)
         known = np.arange(random.randrange(count + 1), dtype=np.int64)
         chosen = np.array([random.random() < 0.5 for _ in range(count)], np.bool_)
         parent = np.array([random.randrange(-1, max(row, 1)) for row in range(count)], np.int64)
+        if random.random() < 0.2 and count:  # none that comes after the one above it
+            parent[random.randrange(count)] = random.randrange(count)
         nest.nested(start, end, first, known)
         nest.ordered(end % 3, start, end)
         trees.nearest(parent, chosen)
@@ -99,6 +101,7 @@ def intervals(random: Random, turns: int) -> int:
         groups.earliest(end % 5, np.argsort(start), int(chosen.sum()), 5)
         trees.with_below(parent, start)
         trees.again(parent, chosen, end % 9, 9)
+        trees.paths(parent, start, end % 3)
         start.sort()
         one = sweep.union(start, np.maximum(start, end))
         other = sweep.union(start[::3], start[::3] + random.randrange(9))

@@ -251,7 +251,7 @@ def _notes(table: pl.DataFrame, found: Matched) -> list[str]:
         return [NONE]
     if table["rank"].n_unique() > 1:
         return ["no communication of these ranks could be matched: nothing tells transfer and waiting apart"]
-    return ["transfer and waiting are told apart where the files of several ranks are open together"]
+    return ["transfer and waiting are told apart where several ranks are looked at together"]
 
 
 _LONGER: Final = 1.25
