@@ -150,6 +150,8 @@ def test_ranks_and_steps_may_be_named_one_by_one(job: Path, capsys: pytest.Captu
     main(["report", str(job), "steps", "--rank", "1", "--rank", "0", "--step", "13", "--step=12", "--format", "json"])
     found = {(row["rank"], row["step"]) for row in json.loads(capsys.readouterr().out)["rows"]}
     assert found == {(0, 12), (0, 13), (1, 12), (1, 13)}
+    main(["report", str(job), "steps", "--step", "first", "--step", "last", "--format", "json"])
+    assert {(row["rank"], row["step"]) for row in json.loads(capsys.readouterr().out)["rows"]} == found
 
 
 @pytest.mark.parametrize(

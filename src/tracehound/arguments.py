@@ -414,7 +414,7 @@ def _with_window_options(parser: _Parser) -> _ArgumentGroup:
         action=_Listed,
         default="",
         metavar="LIST",
-        help="only the time of these steps: 12, 12-14, or first, last, longest",
+        help="only the time of these steps: 12, 12-14; first, last and longest are steps, too",
     )
     when.add_argument(
         "--window", action=_Given, default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us"

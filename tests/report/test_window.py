@@ -107,26 +107,35 @@ def test_a_window_of_a_step_says_that_it_is_the_mark(job: Trace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "ranks", "step"),
+    ("words", "ranks", "steps"),
     [
-        ("first", "", 5), ("last", "", 7), ("longest", "", 6), ("longest", "0", 6), ("longest", "1", 5),
-        ("last", "1", 6), ("first", "1", 5), ("longest", "0,1", 6),
+        ("first", "", (5,)), ("last", "", (7,)), ("longest", "", (6,)), ("longest", "0", (6,)), ("longest", "1", (5,)),
+        ("last", "1", (6,)), ("first", "1", (5,)), ("longest", "0,1", (6,)), ("first,last", "1", (5, 6)),
+        ("last, longest", "", (6, 7)), ("7,longest,6-7", "", (6, 7)), ("6,first,first", "", (5, 6)),
     ],
 )  # fmt: skip
-def test_steps_have_words(job: Trace, word: str, ranks: str, step: int) -> None:
+def test_steps_have_words(job: Trace, words: str, ranks: str, steps: tuple[int, ...]) -> None:
     rows = [(0, 5, 0, 100), (0, 6, 100, 250), (0, 7, 250, 300), (1, 5, 10, 110), (1, 6, 110, 150)]
     marks = [
         {"host": host, "step": step, "start": start * US, "end": end * US, "inferred": False, "name": ""}
         for host, step, start, end in rows
     ]
     marked = replace(job, steps=pl.DataFrame(marks, schema=STEPS))
-    assert chosen(marked, ranks=ranks, steps=word).steps == (step,)
+    assert chosen(marked, ranks=ranks, steps=words).steps == steps
 
 
 @pytest.mark.parametrize("word", ["first", "last", "longest"])
 def test_words_for_steps_that_there_are_not_say_so(job: Trace, word: str) -> None:
     with pytest.raises(TracehoundError, match=f"no {word} step here; the profiler marked none"):
         chosen(replace(job, steps=job.steps.clear()), steps=word)
+    with pytest.raises(TracehoundError, match=f"no {word} step here; the profiler marked none"):
+        chosen(replace(job, steps=job.steps.clear()), steps=f"3,{word}")
+
+
+@pytest.mark.parametrize("said", ["first,", "first,lst", "first-last", ",last"])
+def test_what_is_no_list_of_steps(job: Trace, said: str) -> None:
+    with pytest.raises(TracehoundError, match="names no step; write numbers and ranges"):
+        chosen(job, steps=said)
 
 
 def test_a_step_of_some_ranks_is_theirs_alone(job: Trace) -> None:

@@ -1,7 +1,7 @@
 """What a person asked for on the command line -> the window of a report.
 
-Owns the notations of ranks, steps and times (``0,2-5``, ``12-14``, ``last``, ``10ms..20ms``) and what to say when a
-trace has no such thing.
+Owns the notations of ranks, steps and times (``0,2-5``, ``12-14``, ``first,last``, ``10ms..20ms``) and what to say when
+a trace has no such thing.
 """
 
 from __future__ import annotations
@@ -75,20 +75,30 @@ def _stepped(trace: Trace, said: str, window: Window) -> Window:
     ranks = trace.ranks if window.ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(window.ranks)))
     steps = of_their_ranks(trace, ranks)
     there = steps["step"].unique().sort().to_list()
-    if said in STEPS and not there:
-        raise TracehoundError(f"no {said} step here", remedy=_NO_STEPS)
-    asked = (_step_called(said, steps),) if said in STEPS else parse_numbers(said, "step")
+    asked = _named(said, steps)
     missing = [step for step in asked if step not in there]
     if missing:
         remedy = _there(there) if there else _NO_STEPS
         raise TracehoundError(f"no step{'s' * (len(missing) != 1)} {runs(missing)} here", remedy=remedy)
     if between := [step for step in there if asked[0] < step < asked[-1] and step not in asked]:
-        why = f"steps {runs(asked)} are no stretch of time: step {runs(between)} lies between"
+        lying = f"step {between[0]} lies" if len(between) == 1 else f"steps {runs(between)} lie"
+        why = f"steps {runs(asked)} are no stretch of time: {lying} between"
         raise TracehoundError(why, remedy=f"take all, {asked[0]}-{asked[-1]}, or ask once for each stretch")
     spans = of_ranks(trace, replace(window, steps=asked))
     chosen = window.ranks if len(spans) == ranks.height else tuple(spans)
     first, last = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
     return Window(first, last, chosen, steps=asked)
+
+
+def _named(said: str, steps: pl.DataFrame) -> tuple[int, ...]:
+    """The steps in a list such as ``first,12-14``, sorted, each once; those of its numbers need not be there."""
+    items = [item.strip() for item in said.split(",")]
+    words = [item for item in items if item in STEPS]
+    if words and steps.is_empty():
+        raise TracehoundError(f"no {words[0]} step here", remedy=_NO_STEPS)
+    numbers = ",".join(item for item in items if item not in STEPS)
+    counted = parse_numbers(numbers, "step") if len(words) < len(items) else ()
+    return tuple(sorted({*counted, *(_step_called(word, steps) for word in words)}))
 
 
 def _step_called(word: str, steps: pl.DataFrame) -> int:

@@ -116,6 +116,8 @@ def test_steps_that_do_not_follow_one_another(apart: Trace) -> None:
     with pytest.raises(TracehoundError, match="steps 5, 7 are no stretch of time: step 6 lies between") as refused:
         chosen(apart, steps="5,7")
     assert refused.value.remedy == "take all, 5-7, or ask once for each stretch"
+    with pytest.raises(TracehoundError, match="steps 5, 8 are no stretch of time: steps 6-7 lie between"):
+        chosen(apart, steps="first,last")
     table = asked("steps", apart, chosen(apart, steps="7,6")).table
     assert table.select("step", "rank").rows() == [(6, 0), (6, 1), (7, 0), (7, 1)]
 
