@@ -227,6 +227,15 @@ def test_a_value_may_be_below_zero(job: Path, capsys: pytest.CaptureFixture[str]
     assert "'-3' is not a whole number from 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", ["0", "257", "100000"])
+def test_worker_processes_are_not_without_number(capsys: pytest.CaptureFixture[str], number: str) -> None:
+    assert parsed(["x", "--jobs", "256"]).jobs == 256
+    with pytest.raises(SystemExit):
+        parsed(["x", "--jobs", number])
+    told = f"argument --jobs: '{number}' is not a whole number from 1 to 256; see tracehound --help"
+    assert capsys.readouterr().err == f"tracehound: {told}\n"
+
+
 def test_csv_keeps_its_notes_out_of_the_data(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(job), "gaps", "--top", "1", "--format", "csv"])
     out, err = capsys.readouterr()

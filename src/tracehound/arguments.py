@@ -79,7 +79,10 @@ _NEAR = 0.7
 """How much of an option's name is there where it is misspelt (as `difflib` counts)."""
 
 MOST = 1_000_000_000
-"""The largest number that an option takes."""
+"""The largest number that an option takes, where nothing else limits it."""
+
+MOST_JOBS = 256
+"""The most worker processes: they are started together, and far more would take a machine down."""
 
 
 def parsed(arguments: Sequence[str]) -> Namespace:
@@ -262,7 +265,11 @@ def _with_reading_options(parser: _Parser) -> None:
         " (default: %(default)s, the wall clock, or collectives where files have none in common)",
     )  # fmt: skip
     how.add_argument(
-        "--jobs", type=_positive, default=default_jobs(), metavar="N", help="worker processes (default: %(default)s)"
+        "--jobs",
+        type=_whole(1, MOST_JOBS),
+        default=default_jobs(),
+        metavar="N",
+        help=f"worker processes, at most {MOST_JOBS} (default: %(default)s)",
     )
 
 
@@ -338,8 +345,10 @@ def _hlo_parser() -> _Parser:
     parser = _parser("tracehound hlo", usage, manual.HLO, manual.HLO_EXAMPLES)
     parser.add_argument("words", nargs="+", metavar="PATH... [PROGRAM] [OP]", help=SUPPRESS)
     around = parser.add_argument_group("what to look at")
-    around.add_argument("--depth", type=_natural, default=1, metavar="N", help="operands and users so far (default: 1)")
-    around.add_argument("--top", type=_positive, metavar="N", help="at most N rows of a table")
+    around.add_argument(
+        "--depth", type=_whole(0), default=1, metavar="N", help="operands and users so far (default: 1)"
+    )
+    around.add_argument("--top", type=_whole(1), metavar="N", help="at most N rows of a table")
     return _with_form_options(parser)
 
 
@@ -424,7 +433,7 @@ def _with_window_options(parser: _Parser) -> _ArgumentGroup:
 
 def _with_report_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
     narrow = _with_window_options(parser)
-    narrow.add_argument("--top", type=_positive, metavar="N", help="at most N rows of a table")
+    narrow.add_argument("--top", type=_whole(1), metavar="N", help="at most N rows of a table")
     return _with_form_options(parser, more)
 
 
@@ -437,7 +446,7 @@ def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
         "--unit", choices=get_args(TimeUnit), default="auto", help="unit of times in text and markdown (default: auto)"
     )
     how.add_argument(
-        "--width", type=_natural, metavar="N", help="width of text; 0: as wide as it takes (default: the terminal's)"
+        "--width", type=_whole(0), metavar="N", help="width of text; 0: as wide as it takes (default: the terminal's)"
     )
     return parser
 
@@ -453,18 +462,15 @@ def _peak(text: str) -> str:
     return f"peak={text}"
 
 
-def _positive(text: str) -> int:
-    return _number(text, 1)
+def _whole(least: int, most: int = MOST) -> Callable[[str], int]:
+    """What makes a whole number of a value, or tells what the number may be."""
 
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {least:,} to {most:,}")
+        return int(text)
 
-def _natural(text: str) -> int:
-    return _number(text, 0)
-
-
-def _number(text: str, least: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= MOST):
-        raise ArgumentTypeError(f"{text!r} is not a whole number from {least:,} to {MOST:,}")
-    return int(text)
+    return number
 
 
 PARSERS = {
