@@ -1,7 +1,7 @@
 """The arguments of the command line.
 
-Owns the commands and their options; `manual` has the words of their help. Knows nothing of traces; a command is run by
-`cli`.
+Owns the commands and their options, and finds the command among the words; `manual` has the words of their help, and
+`parsing` what parses them. Knows nothing of traces; a command is run by `cli`.
 """
 
 from __future__ import annotations
@@ -9,32 +9,19 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import sys
-from argparse import (
-    SUPPRESS,
-    Action,
-    ArgumentError,
-    ArgumentParser,
-    ArgumentTypeError,
-    Namespace,
-    RawDescriptionHelpFormatter,
-    _ArgumentGroup,
-)
+from argparse import SUPPRESS, Namespace, RawDescriptionHelpFormatter, _ArgumentGroup
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, get_args
+from typing import Final, get_args
 
-from tracehound import __version__, console, manual, native
+from tracehound import manual
 from tracehound.alignment import WAYS
 from tracehound.analysis import ANALYSES, NAMES
-from tracehound.errors import BAD_INPUT, TracehoundError, printable
+from tracehound.errors import TracehoundError
 from tracehound.export import FORMS
+from tracehound.parsing import Given, Listed, Parser, Version, path, whole_number
 from tracehound.report import WRITERS
 from tracehound.store.pool import default_jobs
 from tracehound.units import TimeUnit
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
 
 VALUED = (
     "--cache",
@@ -66,20 +53,8 @@ Written out, since making every parser takes longer than many a command does.
 EXPLORE: Final = "explore"
 """What is done where no command is named: no word of the command line, so that a folder may be called so."""
 
-EMPTY = "an empty value; give one, or leave the option out"
-"""What is wrong with an option without a value."""
-
 _BELOW_ZERO = re.compile(r"-[\d.]")
 """How a value begins that is below zero."""
-
-_UNKNOWN = re.compile(r"^unrecognized arguments: .*?--([\w-]+)")
-"""How argparse begins to tell of options that there are not."""
-
-_NEAR = 0.7
-"""How much of an option's name is there where it is misspelt (as `difflib` counts)."""
-
-MOST = 1_000_000_000
-"""The largest number that an option takes, where nothing else limits it."""
 
 MOST_JOBS = 256
 """The most worker processes: they are started together, and far more would take a machine down."""
@@ -154,82 +129,8 @@ def _refuse_misspelt(word: str) -> None:
         raise TracehoundError(f"no file or command is called {word}", remedy=f"did you mean {meant}?")
 
 
-class _Given(Action):
-    """Keeps a value that must not be empty: it would stand for all, where a variable of a script is not set."""
-
-    def __call__(
-        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
-    ) -> None:
-        del parser, option_string
-        if not str(values).strip():
-            raise ArgumentError(self, EMPTY)
-        setattr(namespace, self.dest, values)
-
-
-class _Listed(_Given):
-    """Keeps all values that it is given, with commas between."""
-
-    def __call__(
-        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
-    ) -> None:
-        before = getattr(namespace, self.dest)
-        super().__call__(parser, namespace, values, option_string)
-        if before:
-            setattr(namespace, self.dest, f"{before.rstrip(', ')},{values}")
-
-
-class _Version(Action):
-    """Says which version this is, and whether its compiled part is there, and ends."""
-
-    def __call__(
-        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
-    ) -> NoReturn:
-        del namespace, values, option_string
-        with console.printing():
-            print(f"tracehound {__version__} ({'Python alone' if native.library() is None else 'compiled'})")  # noqa: T201
-        parser.exit()
-
-
-class _Parser(ArgumentParser):
-    """One that says what is wrong in one line.
-
-    `describe` gives what its help begins with: what that names is imported by who asks for help, and by nobody else.
-    """
-
-    describe: Callable[[], str] | None = None
-
-    def format_help(self) -> str:
-        """The help, as argparse lays it out."""
-        if self.describe is not None:
-            self.description = self.describe()
-        return super().format_help()
-
-    def error(self, message: str) -> NoReturn:
-        near = self._meant(message)
-        remedy = f"did you mean {near}?" if near else f"see {self.prog} --help"
-        self.exit(BAD_INPUT, f"tracehound: {printable(message)}; {remedy}\n")
-
-    def _meant(self, message: str) -> str:
-        """The option that may have been meant by one that argparse says there is not; "" for none."""
-        unknown = _UNKNOWN.search(message)
-        if unknown is None:
-            return ""
-        options = self._option_string_actions
-        forms = [*(writer.name for writer in WRITERS), *(form.name for form in FORMS)]
-        if unknown[1] in forms and "--format" in options:
-            return f"--format {unknown[1]}"
-        return next(iter(difflib.get_close_matches(f"--{unknown[1]}", options, 1, _NEAR)), "")
-
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        if file is None or file is not sys.stdout:
-            super()._print_message(message, file)
-            return
-        with console.printing():  # argparse passes over what fails
-            file.write(message)
-
-
-def _parser(prog: str, usage: str, description: str | Callable[[], str], examples: str) -> _Parser:
-    parser = _Parser(
+def _parser(prog: str, usage: str, description: str | Callable[[], str], examples: str) -> Parser:
+    parser = Parser(
         prog=prog,
         usage=usage,
         description=description if isinstance(description, str) else None,
@@ -243,21 +144,21 @@ def _parser(prog: str, usage: str, description: str | Callable[[], str], example
     group = parser.add_argument_group("general")
     group.add_argument(
         "--run",
-        action=_Given,
+        action=Given,
         metavar="NAME",
         help="the run of a TensorBoard log folder (default: the newest), or of a folder of runs",
     )
     _with_reading_options(parser)
     group.add_argument("--ascii", action="store_true", help="draw with ASCII characters alone")
-    group.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    group.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
     group.add_argument("-h", "--help", action="help", help="show this and exit")
     return parser
 
 
-def _with_reading_options(parser: _Parser) -> None:
+def _with_reading_options(parser: Parser) -> None:
     how = parser.add_argument_group("how to read it")
     where = how.add_mutually_exclusive_group()
-    where.add_argument("--cache", type=_place, metavar="DIR", help="where files that were read are kept")
+    where.add_argument("--cache", type=path, metavar="DIR", help="where files that were read are kept")
     where.add_argument("--no-cache", action="store_true", help="keep nothing after the end")
     how.add_argument(
         "--align", choices=WAYS, default=WAYS[0],
@@ -266,21 +167,21 @@ def _with_reading_options(parser: _Parser) -> None:
     )  # fmt: skip
     how.add_argument(
         "--jobs",
-        type=_whole(1, MOST_JOBS),
+        type=whole_number(1, MOST_JOBS),
         default=default_jobs(),
         metavar="N",
         help=f"worker processes, at most {MOST_JOBS} (default: %(default)s)",
     )
 
 
-def _explorer_parser() -> _Parser:
+def _explorer_parser() -> Parser:
     parser = _parser("tracehound", "tracehound [options] PATH...", manual.EXPLORE, manual.EXPLORE_EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
     look = parser.add_argument_group("the explorer")
     look.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
     look.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
     look.add_argument("--theme", metavar="NAME", help="dark, light, or one of Textual's, such as nord or gruvbox")
-    look.add_argument("--diff", action=_Given, metavar="OTHER", help="show PATH, the base, and OTHER side by side")
+    look.add_argument("--diff", action=Given, metavar="OTHER", help="show PATH, the base, and OTHER side by side")
     look.add_argument(
         "--source-map", action="append", default=[], metavar="REMOTE=LOCAL",
         help="source files recorded under REMOTE are under LOCAL here (. for names without a folder); may be repeated",
@@ -288,7 +189,7 @@ def _explorer_parser() -> _Parser:
     return parser
 
 
-def _summary_parser() -> _Parser:
+def _summary_parser() -> Parser:
     parser = _parser(
         "tracehound summary", "tracehound summary [options] PATH...", manual.SUMMARY, manual.SUMMARY_EXAMPLES
     )
@@ -296,7 +197,7 @@ def _summary_parser() -> _Parser:
     return _with_report_options(parser)
 
 
-def _report_parser() -> _Parser:
+def _report_parser() -> Parser:
     def described() -> str:
         width = max(map(len, NAMES))
         listing = "\n".join(f"  {analysis.name:<{width}}  {analysis.question}" for analysis in ANALYSES)
@@ -310,13 +211,13 @@ def _report_parser() -> _Parser:
         "--explain", action="store_true", help="say in words how the analysis defines its numbers, and exit"
     )
     parser.add_argument(
-        "--where", action=_Given, default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'"
+        "--where", action=Given, default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'"
     )
     _with_settings(parser, "a setting of the analysis")
     return _with_report_options(parser)
 
 
-def _with_settings(parser: _Parser, what: str) -> None:
+def _with_settings(parser: Parser, what: str) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=what)
     parser.add_argument(
         "--peak", dest="set", action="append", type=_peak, metavar="NAME|FLOPS",
@@ -324,7 +225,7 @@ def _with_settings(parser: _Parser, what: str) -> None:
     )  # fmt: skip
 
 
-def _query_parser() -> _Parser:
+def _query_parser() -> Parser:
     def described() -> str:
         from tracehound.query import TABLES  # noqa: PLC0415, by who asks for help
 
@@ -340,19 +241,19 @@ def _query_parser() -> _Parser:
     return _with_report_options(parser)
 
 
-def _hlo_parser() -> _Parser:
+def _hlo_parser() -> Parser:
     usage = "tracehound hlo [options] PATH... [PROGRAM] [OP]"
     parser = _parser("tracehound hlo", usage, manual.HLO, manual.HLO_EXAMPLES)
     parser.add_argument("words", nargs="+", metavar="PATH... [PROGRAM] [OP]", help=SUPPRESS)
     around = parser.add_argument_group("what to look at")
     around.add_argument(
-        "--depth", type=_whole(0), default=1, metavar="N", help="operands and users so far (default: 1)"
+        "--depth", type=whole_number(0), default=1, metavar="N", help="operands and users so far (default: 1)"
     )
-    around.add_argument("--top", type=_whole(1), metavar="N", help="at most N rows of a table")
+    around.add_argument("--top", type=whole_number(1), metavar="N", help="at most N rows of a table")
     return _with_form_options(parser)
 
 
-def _diff_parser() -> _Parser:
+def _diff_parser() -> Parser:
     def described() -> str:
         from tracehound.diff import DEFINITION, GRAMMAR  # noqa: PLC0415, by who asks for help
 
@@ -363,7 +264,7 @@ def _diff_parser() -> _Parser:
     return _with_gate_options(parser, "OTHER")
 
 
-def _check_parser() -> _Parser:
+def _check_parser() -> Parser:
     def described() -> str:
         from tracehound.diff import ALONE  # noqa: PLC0415, by who asks for help
 
@@ -374,10 +275,10 @@ def _check_parser() -> _Parser:
     return _with_gate_options(parser, "the run")
 
 
-def _with_gate_options(parser: _Parser, run: str) -> _Parser:
+def _with_gate_options(parser: Parser, run: str) -> Parser:
     gate = parser.add_argument_group("gate")
     gate.add_argument("--fail-on", action="append", default=[], metavar="CONDITION", help="exit with 1 when this holds")
-    gate.add_argument("--save-baseline", type=_place, metavar="FILE", help=f"keep what was measured of {run} in a file")
+    gate.add_argument("--save-baseline", type=path, metavar="FILE", help=f"keep what was measured of {run} in a file")
     return _with_report_options(parser, ("junit (what came of --fail-on, for CI)",))
 
 
@@ -385,8 +286,8 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ").replace("\n  \n", "\n\n")
 
 
-def _cache_parser() -> _Parser:
-    parser = _Parser(
+def _cache_parser() -> Parser:
+    parser = Parser(
         prog="tracehound cache",
         usage="tracehound cache list|clear [--cache DIR]",
         description=manual.CACHE,
@@ -395,13 +296,13 @@ def _cache_parser() -> _Parser:
         add_help=False,
     )
     parser.add_argument("action", choices=("list", "clear"), help=SUPPRESS)
-    parser.add_argument("--cache", type=_place, metavar="DIR", help="another cache than the user's own")
+    parser.add_argument("--cache", type=path, metavar="DIR", help="another cache than the user's own")
     parser.add_argument("--ascii", action="store_true", help="write with ASCII characters alone")
     parser.add_argument("-h", "--help", action="help", help="show this and exit")
     return parser
 
 
-def _export_parser() -> _Parser:
+def _export_parser() -> Parser:
     width = max(len(form.name) for form in FORMS)
     listing = "\n".join(f"  {form.suffix:<{width + 1}}  {form.purpose}" for form in FORMS)
     usage = "tracehound export [options] PATH... OUT"
@@ -414,30 +315,30 @@ def _export_parser() -> _Parser:
     return parser
 
 
-def _with_window_options(parser: _Parser) -> _ArgumentGroup:
+def _with_window_options(parser: Parser) -> _ArgumentGroup:
     narrow = parser.add_argument_group("what to look at")
-    narrow.add_argument("--rank", action=_Listed, default="", metavar="LIST", help="only these ranks: 0,2-5")
+    narrow.add_argument("--rank", action=Listed, default="", metavar="LIST", help="only these ranks: 0,2-5")
     when = narrow.add_mutually_exclusive_group()
     when.add_argument(
         "--step",
-        action=_Listed,
+        action=Listed,
         default="",
         metavar="LIST",
         help="only the time of these steps: 12, 12-14; first, last and longest are steps, too",
     )
     when.add_argument(
-        "--window", action=_Given, default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us"
+        "--window", action=Given, default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us"
     )
     return narrow
 
 
-def _with_report_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
+def _with_report_options(parser: Parser, more: Sequence[str] = ()) -> Parser:
     narrow = _with_window_options(parser)
-    narrow.add_argument("--top", type=_whole(1), metavar="N", help="at most N rows of a table")
+    narrow.add_argument("--top", type=whole_number(1), metavar="N", help="at most N rows of a table")
     return _with_form_options(parser, more)
 
 
-def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
+def _with_form_options(parser: Parser, more: Sequence[str] = ()) -> Parser:
     how = parser.add_argument_group("how to write it")
     forms = [form.name for form in WRITERS]
     purposes = ", ".join([*(f"{form.name} ({form.purpose})" for form in WRITERS), *more])
@@ -446,31 +347,16 @@ def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
         "--unit", choices=get_args(TimeUnit), default="auto", help="unit of times in text and markdown (default: auto)"
     )
     how.add_argument(
-        "--width", type=_whole(0), metavar="N", help="width of text; 0: as wide as it takes (default: the terminal's)"
+        "--width",
+        type=whole_number(0),
+        metavar="N",
+        help="width of text; 0: as wide as it takes (default: the terminal's)",
     )
     return parser
 
 
-def _place(text: str) -> Path:
-    """A file or a folder, which need not be there."""
-    if not text.strip():
-        raise ArgumentTypeError(EMPTY)
-    return Path(os.path.expanduser(text))  # noqa: PTH111, pathlib raises where there is no such user
-
-
 def _peak(text: str) -> str:
     return f"peak={text}"
-
-
-def _whole(least: int, most: int = MOST) -> Callable[[str], int]:
-    """What makes a whole number of a value, or tells what the number may be."""
-
-    def number(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-            raise ArgumentTypeError(f"{text!r} is not a whole number from {least:,} to {most:,}")
-        return int(text)
-
-    return number
 
 
 PARSERS = {
