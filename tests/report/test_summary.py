@@ -16,7 +16,7 @@ from tracehound.draw.table import Line
 from tracehound.report import Look, Summary, about, summarise, writer
 from tracehound.report.summary import ROWS, spread
 from tracehound.store import place
-from tracehound.store.find import TWINS
+from tracehound.store.preferred import TWINS
 from tracehound.store.strangers import doubt
 from tracehound.trace import Note, Window
 

@@ -13,7 +13,7 @@ from polars.exceptions import PanicException
 from tracehound.formats.spill import WAITING
 from tracehound.store import ingest, load, open_paths, opening, workshop
 from tracehound.store.cache import Cache, opened
-from tracehound.store.find import Found
+from tracehound.store.found import Found
 from tracehound.store.ingest import Ingest
 from tracehound.store.pool import Pool
 from tracehound.store.workshop import Workshop

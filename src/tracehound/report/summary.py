@@ -19,7 +19,7 @@ from tracehound.analysis.spans import other_steps
 from tracehound.analysis.spans.partial_steps import counted
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.report.about import About, about, noted
-from tracehound.store.find import TWINS
+from tracehound.store.preferred import TWINS
 from tracehound.trace import Trace, Window
 
 ROWS: Mapping[str, int] = MappingProxyType(

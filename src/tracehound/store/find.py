@@ -1,13 +1,14 @@
 """Paths that a person named -> the files that make up one trace.
 
 Owns what counts as a trace's file: a file, a folder of files, a TensorBoard log folder, several of these. A file is
-recognised by its first bytes; names only tell hosts and runs apart. Knows nothing of what is inside.
+recognised by its first bytes; names only tell hosts and runs apart. Which of a folder's are opened together `preferred`
+knows. Knows nothing of what is inside.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,15 +17,14 @@ from msgspec import Struct, field
 from tracehound import units
 from tracehound.errors import TracehoundError
 from tracehound.formats import recognise
-from tracehound.formats.format import Format
 from tracehound.formats.inflate import is_compressed
 from tracehound.formats.unknown import CompanionError
 from tracehound.store.alike import copies
+from tracehound.store.found import Finding, Found
 from tracehound.store.natural import natural
-from tracehound.store.spans import others
+from tracehound.store.preferred import claim, preferred
 from tracehound.trace import Note
 
-_XLA_NAME = re.compile(r"(?P<host>.*)\.(?P<form>xplane\.pb|trace\.json)(\.gz)?")
 _DERIVED = re.compile(
     r"perfetto_trace\.json(\.gz)?|.*\.(hlo_proto|op_stats\w*)\.pb|ALL_HOSTS\..*|.*\.(SSTABLE|LEVELDB)"
 )
@@ -37,9 +37,6 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 """Names of what is so often beside traces, or everywhere, and never one: it is opened only when a person names it."""
-
-TWINS = "JSON beside the xplane of its host is not read: it is made of that as a rule"
-"""What is said of files that every profile of XLA has."""
 
 _RANKED = re.compile(r"^\d+$|(?:^|[^a-z])(?:r|rank|worker|proc|node|host|gpu|device)[-_]?\d+", re.IGNORECASE)
 """How folders of ranks of one job, or of its hosts, are called."""
@@ -57,27 +54,6 @@ MOST_FOLDERS, MOST_FILES = 10_000, 20_000
 
 FOLDERS_ASIDE, FILES_ASIDE = 50, 200
 """The same for what lies beside traces, and is only to be told of."""
-
-
-class Found(Struct, frozen=True):
-    """A file of the trace, and the format that will read it: all of it, or no more than what `devices` did."""
-
-    path: Path
-    format: Format
-    size: int
-    compressed: bool = False
-    devices: bool = False
-
-
-class Finding(Struct, frozen=True):
-    """What was found under some paths, and what was passed over.
-
-    `empty` has those paths that give nothing, of which there is a note each.
-    """
-
-    files: tuple[Found, ...]
-    notes: tuple[Note, ...]
-    empty: tuple[Path, ...] = ()
 
 
 Look = Callable[[int], None]
@@ -291,29 +267,8 @@ def _files_of(folder: Path, search: _Search) -> Finding:
             if likely:
                 notes.append(_dropped(path, error))
             search.passed()
-    found = _preferred(files)
+    found = preferred(files)
     return Finding(found.files, (*notes, *found.notes))
-
-
-def _preferred(files: Sequence[Found]) -> Finding:
-    """Those of a folder's files that are opened with it, and what is said of the others."""
-    notes: list[Note] = []
-    traces = [file for file in files if file.format.name != "memory_timeline"]
-    if traces and len(traces) < len(files):
-        beside = [file.path for file in files if file not in traces]
-        notes.append(Note("info", "a memory timeline beside a trace: open it by its name", len(beside), str(beside[0])))
-    kept = {file.path: file for file in _without_twins(traces or files)}
-    if twins := [file.path for file in traces if file.path not in kept]:
-        notes.append(Note("info", TWINS, len(twins), twins[0].name))
-    older, newer = others(list(kept), lambda path: _claim(kept[path]))
-    if older:
-        what = "recordings older than the one that is opened: each opens by its name"
-        notes.append(Note("info", what, len(older), str(older[-1])))
-    if newer:
-        what = "recordings newer than the one that is opened, which has more processes: each opens by its name"
-        notes.append(Note("inferred", what, len(newer), str(newer[-1])))
-    left = {*older, *newer}
-    return Finding(tuple(file for path, file in kept.items() if path not in left), tuple(notes))
 
 
 def _listed(path: Path) -> Found:
@@ -352,16 +307,6 @@ def _holds(folder: Path, search: _Search) -> bool:
         raise
     except TracehoundError as error:
         return isinstance(error, _SeveralError)
-
-
-def _without_twins(files: Iterable[Found]) -> list[Found]:
-    files = list(files)
-    complete = {m["host"] for f in files if f.format.name == "xplane" and (m := _XLA_NAME.fullmatch(f.path.name))}
-    return [
-        f
-        for f in files
-        if not (f.format.name == "chrome" and (m := _XLA_NAME.fullmatch(f.path.name)) and m["host"] in complete)
-    ]
 
 
 def _below(folder: Path, run: str | None, notes: tuple[Note, ...], search: _Search) -> Finding:
@@ -417,14 +362,5 @@ def _repeat(findings: Collection[Finding]) -> bool:
     """Whether files of two of them record the same rank of a job."""
     if len(findings) < 2:
         return False
-    claims = [{_claim(file) for file in each.files} - {None} for each in findings]
+    claims = [{claim(file) for file in each.files} - {None} for each in findings]
     return len(set[int | None]().union(*claims)) < sum(map(len, claims))
-
-
-def _claim(file: Found) -> int | None:
-    """The rank that the ends of a file record; None without one."""
-    try:
-        rank = file.format.reader.glance(file.path).get("rank")
-    except TracehoundError:
-        return None
-    return rank if isinstance(rank, int) else None

@@ -21,7 +21,7 @@ from tracehound.formats.spill import WAITING, Spill
 from tracehound.heap import hold, release
 from tracehound.store.board import Board
 from tracehound.store.cache import Cache, Stamp, stamp
-from tracehound.store.find import Found
+from tracehound.store.found import Found
 from tracehound.store.head import load, save
 from tracehound.store.pool import Pool
 from tracehound.trace import Part

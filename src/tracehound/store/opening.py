@@ -23,7 +23,8 @@ from tracehound.formats.inflate import Section, section
 from tracehound.ids import part_of
 from tracehound.store.cache import Cache, stamp
 from tracehound.store.clock import WALL, Alignment
-from tracehound.store.find import Found, find, silent
+from tracehound.store.find import find, silent
+from tracehound.store.found import Found
 from tracehound.store.head import unsealed
 from tracehound.store.ingest import SMALL, TICK, Ingest, begin, copy, guessed_size, on_disk, stamp_of
 from tracehound.store.place import place

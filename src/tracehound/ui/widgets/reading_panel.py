@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Reading
-from tracehound.store.find import Found
+from tracehound.store.found import Found
 from tracehound.ui.wording import words
 
 NAMES = 36

@@ -18,7 +18,7 @@ from tracehound.draw.apart import fitted
 from tracehound.errors import printable
 from tracehound.progress import said
 from tracehound.store import Reading
-from tracehound.store.find import Found
+from tracehound.store.found import Found
 from tracehound.trace import Trace
 
 TITLES = {
