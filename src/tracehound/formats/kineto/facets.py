@@ -1,21 +1,17 @@
 """The facets of a segment of a Kineto file: how kernels were launched, operators called, collectives and memory moved.
 
-Owns how their args become values. Args that repeat are numbered, so that a text is looked at once however often it
-stands there. Knows no lanes.
+Owns which args make which columns, by `values`. Args that repeat are numbered, so that a text is looked at once however
+often it stands there. Knows no lanes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from functools import lru_cache
 from itertools import compress, islice, repeat
 from operator import attrgetter, is_not
-from types import MappingProxyType, NoneType
+from types import MappingProxyType
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import polars as pl
 
@@ -24,8 +20,20 @@ from tracehound.formats.assembly.batches import joined, one_after_the_other
 from tracehound.formats.json.columns import INVALID, Codes, Numbers
 from tracehound.formats.kineto.args import NO_ARGS, NOTHING, Args, InstantArgs
 from tracehound.formats.kineto.tally import UNSIZED, Tally
+from tracehound.formats.kineto.values import (
+    count,
+    cupti_id,
+    extent,
+    json_text,
+    natural,
+    number,
+    percentage,
+    signed,
+    text,
+    valued,
+)
 from tracehound.formats.sizes import MOST_BYTES, possible
-from tracehound.formats.spill import Column, Kept, Spill, columns_of
+from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.intervals import Ints
 
 
@@ -60,7 +68,7 @@ class Combinations:
         fresh = zip(*map(_apart, islice(self._keys, self._told, None)), strict=True)
         for name, values in zip(shared, fresh, strict=False):
             parts = [self._columns[name]] if name in self._columns else []
-            parts.append(_column(self._facet, name, values, self._series))
+            parts.append(valued(values, _VALUES[self._facet][name], FACETS[self._facet][name], self._series))
             self._columns[name] = one_after_the_other(parts)
         self._told = len(self._keys)
         return self._columns
@@ -139,7 +147,8 @@ class _Table:
 
     def made(self, own: Mapping[str, Ints | Iterable[Any]]) -> dict[str, Column]:
         """Columns of what the file says."""
-        return {column: _column(self._name, column, values, self._series) for column, values in own.items()}
+        makes = _VALUES[self._name]
+        return {name: valued(values, makes[name], self._schema[name], self._series) for name, values in own.items()}
 
     def numbers(self, combinations: Sequence[_Combination]) -> Numbers:
         """The numbers of combinations."""
@@ -186,33 +195,6 @@ _NUMBER: Final = ""
 _NOTHING: Final = Column(np.empty(0, np.int64))
 
 
-def _column(facet: str, name: str, values: Ints | Iterable[Any], series: list[pl.Series]) -> Column:
-    """A column of what the file says; `series` gets what keeps its categories alive."""
-    if isinstance(values, np.ndarray):
-        return Column(values)
-    value, values = _VALUES[facet][name], list(values)
-    plain = _plain(values, *_RANGES[value]) if value in _RANGES else None
-    if plain is not None:
-        return plain
-    series.append(pl.Series(name, [value(each) for each in values], FACETS[facet][name]))
-    return columns_of(series[-1].to_frame())[name]
-
-
-def _plain(values: Sequence[Any], low: int, high: int) -> Column | None:
-    """Whole numbers that the file spells as such, at once, without those out of a range; None where some are not."""
-    types = set(map(type, values))
-    if types <= {NoneType, msgspec.UnsetType}:
-        return Column(np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_))
-    if types != {int}:
-        return None
-    try:
-        numbers = np.fromiter(values, np.int64, len(values))
-    except OverflowError:
-        return None
-    within = (numbers >= low) & (numbers <= high)
-    return Column(numbers, None if within.all() else within)
-
-
 _Combination = bytes | tuple[Any, ...]
 """The args of an event that others have, too, as the file spells them: JSON texts in one, or any values."""
 
@@ -242,7 +224,7 @@ def _combinations(facet: str, args: Sequence[Any]) -> Iterable[_Combination]:
             ]
     return zip(
         *(
-            map(bytes, values) if _VALUES[facet][column] is _extent else _apart_from_words(values)
+            map(bytes, values) if _VALUES[facet][column] is extent else _apart_from_words(values)
             for column, values in read.items()
         ),
         strict=True,
@@ -288,129 +270,51 @@ def _hashable(value: object) -> object:
     return value if isinstance(value, int | float | str | bytes | None) else str(value)
 
 
-def _text(value: object) -> str | None:
-    """Any text, or what stands where one should be; None for nothing."""
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return str(value) or None
-
-
-@lru_cache(maxsize=1 << 12)
-def _json(value: bytes) -> str | None:
-    """JSON without blanks; text as it is. The same texts come in every segment."""
-    try:
-        said = msgspec.json.decode(value) if value else None
-        return said or None if isinstance(said, str) else None if said is None else msgspec.json.encode(said).decode()
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None
-
-
-def _extent(value: bytes) -> str | None:
-    """The sizes of a grid or a block: ``128,1,1``."""
-    try:
-        return ",".join(map(str, msgspec.json.decode(value, type=list[int]))) if value else None
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def _number(value: object) -> float | None:
-    """A finite number that is not negative, also one in text."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, ArithmeticError):
-        return None
-    return found if math.isfinite(found) and found >= 0 else None
-
-
-def _percentage(value: object) -> float | None:
-    found = _number(value)
-    return None if found is None else found / 100
-
-
-def _signed(value: object) -> int | None:
-    """A whole number of Int64, of any spelling."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
-    try:
-        found = int(value, 0) if isinstance(value, str) else int(value)
-    except (ValueError, ArithmeticError):
-        return None
-    return found if abs(found) < 2**63 else None
-
-
-def natural(value: object) -> int | None:
-    """A whole number of Int64 that is not negative, of any spelling."""
-    found = _signed(value)
-    return found if found is not None and found >= 0 else None
-
-
-def _known(value: object) -> int | None:
-    """The same of CUPTI's ids: the largest of 32 bits stands for none."""
-    found = natural(value)
-    return None if found == _INVALID else found
-
-
-_INVALID: Final = 2**32 - 1
-
-
-def _count(value: object) -> int | None:
-    """The same, of Int32."""
-    found = natural(value)
-    return found if found is not None and found < 2**31 else None
-
-
-_RANGES: Final[Mapping[Callable[[Any], Any], tuple[int, int]]] = MappingProxyType(
-    {_signed: (1 - 2**63, 2**63 - 1), natural: (0, 2**63 - 1), _count: (0, 2**31 - 1)}
-)
-"""The whole numbers that these let through."""
-
 _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyType(
     {
         "launched": {
-            "grid": _extent,
-            "block": _extent,
-            "registers": _count,
+            "grid": extent,
+            "block": extent,
+            "registers": count,
             "shared": natural,
-            "blocks_per_sm": _number,
-            "warps_per_sm": _number,
-            "occupancy": _percentage,
+            "blocks_per_sm": number,
+            "warps_per_sm": number,
+            "occupancy": percentage,
         },
         "called": {
-            "dims": _json,
-            "types": _json,
-            "strides": _json,
-            "concrete": _json,
-            "stack": _json,
-            "hierarchy": _json,
+            "dims": json_text,
+            "types": json_text,
+            "strides": json_text,
+            "concrete": json_text,
+            "stack": json_text,
+            "hierarchy": json_text,
             "sequence": natural,
             "forward": natural,
         },
         "communicated": {
-            "collective": _text,
-            "dtype": _text,
-            "group": _text,
-            "description": _text,
-            "ranks": _text,
-            "size": _count,
+            "collective": text,
+            "dtype": text,
+            "group": text,
+            "description": text,
+            "ranks": text,
+            "size": count,
             "sequence": natural,
             "elements_in": natural,
             "elements_out": natural,
-            "split_in": _text,
-            "split_out": _text,
-            "source": _count,
-            "destination": _count,
+            "split_in": text,
+            "split_out": text,
+            "source": count,
+            "destination": count,
         },
         "waited": {
-            "stream": _known,
-            "recorded": _known,
+            "stream": cupti_id,
+            "recorded": cupti_id,
         },
         "allocated": {
-            "time": _signed,
-            "device": _signed,
-            "bytes": _signed,
-            "address": _signed,
+            "time": signed,
+            "device": signed,
+            "bytes": signed,
+            "address": signed,
             "allocated": natural,
             "reserved": natural,
             "thread": natural,

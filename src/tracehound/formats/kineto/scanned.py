@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tracehound.formats.assembly.counters import Samples
 from tracehound.formats.json.columns import MISSING, Codes, Numbers
 from tracehound.formats.kineto.elements import Complete, Instant
-from tracehound.formats.kineto.facets import NO_TEXTS, Facets, natural
+from tracehound.formats.kineto.facets import NO_TEXTS, Facets
 from tracehound.formats.kineto.memory import Totals, devices, held
 from tracehound.formats.kineto.piece import MEMORY, OWN, Piece, calls, on_device
 from tracehound.formats.kineto.scan import (
@@ -44,6 +44,7 @@ from tracehound.formats.kineto.scan import (
 )
 from tracehound.formats.kineto.tally import ENDLESS, FLOWS, Tally
 from tracehound.formats.kineto.tally import MEMORY as ALLOCATIONS
+from tracehound.formats.kineto.values import natural
 from tracehound.formats.spill import Column
 from tracehound.intervals import Ints, Mask
 from tracehound.native.scan import ABSENT
