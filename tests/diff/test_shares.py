@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tracehound.diff.shares import exposed_times, own_times
 from tracehound.diff.stretches import Stretches
-from tracehound.nesting import Owned
+from tracehound.own_time import Owned
 
 PIECES = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.integers(0, 2)), max_size=12)
 EDGES = st.lists(st.integers(-3, 50), min_size=2, max_size=8, unique=True).map(sorted)

@@ -19,7 +19,8 @@ from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.step_parts import stretched
 from tracehound.intervals import Intervals, Ints, pairs_of
-from tracehound.nesting import Owned, nearest, one_at_a_time
+from tracehound.nesting import nearest
+from tracehound.own_time import Owned, one_at_a_time
 from tracehound.trace import collected
 from tracehound.units import duration, middle, runs, short_name
 from tracehound.units import share as proportion

@@ -21,7 +21,8 @@ from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import looked_up
-from tracehound.nesting import again, nearest, self_time
+from tracehound.nesting import again, nearest
+from tracehound.own_time import self_time
 from tracehound.sums import summed
 from tracehound.trace import PROFILERS, collected
 from tracehound.units import duration

@@ -24,7 +24,7 @@ from tracehound.diff.identity import IDENTITY, ONLY_MEMORY, identified
 from tracehound.diff.measures import MEASURES
 from tracehound.diff.stretches import WHOLE, WINDOW, Compared, Stretches, compared
 from tracehound.intervals import Ints
-from tracehound.nesting import own_stretches
+from tracehound.own_time import own_stretches
 from tracehound.store.strangers import doubt
 from tracehound.trace import PROFILERS, Trace, Window
 from tracehound.units import count, plural

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracehound.diff.stretches import Stretches
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, merge, pairs_of, union
-from tracehound.nesting import Owned
+from tracehound.own_time import Owned
 
 COMPUTE, COMMUNICATION, COPY = range(3)
 """Classes of work in the order in which they claim an instant; hidden communication costs nothing."""

@@ -1,7 +1,7 @@
 /* Passes over sorted intervals.
  *
- * Owns loops whose steps depend on the ones before, which arrays cannot say: see `intervals.py` and `nesting.py` for what
- * they mean. Each refuses what is not in the order that it needs, and the caller goes its own way.
+ * Owns loops whose steps depend on the ones before, which arrays cannot say: see `intervals.py` and `own_time.py` for
+ * what they mean. Each refuses what is not in the order that it needs, and the caller goes its own way.
  */
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-"""Passes over sorted intervals: `sweep.c`, as Python sees it. What they mean is in `intervals` and `nesting`.
+"""Passes over sorted intervals: `sweep.c`, as Python sees it. What they mean is in `intervals` and `own_time`.
 
 Each gives None without the library, and for what is not in the order that it needs.
 """

@@ -23,7 +23,7 @@ from tracehound.formats.assembly.curves import Curve, Floats, bucket, buckets
 from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident
 from tracehound.formats.exported import FILLS
 from tracehound.intervals import Intervals, Ints, union
-from tracehound.nesting import own_stretches
+from tracehound.own_time import own_stretches
 from tracehound.trace import collected
 from tracehound.units import duration
 

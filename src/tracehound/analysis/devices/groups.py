@@ -21,7 +21,7 @@ from tracehound.analysis.events.own_clock import CLOCKED
 from tracehound.analysis.result import Share
 from tracehound.analysis.settings import pattern
 from tracehound.intervals import Intervals, clip, union
-from tracehound.nesting import own_stretches
+from tracehound.own_time import own_stretches
 
 _CLASSES: Final = {name for name, _ in CLASSES} | {*COMMUNICATION, *COPY}
 

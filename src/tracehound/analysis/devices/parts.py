@@ -18,7 +18,7 @@ from tracehound.analysis.events.busy import COMMUNICATION, COPY, WORK, local_par
 from tracehound.analysis.result import Share
 from tracehound.formats.xla.copies import HOST
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
-from tracehound.nesting import own_stretches
+from tracehound.own_time import own_stretches
 
 PARTS: Final = ("compute", "collectives", "input", "output", "device_to_device")
 """In the order of precedence: of what runs at once the first counts. The last is copies inside the device."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, clip, complement, merge, subtract, union
 from tracehound.lookup import rows_with
-from tracehound.nesting import own_stretches
+from tracehound.own_time import own_stretches
 from tracehound.trace import collected
 
 COMMUNICATION = ("collective",)

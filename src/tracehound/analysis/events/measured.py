@@ -12,7 +12,7 @@ import polars as pl
 
 from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.events.own_clock import own_windows
-from tracehound.nesting import self_time
+from tracehound.own_time import self_time
 
 LENGTH: Final = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
 """How long a whole event took: by the device's own clock where it has one; ps."""

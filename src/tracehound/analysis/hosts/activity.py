@@ -24,7 +24,7 @@ from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import EMPTY, Intervals, Ints, merge, subtract, union
 from tracehound.lookup import distinct
-from tracehound.nesting import own_stretches
+from tracehound.own_time import own_stretches
 from tracehound.trace import KINDS, collected
 
 PARTS: Final = ("kernel", "copy", "memset", "communication", "runtime", "data_loader", "cpu", "other")

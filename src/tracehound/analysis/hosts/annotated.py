@@ -15,7 +15,8 @@ from tracehound.analysis.events.numbering import alike, codes
 from tracehound.analysis.hosts.operator_tree import Tree, launchers, rows_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask, covered, union
-from tracehound.nesting import nearest, own_stretches
+from tracehound.nesting import nearest
+from tracehound.own_time import own_stretches
 from tracehound.sums import summed
 
 MARKS: Final = ("annotation", "step")

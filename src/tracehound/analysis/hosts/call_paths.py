@@ -18,7 +18,8 @@ from tracehound.analysis.members import JOINED, SHARED, grouped
 from tracehound.analysis.result import Options, Share
 from tracehound.forest import Forest, paths
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import nearest, self_time, unshared
+from tracehound.nesting import nearest
+from tracehound.own_time import self_time, unshared
 from tracehound.sums import summed
 
 HOST: Final = ("count", "total", "self", "inside", "backward_host")

@@ -20,7 +20,7 @@ from tracehound.analysis.hosts.words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import Intervals, Ints, shared_time
-from tracehound.nesting import innermost
+from tracehound.own_time import innermost
 from tracehound.trace import collected
 
 DOINGS: Final = (*WORDS, QUIET)

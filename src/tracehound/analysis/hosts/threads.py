@@ -19,7 +19,8 @@ from tracehound.analysis.events.numbering import Pairs, alike, codes, most, occu
 from tracehound.analysis.members import grouped
 from tracehound.analysis.result import Options, Share
 from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
-from tracehound.nesting import Owned, nearest, one_at_a_time
+from tracehound.nesting import nearest
+from tracehound.own_time import Owned, one_at_a_time
 from tracehound.sums import summed
 from tracehound.trace import collected
 

@@ -21,7 +21,8 @@ from tracehound.analysis.hosts.threads import batches, lanes_with, told_by_name
 from tracehound.analysis.result import Share
 from tracehound.formats.runtime_calls import WAIT
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
-from tracehound.nesting import one_at_a_time, outermost, own_stretches
+from tracehound.nesting import outermost
+from tracehound.own_time import one_at_a_time, own_stretches
 from tracehound.trace import collected, schema
 
 ACTIVITIES: Final = schema(

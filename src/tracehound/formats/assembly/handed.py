@@ -13,7 +13,8 @@ import numpy as np
 
 from tracehound.formats.assembly.batches import Rows
 from tracehound.intervals import Ints, Latest, Mask
-from tracehound.nesting import lane_order, nesting, one_at_a_time
+from tracehound.nesting import lane_order, nesting
+from tracehound.own_time import one_at_a_time
 
 BEGIN: Final = "ThreadpoolListener::StartRegion"
 STOP: Final = "ThreadpoolListener::StopRegion"

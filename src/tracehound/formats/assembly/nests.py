@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from tracehound.formats.assembly.batches import Batch, Rows, Runs
 from tracehound.formats.spill import Column
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import lane_order, nearest, nesting, outermost, shared, still_open
+from tracehound.nesting import lane_order, nearest, nesting, outermost, still_open
+from tracehound.own_time import shared
 from tracehound.sums import summed
 
 CONCURRENT: Final = ("stream", "async")

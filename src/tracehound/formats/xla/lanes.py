@@ -16,7 +16,8 @@ import numpy as np
 import polars as pl
 
 from tracehound.intervals import union
-from tracehound.nesting import nesting, one_at_a_time
+from tracehound.nesting import nesting
+from tracehound.own_time import one_at_a_time
 
 SCOPE = "::"
 """Joins the names of the ops around an op, outermost first, in a GPU kernel's ``hlo_op``."""
