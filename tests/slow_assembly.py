@@ -120,7 +120,7 @@ def launch(events: list[Event], lanes: Sequence[Lane]) -> None:
     for here, there, among in joins:
         for event in device:
             same = [other for other in among if event[here] is not None and other[there] == event[here]]
-            if here == "correlation":  # each host counts its own
+            if here in ("correlation", "run"):  # each host counts its own
                 same = [other for other in same if other["host"] == event["host"]]
             if same and here == "correlation":
                 event["launch"] = begun(event, same)["id"]

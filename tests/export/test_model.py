@@ -113,6 +113,41 @@ def test_several_hosts_keep_their_devices_apart(samples: Path, tmp_path: Path) -
     assert rows(again, *columns) == rows(trace, *columns)
 
 
+def test_several_hosts_are_several_where_they_are_read_back(tmp_path: Path) -> None:
+    """JAX numbers the runs of all processes of a job alike, and they may run on one machine."""
+    for number, (long, called) in enumerate(((200, 10), (170, 40))):
+        run = Stat("run_id", 4, 7)
+        calls = [
+            Event("train", 0, long, [Stat("step_num", 4, 3)]),
+            Event("PjRtCpuClient::Execute", called, 20, [run, Stat("_p", 3, 5), Stat("_pt", 4, 1)]),
+        ]
+        executed = [Stat("hlo_op", 5, "dot.1"), Stat("hlo_module", 5, "jit_f"), Stat("device_ordinal", 4, number)]
+        pool = [Event("take", called + 30, 90, [Stat("_c", 3, 5), Stat("_ct", 4, 1)])]
+        pool.append(Event("dot.1", called + 40, 50, [*executed, run]))
+        lines = [Line("python", calls, 1), Line("tf_XLAEigen/5", pool, 2)]
+        folder = tmp_path / f"r{number}"
+        folder.mkdir()
+        (folder / "vm.xplane.pb").write_bytes(space(Plane("/host:CPU", lines), hostname="vm"))
+    trace = opened(tmp_path / "r0" / "vm.xplane.pb", tmp_path / "r1" / "vm.xplane.pb")
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert [host.name for host in again.hosts] == ["vm", "vm"]
+    assert again.ranks.select("rank", "host").rows() == trace.ranks.select("rank", "host").rows() == [(0, 0), (1, 1)]
+    threads = [of.lanes.filter(pl.col("rank").is_null()).select("host", "process", "name") for of in (trace, again)]
+    assert sorted(threads[0].rows()) == sorted(threads[1].rows()) != []
+    assert placed(again) == placed(trace)
+    assert launched(again) == launched(trace) == [(0, 10), (1, 40)]
+    steps = ("host", "step", "start", "end")
+    assert again.steps.select(steps).rows() == trace.steps.select(steps).rows() == [(0, 3, 0, 200), (1, 3, 0, 170)]
+
+
+def launched(trace: Trace) -> list[tuple[object, ...]]:
+    """The ops of devices, by their ranks, with the starts of what launched them."""
+    calls = trace.events().select(launch="id", called="start")
+    ops = trace.events().filter((pl.col("kind") == "op") & pl.col("rank").is_not_null())
+    return sorted(collected(ops.join(calls, on="launch").select("rank", "called")).rows())
+
+
 def test_kinds_of_traces_do_not_mix(samples: Path) -> None:
     trace = opened(samples / "jax_cpu8_b128", samples / "torch_ddp_gloo")
     with pytest.raises(TracehoundError, match="export each alone"):

@@ -6,7 +6,7 @@ into its args. Times are those of the trace, in microseconds to the picosecond. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -55,12 +55,14 @@ class Thread(NamedTuple):
 
 
 class Processes(NamedTuple):
-    """The processes (name -> number) and threads of a document, and the process of each rank's device.
+    """The processes (name and host -> number) and threads of a document, and the process of each rank's device.
 
-    `models` and `ranks` are those of the devices, by the numbers of their processes.
+    `models` and `ranks` are those of the devices, by the numbers of their processes. `hosts` are the names of all of
+    the trace.
     """
 
-    numbers: Mapping[str, int]
+    numbers: Mapping[tuple[str, int], int]
+    hosts: Sequence[str]
     threads: tuple[Thread, ...]
     of_rank: Mapping[int, int]
     models: Mapping[int, str]
@@ -97,7 +99,8 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
 
 def placed(trace: Trace, window: Window) -> Processes:
     """The processes and threads of the lanes that the window lies on, in the order in which they are shown."""
-    numbers, threads, of_rank, ranks = dict[str, int](), list[Thread](), dict[int, int](), dict[int, int]()
+    numbers, threads = dict[tuple[str, int], int](), list[Thread]()
+    of_rank, ranks = dict[int, int](), dict[int, int]()
     labels, models, told = _labels(trace), dict(trace.ranks.select("rank", "model").iter_rows()), dict[int, str]()
     there = of_lanes(trace, window)
     for row in trace.lanes_of(window.ranks).filter(pl.col("lane").is_in(list(there))).iter_rows(named=True):
@@ -107,13 +110,14 @@ def placed(trace: Trace, window: Window) -> Processes:
             part = _part(row["process"] or "")
             process = f"/device:{labels[row['rank']]} {part}".strip()
             name = row["name"].removeprefix(part).strip()
-        number = numbers.setdefault(process, len(numbers) + 1)
+        number = numbers.setdefault((process, row["host"]), len(numbers) + 1)
         if row["rank"] is not None:
             of_rank.setdefault(row["rank"], number)
             told[number], ranks[number] = models[row["rank"]], row["rank"]
         unit = row["unit"] or "value" if row["role"] == "counter" and not row["events"] else None
         threads.append(Thread(row["lane"], number, len(threads) + 1, name, row["events"], unit))
-    return Processes(numbers, tuple(threads), of_rank, told, ranks)
+    hosts = [host.name for host in trace.hosts]
+    return Processes(numbers, hosts, tuple(threads), of_rank, told, ranks)
 
 
 def _labels(trace: Trace) -> dict[int, str]:
@@ -148,9 +152,13 @@ def _host(trace: Trace, host: int, process: str) -> str:
 
 
 def _named(processes: Processes) -> Iterator[bytes]:
-    """The names and the order of processes and threads."""
-    for name, number in processes.numbers.items():
-        named = {"name": name, "rank": rank} if (rank := processes.ranks.get(number)) is not None else {"name": name}
+    """The names and the order of processes and threads; of several hosts, whose they are: their names may be alike."""
+    for (name, host), number in processes.numbers.items():
+        named: dict[str, str | int] = {"name": name}
+        if (rank := processes.ranks.get(number)) is not None:
+            named["rank"] = rank
+        if len(processes.hosts) > 1:
+            named |= {"host": host, "hostname": processes.hosts[host]}
         yield encoded({"ph": "M", "name": "process_name", "pid": number, "args": named})
         yield encoded({"ph": "M", "name": "process_sort_index", "pid": number, "args": {"sort_index": number}})
         if model := processes.models.get(number):

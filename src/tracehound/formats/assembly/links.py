@@ -122,7 +122,17 @@ def of_host(ids: Ints, host: Ints) -> Ints:
     return np.where(counted, -(host * _COUNTED + ids) - 2, ids)
 
 
+def apart(ids: Ints, host: Ints) -> Ints:
+    """Ids of any size that mean nothing beyond a host, told apart: moved by a stride so long that none meet.
+
+    Those of the first host stay as they are.
+    """
+    return ids + host * _STRIDE if host.any() else ids
+
+
 _COUNTED: Final = 1 << 40
+_STRIDE: Final = 0x1E3779B97F4A7C15
+"""Odd and without a pattern; sums wrap around."""
 
 
 class HostCalls(Struct):
@@ -205,7 +215,9 @@ class HostCalls(Struct):
 def _known_by(events: Rows, name: str, rows: npt.NDArray[np.intp], host: Ints) -> Ints:
     """The ids of some events in a column; those that hosts count for themselves are told apart."""
     ids = events.columns[name].values[rows]
-    return of_host(ids, host[events.lane[rows]]) if name == _REPEATED else ids
+    if name == _REPEATED:
+        return of_host(ids, host[events.lane[rows]])
+    return apart(ids, host[events.lane[rows]]) if name == _RUN else ids
 
 
 class _Begun(NamedTuple):

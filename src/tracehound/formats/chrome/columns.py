@@ -36,6 +36,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     name: Any = None
     labels: Any = None
     rank: Text = None
+    host: Text = None
+    hostname: Any = None
     hlo_op: Text = None
     hlo_module: Text = None
     hlo_category: Text = None
@@ -151,7 +153,8 @@ class Columns:
     `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called, `details` how they were launched.
 
     `metadata` has the names that metadata events give to processes and threads, and the labels of processes;
-    `ranks` has the ranks of devices, by their processes, where the file tells them, as Tracehound's own exports do.
+    `ranks` has the ranks of devices, by their processes, where the file tells them, as Tracehound's own exports do;
+    `hosts` likewise the number and the name of the host that a process is of.
     `endless` are the ordinals of complete events without a duration, `samples` those of counters, by `Series`.
     """
 
@@ -159,6 +162,7 @@ class Columns:
         self.signatures, self.names, self.ops, self.details = Codes(), Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Text, Text], str] = {}
         self.ranks: dict[Text, int] = {}
+        self.hosts: dict[Text, tuple[int, str]] = {}
         self.endless: list[int] = []
         self.samples = Samples()
         self._count = 0
@@ -204,8 +208,8 @@ class Columns:
                 tid = event.tid if event.name == "thread_name" else None
                 told = said.labels if event.name == "process_labels" else said.name
                 self.metadata[event.name, event.pid, tid] = as_text(told)
-                if event.name == "process_name" and (rank := whole(said.rank)) is not None:
-                    self.ranks[event.pid] = rank
+                if event.name == "process_name":
+                    self._place(event.pid, said)
             elif said.hlo_op is not None or said.hlo_category is not None:
                 columns.op[row] = self._op(event, said)
 
@@ -218,6 +222,13 @@ class Columns:
                 numbers,
             )  # fmt: skip
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
+
+    def _place(self, pid: Text, said: Args) -> None:
+        """Keep whose a process is, as far as its name's args tell."""
+        if (rank := whole(said.rank)) is not None:
+            self.ranks[pid] = rank
+        if (host := whole(said.host)) is not None:
+            self.hosts[pid] = host, as_text(said.hostname)
 
     def _add_samples(self, piece: Slice[list[Event]], start: Ints) -> None:
         """The values of counters: XLA writes none, but who adds counters to its traces does."""

@@ -16,6 +16,7 @@ import numpy as np
 from tracehound.errors import file_name
 from tracehound.formats.assembly.assemble import Decoded, held, part
 from tracehound.formats.chrome.columns import SHAPE, Columns
+from tracehound.formats.chrome.hosts import hosts
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
 from tracehound.formats.exported import cut, limits, repeating
 from tracehound.formats.format import ALL, Portion, Progress, Reader
@@ -75,9 +76,9 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     """The part of all portions."""
     columns, extents = portions[0]
     read = document(extents)
-    gathered = Gathered(Ops())
-    left_out = gather(columns, gathered)
-    counters, told = counted(columns, gathered)
+    gathered, places = Gathered(Ops()), hosts(columns, _host(path))
+    left_out = gather(columns, places, gathered)
+    counters, told = counted(columns, places, gathered)
     launches, of_window = kernels_launched(columns), limits(read.metadata, 0)
     return part(
         Decoded(
@@ -86,7 +87,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             pieces=held(gathered.event_frame()),
             lanes=gathered.lane_frame(),
             ranks=gathered.rank_frame(),
-            hosts=(_host(path),),
+            hosts=places.names,
             wall_ns=None,
             ops=gathered.ops.frame(),
             facts=of_window,

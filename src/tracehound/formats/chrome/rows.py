@@ -15,7 +15,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.assembly.counters import Counters, Series, counters, titled
+from tracehound.formats.assembly.links import apart
 from tracehound.formats.chrome.columns import Columns, Op, Piece, Text, hashed, whole
+from tracehound.formats.chrome.hosts import Hosts
 from tracehound.formats.json.columns import INVALID
 from tracehound.formats.wire import signed
 from tracehound.formats.xla.asides import idle, mixed, name_beside
@@ -61,7 +63,7 @@ _SAID: Final = {
 _TOLD: Final = pl.Schema({"op": pl.Int64(), "kind": KIND, "bytes": pl.Int64()})
 
 
-def gather(columns: Columns, gathered: Gathered) -> list[Note]:
+def gather(columns: Columns, hosts: Hosts, gathered: Gathered) -> list[Note]:
     """Add all events to `gathered`, and lanes of ops and modules for the devices that have none; what was left out."""
     events = columns.all()
     complete = np.array([phase == "X" for phase, *_ in columns.signatures], np.bool_)[events.signature]
@@ -70,7 +72,9 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     timed &= (np.abs(events.start) < _FAR_PS) & (events.length < _FAR_PS)
     rows = np.flatnonzero(complete & timed)
     kept = events.at(rows)
-    frame = _frame(columns, kept, rows, _lanes(columns, kept, gathered))
+    lanes = _lanes(columns, hosts, kept, gathered)
+    kept = _of_hosts(kept, np.array([lane["host"] for lane in gathered.lanes], np.int64)[lanes])
+    frame = _frame(columns, kept, rows, lanes)
     _set_aside(frame, gathered)
     frame = _without_idle(frame, gathered)
     roles = pl.Series([lane["role"] for lane in gathered.lanes], dtype=pl.String)
@@ -85,7 +89,7 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     return _left_out(complete, timed, strange, kept, columns.endless)
 
 
-def counted(columns: Columns, gathered: Gathered) -> tuple[Counters, list[Note]]:
+def counted(columns: Columns, hosts: Hosts, gathered: Gathered) -> tuple[Counters, list[Note]]:
     """The counters, of the ranks whose devices their processes are, else of the host; what is to be said of them."""
     found = columns.samples.done()
     good = (np.abs(found.time) < _FAR_PS) if len(found.time) else np.empty(0, np.bool_)
@@ -94,9 +98,9 @@ def counted(columns: Columns, gathered: Gathered) -> tuple[Counters, list[Note]]
     def lane(series: Series) -> dict[str, object]:
         process = columns.metadata.get(("process_name", series.process, None), "")
         device = _PLANE.match(process)
-        rank = None if device is None else gathered.rank(device[1], int(device[2]), "")
-        name, unit = titles[series]
-        return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process}
+        host, (name, unit) = hosts.of.get(series.process, 0), titles[series]
+        rank = None if device is None else gathered.rank(device[1], int(device[2]), "", host=host)
+        return {"host": host, "rank": rank, "name": name, "unit": unit, "process": hosts.plain(series.process, process)}
 
     notes = [Note("info", "counter samples, drawn as graphs", len(found.time))] if len(found.time) else []
     broken = [*columns.samples.broken, *([0] * int(np.count_nonzero(~good)))]
@@ -142,17 +146,26 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
     return frame.join(of_op, on="said_op", how="left", maintain_order="left")
 
 
-def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.int64]:
+def _of_hosts(kept: Piece, host: npt.NDArray[np.int64]) -> Piece:
+    """The events with ids of what they hand over that are those of one host alone; `host` is that of each signature."""
+
+    def own(ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.where(ids == INVALID, ids, apart(ids, host[kept.signature]))
+
+    return kept._replace(produces=own(kept.produces), consumes=own(kept.consumes)) if host.any() else kept
+
+
+def _lanes(columns: Columns, hosts: Hosts, kept: Piece, gathered: Gathered) -> npt.NDArray[np.int64]:
     """The lane for every signature; a lane is made for those that events have."""
     lane = np.zeros(len(columns.signatures), np.int64)
     used = set(distinct(kept.signature).tolist())
-    _number(columns, {pid for code, (_, pid, _) in enumerate(columns.signatures) if code in used}, gathered)
+    _number(columns, hosts, {pid for code, (_, pid, _) in enumerate(columns.signatures) if code in used}, gathered)
     for code, (_, pid, tid) in enumerate(columns.signatures):
         if code in used:
-            process = columns.metadata.get(("process_name", pid, None), "")
+            process = hosts.plain(pid, columns.metadata.get(("process_name", pid, None), ""))
             thread = columns.metadata.get(("thread_name", pid, tid), "") or f"thread {tid}"
             model = columns.metadata.get(("process_labels", pid, None), "")
-            lane[code] = _lane(process, thread, code, gathered, model)
+            lane[code] = _lane(process, thread, code, gathered, model, hosts.of.get(pid, 0))
     streaming = {row["rank"] for row in gathered.lanes if row["role"] == "stream"}
     for row in gathered.lanes:
         working = "stream" if row.get("rank") in streaming else "ops"
@@ -182,14 +195,14 @@ def _without_idle(frame: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
         names = frame.filter(pl.col("lane") == lane)["name"].unique().cast(pl.String).to_list()
         names = [name for name in names if idle(name)]
         if names:
-            more = {"rank": row["rank"], "process": row["process"]}
+            more = {name: row[name] for name in ("host", "rank", "process")}
             beside = gathered.lane(name_beside(row["name"]), "other", row["order"], **more)
             aside = (pl.col("lane") == lane) & pl.col("name").cast(pl.String).is_in(names)
             frame = frame.with_columns(pl.when(aside).then(pl.lit(beside, pl.Int64)).otherwise("lane").alias("lane"))
     return frame
 
 
-def _number(columns: Columns, used: Set[Text], gathered: Gathered) -> None:
+def _number(columns: Columns, hosts: Hosts, used: Set[Text], gathered: Gathered) -> None:
     """Number the devices in their own order, whichever of them has the first event, and not only those that have any.
 
     Those without an event are there where the file tells their ranks.
@@ -199,7 +212,7 @@ def _number(columns: Columns, used: Set[Text], gathered: Gathered) -> None:
     for kind, ordinal, _, pid in sorted(devices, key=itemgetter(0, 1, 2)):
         if pid in used or pid in columns.ranks:
             model = columns.metadata.get(("process_labels", pid, None), "")
-            gathered.rank(kind, ordinal, model, columns.ranks.get(pid))
+            gathered.rank(kind, ordinal, model, columns.ranks.get(pid), hosts.of.get(pid, 0))
 
 
 def _part(lane: Mapping[str, Any]) -> str:
@@ -208,17 +221,18 @@ def _part(lane: Mapping[str, Any]) -> str:
     return (device[3] or "").strip() if device else ""
 
 
-def _lane(process: str, thread: str, order: int, gathered: Gathered, model: str) -> int:
+def _lane(process: str, thread: str, order: int, gathered: Gathered, model: str, host: int) -> int:
     device = _PLANE.match(process)
     if device is None:
         place = order if leads(thread) else _POOL + order
-        return gathered.lane(thread, "thread", place, process=process, thread=thread)
+        return gathered.lane(thread, "thread", place, host=host, process=process, thread=thread)
     part = (device[3] or "").strip()
-    rank = gathered.rank(device[1], int(device[2]), model)
+    rank = gathered.rank(device[1], int(device[2]), model, host=host)
     role, number = role_of_line(thread), _NUMBER.search(thread)
     stream = int(number[1]) if number and role == "stream" else None
     name = f"{part} {thread}".strip()
-    return gathered.lane(name, role, order + (_POOL if part else 0), rank=rank, process=process, stream=stream)
+    place = order + (_POOL if part else 0)
+    return gathered.lane(name, role, place, host=host, rank=rank, process=process, stream=stream)
 
 
 def _with_modules(device: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
@@ -398,16 +412,17 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
     runs = executions(pl.concat([named, unnamed], how="diagonal_relaxed"))
     streaming = bool(device.height)
     for number, rank in ranks.items():
-        lane = gathered.lane("XLA Modules", "modules", _POOL, rank=rank)
+        host = gathered.ranks[rank]["host"]
+        lane = gathered.lane("XLA Modules", "modules", _POOL, host=host, rank=rank)
         _put(runs.filter(pl.col("device") == number).with_columns(pl.lit("module", KIND).alias("kind")), lane, gathered)
         mine = named.filter(pl.col("device") == number)
         streams = mine["lane"].unique().sort().to_list() if streaming else []
         for at, stream in enumerate(streams):
             name = lane_of_ops(gathered.lanes[stream]["name"], len(streams))
-            lane = gathered.lane(name, "ops", _POOL + at, rank=rank)
+            lane = gathered.lane(name, "ops", _POOL + at, host=host, rank=rank)
             _put(mine.filter(pl.col("lane") == stream), lane, gathered)
         if not streaming:
-            _put(mine, gathered.lane("XLA Ops", "ops", _POOL, rank=rank, work=True), gathered)
+            _put(mine, gathered.lane("XLA Ops", "ops", _POOL, host=host, rank=rank, work=True), gathered)
 
 
 def _put(rows: pl.DataFrame, lane: int, gathered: Gathered) -> None:

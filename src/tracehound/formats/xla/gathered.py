@@ -29,18 +29,18 @@ class Gathered(Struct):
     ranks: list[dict[str, Any]] = field(default_factory=list)
 
     def lane(self, name: str, role: str, order: int, **more: object) -> int:
-        """A new lane; its number."""
+        """A new lane, of the first host where no other is told; its number."""
         self.lanes.append({"host": 0, "name": name, "role": role, "order": order, "work": False, **more})
         return len(self.lanes) - 1
 
-    def rank(self, kind: str, device: int | None, model: str, recorded: int | None = None) -> int:
+    def rank(self, kind: str, device: int | None, model: str, recorded: int | None = None, host: int = 0) -> int:
         """The rank of a device, new if the device is; `recorded` is its number, where the file tells that."""
         label = kind if device is None else f"{kind}:{device}"
         for number, known in enumerate(self.ranks):
             if known["label"] == label:
                 return number
         told = {"rank": recorded, "device": device, "label": label, "model": model or kind}
-        self.ranks.append({"host": 0, "inferred": False, **told})
+        self.ranks.append({"host": host, "inferred": False, **told})
         return len(self.ranks) - 1
 
     def add(self, rows: pl.DataFrame) -> None:
