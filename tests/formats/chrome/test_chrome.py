@@ -113,6 +113,26 @@ def test_an_op_that_has_its_run_is_launched_with_the_execution_that_it_is_in(par
     assert told["jit_f(5)"] == told["fusion.1"] == (1_000_000, 7)
 
 
+@pytest.mark.parametrize(
+    ("device", "run", "lost"),
+    [
+        ("TPU", "7", "memory, nor device facts;"),
+        ("TPU", "8", "device facts, nor links from host to device;"),
+        ("CPU", "7", "device facts, nor true ends of ops on CPUs;"),
+        ("CPU", "8", "device facts, links from host to device, nor true ends of ops on CPUs;"),
+    ],
+)
+def test_what_is_lost_is_what_is_not_there(part, device, run, lost):
+    got = part(
+        [
+            x(3, 2, "jit_f(5)", 20, 9, run_id="7"),
+            x(701, 9, "DoEnqueueProgram", 1, 2, run_id=run, device_ordinal="0"),
+        ], {3: f"/device:{device}:0", 701: "/host:CPU"}, {(3, 2): "XLA Modules", (701, 9): "p"},
+    )  # fmt: skip
+    (told,) = (note.text for note in got.notes if note.level == "missing")
+    assert lost in told
+
+
 def test_planes_and_lines_of_a_tpu(part):
     big = str(2**64 - 5)
     got = part(

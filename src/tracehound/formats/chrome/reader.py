@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import polars as pl
+from msgspec.structs import replace
 
 from tracehound.errors import file_name
 from tracehound.formats.assembly.assemble import Decoded, held, part
@@ -29,12 +31,20 @@ from tracehound.formats.kineto.facts import clocks
 from tracehound.formats.spill import Spill
 from tracehound.formats.xla.gathered import Gathered
 from tracehound.formats.xla.ops import Ops
-from tracehound.trace import Note, Part
+from tracehound.trace import ON_CPU, Note, Part, collected
 
-LOST: Final = (
-    "this is the Chrome form of an XLA profile: no wall clock, HLO modules, memory, device facts, links from host to "
-    "device, nor true ends of ops on CPUs; an xplane.pb has them"
-)
+
+def _lost(read: Part, *, ends: bool) -> Note:
+    """What a profile has and this file not; `ends` says whether ops on CPUs end in it when they did."""
+    linked = pl.col("launch").is_not_null() & pl.col("rank").is_not_null()
+    lost = ["wall clock", "HLO modules", "memory", "device facts"]
+    if not collected(read.scan.select(linked.any())).item():
+        lost.append("links from host to device")
+    if not ends and read.ranks["label"].str.starts_with(ON_CPU).any():
+        lost.append("true ends of ops on CPUs")
+    told = f"no {', '.join(lost[:-1])}, nor {lost[-1]}"
+    return Note("missing", f"this is the Chrome form of an XLA profile: {told}; an xplane.pb has them")
+
 
 _DEVICE: Final = re.compile(r'"name"\s*:\s*"/device:((?:TPU|GPU):\d{1,9})[" ]')
 
@@ -80,7 +90,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     left_out = gather(columns, places, gathered)
     counters, told = counted(columns, places, gathered)
     launches, of_window = kernels_launched(columns), limits(read.metadata, 0)
-    return part(
+    found = part(
         Decoded(
             path=path,
             format="chrome",
@@ -91,7 +101,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             wall_ns=None,
             ops=gathered.ops.frame(),
             facts=of_window,
-            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), *cut(of_window), Note("missing", LOST)),
+            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), *cut(of_window)),
             places=read.places,
             repeating=repeating(read.metadata),
             facets={"launched": launches.lazy()} if launches.height else {},
@@ -99,6 +109,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         ),
         spill,
     )
+    return replace(found, notes=(*found.notes, _lost(found, ends=bool(columns.ranks))))
 
 
 def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
