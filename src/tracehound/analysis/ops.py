@@ -42,7 +42,7 @@ COLUMNS = (
     Column("category", "text", "kind of kernel, or HLO category"),
     Column("module", "text", "XLA module that the op belongs to", brief=False),
     Column("program", "text", "id of the module's program", brief=False),
-    Column("count", "count", "executions"),
+    Column("count", "count", "executions; of an HLO op on a GPU its kernels"),
     Column("self", "time", "length less the time of ops nested inside"),
     Column("share", "share", "self time", "the self time of all ops"),
     Column("time_share", "share", "self time", "device time, idle included", brief=False),

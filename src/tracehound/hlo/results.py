@@ -6,10 +6,12 @@ Owns the columns. Knows no form in which they are shown.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
 from tracehound.analysis.events.measured import LENGTH
+from tracehound.analysis.hlo.rows import begins
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.errors import file_name
 from tracehound.formats.hlo.shape import space_name
@@ -88,18 +90,24 @@ def recorded(trace: Trace) -> tuple[int, ...]:
 
 
 def executions(trace: Trace, program: Program, name: str) -> str:
-    """How often the trace shows an op and how long it took; nothing where it shows none, as of fused ones."""
-    times, total, ranks, longest = _summed(trace, program, name)
-    if not times:
+    """How often the trace shows an op and how long it took; nothing where it shows none, as of fused ones.
+
+    On GPUs an execution may take several kernels, as in the tables of ops.
+    """
+    found = _summed(trace, program, name)
+    if not found.events:
         return ""
-    mean, most = duration(total // times), duration(longest)
-    on = plural(ranks, "rank")
-    return f"{count(times)} on {on}, {duration(total)} in all, {mean} each, {most} the longest"
+    begun = _begun(trace, program, name)
+    times, several_kernels = begun or found.events, begun not in (0, found.events)
+    on = plural(found.ranks, "rank") + (f", in {found.events:,} kernels" if several_kernels else "")
+    mean, most = duration(found.total // times), duration(found.longest)
+    longest = "the longest kernel" if several_kernels else "the longest"
+    return f"{count(times)} on {on}, {duration(found.total)} in all, {mean} each, {most} {longest}"
 
 
 def busy(trace: Trace, program: Program, name: str) -> int:
     """How long the executions of an op took together, ps."""
-    return _summed(trace, program, name.removeprefix("%"))[1]
+    return _summed(trace, program, name.removeprefix("%")).total
 
 
 def facts(module: Module, program: Program, row: int) -> list[tuple[str, str]]:
@@ -166,20 +174,49 @@ def what(instruction: Instruction) -> str:
     return f"{instruction.opcode} {more}" if more else instruction.opcode
 
 
-def _summed(trace: Trace, program: Program, name: str) -> tuple[int, int, int, int]:
-    """How many executions of an op, their length together, on how many ranks, and the longest.
+class _Summed(NamedTuple):
+    """How many events an op has, their length together, on how many ranks, and the longest; ps."""
+
+    events: int
+    total: int
+    ranks: int
+    longest: int
+
+
+def _ops(trace: Trace, program: Program, name: str) -> list[int]:
+    """The rows of an instruction among the ops of the trace."""
+    found = trace.ops.filter((pl.col("name") == name) & (pl.col("program") == program.program))
+    return found["op"].to_list()
+
+
+def _begun(trace: Trace, program: Program, name: str) -> int:
+    """How many executions of an op begin with its kernels on GPUs; 0 where ops are no kernels."""
+    ops, times = _ops(trace, program, name), 0
+    lanes = trace.lanes.filter(pl.col("rank").is_not_null())
+    for of_rank in lanes.partition_by("rank"):
+        roles = {role: rows["lane"].to_list() for (role,), rows in of_rank.partition_by("role", as_dict=True).items()}
+        if "stream" not in roles or "ops" not in roles:
+            continue
+        kernels = streamed(trace.events(roles["ops"]).select("id", "lane", "op", "start")).sort("id")
+        modules = streamed(trace.events(roles.get("modules", [])).select("start")).to_series()
+        times += int(kernels["op"].is_in(ops).to_numpy()[begins(kernels, modules)].sum())
+    return times
+
+
+def _summed(trace: Trace, program: Program, name: str) -> _Summed:
+    """What the events of an op come to.
 
     Lengths are those of the device's own clock where there is one, as in the tables of ops.
     """
-    ops = trace.ops.filter((pl.col("name") == name) & (pl.col("program") == program.program))["op"].to_list()
+    ops = _ops(trace, program, name)
     if not ops:
-        return (0, 0, 0, 0)
+        return _Summed(0, 0, 0, 0)
     of_op = trace.events(trace.lanes.filter("work")["lane"].to_list()).filter(pl.col("op").is_in(ops))
     summed = of_op.select(
         pl.len().alias("times"), LENGTH.sum().alias("total"), pl.col("rank").n_unique(), LENGTH.max().alias("longest")
     )
     times, total, ranks, longest = streamed(summed).row(0)
-    return (times, total, ranks, longest or 0)
+    return _Summed(times, total, ranks, longest or 0)
 
 
 MOST_BYTES = (1 << 63) - 1

@@ -96,7 +96,16 @@ def _begins(events: pl.DataFrame, share: Share) -> npt.NDArray[np.bool_]:
     if "stream" not in share.lanes["role"].to_list():
         return np.ones(events.height, np.bool_)
     modules = share.lanes.filter((pl.col("role") == "modules") & pl.col("rank").is_not_null())["lane"].to_list()
-    starts = collected(share.device.filter(pl.col("lane").is_in(modules)).select("start")).to_series().sort().to_numpy()
+    starts = collected(share.device.filter(pl.col("lane").is_in(modules)).select("start")).to_series()
+    return begins(events, starts)
+
+
+def begins(events: pl.DataFrame, modules: pl.Series) -> npt.NDArray[np.bool_]:
+    """Which kernels of a GPU begin an execution of their op: `events` are all of ops, with `lane`, `op` and `start`.
+
+    They are sorted by lane and start; `modules` are the starts of its executions of modules, in any order.
+    """
+    starts = modules.sort().to_numpy()
     lane, op = events["lane"].to_numpy(), events["op"].fill_null(-1).to_numpy()
     run = np.searchsorted(starts, events["start"].to_numpy(), side="right")
     alike = (lane[1:] == lane[:-1]) & (op[1:] == op[:-1]) & (run[1:] == run[:-1])
