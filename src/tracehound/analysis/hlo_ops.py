@@ -31,16 +31,18 @@ BY: Final = Setting(
 DEFINITION: Final = f"""\
 These are the numbers of XProf's hlo_stats, on TPU, GPU and CPU. total = sum of lengths, self = total less the time in
 ops nested inside, mean = total / count; lengths are those of the device's own clock where it has one (TPU). An op of a
-CPU lasts until its end mark, where there is one: its event may be no more than its dispatch. "of ops" is self / sum of
-self over all ops; "of time" is self / sum over ranks of the time from the first to the last op of the rank, idle
-included (or of the window, its bounds put on the same clock): XProf's "Total self time (%)". On CPUs ops may run at
-once: one contains others only where it runs them (while, conditional, call) and they end no later, and shares of the
-time sum up to more than that in which any runs. idle = nothing runs on the device; where kernels or copies without an
-HLO op run, too, the time without an op is told beside it: XProf's IDLE. count is executions: on a GPU consecutive
-kernels of one op on a stream within one run of its module are one execution (so an op that a loop runs twice in a row
-counts once); kernels is XProf's #Occurrences there. A kernel of a command buffer is of the op after which XLA called it
-where the file has the program's HLO, else of the buffer, as in XProf. Ops of a TPU's SparseCores are in no row and keep
-no device busy, as in XProf; the timeline shows them.
+CPU lasts until its end mark, where there is one: its event may be no more than its dispatch. XLA sets the mark when all
+is done that could begin as the op had ended, which may be late: so it lasts no longer than until the first op of the
+same run begins that needs its result, where the file has the program's HLO. "of ops" is self / sum of self over all
+ops; "of time" is self / sum over ranks of the time from the first to the last op of the rank, idle included (or of the
+window, its bounds put on the same clock): XProf's "Total self time (%)". On CPUs ops may run at once: one contains
+others only where it runs them (while, conditional, call) and they end no later, and shares of the time sum up to more
+than that in which any runs. idle = nothing runs on the device; where kernels or copies without an HLO op run, too, the
+time without an op is told beside it: XProf's IDLE. count is executions: on a GPU consecutive kernels of one op on a
+stream within one run of its module are one execution (so an op that a loop runs twice in a row counts once); kernels is
+XProf's #Occurrences there. A kernel of a command buffer is of the op after which XLA called it where the file has the
+program's HLO, else of the buffer, as in XProf. Ops of a TPU's SparseCores are in no row and keep no device busy, as in
+XProf; the timeline shows them.
 
 {hlo_costs.DEFINITION}
 

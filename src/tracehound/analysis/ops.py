@@ -30,12 +30,14 @@ from tracehound.units import duration, plural
 DEFINITION = """\
 What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
 device's streams of a PyTorch trace; and where no device was recorded, the operators on the host's threads. total =
-sum of lengths, self = total less the time in ops nested inside (for kernels the same), mean = total / count. "of
-ops" is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last work
-of the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those
-of the device's own clock, as in XProf. On GPUs every kernel that carries an op's name counts as one execution of it,
-as in XProf's occurrences. Kernels that overlap on different streams each count in full, so "of time" can add up to
-more than the busy time. Ops of a TPU's SparseCores are in no row and keep no device busy, as in XProf."""
+sum of lengths, self = total less the time in ops nested inside (for kernels the same), mean = total / count. "of ops"
+is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last work of
+the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those of
+the device's own clock, as in XProf. On CPUs an HLO op lasts until its end mark, where there is one, but no longer
+than until the first op of the same run begins that needs its result. On GPUs every kernel that carries an op's name
+counts as one execution of it, as in XProf's occurrences. Kernels that overlap on different streams each count in
+full, so "of time" can add up to more than the busy time. Ops of a TPU's SparseCores are in no row and keep no device
+busy, as in XProf."""
 
 COLUMNS = (
     Column("name", "text", "kernel, HLO op or operator"),

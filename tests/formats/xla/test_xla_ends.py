@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracehound.analysis import named
 from tracehound.formats.xla.ends import BEGUN, USERS, TrueEnds
 
 NO_USERS = pl.DataFrame(schema=USERS)
@@ -105,3 +107,10 @@ def test_ends_are_those_of_a_slow_loop(
         mingled = place[1] is None and 20 * sum(again[other] < bounds[other] for other in fellows) > len(fellows)
         expected.append(max(start + length, end if mingled else min(end, bounds.get(number, end))))
     assert ends(frame, marked, users(*sorted(needed))) == expected
+
+
+@pytest.mark.parametrize("name", ["hlo_ops", "ops"])
+def test_definitions_say_what_ends_an_op(name: str) -> None:
+    told = " ".join(named(name).definition.split())
+    assert "lasts until its end mark, where there is one" in told
+    assert "no longer than until the first op of the same run begins that needs its result" in told
