@@ -60,6 +60,21 @@ def test_columns_with_nothing_in_any_row_make_way_first_and_are_named_by_themsel
     assert told[2:] == ["no room for: rest", "no room for, and nothing", "  in: wait, copy"]
 
 
+def test_of_a_time_that_is_taken_apart_what_is_next_to_nothing_makes_way_before_what_is_not() -> None:
+    columns = (Column("duration", "time", ""), Column("ahead", "time", "", brief=False))
+    columns += tuple(
+        Column(name, "time", "", brief=name != "output", apart=True) for name in ("compute", "input", "output", "host")
+    )
+    times = {"duration": 784, "ahead": 90, "compute": 24, "input": 577, "output": 182, "host": 1e-3}
+    rows = pl.DataFrame({name: [int(time * 10**9)] * 2 for name, time in times.items()})
+    told = texts(table(Result("step_time", "Step time", columns, rows, 2), 44))
+    assert told[1].split() == ["duration", "compute", "input", "output"]
+    assert told[-1] == "no room for: ahead, host"
+    even = rows.with_columns(pl.col("compute").alias("host"), pl.col("host").alias("output"))
+    told = texts(table(Result("step_time", "Step time", columns, even, 2), 44))
+    assert told[1].split() == ["duration", "compute", "input", "host"]
+
+
 @pytest.mark.parametrize("width", range(24, 90, 3))
 def test_names_stay_readable_while_there_are_other_columns_to_leave_out(width: int) -> None:
     columns = tuple(Column(name, "text", "") for name in ("name", "class", "bound"))

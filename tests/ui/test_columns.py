@@ -188,3 +188,13 @@ def test_no_rows_are_no_reason_to_fail() -> None:
         "total",
         "share",
     ]
+
+
+def test_parts_that_are_next_to_nothing_make_way_before_those_that_are_not() -> None:
+    parts = [
+        Column("compute", "time", "", apart=True),
+        Column("output", "time", "", brief=False, apart=True),
+        Column("host", "time", "", apart=True),
+    ]
+    rows = pl.DataFrame({"compute": [24 * 10**9], "output": [182 * 10**9], "host": [10**6]})
+    assert [placed.column.name for placed in place(needed(parts, rows), 20)] == ["compute", "output"]

@@ -46,8 +46,9 @@ COVER = pl.List(
 class Column(Struct, frozen=True):
     """One column of a result: its name in the raw table, its unit, and what it means in one line.
 
-    `base` says of what a share is a share. `brief` columns are the ones a narrow screen keeps. What is `found` of a row
-    does not say which one it is, however much rows differ in it.
+    `base` says of what a share is a share. `brief` columns are the ones a narrow screen keeps; of those into which one
+    time is taken `apart`, rather what takes most of it. What is `found` of a row does not say which one it is, however
+    much rows differ in it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Column(Struct, frozen=True):
     base: str = ""
     brief: bool = True
     found: bool = False
+    apart: bool = False
 
 
 class Result(Struct, frozen=True, eq=False):

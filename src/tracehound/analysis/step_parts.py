@@ -79,7 +79,7 @@ COLUMNS: Final = (
     Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
     Column("start", "instant", "start since the trace began", brief=False),
     Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
-    *(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS),
+    *(Column(part, "time", _MEANING[part], brief=part in _BRIEF, apart=True) for part in PARTS),
     Column("partial", "flag", "the recording began or ended within it", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),

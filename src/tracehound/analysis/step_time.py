@@ -61,7 +61,7 @@ _MEANING: Final = {
     "other": "idle, and nothing is recorded of the host",
 }
 _BRIEF: Final = ("compute", "collectives", "input", "host", "other")
-_TIMES: Final = tuple(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS)
+_TIMES: Final = tuple(Column(part, "time", _MEANING[part], brief=part in _BRIEF, apart=True) for part in PARTS)
 
 COLUMNS: Final = (
     Column("step", "count", "number of the step"),

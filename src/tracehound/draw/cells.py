@@ -92,6 +92,27 @@ def void(column: Column, values: pl.Series) -> bool:
     return measures(column) and bool((values.fill_null(0) == 0).all())
 
 
+def weighed(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
+    """The columns; of those into which a time is taken apart that is brief which takes a good part of it in these rows.
+
+    What takes next to nothing is not, and what is between is as it would be anyway.
+    """
+    taken = {column.name: float(table[column.name].sum()) for column in columns if column.apart}
+    whole = sum(taken.values())
+    if not whole:
+        return tuple(columns)
+    much = {name for name, time in taken.items() if time >= MUCH * whole}
+    little = {name for name, time in taken.items() if time < LITTLE * whole}
+    return tuple(
+        replace(column, brief=(column.brief or column.name in much) and column.name not in little) for column in columns
+    )
+
+
+MUCH: Final = 0.05
+LITTLE: Final = 0.001
+"""Of a time that is taken apart, what is a good part of it, and below which it is next to nothing."""
+
+
 def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
     """The columns, of which that is brief, too, by which rows of one name are told apart: it stays where they do.
 

@@ -16,7 +16,19 @@ from rich.cells import cell_len, set_cell_size
 from tracehound.analysis.result import Column, Result
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import apart, fitted
-from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, telling, valued, void, words
+from tracehound.draw.cells import (
+    alignment,
+    covers,
+    heading,
+    meanings,
+    naming,
+    readable,
+    telling,
+    valued,
+    void,
+    weighed,
+    words,
+)
 from tracehound.draw.indents import indents
 from tracehound.draw.wrap import wrap
 from tracehound.errors import printable
@@ -111,10 +123,10 @@ def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Header and rows; a word in their place when there are none.
 
     Columns that measure nothing in any row make way first, then those that are not `brief` (what tells rows of one name
-    apart is, see `telling`), then words are cut in the middle, then columns go from the right, the one by which the
-    rows come last (a change and its verdict, too); the words that say what a row is about are cut last. What host
-    threads did takes lines of its own below its row where not everything fits side by side; so do sentences, below the
-    whole of what they are about where that is cut.
+    apart is, see `telling`, and what takes a good part of their time, see `weighed`), then words are cut in the middle,
+    then columns go from the right, the one by which the rows come last (a change and its verdict, too); the words that
+    say what a row is about are cut last. What host threads did takes lines of its own below its row where not
+    everything fits side by side; so do sentences, below the whole of what they are about where that is cut.
     """
     return _rows(_layout(result, width, unit), width)
 
@@ -131,7 +143,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     stands, leads = stem(result.columns), _leads(result, width)
-    told = telling(valued(readable(result), result.table), result.table)
+    told = telling(weighed(valued(readable(result), result.table), result.table), result.table)
     below = _prose(result, [column for column in told if column.unit == "prose"], width)
     blocks = [
         replace(

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import MOST, apart, fitted
-from tracehound.draw.cells import COMPARED, alignment, cell, heading, naming, telling, valued, void
+from tracehound.draw.cells import COMPARED, alignment, cell, heading, naming, telling, valued, void, weighed
 from tracehound.draw.indents import STEP, indents
 from tracehound.draw.table import NAMED, compared
 from tracehound.ui.state.sheet import ASIDE
@@ -83,7 +83,7 @@ class Needed(Struct, frozen=True):
 def needed(columns: Sequence[Column], rows: pl.DataFrame, wanted: Collection[str] = ()) -> tuple[Needed, ...]:
     """What the columns that have values need, whatever the width of a line is; some are `wanted` though void."""
     shown = valued([column for column in columns if column.unit not in ASIDE], rows)
-    return tuple(_needed(column, rows[column.name], wanted) for column in telling(shown, rows))
+    return tuple(_needed(column, rows[column.name], wanted) for column in telling(weighed(shown, rows), rows))
 
 
 def _needed(column: Column, values: pl.Series, wanted: Collection[str]) -> Needed:
