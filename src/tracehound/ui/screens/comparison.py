@@ -21,6 +21,7 @@ from tracehound.diff.identity import ONLY_MEMORY
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
+from tracehound.ui.actions import footer
 from tracehound.ui.actions.aligning import Aligning
 from tracehound.ui.actions.disclosing import DisclosingBoth
 from tracehound.ui.actions.saving import save
@@ -407,16 +408,14 @@ class ComparisonScreen(Screen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""
-        for group, title in keys.TITLES.items():
-            if title == event.widget.BINDING_GROUP_TITLE:
-                self.key_bar.group = group
+        footer.follow(self.key_bar, event.widget)
         self._count_rows()
         self.sharing.follow(event.widget)
 
     @on(ResultTable.Highlighted)
     def _count_rows(self) -> None:
-        """Name no key of rows where there is none."""
-        self.key_bar.rowless = isinstance(self.focused, ResultTable) and self.focused.rowless
+        """There may be rows, or none any more."""
+        footer.count_rows(self.key_bar, self.focused)
 
     @property
     def busy(self) -> bool:

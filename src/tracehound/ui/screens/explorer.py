@@ -21,7 +21,7 @@ from textual.widgets import Input
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui.actions import choosing, copying, lengths, rows, telling
+from tracehound.ui.actions import choosing, copying, footer, lengths, rows, telling
 from tracehound.ui.actions.arrangement import Arrangement
 from tracehound.ui.actions.asking import Asker
 from tracehound.ui.actions.disclosing import Disclosing
@@ -209,9 +209,8 @@ class Explorer(Screen[None]):
 
     @on(ResultTable.Highlighted)
     def _count_rows(self) -> None:
-        """Name no key of rows where there is none."""
-        shown = self.focused
-        self.key_bar.rowless = isinstance(shown, ResultTable | ArrivalsPane | FlameView) and shown.rowless
+        """There may be rows, or none any more."""
+        footer.count_rows(self.key_bar, self.focused)
 
     @on(GapsPane.Pointed)
     def _pointed(self, message: GapsPane.Pointed) -> None:
@@ -444,7 +443,5 @@ class Explorer(Screen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""
-        for group, title in keys.TITLES.items():
-            if title == event.widget.BINDING_GROUP_TITLE:
-                self.key_bar.group = group
+        footer.follow(self.key_bar, event.widget)
         self._count_rows()
