@@ -14,7 +14,6 @@ from textual.actions import ActionParseResult
 from textual.command import Provider
 from textual.dom import DOMNode
 
-from tracehound.errors import TracehoundError
 from tracehound.store import Opening
 from tracehound.ui.background.loading import Loading
 from tracehound.ui.bindings.keys import KEYS, Key
@@ -40,16 +39,14 @@ class TracehoundApp(Shell):
     ) -> None:
         """Raises TracehoundError when there is no such theme."""
         super().__init__(alphabet, table, theme)
-        self.failure: TracehoundError | None = None
         self.explorer = Explorer(opening, self.glyphs, table, sources)
         self._showing = {key.action for key in table if key.action.startswith("show(") and not key.asks}
 
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
         """With nothing to explore, leave, and let the command line say why."""
-        if not self.explorer.growth.any_read and self.return_code is None:
-            self.failure = message.error
-            self.exit()
+        if not self.explorer.growth.any_read:
+            self.fail(message.error)
 
     @property
     def busy(self) -> bool:

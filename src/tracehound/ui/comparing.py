@@ -11,7 +11,6 @@ from typing import ClassVar
 from textual import on
 from textual.command import Provider
 
-from tracehound.errors import TracehoundError
 from tracehound.store import Opening
 from tracehound.ui.bindings.keys import KEYS, Key
 from tracehound.ui.commands import ComparisonCommands
@@ -37,15 +36,12 @@ class ComparingApp(Shell):
     ) -> None:
         """Raises TracehoundError when there is no such theme."""
         super().__init__(alphabet, table, theme)
-        self.failure: TracehoundError | None = None
         self.comparison = ComparisonScreen(base, other, self.glyphs, table, sources)
 
     @on(Side.Failed)
     def _failed(self, message: Side.Failed) -> None:
         """With nothing to compare, leave, and let the command line say why."""
-        if self.return_code is None:
-            self.failure = message.error
-            self.exit()
+        self.fail(message.error)
 
     @property
     def busy(self) -> bool:

@@ -1,6 +1,7 @@
 """What every application of ours is, whatever its screen shows.
 
-Owns themes, the driver, drawing anew, and keys typed ahead; what is shown is the screen's business.
+Owns themes, the driver, drawing anew, keys typed ahead, and how it ends with nothing to show; what is shown is the
+screen's business.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
+from tracehound.errors import TracehoundError
 from tracehound.ui.actions.arrangement import WIDE
 from tracehound.ui.bindings.keymap import keymap
 from tracehound.ui.bindings.keys import KEYS, Key, bindings
@@ -57,6 +59,8 @@ class Shell(App[None]):
         self.glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
         self.set_keymap(keymap(table))
         self.typed = TypedAhead(self)
+        self.failure: TracehoundError | None = None
+        """Why it ended with nothing to show."""
         self._asking = {key.action for key in table if key.asks}
         self.set_class(alphabet == "ascii", "-ascii")
         for ours in THEMES:
@@ -92,6 +96,12 @@ class Shell(App[None]):
         if action in self._asking:
             self.typed.expect_prompt()
         return await super().run_action(action, default_namespace, namespaces)
+
+    def fail(self, error: TracehoundError) -> None:
+        """Leave, with nothing to show, and let the command line say why; who leaves already has seen enough."""
+        if self.return_code is None:
+            self.failure = error
+            self.exit()
 
     @property
     def fault(self) -> Exception | None:
