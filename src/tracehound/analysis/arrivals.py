@@ -53,7 +53,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per collective and rank, by first arrivals, then by arrivals."""
     found = matched(tables, scene)
-    rows = found.calls.filter(pl.col("meeting").is_not_null())
+    rows = found.met
     if rows.is_empty():
         return without(ANALYSIS, scene, options, *nothing_met(found, scene))
     order = rows.sort("first", "event").select("meeting").unique(maintain_order=True)

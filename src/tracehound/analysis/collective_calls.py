@@ -59,7 +59,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per collective, in the order of first arrivals."""
     found = matched(tables, scene)
-    rows = found.calls.filter(pl.col("meeting").is_not_null())
+    rows = found.met
     if rows.is_empty():
         return without(ANALYSIS, scene, options, *nothing_met(found, scene))
     of_last = ("step", "name", "event")

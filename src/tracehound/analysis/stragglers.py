@@ -100,7 +100,7 @@ def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tup
     filled = [table for table in tables if table.height]
     done = [table.filter(pl.col("call").is_not_null()).select(ACTIVITIES.names()) for table in filled]
     found = matched([_calls(table) for table in filled], scene)
-    met = found.calls.filter(pl.col("meeting").is_not_null())
+    met = found.met
     if met.is_empty():
         return pl.DataFrame(schema={**blank(COLUMNS).schema, **WAITS}), nothing_met(found, scene)
     handed = met["collective"].cast(pl.String).is_in(HANDED_ON).fill_null(value=False)

@@ -88,6 +88,11 @@ class Matched(NamedTuple):
     clocks: pl.DataFrame
     notes: tuple[str, ...]
 
+    @property
+    def met(self) -> pl.DataFrame:
+        """The calls of collectives of two ranks and more."""
+        return self.calls.filter(pl.col("meeting").is_not_null())
+
 
 def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     """Match the calls of these ranks, in the schema `CALLS`."""
