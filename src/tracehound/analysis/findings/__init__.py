@@ -108,7 +108,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     ranks = [unpacked(table) for table in tables]
     evidence = _evidence(ranks, scene)
     lost = _lost(scene)
-    found = [_doubted(finding, lost if rule.of_idleness else "") for rule in RULES for finding in rule.find(evidence)]
+    found = [
+        _doubted(finding, lost if rule.of_idleness else "") for rule in RULES for finding in evidence.found(rule.find)
+    ]
     # an event of a host is in the places of all ranks that it drives: it is told of the first
     where = {row["event"]: row for rank in reversed(ranks) for row in rank[_PLACES].iter_rows(named=True)}
     told = [_row(finding, placed(finding.place, where), evidence.base) for finding in found]

@@ -62,6 +62,16 @@ class Evidence(Struct, frozen=True, dict=True):
     """Length of an average step, else of the window or the run; ps, 0 where nothing is known."""
 
     @cached_property
+    def _found(self) -> dict[Find, tuple[Finding, ...]]:
+        return {}
+
+    def found(self, find: Find) -> tuple[Finding, ...]:
+        """What a rule finds, which is worked out once, however many others depend on it."""
+        if find not in self._found:
+            self._found[find] = tuple(find(self))
+        return self._found[find]
+
+    @cached_property
     def late(self) -> list[Latecomer]:
         """Whom the others waited for, longest first."""
         return latecomers(self.table("stragglers"), self.scene.ranks)
@@ -137,6 +147,10 @@ class Evidence(Struct, frozen=True, dict=True):
         return f"the {self.looked_at}"
 
 
+Find = Callable[[Evidence], Iterator[Finding]]
+"""What looks for the findings of a rule."""
+
+
 class Rule(Struct, frozen=True):
     """When something is a finding: `when` in words, with its source; `find` gives those of a trace.
 
@@ -145,5 +159,5 @@ class Rule(Struct, frozen=True):
 
     name: str
     when: str
-    find: Callable[[Evidence], Iterator[Finding]]
+    find: Find
     of_idleness: bool = False

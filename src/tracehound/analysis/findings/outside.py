@@ -100,7 +100,7 @@ def outside(evidence: Evidence) -> Iterator[Finding]:
     ranks = rows.group_by("rank").agg(
         pl.col("idle", BEFORE, BETWEEN, AFTER, IN_COMPILING).sum(), pl.col("recorded").max()
     )
-    told = (BETWEEN if any(between_steps(evidence)) else None, IN_COMPILING if any(compiling(evidence)) else None)
+    told = (BETWEEN if evidence.found(between_steps) else None, IN_COMPILING if evidence.found(compiling) else None)
     explained = pl.max_horizontal(pl.lit(0), *(pl.col(part) for part in told if part))
     ranks = ranks.with_columns(explained.alias("told")).filter(
         pl.col("idle") - pl.col("told") > MOST * pl.col("recorded")

@@ -74,7 +74,7 @@ def layouts(evidence: Evidence) -> Iterator[Finding]:
 
 def single_precision(evidence: Evidence) -> Iterator[Finding]:
     """Products in float32 that use no tensor cores, where TF32 could and is off."""
-    if latest(evidence) < _AMPERE or any(tensor_cores(evidence)) or evidence.ran.filter(_TF32).height:
+    if latest(evidence) < _AMPERE or evidence.found(tensor_cores) or evidence.ran.filter(_TF32).height:
         return
     yield from _found(
         evidence,

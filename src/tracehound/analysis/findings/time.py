@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -18,7 +18,7 @@ from tracehound.analysis.findings.advice import (
     advice,
 )
 from tracehound.analysis.findings.device import compiling
-from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.analysis.findings.finding import Evidence, Find, Finding, Place, Rule
 from tracehound.analysis.findings.pauses import EARLY, REPLAYED, REPLAYING, meanwhile
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.hosts.activity import PARTS
@@ -88,7 +88,7 @@ def data_loader(evidence: Evidence) -> Iterator[Finding]:
     """Steps wait for the data loader, where that is not told as the input of an XLA program."""
     cost, place = _of_steps(evidence, "data_loader")
     share = evidence.share(cost)
-    if share > DATA and not any(input_bound(evidence)):
+    if share > DATA and not evidence.found(input_bound):
         most = _parts(evidence)["data_loader"].to_numpy().max()
         yield Finding(
             "steps wait for the data loader",
@@ -208,8 +208,8 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
     spans = evidence.spans
     span = int(spans["span"].sum())
     idle = evidence.table("idle").filter(stream="device").filter(pl.col("rank").is_in(spans["rank"].implode()))
-    loading = any(data_loader(evidence)) or any(input_bound(evidence))
-    known = [part for part, rule in _TOLD.items() if any(rule(evidence))] if evidence.xla else []
+    loading = evidence.found(data_loader) or evidence.found(input_bound)
+    known = [part for part, rule in _TOLD.items() if evidence.found(rule)] if evidence.xla else []
     for cause, what in _WAIT.items():
         rows = idle.filter(pl.col("cause") == cause).with_columns(
             other=pl.col("idle") - pl.sum_horizontal(PARTS_OF_HOST)
@@ -245,7 +245,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-_TOLD: Final[Mapping[str, Callable[[Evidence], Iterator[Finding]]]] = MappingProxyType(
+_TOLD: Final[Mapping[str, Find]] = MappingProxyType(
     {"input": input_bound, "output": output_bound, "compile": compiling, "host": host_bound, "other": unrecorded}
 )
 """What the host of an XLA program was at, and the rule that tells of it."""
@@ -289,7 +289,7 @@ def busy(evidence: Evidence) -> Iterator[Finding]:
         return
     share = int(spans["idle"].sum()) / int(spans["span"].sum())
     cost = round(share * evidence.stretch)
-    told = sum(finding.cost or 0 for rule in _OF_IDLENESS for finding in rule(evidence))
+    told = sum(finding.cost or 0 for rule in _OF_IDLENESS for finding in evidence.found(rule))
     if 2 * told >= cost:
         return
     named = ", ".join(f"{rank} (busy {percent(1 - idle)})" for rank, idle in rows.head(8).rows())

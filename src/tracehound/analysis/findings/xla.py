@@ -79,7 +79,7 @@ def between_steps(evidence: Evidence) -> Iterator[Finding]:
 
 def unrecorded(evidence: Evidence) -> Iterator[Finding]:
     """Devices idle within steps, and nothing is recorded of the host; or only Python, and no launch tells of it."""
-    if _share(evidence, "other") < OTHERS or any(input_bound(evidence)) or any(host_bound(evidence)):
+    if _share(evidence, "other") < OTHERS or evidence.found(input_bound) or evidence.found(host_bound):
         return
     idle = evidence.table("idle").filter((pl.col("stream") == "device") & ~pl.col("cause").is_in(EDGES))
     late = idle.filter((pl.col("cause") != "unknown") & (pl.col("why") != QUIET))
