@@ -39,6 +39,7 @@ from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.flame_view import FlameView
 from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.ui.widgets.prompt import PromptInput
+from tracehound.ui.widgets.question import Answer
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
 from tracehound.ui.wording.words import about, empty
@@ -390,6 +391,20 @@ async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening, ke
         assert not isinstance(explorer.focused, Input)
         assert explorer.key_bar.display
         assert not any(each.region.height for each in explorer.query(Input)), "nothing is asked any more"
+
+
+async def test_one_thing_is_asked_at_a_time(opening: Opening) -> None:
+    """What is asked by the palette, too, while a search is typed."""
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "T", "slash")
+        await explorer.run_action("travel('mark')")
+        await settled(pilot)
+        assert isinstance(explorer.focused, Answer)
+        assert not explorer.seeking.prompt.open
+        assert not explorer.key_bar.display
+        await press(pilot, "escape")
+        assert explorer.focused is explorer.timeline
+        assert explorer.key_bar.display
 
 
 async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:

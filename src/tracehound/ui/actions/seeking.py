@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from textual.widget import Widget
 
 from tracehound.ui.background.finder import Finder
 from tracehound.ui.background.threads import Background
@@ -29,19 +28,16 @@ class Seeking:
         self._screen = screen
         self._due: str | None = None
         self._left = ""
-        self._before: Widget | None = None
         self.needle = ""
         """What was last found, if anything can be."""
 
     def begin(self) -> None:
         """Open the prompt; what was sent off before is not waited for any more."""
         self._due = None
-        if self._screen.focused is not self.prompt.input:
-            self._before = self._screen.focused
+        self._screen.prompting.begin(self.prompt.input, self._close)
         self.prompt.begin()
         if self._screen.trace is not None:
             self.finder.prepare(self._screen.trace)
-        self._screen.key_bar.display = False
 
     def typed(self, needle: str) -> None:
         """The text is another one."""
@@ -62,7 +58,7 @@ class Seeking:
         if self._due is None or screen.arrangement.active == self._left:
             screen.arrangement.show("search")  # unless another pane was chosen since it was sent off
             if screen.focused is not self.prompt.input:
-                self._give_back(screen.focused)
+                screen.prompting.give_back(screen.focused)
         screen.walk = walk if found.needle and not found.failure else None
         if self._due == found.needle:
             self._due = None
@@ -71,32 +67,13 @@ class Seeking:
     def submit(self, needle: str) -> None:
         """Go to the first match in sight, or after what is in sight."""
         screen = self._screen
-        self.end()
+        screen.prompting.end()
         screen.view = replace(screen.view, needle=needle)
         if screen.walk is not None and screen.walk.what == needle:
             screen.travels.to(screen.walk)
         else:
             self._due, self._left = needle, screen.arrangement.active
 
-    def end(self) -> None:
-        """Close the prompt, and give the keys back."""
-        self._close()
-        self._give_back(self._before)
-
-    def left(self, widget: Widget | None) -> None:
-        """The keys went from this widget to another one: out of the prompt, that closes it."""
-        if widget is self.prompt.input and self.prompt.open:
-            self._close()
-
     def _close(self) -> None:
         self.prompt.end()
-        self._screen.key_bar.display = True
         self._screen.selected.place()
-
-    def _give_back(self, before: Widget | None) -> None:
-        """Give the keys to what had them, or to the pane that stands in its place now."""
-        screen = self._screen
-        if before is not None and before in screen.focus_chain:
-            screen.set_focus(before)
-        else:
-            screen.arrangement.go_to(screen.arrangement.active)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec.structs import replace
-from textual.widget import Widget
 
 from tracehound.analysis.spans import other_steps
 from tracehound.analysis.topics import tells_memory_alone
@@ -57,7 +56,6 @@ class Travels:
         self._first = FIRST
         self._links_due: list[Direction] = []
         self._prompt: Question | None = None
-        self._before: Widget | None = None
         self._steps_due = 0
         self.ways: Mapping[str, Callable[..., None]] = {
             "link": self.link, "step": self.step, "walk": self.walk, "back": self.back,
@@ -255,7 +253,7 @@ class Travels:
         if view is None and text.strip() and self._prompt is not None:
             self._prompt.tell(words)
             return
-        self._end_prompt()
+        self._screen.prompting.end()
         if view is not None:
             self.jump(view)
             if self._screen.trace is not None:
@@ -276,7 +274,7 @@ class Travels:
         self._ask("mark this place as", f"a letter; set: {letters(self.marks)}", self._mark, self._mark)
 
     def _mark(self, text: str) -> None:
-        self._end_prompt()
+        self._screen.prompting.end()
         if text.isalnum():
             self.marks = {**self.marks, text: self._screen.view}
             self.marked.add(text)
@@ -287,7 +285,7 @@ class Travels:
         self._ask("go to mark", f"a letter; set: {letters(self.marks)}", self._to_mark, self._to_mark)
 
     def _to_mark(self, text: str) -> None:
-        self._end_prompt()
+        self._screen.prompting.end()
         place = self.marks.get(text)
         if place is not None:
             self.jump(returned(self._screen.view, place))
@@ -298,27 +296,8 @@ class Travels:
     # -- the line on which one is asked
 
     def _ask(self, question: str, hint: str, typed: Callable[[str], None], entered: Callable[[str], None]) -> None:
-        self._end_prompt()
         screen = self._screen
-        self._before = screen.focused
-        self._prompt = Question(question, screen.glyphs.words(hint), Answers(typed, entered, self._end_prompt))
-        screen.mount(self._prompt, before=screen.key_bar)
-        screen.key_bar.display = False
-
-    def _end_prompt(self) -> None:
-        """Ask no more, and give the keys back."""
-        prompt = self._close()
-        if prompt is not None:
-            self._screen.set_focus(self._before)  # first: Textual would choose another when it is removed
-            prompt.remove()
-
-    def left(self, widget: Widget | None) -> None:
-        """The keys went from this widget to another one: out of the question, that ends it."""
-        if self._prompt is not None and widget is self._prompt.input and (prompt := self._close()) is not None:
-            prompt.remove()
-
-    def _close(self) -> Question | None:
-        """Ask no more; the question that was asked, which is still on the screen."""
-        prompt, self._prompt = self._prompt, None
-        self._screen.key_bar.display = True
-        return prompt
+        prompt = Question(question, screen.glyphs.words(hint), Answers(typed, entered, screen.prompting.end))
+        screen.prompting.begin(prompt.input, prompt.remove)
+        screen.mount(prompt, before=screen.key_bar)
+        self._prompt = prompt

@@ -26,6 +26,7 @@ from tracehound.ui.actions.arrangement import Arrangement
 from tracehound.ui.actions.asking import Asker
 from tracehound.ui.actions.disclosing import Disclosing
 from tracehound.ui.actions.growth import Growth
+from tracehound.ui.actions.prompting import Prompting
 from tracehound.ui.actions.results import Results
 from tracehound.ui.actions.saving import save
 from tracehound.ui.actions.seeking import Seeking
@@ -95,6 +96,7 @@ class Explorer(Screen[None]):
         self.visits = Visits(self, sources, glyphs)
         self.background = Background()
         self.reading = Loading(self, opening)
+        self.prompting = Prompting(self)
         self.seeking = Seeking(self, self.background)
         self.selected = Selected(self)
         self.disclosing = Disclosing(self, self.selected.decoder.section)
@@ -348,13 +350,12 @@ class Explorer(Screen[None]):
 
     @on(SearchBar.Cancelled)
     def _search_cancelled(self) -> None:
-        self.seeking.end()
+        self.prompting.end()
 
     def watch_focused(self, old: Widget | None, new: Widget | None) -> None:
         """A line on which something is asked goes when its keys go elsewhere, and the footer is back."""
         if new is not None:
-            self.seeking.left(old)
-            self.travels.left(old)
+            self.prompting.left(old)
 
     # -- panes and their sizes
 
