@@ -1,4 +1,4 @@
-"""The home directory: where it is, and that nothing fails where there is none."""
+"""The home directory and the current one: where they are, and that nothing fails where there is none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from terminal import Terminal
 from tracehound import config
 from tracehound.cli import main
-from tracehound.home import folder, home
+from tracehound.home import folder, here, home
 from tracehound.store import open_paths
 from tracehound.ui.state.session import file_of
 
@@ -23,6 +23,14 @@ def unlisted(user):
 pwd.getpwuid = unlisted
 """
 """What makes a process that of a user whom nobody listed."""
+
+
+def test_the_current_folder_may_be_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    assert here() == tmp_path / "gone"
+    (tmp_path / "gone").rmdir()
+    assert here() is None
 
 
 def trace(samples: Path) -> Path:

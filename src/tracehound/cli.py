@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext
 from importlib import import_module
-from pathlib import Path
 
 from tracehound import INTERRUPTED, console
 from tracehound.arguments import EXPLORE, parsed
 from tracehound.errors import BAD_INPUT, TracehoundError, starved
+from tracehound.home import here
 from tracehound.stopping import heeding
 
 
@@ -43,18 +43,9 @@ def _outside(error: Exception) -> str:
         return "a worker process was killed; is there enough memory? --jobs 1 takes less"
     if starved(error):
         return "not enough memory; --jobs 1 and a --window take less, and ulimit -v says whether it is limited"
-    if isinstance(error, FileNotFoundError) and _nowhere():
+    if isinstance(error, FileNotFoundError) and here() is None:  # no path from there leads anywhere
         return "the current folder is gone; cd to it again"
     return ""
-
-
-def _nowhere() -> bool:
-    """Whether the current folder was removed, in which no path that begins there leads anywhere."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -1,6 +1,7 @@
-"""The user's home directory, which a process need not have: a container may run it as a user that nobody listed.
+"""The user's home directory and the current one, neither of which a process need have.
 
-Owns where the user's own folders are. Knows nothing of what is kept in them.
+A container may run it as a user that nobody listed, and where it runs may be removed meanwhile. Owns where the user's
+own folders are. Knows nothing of what is kept in them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ def home() -> Path | None:
     except KeyError:
         return None
     return Path(own) if os.path.isdir(own) else None  # noqa: PTH112, pathlib's raises where one may not look
+
+
+def here() -> Path | None:
+    """The current folder; None where it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def folder(variable: str, usual: str) -> Path | None:

@@ -221,6 +221,18 @@ async def test_copying(tmp_path: Path) -> None:
         assert "Python stack, innermost first\ngone/linear.py(114): forward\n" in clipboard(pilot)
 
 
+async def test_a_source_is_read_where_the_current_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with details_of(tmp_path, "addmm", (80, 24)) as (_, pilot):
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        await press(pilot, "f", *"model", "enter", "enter")
+        assert isinstance(pilot.app.screen, SourceScreen)
+        assert "model.py  line 40 · forward" in screen(pilot)[0]
+
+
 async def test_enter_on_a_frame_reads_it_and_its_keys(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
         await press(pilot, "f", *"model", "enter", "enter")

@@ -76,6 +76,17 @@ def test_dots_do_not_lead_out_of_a_folder(tmp_path: Path, name: str) -> None:
         found.find(name)
 
 
+def test_a_current_folder_that_is_gone_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped, whole = made(tmp_path / "site", "nn.py"), made(tmp_path, "m.py")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(TracehoundError, match=r"looked for nothing: the current folder is gone; start with"):
+        Sources().find("train.py")
+    assert Sources((Mapping.parsed(f"/srv={tmp_path / 'site'}"),)).find("/srv/nn.py") == mapped
+    assert Sources(here=tmp_path).find("m.py") == Sources().find(str(whole)) == whole
+
+
 def test_what_is_missing_says_where_was_looked_and_how_to_map_it(tmp_path: Path) -> None:
     with pytest.raises(TracehoundError) as caught:
         sources([f"/srv/demo={tmp_path}"]).find("/srv/demo/net/m.py")

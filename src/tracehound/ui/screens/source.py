@@ -20,6 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.home import here
 from tracehound.ui.bindings import keys
 from tracehound.ui.screens.leaving import LeftOnce
 from tracehound.ui.source.colours import Piece, coloured
@@ -185,5 +186,5 @@ class SourceScreen(LeftOnce[None]):
 
 def _folder(path: Path) -> str:
     """Where a file lies; from here, where that is shorter."""
-    here = Path.cwd()
-    return str(path.parent.relative_to(here) if path.is_relative_to(here) else path.parent)
+    current = here()
+    return str(path.parent.relative_to(current) if current and path.is_relative_to(current) else path.parent)

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tracehound.errors import TracehoundError, printable
+from tracehound.home import here
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
@@ -68,7 +69,8 @@ class Sources(Struct, frozen=True):
         for place in places:
             if os.path.lexists(place):
                 return place
-        looked = " and ".join(map(str, places)) or "nothing: the name leads out of its folder"
+        why = "the current folder is gone" if self._folder is None else "the name leads out of its folder"
+        looked = " and ".join(map(str, places)) or f"nothing: {why}"
         raise TracehoundError(f"{file} is not on this machine; looked for {looked}", remedy=_remedy(name))
 
     def _places(self, name: str) -> Iterator[Path]:
@@ -77,8 +79,16 @@ class Sources(Struct, frozen=True):
                 yield moved
         if name.startswith("/"):
             yield Path(posixpath.normpath(name))
-        elif not _absolute(name) and (inside := _inside(Path(os.path.abspath(self.here)), name)) is not None:  # noqa: PTH100, as above
+        elif not _absolute(name) and self._folder and (inside := _inside(self._folder, name)) is not None:
             yield inside
+
+    @property
+    def _folder(self) -> Path | None:
+        """`here`, absolute; None where that begins at the current folder, and this was removed."""
+        current = here()
+        if current is None:
+            return self.here if self.here.is_absolute() else None
+        return Path(os.path.abspath(current / self.here))  # noqa: PTH100, as above
 
 
 def sources(texts: Sequence[str]) -> Sources:
