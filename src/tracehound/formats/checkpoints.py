@@ -33,7 +33,7 @@ def unheard(used: int, made: int) -> None:
 class Checkpoints:
     """Sections of one file, plain or gzip, as it was when it had `stamp`; `build` makes those of gzip fast.
 
-    All of it may be used by several threads at once.
+    Several threads may read sections at once, also while another one builds; one builds at a time.
     """
 
     def __init__(self, path: Path, stamp: Stamp | None = None, spacing: int = SPACING) -> None:

@@ -15,7 +15,10 @@ from tracehound.formats.inflate import Stamp
 
 
 class Sections:
-    """Reads from any place of any file; `build` makes that fast for a large gzip file. Several threads may use it."""
+    """Reads from any place of any file; `build` makes that fast for a large gzip file.
+
+    Several threads may read at once, also while another one builds; one builds at a time.
+    """
 
     def __init__(self) -> None:
         self._files: dict[Path, Checkpoints] = {}
