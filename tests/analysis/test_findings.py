@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -966,11 +966,27 @@ def test_pauses_cost_what_no_other_finding_tells_of() -> None:
     rows = found(late_steps("backend_compile", "compile", 30).trace())
     assert rows["programs are compiled during the run"]["cost"] == 30 * US
     assert (rows[DRY]["cost"], rows[FIRST]["cost"]) == (20 * US * 3 // 4, 20 * US // 4)
-    assert "15.00 % of the steps' time, beside what other findings tell of; 3 pauses" in rows[DRY]["evidence"]
+    left = "beside what other findings tell of; what is left of 3 pauses in steps, the longest on rank 0"
+    assert rows[DRY]["evidence"] == f"15.00 % of the steps' time, {left}"
     assert "the host was mostly" not in rows[DRY]["evidence"]
     assert DRY not in found(late_steps("backend_compile", "compile", 49).trace())
     unknown = found(late_steps("nothing", "annotation", 0).trace())
     assert (unknown["the run may be input-bound"]["cost"], DRY in unknown) == (49 * US, False)
+
+
+def test_the_longest_pause_is_of_those_that_cost_something() -> None:
+    """The host compiles before the second step, and is late in the others."""
+    b = Building(format="xplane")
+    starts = (0, 100, 1000, 1100, 1200)
+    for number, (start, until) in enumerate(pairwise((*starts, 1300))):
+        b.event(MAIN, "train", start, until, "step", step=number)
+        b.event(MAIN, "Execute", until - 51, until - 50, "runtime", correlation=number)
+        b.event(OPS, "fusion.1", until - 50, until, "op", step=number, correlation=number)
+    b.event(MAIN, "backend_compile", 100, 948, "compile")
+    row = found(b.trace())[DRY]
+    assert row["evidence"].startswith("11.69 % of the steps' time, beside what other findings tell of; 3 pauses in")
+    assert "the longest 50.00 us on rank 0" in row["evidence"]
+    assert (row["start"], row["duration"]) == (1000 * US, 50 * US)
 
 
 def test_late_launches_are_told_in_place_of_idleness_that_may_be_anything() -> None:

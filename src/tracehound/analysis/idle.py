@@ -117,14 +117,19 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 
 def within(
-    share: Share, options: Options, when: Intervals, meanwhile: Mapping[str, Intervals] = MappingProxyType({})
+    share: Share,
+    options: Options,
+    when: Intervals,
+    meanwhile: Mapping[str, Intervals] = MappingProxyType({}),
+    apart: Sequence[str] = (),
 ) -> pl.DataFrame:
     """The same for the parts of pauses that lie in these stretches; one in two counts once, with two lengths.
 
     The device has rows for `EDGES`, too: what of the stretches is before its first work (by whether that had been
     launched for most of it, and nothing tells what it waited for) and after its last.
     `meanwhile` gives a column of each of its names: for how long of the pauses it holds. There is one of each of
-    `DOINGS`, too: for how long the host was at it, on the thread of which `why` tells.
+    `DOINGS`, too: for how long the host was at it, on the thread of which `why` tells. Pauses of more than half of
+    which one of `apart` holds, names of `meanwhile`, have rows of their own: `mainly` is that, "" for the others.
     """
     delay = DELAY.of(options.given)
     events = work(replace(share, device=share.anytime), "lane", "launch")
@@ -155,11 +160,15 @@ def within(
     sums = list[dict[str, object]]()
     for name, pauses, cause in paused:
         times = {part: covered(holds, pauses.start, pauses.end) for part, holds in meanwhile.items()}
-        spent = doings.summed(lead[pauses.after], pauses.start, pauses.end, cause, len(_TOLD))
-        for number, why, time, doing in zip(range(len(_TOLD)), *mostly(spent), spent.tolist(), strict=True):
-            mine = np.flatnonzero(cause == number)
+        kinds = (*apart, "")
+        groups, many = cause * len(kinds) + _mainly(pauses, [times[part] for part in apart]), len(_TOLD) * len(kinds)
+        spent = doings.summed(lead[pauses.after], pauses.start, pauses.end, groups, many)
+        for number, why, time, doing in zip(range(many), *mostly(spent), spent.tolist(), strict=True):
+            mine = np.flatnonzero(groups == number)
             if len(mine):
-                alike = {"stream": name, "whole": name == DEVICE, "cause": _TOLD[number], "why": why, "while": time}
+                what, kind = divmod(number, len(kinds))
+                alike = {"stream": name, "whole": name == DEVICE, "cause": _TOLD[what], "mainly": kinds[kind]}
+                alike |= {"why": why, "while": time}
                 at = dict(zip(DOINGS, doing, strict=True))
                 sums.append({**alike, **at, **_summed(pauses, mine, events["id"], times)})
     table = pl.DataFrame(sums, {**_SUMS, **dict.fromkeys(meanwhile, pl.Int64())}).with_columns(
@@ -262,6 +271,14 @@ def _causes(pauses: Pauses, calls: Launches, delay: int, beside: Mask | None = N
     return cause
 
 
+def _mainly(pauses: Pauses, times: Sequence[Ints]) -> Ints:
+    """Which of these times takes more than half of each pause, as its position; how many they are where none does."""
+    found = np.full(len(pauses.start), len(times))
+    for number, time in enumerate(times):
+        found[2 * time > pauses.end - pauses.start] = number
+    return found
+
+
 def _waiting_in_vain(pauses: Pauses, cause: Ints, unexplained: Intervals) -> npt.NDArray[np.bool_]:
     """In which pauses the host waited for a device that itself stood still, for at least half of the time."""
     still = covered(unexplained, pauses.start, pauses.end)
@@ -306,7 +323,7 @@ _FRACTIONS: Final = ("mean", "std", "p25", "p50", "p75")
 
 _SUMS: Final = MappingProxyType(
     {
-        **dict.fromkeys(("stream", "cause", "why"), pl.String()),
+        **dict.fromkeys(("stream", "cause", "mainly", "why"), pl.String()),
         "whole": pl.Boolean(),
         **dict.fromkeys(("while", "count", "idle", "min", "duration", "start", "event", *DOINGS), pl.Int64()),
         **dict.fromkeys(_FRACTIONS, pl.Float64()),

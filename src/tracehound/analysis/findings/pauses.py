@@ -28,16 +28,17 @@ from tracehound.units import share as percent
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of `idle` for what is idle in whole steps; of a rank without any in the window, or between its work.
 
-    Of an XLA program they say for how long of the pauses the host was at each of its parts; the first holds. Of any,
-    for how long of them a graph was being replayed, or was to begin.
+    Of an XLA program they say for how long of the pauses the host was at each of its parts, of which the first holds;
+    those of which it was at one for most have rows of their own. Of any, for how long of them a graph was being
+    replayed, or was to begin.
     """
     events = work(replace(share, device=share.anytime), "step", "launch", "name")
     whole = whole_steps(share, events, options)
     meanwhile = {**_host_parts(share, options), EARLY: _early(events, whole), **_of_graphs(share, events)}
     if whole.height:
-        return idle.within(share, options, union(whole["start"].to_numpy(), whole["end"].to_numpy()), meanwhile)
+        return idle.within(share, options, union(whole["start"].to_numpy(), whole["end"].to_numpy()), meanwhile, PARTS)
     low, high = bounds(events, share)
-    return idle.within(share, options, union(np.array([low]), np.array([high])), meanwhile)
+    return idle.within(share, options, union(np.array([low]), np.array([high])), meanwhile, PARTS)
 
 
 EARLY: Final = "early"
@@ -136,6 +137,7 @@ ANALYSIS: Final = replace(
     name="pauses",
     columns=(
         *idle.COLUMNS,
+        Column("mainly", "text", "what the host was at for more than half of each", brief=False),
         *(Column(part, "time", "the host is at it", brief=False) for part in (*PARTS, *DOINGS)),
         Column(EARLY, "time", "before the second step, or work of a new name", brief=False),
         Column(REPLAYING, "time", "between the work of one launch of a graph", brief=False),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -218,7 +218,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         share = (int(rows["idle"].sum()) - told) / span if span else 0.0
         if share <= IDLE or (cause == "data loading" and loading) or (cause in _OF_STREAMS and evidence.xla):
             continue
-        worst = rows.row(rows["duration"].arg_max() or 0, named=True)
+        worst, which = _costing(rows, known, cause, evidence.where)
         why, at = meanwhile(rows)
         if loading and cause in EDGES and TOPICS.get(why) == "data loading":
             continue
@@ -235,9 +235,8 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         quiet = (cause in _UNTOLD or topic == UNMARKED) and not at and not told
         yield Finding(
             _WITHIN[cause] if topic == WITHIN_REPLAYS else what,
-            f"{percent(share)} of {evidence.time}{_BESIDE if told else ''};"
-            f" {_many(cause, int(rows['count'].sum()))} in {evidence.where}, the longest {duration(worst['duration'])}"
-            f" on rank {worst['rank']}" + (f"; {at}" if at else _SILENT if quiet else ""),
+            f"{percent(share)} of {evidence.time}{_BESIDE if told else ''}; {which}"
+            + (f"; {at}" if at else _SILENT if quiet else ""),
             advice(evidence, topic),
             Place.of(worst),
             round(share * evidence.stretch),
@@ -277,9 +276,31 @@ def _in_graphs(pauses: pl.DataFrame, cause: str, topic: str, at: str) -> tuple[s
     return topic, at
 
 
-def _many(cause: str, pauses: int) -> str:
+def _costing(rows: pl.DataFrame, known: Sequence[str], cause: str, where: str) -> tuple[dict[str, Any], str]:
+    """The row of the longest of the pauses that make up most of what is left beside what is known, and which they are.
+
+    Where that is left of pauses of which other findings tell most, nothing is said of how long these are.
+    """
+    left, told = pl.col("idle") - pl.sum_horizontal(pl.lit(0), *known), pl.col("mainly").is_in(known)
+    rest = rows.filter(told)
+    if 2 * int(rest.select(left.sum()).item()) > int(rows.select(left.sum()).item()):
+        worst = _longest(rest)
+        return worst, f"what is left of {_many(cause, rest)} in {where}, the longest on rank {worst['rank']}"
+    worst = _longest(rows.filter(~told))
+    longest = f"the longest {duration(worst['duration'])} on rank {worst['rank']}"
+    return worst, f"{_many(cause, rows.filter(~told))} in {where}, {longest}"
+
+
+def _longest(pauses: pl.DataFrame) -> dict[str, Any]:
+    """The row that has the longest of these pauses."""
+    return pauses.row(pauses["duration"].arg_max() or 0, named=True)
+
+
+def _many(cause: str, pauses: pl.DataFrame) -> str:
     """How many pauses, or which time that is none."""
-    return f"all that is {BEFORE if cause == QUEUED else cause}" if cause in EDGES else plural(pauses, "pause")
+    if cause in EDGES:
+        return f"all that is {BEFORE if cause == QUEUED else cause}"
+    return plural(int(pauses["count"].sum()), "pause")
 
 
 def busy(evidence: Evidence) -> Iterator[Finding]:
