@@ -613,9 +613,26 @@ def test_compiling_in_the_run_is_found_with_the_longest() -> None:
     b.event(MAIN, "compile g", 110, 140, "compile")
     b.event(MAIN, "inside g", 111, 139, "compile")
     row = found(b.trace())["programs are compiled during the run"]
-    assert "2 times, 35.00 us" in row["evidence"]
+    assert "2 times; something was being compiled for 35.00 us" in row["evidence"]
     assert b.trace().event(row["event"])["name"] == "compile g"
     assert (row["start"], row["duration"]) == (110 * US, 30 * US)
+
+
+def test_compiling_is_when_any_thread_compiles() -> None:
+    """Two threads compile for 9 of 400 us each, at once for 2 of them: 4 % of the time."""
+    b = steps(busy=99)
+    b.event(MAIN, "compile f", 10, 19, "compile")
+    assert "programs are compiled during the run" not in found(b.trace())
+    b.event(thread("pool (2)"), "compile g", 17, 26, "compile")
+    row = found(b.trace())["programs are compiled during the run"]
+    assert "2 times; something was being compiled for 16.00 us, 4.0" in row["evidence"]
+    assert row["cost"] == 4 * US
+
+
+def test_rules_say_all_that_they_ask_for() -> None:
+    told = {rule.name: rule.when for rule in RULES}
+    assert "4 of each rank" in told["slow steps"]
+    assert "any thread of a host compiles" in told["compiling"]
 
 
 def test_the_place_of_communication_is_on_the_rank_of_its_longest_event() -> None:
@@ -1020,7 +1037,9 @@ def test_compiling_names_the_function_and_how_often() -> None:
         b.event(MAIN, "backend_compile", start + 20, start + 60, "compile")
     trace = b.trace()
     row = found(trace)["programs are compiled during the run"]
-    assert "4 times, 200.0 us" in row["evidence"], "lowering and compiling are two stages of one"
+    assert "4 times; something was being compiled for 200.0 us" in row["evidence"], (
+        "lowering and compiling are two stages of one"
+    )
     assert row["evidence"].endswith("longest ragged; ragged 4 times")
     assert trace.event(row["event"])["name"] == "backend_compile"
 

@@ -168,7 +168,7 @@ def compiling(evidence: Evidence) -> Iterator[Finding]:
     where = evidence.extent if cost else f"{evidence.extent}, all of it outside of whole steps"
     yield Finding(
         "programs are compiled during the run",
-        f"{plural(row['compilations'], 'time')}, {duration(row['compiling'])} on the thread that compiles most,"
+        f"{plural(row['compilations'], 'time')}; something was being compiled for {duration(row['compiling'])},"
         f" {percent(share)} of {where}{_functions(row)}",
         "compile before the loop begins; keep shapes, types and static arguments the same from step to step;"
         " the report compiles lists the functions",
@@ -230,7 +230,8 @@ RULES: Final = (
     Rule("no NCCL", "DistributedDataParallel is called on CUDA devices, and nothing of NCCL (rule 3)", without_nccl),
     Rule(
         "compiling",
-        f"compiling takes more than {COMPILED:.0%} of the run or window; the cost is that in whole steps",
+        f"in more than {COMPILED:.0%} of the run or window any thread of a host compiles, or loads a program, as in"
+        " compiles; the cost is what of that lies in whole steps",
         compiling,
     ),
 )

@@ -42,6 +42,8 @@ MOST: Final = 0.5
 """What makes up more than so much of something has the advice: graphs replayed, sends and receives, silence."""
 SLOW: Final = 1.5
 """A step this many times as long as the median one is slow."""
+FEW: Final = 4
+"""Of fewer whole steps on a rank nothing says which is usual."""
 
 _WAIT: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -369,7 +371,7 @@ def _who_waits(late: Latecomer, ranks: int) -> str:
 def slow_steps(evidence: Evidence) -> Iterator[Finding]:
     """Some steps take much longer than the others."""
     steps = _parts(evidence)
-    if steps.height < 4 * steps["rank"].n_unique():
+    if steps.height < FEW * steps["rank"].n_unique():
         return
     usual = pl.col("duration", *PARTS).median().over("rank").name.prefix("usual_")
     slow = steps.with_columns(usual).filter(pl.col("duration") > SLOW * pl.col("usual_duration"))
@@ -433,7 +435,12 @@ RULES: Final = (
         late_ranks,
         of_idleness=True,
     ),
-    Rule("slow steps", f"a step takes more than {SLOW} times the median", slow_steps),
+    Rule(
+        "slow steps",
+        f"a whole step takes more than {SLOW} times the median of its rank, where there are {FEW} of each rank on"
+        " average",
+        slow_steps,
+    ),
     Rule(
         "utilisation",
         f"a device is busy for less than {BUSY:.0%} of that time (TensorBoard plugin, rule 5), and the rules of what it"

@@ -35,9 +35,9 @@ TRAITS: Final = {
     "fallback": pl.Int64,  # attention that no fused kernel takes
     "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
     "pageable_event": pl.Int64,  # the longest of them
-    "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
+    "compiling": pl.Int64,  # ps in which any thread compiles
     "compiling_in_steps": pl.Int64,  # what of it lies in whole steps; null without any
-    "compilations": pl.Int64,  # how often, on that thread, as the analysis compiles counts
+    "compilations": pl.Int64,  # how often, as the analysis compiles counts
     "compile_event": pl.Int64,  # the longest
     "compiled": pl.String,  # the function that it is of
     "recompiled": pl.String,  # the function that was compiled most often
@@ -113,19 +113,18 @@ def _pageable(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.Data
 
 
 def _compiling(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
-    """What was compiled on the thread that compiles most."""
+    """What was compiled on the threads of the host, and when any of them did."""
     found = compilations(share).with_columns(_length(share.on_host))
-    busiest = found.group_by("lane").agg(pl.col("length").sum()).sort("length", "lane", descending=[True, False])
-    mine = found.filter(pl.col("lane") == busiest["lane"][0]) if busiest.height else found
-    longest = mine.sort("length", "event", descending=[True, False]).head(1)
-    steps = in_steps() if mine.height else None
-    within = None if steps is None else int(covered(steps, mine["start"].to_numpy(), mine["end"].to_numpy()).sum())
-    times = times_compiled(mine.with_columns(called()), "function")
+    longest = found.sort("length", "event", descending=[True, False]).head(1)
+    start, end = (found[side].clip(share.on_host.start, share.on_host.end).to_numpy() for side in ("start", "end"))
+    when, steps = union(start, end), in_steps() if found.height else None
+    within = None if steps is None else int(covered(steps, when.start, when.end).sum())
+    times = times_compiled(found.with_columns(called()), "function")
     often = times.filter(~pl.col("function").is_in([UNKNOWN, LOADED]))
     often = often.sort("count", "function", descending=[True, False]).head(1)
     return pl.DataFrame(
         {
-            "compiling": [int(mine["length"].sum())],
+            "compiling": [when.length],
             "compiling_in_steps": [within],
             "compilations": [int(times["count"].sum())],
             "compile_event": [longest["event"].first()],
