@@ -17,7 +17,7 @@ from tracehound.analysis.hosts.activity import HOST, PARTS, activity
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.spans.partial_steps import left_out, partial
+from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.analysis.spans.phases import inference, phases
 from tracehound.analysis.spans.stretches import BOUNDS, stretches
 from tracehound.intervals import covered
@@ -80,7 +80,7 @@ COLUMNS: Final = (
     Column("start", "instant", "start since the trace began", brief=False),
     Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
     *(Column(part, "time", _MEANING[part], brief=part in _BRIEF, apart=True) for part in PARTS),
-    Column("partial", "flag", "the recording began or ended within it", brief=False),
+    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -124,6 +124,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         (pl.col("end") - pl.col("start")).alias("traced"),
         *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
         "partial",
+        "unended",
         "inferred",
         "event",
         pl.lit(events.height > 0).alias("works"),
@@ -131,12 +132,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 
 def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
-    """The rank's steps that the window keeps, from when to when they last, and which of them are `partial`; ps.
+    """The rank's steps that the window keeps, when they last, and which of them are `partial` or `unended`; ps.
 
     `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
     """
     steps = share.steps
-    found = stretches(share, events, bounds).with_columns(partial(share, events))
+    found = stretches(share, events, bounds).with_columns(partial(share, events), unended(share))
     return found.filter(steps.select(share.chosen).to_series()) if share.windowed else found
 
 

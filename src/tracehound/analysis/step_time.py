@@ -16,7 +16,7 @@ from tracehound.analysis.hosts import parts as host_parts
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.spans.partial_steps import left_out, partial
+from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
 from tracehound.units import duration, plural
 from tracehound.units import share as percent
@@ -70,7 +70,7 @@ COLUMNS: Final = (
     Column("start", "instant", "start since the trace began", brief=False),
     Column("duration", "time", "length of the step, until its work is done"),
     *_TIMES,
-    Column("partial", "flag", "the recording began or ended within it"),
+    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended"),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -94,7 +94,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     events = device_parts.device_work(replace(share, device=share.anytime), "step", "lane", *CLOCKED)
     found = _stretches(share.steps, events)
-    found = found.with_columns(partial(share, events))
+    found = found.with_columns(partial(share, events), unended(share))
     if share.windowed:
         found = found.filter(share.chosen)
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
@@ -113,6 +113,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         (pl.col("end") - pl.col("start")).alias("traced"),
         *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
         "partial",
+        "unended",
         "inferred",
         "event",
         pl.lit(not events.height or events["launch"].null_count() < events.height).alias("led"),

@@ -63,7 +63,7 @@ COLUMNS = (
     Column("communication", "time", "communication runs and no computation", brief=False),
     Column("copy", "time", "only copies run", brief=False),
     Column("idle", "time", "device does nothing"),
-    Column("partial", "flag", "the recording began or ended within it", brief=False),
+    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -103,6 +103,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         *(pl.Series(name, values if works else np.zeros_like(values)) for name, values in lengths.items()),
         pl.Series("idle", idle),
         "partial",
+        "unended",
         "inferred",
         "event",
         "marked",

@@ -55,8 +55,7 @@ def partial(share: Share, events: pl.DataFrame) -> pl.Series:
         for edge in (0, -1):
             lacks = size[edge] < least * np.median(_others(size, edge))
             found[edge] = lacks and not (_amid(worked, edge, share) or (on_host and _marked(share, edge)))
-    if len(size) > 1:
-        found[-1] |= _until_next(steps)
+    found |= unended(share).to_numpy()
     found |= _crossing(worked, share.limits)
     return pl.Series("partial", found)
 
@@ -117,10 +116,23 @@ def counted(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     return (rows, "step") if whole.height in (0, rows.height) else (whole, "whole step")
 
 
+def unended(share: Share) -> pl.Series:
+    """Of which of all steps of a rank, in the order of their starts, nothing tells when they ended."""
+    found = np.zeros(share.steps.height, np.bool_)
+    found[-1:] = share.steps.height > 1 and _until_next(share.steps)
+    return pl.Series("unended", found)
+
+
 def left_out(rows: pl.DataFrame, of: str) -> list[str]:
     """That some of these steps are partial, and so left out of something; one counts once, on how many ranks ever."""
-    left = rows.filter("partial")["step"].n_unique()
+    partial = rows.filter("partial")
+    left, cut = (found["step"].n_unique() for found in (partial, partial.filter(~pl.col("unended"))))
     if not left:
         return []
     words = f"{plural(left, 'partial step')} {'is' if left == 1 else 'are'} left out of {of}"
-    return [f"{words}: the recording began or ended within, or the work ran outside"]
+    whose = "it" if left == 1 else "each, the last of a rank," if not cut else "the last"
+    told = [_CUT] * bool(cut) + [f"nothing tells when {whose} ended"] * bool(partial["unended"].any())
+    return [f"{words}: {'; '.join(told)}"]
+
+
+_CUT: Final = "the recording began or ended within, or the work ran outside"
