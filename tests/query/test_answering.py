@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracehound.query.answering
-from building import Building, stream, thread
+from building import Building, Lane, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, run
 from tracehound.errors import TracehoundError
 from tracehound.query import TABLES, Table, answer, prepare
 from tracehound.query.refusal import CALLED_ELSEWHERE, FUNCTIONS
+from tracehound.query.tables import EVENTS
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window, collected
 from tracehound.units import PS
@@ -281,6 +282,22 @@ def test_that_work_without_a_launch_has_its_step_by_time_is_said_where_steps_are
     assert not answer(prepare("select step from steps"), trace).notes
     assert not answer(prepare(of_step), trace, Window(0, 45 * PS["us"])).notes
     assert not answer(prepare(of_step), trace, Window(steps=(1,))).notes, "of a window of steps the command says it"
+
+
+def test_that_events_have_two_lengths_is_said_where_their_times_are_asked_for() -> None:
+    b = Building(format="xplane")
+    for number, own in enumerate((10, 10.05, 20)):
+        times = {"device_start": number * 100, "device_end": number * 100 + round(own * PS["us"])}
+        b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", number * 100, number * 100 + 10, "op", **times)
+    trace = b.trace()
+    (note,) = answer(prepare("select max(duration), max(self) from events"), trace).notes
+    assert note.startswith("duration, start and end of events are on the trace's clock")
+    assert "1 of 3 last otherwise on that, as device_duration and self say" in note
+    assert not answer(prepare("select max(self) from events"), trace).notes
+    assert not answer(prepare("select duration from idle"), trace).notes
+    told = {column.name: column.meaning for column in EVENTS.columns}
+    assert "the trace's clock" in told["duration"]
+    assert "the device's own clock" in told["self"]
 
 
 def test_a_cut_answer_says_how_many_there_are() -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from typing import Final
 
 import polars as pl
 from msgspec import Struct
 
 from tracehound.analysis import ANALYSES, Options, run_all
+from tracehound.analysis.events.own_clock import APART
 from tracehound.analysis.result import COVER, WITH, Column, Result
 from tracehound.analysis.spans import other_steps
 from tracehound.errors import TracehoundError
@@ -97,6 +99,7 @@ def answer(
             *_notes(table),
             *_converted(query.statement, columns),
             *_by_time(query, trace, window, collect),
+            *_by_clock(query, trace, collect),
         ),
         window=window.within(*trace.span) if window.timed else None,
     )
@@ -141,6 +144,28 @@ def _by_time(query: Query, trace: Trace, window: Window, collect: Callable[[pl.L
     asks = EVENTS in query.tables and any(token.name == "step" for token in query.statement.tokens)
     why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else ""
     return [why] if why else []
+
+
+def _by_clock(query: Query, trace: Trace, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[str]:
+    """That events have two lengths, where the statement asks for when they are, and the two clocks are apart."""
+    asks = EVENTS in query.tables and any(token.name in _TIMES for token in query.statement.tokens)
+    if not asks or not any(part.format in _CLOCKED for part in trace.parts):
+        return []
+    devices = trace.lanes.filter(pl.col("rank").is_not_null())["lane"].to_list()
+    events = trace.events(devices).drop_nulls("device_start")
+    own, traced = pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start")
+    far, every = collect(events.select(((own - traced).abs() > APART * traced).sum(), pl.len().alias("all"))).row(0)
+    if not far:
+        return []
+    aligned = "duration, start and end of events are on the trace's clock, to which the profiler aligned the device's"
+    return [f"{aligned} piece by piece: {far:,} of {every:,} last otherwise on that, as device_duration and self say"]
+
+
+_TIMES: Final = ("duration", "start")
+"""Columns that say when events are; ``end`` is a word of SQL, too."""
+
+_CLOCKED: Final = ("xplane", "chrome")
+"""Formats that may have the clocks of devices."""
 
 
 def _raw(table: pl.DataFrame) -> pl.DataFrame:

@@ -59,11 +59,14 @@ EVENTS = Table(
     (
         Column("name", "text", "what ran: a kernel, an HLO op, an operator, a call, an annotation"),
         Column("kind", "text", "kernel, collective, copy, memset, op, runtime, annotation, step, module, python, ..."),
-        Column("duration", "time", "from start to end"),
+        Column("duration", "time", "from start to end, on the trace's clock; on the device's own: device_duration"),
         Column("start", "instant", "start since the trace began"),
         Column("end", "instant", "end since the trace began"),
         Column(
-            "self", "time", "length less what the events nested inside cover; unknown where a window cuts the event"
+            "self",
+            "time",
+            "length less what the events nested inside cover, on the device's own clock where it has one (TPU); unknown"
+            " where a window cuts the event",
         ),
         Column("rank", "number", "rank of its device; on a host, the rank it drives, null where it drives several"),
         Column("step", "number", "step that it belongs to: by its launch, else by its start"),
