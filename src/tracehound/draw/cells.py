@@ -102,7 +102,7 @@ def weighed(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...
     if not whole:
         return tuple(columns)
     much = {name for name, time in taken.items() if time >= MUCH * whole}
-    little = {name for name, time in taken.items() if time < LITTLE * whole}
+    little = {name for name, time in taken.items() if 0 < time < LITTLE * whole}
     return tuple(
         replace(column, brief=(column.brief or column.name in much) and column.name not in little) for column in columns
     )
