@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tracehound.intervals import (
     EMPTY,
+    Cover,
     Intervals,
     Latest,
     clip,
@@ -63,6 +64,17 @@ def test_covered(pairs: list[tuple[int, int]], windows: list[tuple[int, int]]) -
     start, end = arrays(windows)
     expected = [len(instants(pairs) & set(range(s, e))) for s, e in windows]
     assert covered(a, start, end).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9))), st.integers(-5, 200), st.integers(0, 200))
+def test_cover_against_counting_every_unit(pairs: list[tuple[int, int]], start: int, length: int) -> None:
+    at, spans = 0, []
+    for gap, size in pairs:
+        spans.append((at + gap, at + gap + size))
+        at += gap + size
+    cover = Cover.of(np.array([s for s, _ in spans], np.int64), np.array([e for _, e in spans], np.int64))
+    inside = sum(any(s <= t < e for s, e in spans) for t in range(start, start + length))
+    assert cover.between(start, start + length) == inside
 
 
 @given(PAIRS, st.lists(st.integers(-6, 40), unique=True, max_size=9))

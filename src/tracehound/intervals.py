@@ -149,20 +149,44 @@ def clip(a: Intervals, start: int, end: int) -> Intervals:
     return Intervals(starts[keep], ends[keep])
 
 
+class Cover(NamedTuple):
+    """Disjoint intervals in order, which may touch, and in `before[i]` the length of the first `i` of them.
+
+    Made once, it tells in logarithmic time how much of any stretch they cover.
+    """
+
+    start: Ints
+    end: Ints
+    before: Ints
+
+    @classmethod
+    def of(cls, start: Ints, end: Ints) -> Cover:
+        """That of these intervals."""
+        return cls(start, end, np.concatenate([np.zeros(1, np.int64), np.cumsum(end - start)]))
+
+    def until(self, times: Ints) -> Ints:
+        """For each time, the length covered before it."""
+        if len(self.start) == 0:
+            return np.zeros(len(times), np.int64)
+        last = np.searchsorted(self.start, times, side="right") - 1
+        at = np.maximum(last, 0)
+        inside = np.minimum(times - self.start[at], self.end[at] - self.start[at])
+        return np.where(last < 0, 0, self.before[at] + inside)
+
+    def between(self, start: int, end: int) -> int:
+        """The length covered in `[start, end)`."""
+        low, high = self.until(np.array([start, max(start, end)], np.int64))
+        return int(high - low)
+
+
 def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
     """For each window `[start[i], end[i])`, the length of it that the set covers."""
     if len(a.start) == 0:
         return np.zeros(len(start), np.int64)
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(a.end - a.start)])
-    if (found := sweep.covered(a.start, a.end, before, start, end)) is not None:
+    cover = Cover.of(*a)
+    if (found := sweep.covered(*cover, start, end)) is not None:
         return found
-
-    def until(t: Ints) -> Ints:
-        k = np.searchsorted(a.start, t, side="right")
-        i = np.maximum(k - 1, 0)
-        return np.where(k == 0, 0, before[i] + np.minimum(t - a.start[i], a.end[i] - a.start[i]))
-
-    return until(end) - until(np.minimum(start, end))
+    return cover.until(end) - cover.until(np.minimum(start, end))
 
 
 def passed(instants: Ints, now: Ints) -> Ints:

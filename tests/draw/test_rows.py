@@ -5,15 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from zlib import crc32
 
-import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.draw.palette import TINTS
-from tracehound.draw.rows import Cover, name_codes
+from tracehound.draw.rows import name_codes
 from tracehound.draw.shelf import Rows, Wish
 from tracehound.trace import KINDS
 
@@ -90,17 +87,6 @@ def test_kinds_of_a_row() -> None:
     rows = built()
     outer = rows.row(lane_named(rows, "python"), 0)
     assert [KINDS[code] for code, _ in outer.by_kind] == ["op"]
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9))), st.integers(-5, 200), st.integers(0, 200))
-def test_cover_against_counting_every_unit(pairs: list[tuple[int, int]], start: int, length: int) -> None:
-    at, spans = 0, []
-    for gap, size in pairs:
-        spans.append((at + gap, at + gap + size))
-        at += gap + size
-    cover = Cover.of(np.array([s for s, _ in spans], np.int64), np.array([e for _, e in spans], np.int64))
-    inside = sum(any(s <= t < e for s, e in spans) for t in range(start, start + length))
-    assert cover.between(start, start + length) == inside
 
 
 def test_the_tint_of_a_name_depends_on_the_name_alone() -> None:

@@ -16,7 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.draw.colouring import BY_KIND, SHADES, Colouring
-from tracehound.intervals import Intervals, Ints
+from tracehound.intervals import Cover, Intervals, Ints
 from tracehound.trace import KINDS
 
 PARTS = 64
@@ -26,33 +26,6 @@ FEW_MARKS = 4
 """A row that has something in no more of these parts, such as the start and the end, is as good as empty."""
 
 KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
-
-
-class Cover(Struct, frozen=True):
-    """How much of any stretch some disjoint, sorted intervals cover; `before[i]` is the length of the first `i`."""
-
-    start: Ints
-    end: Ints
-    before: Ints
-
-    @classmethod
-    def of(cls, start: Ints, end: Ints) -> Cover:
-        """The cover of disjoint intervals in order."""
-        return cls(start, end, np.concatenate([np.zeros(1, np.int64), np.cumsum(end - start)]))
-
-    def until(self, times: Ints) -> Ints:
-        """For each time, the length covered before it."""
-        if len(self.start) == 0:
-            return np.zeros(len(times), np.int64)
-        last = np.searchsorted(self.start, times, side="right") - 1
-        at = np.maximum(last, 0)
-        inside = np.minimum(times - self.start[at], self.end[at] - self.start[at])
-        return np.where(last < 0, 0, self.before[at] + inside)
-
-    def between(self, start: int, end: int) -> int:
-        """The length covered in `[start, end)`."""
-        low, high = self.until(np.array([start, max(start, end)], np.int64))
-        return int(high - low)
 
 
 class Row(Struct, frozen=True, dict=True):
