@@ -6,7 +6,9 @@ import pytest
 
 from hloprotos import array, computation, group_list, instruction
 from hloprotos import proto as whole_proto
+from tracehound.formats.hlo.cost import costs
 from tracehound.formats.hlo.instructions import category_of, instructions, shape_text, users
+from tracehound.formats.hlo.located import located
 from tracehound.formats.wire import File, bytes_of
 from tracehound.formats.xla.ops import programs
 from tracehound.formats.xla.xspace import followed, space_of
@@ -20,7 +22,7 @@ def proto(*made: bytes, frames: bytes = b"") -> bytes:
 
 def read(raw: bytes, *names: str) -> dict[str, object]:
     file = bytes_of(raw)
-    return instructions(file, 0, file.size, names)
+    return instructions(located(file, 0, file.size), names)
 
 
 def test_an_instruction_reads_as_a_line_of_hlo() -> None:
@@ -105,11 +107,24 @@ def test_categories(opcode: str, kind: str, category: str) -> None:
     assert category_of(opcode, kind) == category
 
 
+def test_of_several_with_one_id_or_name_the_first_is_meant() -> None:
+    raw = proto(
+        instruction(1, "x", "parameter", array(11, 8, order=(0,))),
+        instruction(1, "y", "parameter", array(11, 4, order=(0,))),
+        instruction(2, "add", "add", array(11, 8, order=(0,)), operands=(1,)),
+        instruction(3, "add", "multiply", array(11, 4, order=(0,)), operands=(1,)),
+    )
+    assert read(raw, "add")["add"].text == "%add = f32[8]{0} add(%x)"
+    file = bytes_of(raw)
+    assert costs(located(file, 0, file.size), ["add"])["add"].bytes == 64
+    assert users(located(file, 0, file.size)) == {"x": {"add"}, "y": set(), "add": set()}
+
+
 @pytest.mark.parametrize("cut", range(0, 120, 7))
 def test_a_damaged_proto_gives_what_is_sound(cut: int) -> None:
     raw = proto(instruction(1, "a", "add", array(11, 2)), instruction(2, "b", "add", array(11, 2)))
     file = bytes_of(raw[:cut] + b"\xff" * 12 + raw[cut:])
-    assert set(instructions(file, 0, file.size, {"a", "b"})) <= {"a", "b"}
+    assert set(instructions(located(file, 0, file.size), {"a", "b"})) <= {"a", "b"}
 
 
 def test_the_lines_of_a_real_program(shared: Path) -> None:
@@ -119,7 +134,8 @@ def test_the_lines_of_a_real_program(shared: Path) -> None:
     file = bytes_of(raw)
     assert [(one.name, one.program) for one in found.values()] == [("jit_train_step", 0)]
     place = found[0]
-    op = instructions(file, place.offset, place.offset + place.size, {"multiply_tanh_fusion"})["multiply_tanh_fusion"]
+    module = located(file, place.offset, place.offset + place.size)
+    op = instructions(module, {"multiply_tanh_fusion"})["multiply_tanh_fusion"]
     assert op.text.startswith("%multiply_tanh_fusion = f32[32,256]{1,0} fusion(%")
     assert op.framework.endswith("/mlp/tanh")
     assert op.source.endswith("jax_train.py:42")
@@ -140,5 +156,5 @@ def test_who_needs_a_result_is_told_through_what_only_passes_it_on() -> None:
     )
     file = bytes_of(raw)
     needing = {"x": {"dot"}, "dot": {"add", "loop"}, "add": {"loop"}, "loop": {"exp"}, "exp": set(), "log": set()}
-    assert users(file, 0, file.size) == needing
-    assert users(bytes_of(raw[:-3]), 0, len(raw) - 3) == {}
+    assert users(located(file, 0, file.size)) == needing
+    assert users(located(bytes_of(raw[:-3]), 0, len(raw) - 3)) == {}

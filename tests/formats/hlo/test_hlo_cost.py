@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hloprotos import array, instruction
 from tracehound.formats.hlo.cost import Cost, costs
+from tracehound.formats.hlo.located import located
 from tracehound.formats.wire import bytes_of
 from tracehound.formats.xla.costs import accessed, off_chip, told_by_text
 from xspaces import block, varint, whole
@@ -29,7 +30,7 @@ def module(*computations: bytes) -> bytes:
 
 def cost(raw: bytes, name: str) -> Cost:
     file = bytes_of(raw)
-    return costs(file, 0, file.size, [name])[name]
+    return costs(located(file, 0, file.size), [name])[name]
 
 
 def called(*numbers: int) -> bytes:
@@ -115,7 +116,7 @@ def test_xprof_s_numbers_of_a_real_module(shared: Path) -> None:
 def test_a_module_that_calls_itself_costs_what_can_be_told() -> None:
     again = computation(1, 1, instruction(1, "fusion", "fusion", array(F32, 8), called(1)))
     file = bytes_of(module(again))
-    assert costs(file, 0, file.size, ["fusion"]) == {}
+    assert costs(located(file, 0, file.size), ["fusion"]) == {}
 
 
 @given(st.data())
@@ -124,7 +125,7 @@ def test_a_damaged_module_raises_nothing(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     file = bytes_of(bytes(raw))
-    for found in costs(file, 0, file.size, ["dot", "f"]).values():
+    for found in costs(located(file, 0, file.size), ["dot", "f"]).values():
         assert all(value is None or 0 <= value < 1 << 63 for value in found[:2])
 
 

@@ -1,37 +1,23 @@
 """What the instructions of an HLO module cost, estimated from their shapes: for profiles that do not count (GPU, CPU).
 
-Owns the field numbers of HloProto that say what an instruction computes, and what it reads and writes. An instruction
-is read only when it, or a fusion around it, is asked for. The rules for single instructions are `hlo.flops`'.
+Owns the field numbers of HloProto that say how an instruction computes, and what it reads and writes. An instruction is
+read only when it, or a fusion around it, is asked for. The rules for single instructions are `hlo.flops`'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct, field
 
 from tracehound.formats.hlo import flops as hlo_flops
-from tracehound.formats.hlo.fields import Message, message
+from tracehound.formats.hlo.fields import Message
 from tracehound.formats.hlo.flops import Convolution, Side
-from tracehound.formats.hlo.instructions import (
-    CALLED,
-    COMPUTATION,
-    COMPUTATION_ID,
-    ID,
-    INSTRUCTION,
-    MODULE,
-    NAME,
-    OPCODE,
-    OPERANDS,
-    ROOT_ID,
-    SHAPE,
-    TARGET,
-)
 from tracehound.formats.hlo.line import Array
+from tracehound.formats.hlo.located import CALLED, OPCODE, OPERANDS, SHAPE, TARGET, Located
 from tracehound.formats.hlo.shape import Shape, shape_of
-from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, Rows, WireError, fields, rounds
+from tracehound.formats.wire import WireError
 
 WINDOW, CONVOLUTION, DOT, GROUPS, BATCH_GROUPS = 15, 16, 30, 50, 58
 LEFT_CONTRACTING = 1
@@ -67,47 +53,25 @@ class _Instruction(NamedTuple):
     target: str
 
 
-def costs(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[str, Cost]:
-    """The cost of the instructions with these names in the HloProto `[start, end)`; what is damaged has none."""
-    try:
-        module = _module(file, start, end)
-    except WireError:
-        return {}
-    found = {}
-    for row in module.rows_of(wanted):
+def costs(module: Located, wanted: Collection[str]) -> dict[str, Cost]:
+    """The cost of the instructions with these names; what is damaged has none."""
+    estimate, found = _Estimate(module), dict[str, Cost]()
+    for name, row in module.named(wanted).items():
         try:
-            found[module.name(row)] = module.cost(row)
+            found[name] = estimate.of(row)
         except (WireError, RecursionError):
             continue
     return found
 
 
-class _Module(Struct):
-    """The instructions of a module, read when they are asked for.
+class _Estimate(Struct):
+    """What the instructions of a module cost, each read when it is needed."""
 
-    `spans` says where each lies, `named` where its name does, `row` its place by its id; `bodies` and `roots` the
-    places of a computation's instructions and the id of the one that makes its result.
-    """
-
-    file: Bytes
-    spans: Rows
-    named: Rows
-    row: Mapping[int, int]
-    bodies: Mapping[int, range]
-    roots: Mapping[int, int]
+    module: Located
     _read: dict[int, _Instruction] = field(default_factory=dict)
     _fused: dict[tuple[int, ...], tuple[int, str, int]] = field(default_factory=dict)
 
-    def name(self, row: int) -> str:
-        """The name of an instruction."""
-        low, high = self.named[row].tolist()
-        return self.file.text(low, high)
-
-    def rows_of(self, wanted: Collection[str]) -> list[int]:
-        """The instructions with these names."""
-        return [row for row in range(len(self.spans)) if self.name(row) in wanted]
-
-    def cost(self, row: int) -> Cost:
+    def of(self, row: int) -> Cost:
         """What an instruction that is an op of its own costs."""
         this = self._instruction(row)
         if this.opcode in _CALLING:
@@ -115,7 +79,7 @@ class _Module(Struct):
         operands = [array for one in this.operands for array in self._results(one)]
         on_host = sum(one.bytes for one in (*operands, *this.results) if one.on_host)
         if this.opcode == "custom-call":
-            names = f"{this.target} {self.name(row)}"
+            names = f"{this.target} {self.module.names[row]}"
             flops = hlo_flops.custom_call(names, this.results, operands, this.convolution)
             return _bounded(Cost(flops, _library_bytes(this, operands), on_host, _dtype(operands)))
         if this.opcode == "fusion":
@@ -126,15 +90,12 @@ class _Module(Struct):
     def _fusion(self, this: _Instruction, on_host: int) -> Cost:
         """The operations inside, and the bytes that pass its border."""
         flops, dtype, read = self._inside(this.called)
-        root = self._instruction(at) if (at := self._root(this.called)) is not None else this
+        at = self.module.root(this.called[0]) if this.called else None
+        root = this if at is None else self._instruction(at)
         written = sum(one.bytes for one in this.results)
         if root.opcode == "dynamic-update-slice" and len(root.operands) > 1:
             written = sum(one.bytes for one in self._results(root.operands[1]))
         return Cost(flops, read + written, on_host, dtype)
-
-    def _root(self, called: tuple[int, ...]) -> int | None:
-        """The instruction that makes the result of a fusion."""
-        return self.row.get(self.roots.get(called[0], -1)) if called else None
 
     def _inside(self, called: tuple[int, ...]) -> tuple[int, str, int]:
         """Operations in a fusion, the type that its product multiplies, and bytes that it reads of its parameters.
@@ -143,7 +104,7 @@ class _Module(Struct):
         """
         if called in self._fused:
             return self._fused[called]
-        body = [row for one in called for row in self.bodies.get(one, range(0))][:_MOST]
+        body = [row for one in called for row in self.module.bodies.get(one, range(0))][:_MOST]
         inner = {row: self._instruction(row) for row in body}
         flops, dtype = 0, ""
         users: dict[int | None, list[_Instruction]] = {}
@@ -153,7 +114,7 @@ class _Module(Struct):
             )  # fmt: skip
             flops, dtype = flops + more, dtype or kind
             for operand in one.operands:
-                users.setdefault(self.row.get(operand), []).append(one)
+                users.setdefault(self.module.rows.get(operand), []).append(one)
         read = sum(_read_of(one, users.get(row, [])) for row, one in inner.items() if one.opcode == "parameter")
         self._fused[called] = flops, dtype, read
         return self._fused[called]
@@ -190,12 +151,12 @@ class _Module(Struct):
         return _dtype(self._results(this.operands[0]))
 
     def _results(self, number: int) -> tuple[Array, ...]:
-        row = self.row.get(number)
+        row = self.module.rows.get(number)
         return self._instruction(row).results if row is not None else ()
 
     def _instruction(self, row: int) -> _Instruction:
         if row not in self._read:
-            self._read[row] = _instruction(message(self.file, *self.spans[row].tolist()))
+            self._read[row] = _instruction(self.module.table.message(row))
         return self._read[row]
 
 
@@ -228,42 +189,6 @@ def _bounded(cost: Cost) -> Cost:
     """The same without numbers that no frame can hold."""
     flops, moved = (value if value is not None and value < LARGEST else None for value in cost[:2])
     return Cost(flops, moved, cost.on_host if cost.on_host < LARGEST else 0, cost.dtype)
-
-
-def _module(file: Bytes, start: int, end: int) -> _Module:
-    """Where the instructions of a module lie, and what they are called. Raises WireError."""
-    bodies, roots, found = dict[int, range](), dict[int, int](), list[tuple[int, int]]()
-    for number, root, own in _bodies(file, start, end):
-        bodies[number], roots[number] = range(len(found), len(found) + len(own)), root
-        found += own
-    spans: Rows = np.array(found, np.int64).reshape(-1, 2)
-    named, ids = np.zeros((len(found), 2), np.int64), np.full(len(found), -1, np.int64)
-    for now in rounds(file.words, spans[:, 0].copy(), spans[:, 1].copy()):
-        here, known = now.where(NAME, BYTES), now.where(ID, VARINT)
-        named[now.message[here], 0] = now.at[here]
-        named[now.message[here], 1] = now.at[here] + now.value[here].view(np.int64)
-        ids[now.message[known]] = now.value[known].view(np.int64)
-    row = {number: row for row, number in enumerate(ids.tolist())}
-    return _Module(file, spans, named, row, bodies, roots)
-
-
-def _bodies(file: Bytes, start: int, end: int) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Id, id of the root, and where the instructions lie, of each computation. Raises WireError."""
-    for proto in _messages(file, start, end, MODULE):
-        for computation in _messages(file, proto.at, proto.at + proto.value, COMPUTATION):
-            number, root, spans = -1, -1, list[tuple[int, int]]()
-            for part in fields(file.data, computation.at, computation.at + computation.value):
-                if (part.number, part.wire) == (INSTRUCTION, BYTES):
-                    spans.append((part.at, part.at + part.value))
-                elif (part.number, part.wire) == (COMPUTATION_ID, VARINT):
-                    number = part.value
-                elif (part.number, part.wire) == (ROOT_ID, VARINT):
-                    root = part.value
-            yield number, root, spans
-
-
-def _messages(file: Bytes, start: int, end: int, number: int) -> list[Field]:
-    return [part for part in fields(file.data, start, end) if (part.number, part.wire) == (number, BYTES)]
 
 
 def _instruction(proto: Message) -> _Instruction:

@@ -20,10 +20,11 @@ from msgspec import Struct, field
 
 from tracehound.facets import FACETS
 from tracehound.formats.hlo.fields import Message, message
-from tracehound.formats.hlo.instructions import NAME, OPCODE, SHAPE, Instruction, Table, instruction_at, module_spans
+from tracehound.formats.hlo.instructions import instruction_at
+from tracehound.formats.hlo.located import SHAPE, located
 from tracehound.formats.hlo.shape import Shape, shape_of
 from tracehound.formats.sizes import MOST_BYTES
-from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, WireError, rounds
+from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, rounds
 
 ASSIGNMENT: Final = 3
 LOGICAL, ALLOCATIONS, TRACES = 1, 3, 4
@@ -207,15 +208,8 @@ class _Origins:
     """What instruction defines which buffer."""
 
     def __init__(self, file: Bytes, assignment: Message) -> None:
-        self._file = file
-        try:
-            spans, _, self._frames = module_spans(file, 0, file.size)
-            self._table = Table(file, *spans.arrays()[1:])
-        except WireError:
-            self._frames, self._table = None, Table(file, np.empty(0, np.int64), np.empty(0, np.int64))
-        self._rows = {id_: row for row, id_ in reversed(list(enumerate(self._table.ids.tolist())))}
-        self._names = self._table.texts(NAME)
-        self._named = {name: row for row, name in reversed(list(enumerate(self._names)))}
+        self._module = located(file, 0, file.size)
+        self._named = self._module.named(set(self._module.names))
         self._defined = {
             one.number(ID): place for one in assignment.all(LOGICAL) if (place := one.one(DEFINED)) is not None
         }
@@ -223,7 +217,7 @@ class _Origins:
     def name(self, buffer: int) -> str:
         """``copy-start{0}``: the instruction, and where in its result the buffer is."""
         row, place = self._row(buffer), self._defined.get(buffer)
-        told = self._names[row] if row is not None else place.text(DEFINED_NAME) if place is not None else ""
+        told = self._module.names[row] if row is not None else place.text(DEFINED_NAME) if place is not None else ""
         index = place.numbers(DEFINED_INDEX) if place is not None else []
         return f"{told}{{{','.join(map(str, index))}}}" if index else told
 
@@ -232,10 +226,10 @@ class _Origins:
         row = self._row(buffer)
         if row is None:
             return {}
-        one: Instruction = instruction_at(self._file, self._table, row, self._rows, self._frames)
+        one = instruction_at(self._module, row)
         shape = self._shape(row, buffer)
         return {
-            "unpadded": min(shape.own_bytes, MOST_BYTES), "opcode": self._table.text(OPCODE, row), "shape": shape.text,
+            "unpadded": min(shape.own_bytes, MOST_BYTES), "opcode": one.opcode, "shape": shape.text,
             "framework": one.framework or None, "source": one.source or None,
         }  # fmt: skip
 
@@ -244,12 +238,12 @@ class _Origins:
         if place is None:
             return None
         if DEFINED_ID in place:
-            return self._rows.get(place.number(DEFINED_ID))
+            return self._module.rows.get(place.number(DEFINED_ID))
         return self._named.get(place.text(DEFINED_NAME))
 
     def _shape(self, row: int, buffer: int) -> Shape:
         """The shape of the part of the result that the buffer holds."""
-        shape = shape_of(message(self._file, *self._table.spans[SHAPE][:, row].tolist()))
+        shape = shape_of(message(self._module.file, *self._module.table.spans[SHAPE][:, row].tolist()))
         for at in self._defined[buffer].numbers(DEFINED_INDEX):
             if not 0 <= at < len(shape.parts):
                 return shape

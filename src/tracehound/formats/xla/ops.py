@@ -17,8 +17,9 @@ from msgspec import Struct, field
 
 from tracehound.formats.hlo.cost import Cost, costs
 from tracehound.formats.hlo.fields import message
-from tracehound.formats.hlo.instructions import MODULE, Instruction, instructions, names, users
-from tracehound.formats.wire import BYTES, Bytes, File, Rows, WireError, fields, signed
+from tracehound.formats.hlo.instructions import Instruction, instructions, users
+from tracehound.formats.hlo.located import MODULE, Located, located
+from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
 from tracehound.formats.xla.costs import accessed, of_shapes, told_by_text
 from tracehound.formats.xla.ends import USERS
 from tracehound.formats.xla.kinds import op_bytes, op_kind
@@ -258,8 +259,7 @@ class Meeting(Struct):
         if place is None:
             return {}
         if place.program not in self._kernels:
-            piece = self._proto(place)
-            every = names(piece, 0, piece.size)
+            every = self._located(place).names
             times = Counter(map(kernel_name, every))
             once = {kernel_name(name): name for name in every if times[kernel_name(name)] == 1}
             self._kernels[place.program] = once | {f"{kernel}.kd": name for kernel, name in once.items()}
@@ -272,11 +272,10 @@ class Meeting(Struct):
             return {}
         fresh = {name for name in names if (place.program, name) not in self._read}
         if fresh:
-            piece = self._proto(place)
-            found = instructions(piece, 0, piece.size, fresh)
+            module = self._located(place)
+            found = instructions(module, fresh)
             self._read.update({(place.program, name): found.get(name) for name in fresh})
-            costing = costs(piece, 0, piece.size, fresh)
-            self._costs.update({(place.program, name): cost for name, cost in costing.items()})
+            self._costs.update({(place.program, name): cost for name, cost in costs(module, fresh).items()})
         known = {name: self._read[place.program, name] for name in names}
         return {name: one for name, one in known.items() if one is not None}
 
@@ -287,13 +286,13 @@ class Meeting(Struct):
             asked.setdefault(program, set()).add(name)
         found = list[tuple[int, str, str]]()
         for program, met in asked.items():
-            piece = self._proto(self.programs[program])
-            needing = users(piece, 0, piece.size)
+            needing = users(self._located(self.programs[program]))
             found += [(program, name, user) for name in sorted(met & needing.keys()) for user in sorted(needing[name])]
         return pl.DataFrame(found, {**USERS, "name": pl.String, "user": pl.String}, orient="row").cast(USERS)
 
-    def _proto(self, place: Program) -> Bytes:
-        return self.file.piece((place.offset, place.offset + place.size))
+    def _located(self, place: Program) -> Located:
+        piece = self.file.piece((place.offset, place.offset + place.size))
+        return located(piece, 0, piece.size)
 
 
 def _modules(names: Sequence[str]) -> dict[int, str]:

@@ -1,0 +1,162 @@
+"""Where the instructions of an HLO module lie in its proto, and what is read of all of them at once.
+
+Owns the field numbers of HloProto that say what an instruction is, and which is meant where several have one id or one
+name: the first. Knows nothing of what instructions mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct
+
+from tracehound.formats.hlo.fields import Message, message
+from tracehound.formats.wire import (
+    BYTES,
+    VARINT,
+    Bytes,
+    Field,
+    Rows,
+    Spans,
+    WireError,
+    field_at,
+    fields,
+    repeated,
+    rounds,
+    varint,
+)
+
+MODULE, COMPUTATION, FRAME_INDEX = 1, 3, 17
+INSTRUCTION, COMPUTATION_ID, ROOT_ID = 2, 5, 6
+NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS, CALLED = 1, 2, 3, 7, 11, 28, 35, 36, 38
+
+
+class Located(Struct, frozen=True, dict=True):
+    """The instructions of a module: a row is the place of one among all, in the order of the proto.
+
+    `bodies` has the rows of each computation by its id, `roots` the id of the instruction that makes its result;
+    `frames` is the table of source frames.
+    """
+
+    file: Bytes
+    table: Table
+    bodies: Mapping[int, range]
+    roots: Mapping[int, int]
+    frames: Field | None
+
+    @cached_property
+    def rows(self) -> dict[int, int]:
+        """The row of each id."""
+        return {id_: row for row, id_ in reversed(list(enumerate(self.table.ids.tolist())))}
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The name of every instruction."""
+        return self.table.texts(NAME)
+
+    def named(self, wanted: Collection[str]) -> dict[str, int]:
+        """The rows of the instructions with these names, in their order."""
+        found = dict[str, int]()
+        for row, name in enumerate(self.names):
+            if name in wanted:
+                found.setdefault(name, row)
+        return found
+
+    def root(self, computation: int) -> int | None:
+        """The row of what makes the result of a computation; None where nothing has its id."""
+        return self.rows.get(self.roots.get(computation, -1))
+
+
+def located(file: Bytes, start: int, end: int) -> Located:
+    """The instructions of the HloProto `[start, end)`; none where it is damaged."""
+    spans, bodies, roots, frames = Spans(INSTRUCTION), dict[int, range](), dict[int, int](), None
+    try:
+        for part in _parts(file, start, end):
+            if part.number == FRAME_INDEX:
+                frames = part
+            elif part.number == COMPUTATION:
+                first = len(spans.start)
+                number, root = _collect(file, part, spans)
+                bodies.setdefault(number, range(first, len(spans.start)))
+                roots.setdefault(number, root)
+    except WireError:
+        spans, bodies, roots, frames = Spans(INSTRUCTION), {}, {}, None
+    return Located(file, Table(file, *spans.arrays()[1:]), bodies, roots, frames)
+
+
+def _parts(file: Bytes, start: int, end: int) -> Iterator[Field]:
+    """The messages in the modules of an HloProto. Raises WireError."""
+    for proto in fields(file.data, start, end):
+        if (proto.number, proto.wire) == (MODULE, BYTES):
+            inner = fields(file.data, proto.at, proto.at + proto.value)
+            yield from (part for part in inner if part.wire == BYTES)
+
+
+def _collect(file: Bytes, computation: Field, spans: Spans) -> tuple[int, int]:
+    """Add where the instructions of a computation lie; its id, and that of its root. Raises WireError."""
+    at, end = computation.at, computation.at + computation.value
+    told = {COMPUTATION_ID: -1, ROOT_ID: -1}
+    while at < end:
+        at = repeated(file.data, at, end, spans)
+        if at < end:
+            part, at = field_at(file.data, at, end)
+            if part.wire == VARINT and part.number in told:
+                told[part.number] = part.value
+    return told[COMPUTATION_ID], told[ROOT_ID]
+
+
+class Table:
+    """Where the fields of many instructions lie."""
+
+    def __init__(self, file: Bytes, start: Rows, end: Rows) -> None:
+        self._file, self._start, self._end = file, start, end
+        count = len(start)
+        self.spans = {n: np.zeros((2, count), np.int64) for n in (NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET)}
+        self.ids = np.full(count, -1, np.int64)
+        self.operands: dict[int, list[tuple[int, int]]] = {}
+        self.single: dict[int, list[int]] = {}
+        for now in rounds(file.words, start, end):
+            for number, (low, high) in self.spans.items():
+                here = now.where(number, BYTES)
+                low[now.message[here]] = now.at[here]
+                high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
+            ids = now.where(ID, VARINT)
+            self.ids[now.message[ids]] = now.value[ids].view(np.int64)
+            packed, plain = now.where(OPERANDS, BYTES), now.where(OPERANDS, VARINT)
+            for row, at, size in zip(now.message[packed].tolist(), now.at[packed].tolist(),
+                                     now.value[packed].tolist(), strict=True):  # fmt: skip
+                self.operands.setdefault(row, []).append((at, at + size))
+            for row, value in zip(now.message[plain].tolist(), now.value[plain].tolist(), strict=True):
+                self.single.setdefault(row, []).append(value)
+
+    def message(self, row: int) -> Message:
+        """All of one instruction."""
+        return message(self._file, int(self._start[row]), int(self._end[row]))
+
+    def text(self, number: int, row: int) -> str:
+        """A string of one instruction."""
+        low, high = self.spans[number][:, row].tolist()
+        return self._file.text(low, high)
+
+    def texts(self, number: int) -> list[str]:
+        """A string of every instruction."""
+        low, high = self.spans[number]
+        return [self._file.text(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+
+    def operand_ids(self, row: int) -> list[int]:
+        """Ids of the operands."""
+        found = list(self.single.get(row, ()))
+        for low, high in self.operands.get(row, ()):
+            found.extend(packed(self._file, low, high))
+        return found
+
+
+def packed(file: Bytes, at: int, end: int) -> list[int]:
+    """The varints in `[at, end)`. Raises WireError."""
+    values = []
+    while at < end:
+        value, at = varint(file.data, at, end)
+        values.append(value)
+    return values
