@@ -73,7 +73,8 @@ def gather(columns: Columns, hosts: Hosts, gathered: Gathered) -> list[Note]:
     rows = np.flatnonzero(complete & timed)
     kept = events.at(rows)
     lanes = _lanes(columns, hosts, kept, gathered)
-    kept = _of_hosts(kept, np.array([lane["host"] for lane in gathered.lanes], np.int64)[lanes])
+    host_of = np.array([lane["host"] for lane in gathered.lanes] or [0], np.int64)  # a file without events has no lane
+    kept = _of_hosts(kept, host_of[lanes])
     frame = _frame(columns, kept, rows, lanes)
     _set_aside(frame, gathered)
     frame = _without_idle(frame, gathered)
