@@ -76,13 +76,12 @@ def find(paths: Sequence[Path], run: str | None = None, look: Look = silent) -> 
     notes: list[Note] = []
     refused: dict[Path, TracehoundError] = {}
     for path in paths:
-        search = _Search(set(), look)
         try:
-            if _is_folder(path):
-                search.folders.add(path.resolve())
-                found = _in_folder(path, run, search)
-            else:
-                found = _named(path)
+            search = _Search({path.resolve()}, look)
+        except RuntimeError as error:  # how Python tells of a loop
+            raise TracehoundError("too many levels of symbolic links", path) from error
+        try:
+            found = _in_folder(path, run, search) if _is_folder(path) else _named(path)
         except _EmptyError as error:
             refused[path] = error
             notes.append(_dropped(path, error))
