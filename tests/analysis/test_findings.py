@@ -1006,6 +1006,17 @@ def test_the_longest_pause_is_of_those_that_cost_something() -> None:
     assert (row["start"], row["duration"]) == (1000 * US, 50 * US)
 
 
+def test_a_pause_over_two_steps_is_one_whatever_the_host_was_at_in_each() -> None:
+    b = Building(format="xplane")
+    for number in range(4):
+        start = number * 100
+        b.event(MAIN, "train", start, start + 99, "step", step=number)
+        b.event(MAIN, "Execute", start + 40, start + 41, "runtime", correlation=number)
+        b.event(MAIN, "StepMarker", start + 2, start + 30, "runtime")
+        b.event(OPS, "fusion.1", start + 42, start + 80, "op", step=number, correlation=number)
+    assert "; 3 pauses in steps" in found(b.trace())[DRY]["evidence"]
+
+
 def test_late_launches_are_told_in_place_of_idleness_that_may_be_anything() -> None:
     rows = found(late_steps("$time sleep", "python", 49).trace())
     assert rows[DRY]["evidence"].endswith("the host was mostly waiting in Python")

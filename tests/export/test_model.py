@@ -127,11 +127,11 @@ def test_several_hosts_are_several_where_they_are_read_back(tmp_path: Path) -> N
         lines = [Line("python", calls, 1), Line("tf_XLAEigen/5", pool, 2)]
         folder = tmp_path / f"r{number}"
         folder.mkdir()
-        (folder / "vm.xplane.pb").write_bytes(space(Plane("/host:CPU", lines), hostname="vm"))
+        (folder / "vm.xplane.pb").write_bytes(space(Plane("/host:CPU", lines), hostname="0"))
     trace = opened(tmp_path / "r0" / "vm.xplane.pb", tmp_path / "r1" / "vm.xplane.pb")
     written(trace, tmp_path / "out.json")
     again = opened(tmp_path / "out.json")
-    assert [host.name for host in again.hosts] == ["vm", "vm"]
+    assert [host.name for host in again.hosts] == ["0", "0"]
     assert again.ranks.select("rank", "host").rows() == trace.ranks.select("rank", "host").rows() == [(0, 0), (1, 1)]
     threads = [of.lanes.filter(pl.col("rank").is_null()).select("host", "process", "name") for of in (trace, again)]
     assert sorted(threads[0].rows()) == sorted(threads[1].rows()) != []

@@ -20,7 +20,6 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, pairs_of, union
-from tracehound.sums import summed
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -162,10 +161,8 @@ def within(
     for name, pauses, cause in paused:
         times = {part: covered(holds, pauses.start, pauses.end) for part, holds in meanwhile.items()}
         kinds = (*apart, "")
-        groups, many = (
-            cause * len(kinds) + _mainly(pauses, cause, [times[part] for part in apart]),
-            len(_TOLD) * len(kinds),
-        )
+        mainly, many = _mainly(pauses, cause, [times[part] for part in apart]), len(_TOLD) * len(kinds)
+        groups = cause * len(kinds) + mainly
         spent = doings.summed(lead[pauses.after], pauses.start, pauses.end, groups, many)
         for number, why, time, doing in zip(range(many), *mostly(spent), spent.tolist(), strict=True):
             mine = np.flatnonzero(groups == number)
@@ -278,16 +275,15 @@ def _causes(pauses: Pauses, calls: Launches, delay: int, beside: Mask | None = N
 def _mainly(pauses: Pauses, cause: Ints, times: Sequence[Ints]) -> Ints:
     """Which of these times takes more than half of each pause, as its position; how many they are where none does.
 
-    Parts of one pause, which follow one another, are told alike.
+    Parts of one pause are one.
     """
-    length, after = pauses.end - pauses.start, pauses.after
-    begins = np.append(True, (after[1:] != after[:-1]) | (cause[1:] != cause[:-1]))[: len(after)]
-    pause, many = np.cumsum(begins) - 1, int(np.count_nonzero(begins))
-    whole, found = summed(pause, length, many), np.full(many, len(times))
+    fresh = np.append(True, (np.diff(pauses.after) != 0) | (np.diff(cause) != 0))[: len(cause)]
+    pause = np.cumsum(fresh) - 1
+    whole = np.bincount(pause, pauses.end - pauses.start)
+    found = np.full(len(whole), len(times))
     for number, time in enumerate(times):
-        found[2 * summed(pause, time, many) > whole] = number
-    of_part: Ints = found[pause]
-    return of_part
+        found[2 * np.bincount(pause, time) > whole] = number
+    return np.asarray(found[pause])
 
 
 def _waiting_in_vain(pauses: Pauses, cause: Ints, unexplained: Intervals) -> npt.NDArray[np.bool_]:

@@ -70,6 +70,28 @@ def test_sparse_cores_run_beside_the_ops_of_their_device(part):
     assert got.ops["module"].to_list() == ["jit_f", "jit_f"]
 
 
+def test_processes_are_of_the_hosts_that_a_file_tells_of(part):
+    """The names of hosts stand behind those of their processes alone."""
+    processes = {3: "/device:TPU:0", 23: "/device:TPU:0 SparseCore 0", 701: "/host:CPU 0", 702: "/host:CPU 0"}
+    threads = {(3, 3): "XLA Ops", (23, 2): "Sparse Core Ops", (701, 9): "python/9", (702, 9): "python/9"}
+    whose = {3: 5, 23: 5, 701: 2, 702: 5}
+    told = [
+        {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name, "host": whose[pid], "hostname": "0"}}
+        for pid, name in processes.items()
+    ]
+    ran = [x(pid, tid, "dot.1", 1, 2) for pid, tid in threads]
+    got = part([*told, *ran], processes, threads)
+    assert got.hosts == ("0", "0")
+    assert got.ranks.select("host", "label").rows() == [(1, "TPU:0")]
+    lanes = got.lanes.sort("order").select("host", "process", "name").rows()
+    assert sorted(lanes) == [
+        (0, "/host:CPU", "python/9"),
+        (1, "/device:TPU:0", "XLA Ops"),
+        (1, "/device:TPU:0 SparseCore 0", "SparseCore 0 Sparse Core Ops"),
+        (1, "/host:CPU", "python/9"),
+    ]
+
+
 def test_devices_are_ranks_in_their_own_order(part):
     processes, threads = {3: "/device:TPU:1", 4: "/device:TPU:0"}, {(3, 3): "XLA Ops", (4, 3): "XLA Ops"}
     got = part([x(pid, 3, "fusion.1", 7, 2, hlo_category="loop fusion") for pid in (3, 4)], processes, threads)

@@ -21,8 +21,9 @@ class Hosts(NamedTuple):
     of: Mapping[Text, int]
 
     def plain(self, process: Text, name: str) -> str:
-        """The name of a process without that of its host."""
-        return name.removesuffix(f" {self.names[self.of[process]]}") if process in self.of else name
+        """The name of a process without that of its host; devices have none in theirs."""
+        at = None if name.startswith("/device:") else self.of.get(process)
+        return name if at is None else name.removesuffix(f" {self.names[at]}")
 
 
 def hosts(columns: Columns, alone: str) -> Hosts:
