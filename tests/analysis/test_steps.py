@@ -144,4 +144,4 @@ def test_how_steps_and_annotations_are_made_is_said_in_the_words_of_who_recorded
     by_step = Options(None, (("by", "step"),))
     for name in ("breakdown", "distributed"):
         assert f"no steps here: mark them with {how}" in run(named(name), b.trace(), options=by_step).notes
-    assert run(named("annotations"), b.trace()).notes == (f"no annotations: mark the source with {source}",)
+    assert run(named("annotations"), b.trace()).notes == (f"no annotations here: mark the source with {source}",)

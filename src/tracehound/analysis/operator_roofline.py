@@ -10,7 +10,7 @@ import polars as pl
 
 from tracehound.analysis.devices.kernel_classes import classified
 from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.devices.silence import nothing
+from tracehound.analysis.devices.silence import nothing, remedy
 from tracehound.analysis.events.busy import COMMUNICATION, COPY, work
 from tracehound.analysis.hosts.operator_costs import BACKWARD, KNOWN, cost
 from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
@@ -138,9 +138,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each operator and its inputs over all ranks, the largest device time first."""
     filled = [table for table in tables if table.height]
     if not filled:
-        return without(
-            ANALYSIS, scene, options, f"no device activity {'in the window' if scene.windowed else 'was recorded'}"
-        )
+        return without(ANALYSIS, scene, options, nothing(scene, "no device activity", remedy(scene)))
     every = pl.concat(filled, how="diagonal_relaxed")
     if every["name"].is_null().all():
         return without(ANALYSIS, scene, options, nothing(scene, "no operator that is known", _REMEDY))

@@ -29,8 +29,7 @@ def no_steps(scene: Scene) -> str:
 
 def no_annotations(scene: Scene) -> str:
     """That there are no annotations, and how they are made."""
-    remedy = f"mark the source with {_either(_SOURCE, scene)}"
-    return nothing(scene, "no annotations", remedy) if scene.windowed else f"no annotations: {remedy}"
+    return nothing(scene, "no annotations", f"mark the source with {_either(_SOURCE, scene)}")
 
 
 def _either(words: Mapping[str, str], scene: Scene) -> str:

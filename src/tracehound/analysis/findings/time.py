@@ -284,13 +284,13 @@ def _costing(rows: pl.DataFrame, known: Sequence[str], cause: str, where: str) -
     Where that is left of pauses of which other findings tell most, nothing is said of how long these are.
     """
     left, told = pl.col("idle") - pl.sum_horizontal(pl.lit(0), *known), pl.col("mainly").is_in(known)
-    rest = rows.filter(told)
+    rest, others = rows.filter(told), rows.filter(~told)
     if 2 * int(rest.select(left.sum()).item()) > int(rows.select(left.sum()).item()):
         worst = _longest(rest)
         return worst, f"what is left of {_many(cause, rest)} in {where}, the longest on rank {worst['rank']}"
-    worst = _longest(rows.filter(~told))
+    worst = _longest(others)
     longest = f"the longest {duration(worst['duration'])} on rank {worst['rank']}"
-    return worst, f"{_many(cause, rows.filter(~told))} in {where}, {longest}"
+    return worst, f"{_many(cause, others)} in {where}, {longest}"
 
 
 def _longest(pauses: pl.DataFrame) -> dict[str, Any]:

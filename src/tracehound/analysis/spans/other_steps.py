@@ -114,7 +114,7 @@ def _cpus(trace: Trace) -> list[int]:
 
 def _apart(trace: Trace, window: Window, steps: Sequence[int]) -> Apart:
     here = others = own = outside = unknown = 0
-    bounds = list[int]()
+    reach = list[tuple[int, int]]()
     cpus = _cpus(trace)
     for rank, (start, end) in of_ranks(trace, window).items():
         rows = _work(trace, rank, (start, end), steps)
@@ -127,9 +127,10 @@ def _apart(trace: Trace, window: Window, steps: Sequence[int]) -> Apart:
         unknown += int(time[~launched].sum())
         own += int((last - first)[mine].sum())
         outside += int((last - first - time)[mine].sum())
-        bounds += [start, end, *first[mine], *last[mine]]
+        reach.append((int(first[mine].min(initial=start)), int(last[mine].max(initial=end))))
     parts = others / here if here else 0.0, outside / own if own else 0.0, unknown / here if here else 0.0
-    return Apart(*parts, (int(min(bounds, default=0)), int(max(bounds, default=0))))
+    begins, ends = zip(*reach, strict=True) if reach else ((0,), (0,))
+    return Apart(*parts, (min(begins), max(ends)))
 
 
 class Beyond(NamedTuple):
@@ -151,7 +152,7 @@ def beyond(share: Share, events: pl.DataFrame) -> Beyond:
     if share.windowed:
         return FOLLOWED
     marks = share.steps.select("step", low="start", high="end")
-    mine = events.filter(pl.col("launch").is_not_null()).join(marks, on="step", maintain_order="left")
+    mine = events.filter(pl.col("launch").is_not_null()).join(marks, on="step")
     within = pl.min_horizontal("end", "high") - pl.max_horizontal("start", "low")
     length = pl.col("end") - pl.col("start")
     sums = mine.select(length.sum().alias("length"), (length - within.clip(lower_bound=0)).sum().alias("outside"))

@@ -72,7 +72,6 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         self._told = ""
         self._scope = ""
         self._numbers: list[int] = []
-        self._rows = pl.DataFrame()
         self._known: tuple[int, Meeting] | None = None
 
     # -- what it shows
@@ -81,7 +80,6 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         """Show a result of `window`; `why_empty` stands in place of bars, `so_far` says how much it is about."""
         here, on_last = self._here, self.meeting is None or self.cursor == len(self.meeting.rows) - 1
         self._result, self._known = result, None
-        self._rows = result.table
         self._numbers = result.table["number"].unique(maintain_order=True).to_list()
         self._told = why_empty if result.table.is_empty() else ""
         self._scope = " ".join(filter(None, [words.scope(window) if window is not None else "", so_far]))
@@ -112,8 +110,12 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
 
     def forget(self) -> None:
         """Show no result, since its rows mean something else now."""
-        self._result, self._known, self._numbers, self._rows = None, None, [], pl.DataFrame()
+        self._result, self._known, self._numbers = None, None, []
         self.refresh()
+
+    @property
+    def _rows(self) -> pl.DataFrame:
+        return pl.DataFrame() if self._result is None else self._result.table
 
     @property
     def rowless(self) -> bool:
