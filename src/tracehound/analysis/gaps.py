@@ -16,7 +16,7 @@ from tracehound.analysis.events.numbering import largest
 from tracehound.analysis.events.own_clock import APART, CLOCKED, has_clock
 from tracehound.analysis.hosts.doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.hosts.launched import calls_of
-from tracehound.analysis.hosts.threads import THREADS, during, held, near
+from tracehound.analysis.hosts.threads import HELD, THREADS, during, held, near
 from tracehound.analysis.hosts.waits import blocking
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.intervals import Intervals, Ints, Mask, complement, parted
@@ -292,5 +292,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     cuts=True,
-    of_host=(PROGRAM,),
+    of_host=(PROGRAM, HELD),
 )

@@ -135,7 +135,8 @@ def within(
     events = work(replace(share, device=share.anytime), "lane", "launch")
     if events.is_empty():
         return pl.DataFrame()
-    share = held(share)
+    if PROGRAM.found(share) is None:  # else little is left to ask of the threads
+        share = held(share)
     names = dict(share.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
     calls = launches(share, events)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import polars as pl
 from msgspec import Struct, field
@@ -122,7 +122,8 @@ class Share(Struct, frozen=True, dict=True):
     `part` is the number of its file in the trace, and `home` where that lies in a cache.
     `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `profiler`
     recorded it. `assigned` has the replicas and partitions of the programs that the file tells of. `known` are the
-    answers that were found before to questions about the `host`. `alone` says that the trace has no other rank.
+    answers that were found before to questions about the `host`, `answers` those found in this map to questions about
+    the rank. `alone` says that the trace has no other rank.
     """
 
     rank: int
@@ -148,6 +149,7 @@ class Share(Struct, frozen=True, dict=True):
     asked: tuple[int, ...] | None = None
     hosted: tuple[int, int] | None = None
     known: Mapping[tuple[OfHost[Any], Given], Any] = field(default_factory=dict)
+    answers: dict[OfRank[Any], Any] = field(default_factory=dict)
     alone: bool = False
 
     @cached_property
@@ -202,6 +204,22 @@ class OfHost(Struct, Generic[T], frozen=True):
     def found(self, share: Share, given: Given = ()) -> T | None:
         """The answer that was found before, None without one: where less than all of it will do, that is made now."""
         return share.known.get((self, self.given(given)))
+
+
+class OfRank(Struct, Generic[T], frozen=True):
+    """A question about a rank that several analyses have, whatever the window: those of one map ask it once.
+
+    `make` answers it from a share, of which it looks at nothing that a window changes, and from what whoever asks has
+    read anyway, which is always the same.
+    """
+
+    make: Callable[..., T]
+
+    def of(self, share: Share, *read: pl.DataFrame) -> T:
+        """The answer: that which was found in this map, else now."""
+        if self not in share.answers:
+            share.answers[self] = self.make(share, *read)
+        return cast("T", share.answers[self])
 
 
 class Scene(Struct, frozen=True):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 from msgspec.structs import replace
@@ -58,7 +59,8 @@ def run_all(
     seen = scene(trace, window)
     reasons = [of_memory_alone(analysis.name, seen.formats) for analysis, _ in asked]
     possible = [question for question, why in zip(asked, reasons, strict=True) if not why]
-    ranks = list(_mapped(possible, _informed(possible, shares(trace, window), executor), executor))
+    with _crew(executor) as crew:
+        ranks = list(_mapped(possible, _informed(possible, shares(trace, window), crew), crew))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
     return [
         without(analysis.shown(options.given), seen, options, why)
@@ -97,24 +99,45 @@ HELD: Final = 1 << 19
 """At most so many events of a rank are read once for several analyses: they take some 60 MB."""
 
 
+class _Crew(NamedTuple):
+    """Who maps ranks: an executor, and whether it is `here`, in this process."""
+
+    executor: Executor
+    here: bool
+
+
+@contextmanager
+def _crew(executor: Executor | None) -> Iterator[_Crew]:
+    """Those of this executor; without one some threads of this process."""
+    if executor is not None:
+        yield _Crew(executor, here=False)
+        return
+    threads = ThreadPoolExecutor(_TOGETHER, "tracehound ranks")
+    try:
+        yield _Crew(threads, here=True)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # who is interrupted does not wait for what nobody wants
+
+
 _AHEAD: Final = 16
-"""So many ranks are handed to an executor before the first has come back: more would only wait in memory."""
+"""So many ranks are handed out before the first has come back: more would only wait in memory."""
+
+_TOGETHER: Final = 2
+"""Ranks that are mapped at once in this process: passes over one leave a processor idle, and more take more memory."""
 
 
-def _informed(
-    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[Share], executor: Executor | None
-) -> Iterator[Share]:
+def _informed(asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[Share], crew: _Crew) -> Iterator[Share]:
     """The shares, in their order; those of one host know what the analyses ask of it, which is worked out once.
 
-    While the ranks of a host are mapped in an executor, the questions about the next are at work.
+    While the ranks of a host are mapped in other processes, the questions about the next are at work.
     """
-    ahead = 0 if executor is None else 1
+    ahead = 0 if crew.here else 1
     waiting = deque[tuple[list[Share], dict[Asked, Future[Any]]]]()
     for _, of_host in groupby(ranks, key=attrgetter("host")):
         together = list(of_host)
         questions = _questions(asked, together) if len(together) > 1 else ()
-        sent = [each for each in questions if executor is None or each[0].travels]
-        waiting.append((together, {each: _begun(each, together[0], executor) for each in sent}))
+        sent = [each for each in questions if crew.here or each[0].travels]
+        waiting.append((together, {each: crew.executor.submit(each[0].of, together[0], each[1]) for each in sent}))
         if len(waiting) > ahead:
             yield from _telling(*waiting.popleft())
     while waiting:
@@ -134,30 +157,18 @@ def _questions(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[Share]
     return tuple(found)
 
 
-def _begun(asked: Asked, share: Share, executor: Executor | None) -> Future[Any]:
-    question, given = asked
-    if executor is not None:
-        return executor.submit(question.of, share, given)
-    done = Future[Any]()
-    done.set_result(question.of(share, given))
-    return done
-
-
 def _telling(ranks: Sequence[Share], answers: Mapping[Asked, Future[Any]]) -> Iterator[Share]:
     known = {asked: answer.result() for asked, answer in answers.items()}
-    yield from (replace(share, known=known) for share in ranks)
+    yield from (replace(share, known=known, answers={}) for share in ranks)  # these go with the share, after its map
 
 
 def _mapped(
-    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[Share], executor: Executor | None
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[Share], crew: _Crew
 ) -> Iterator[list[pl.DataFrame]]:
     """The tables of every rank, in the order of ranks."""
-    if executor is None:
-        yield from (maps(asked, share) for share in ranks)
-        return
     ahead = deque[Future[list[pl.DataFrame]]]()
     for share in ranks:
-        ahead.append(executor.submit(maps, asked, share))
+        ahead.append(crew.executor.submit(maps, asked, share))
         if len(ahead) >= _AHEAD:
             yield ahead.popleft().result()
     while ahead:

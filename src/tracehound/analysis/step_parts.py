@@ -14,7 +14,7 @@ from tracehound.analysis.events.busy import work
 from tracehound.analysis.events.core_time import on_own_clock
 from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.hosts.activity import HOST, PARTS, activity
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
+from tracehound.analysis.result import Analysis, Column, OfRank, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.spans.partial_steps import left_out, partial, unended
@@ -136,9 +136,15 @@ def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
 
     `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
     """
-    steps = share.steps
-    found = stretches(share, events, bounds).with_columns(partial(share, events), unended(share))
-    return found.filter(steps.select(share.chosen).to_series()) if share.windowed else found
+    found = _BY_WORK.of(share, events) if bounds == "work" else _lasting(share, events, bounds)
+    return found.filter(share.steps.select(share.chosen).to_series()) if share.windowed else found
+
+
+def _lasting(share: Share, events: pl.DataFrame, bounds: str = "work") -> pl.DataFrame:
+    return stretches(share, events, bounds).with_columns(partial(share, events), unended(share))
+
+
+_BY_WORK: Final = OfRank(_lasting)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.events.lane_rows import of_device
-from tracehound.analysis.result import Scene, Share
+from tracehound.analysis.result import OfRank, Scene, Share
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.lookup import among
 from tracehound.trace import collected
@@ -112,10 +112,17 @@ def own_windows(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
 
 def clock_of(share: Share) -> OwnClock | None:
     """The own clock of a rank's device by all that it ever ran; None where it has none."""
+    return _CLOCK.of(share)
+
+
+def _clock(share: Share) -> OwnClock | None:
     lanes = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & (pl.col("role") != "stream"))
     ran = of_device(share, lanes["lane"].to_list())
     unknown, rows = collected(ran.select(pl.col("device_start").null_count(), pl.len().alias("rows"))).row(0)
     return None if unknown or not rows else own_clock(collected(ran.select("start", "end", *CLOCKED)))
+
+
+_CLOCK: Final = OfRank(_clock)
 
 
 def steps_within(share: Share, clock: OwnClock | None) -> pl.DataFrame:

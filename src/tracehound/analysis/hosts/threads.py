@@ -17,7 +17,8 @@ from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.events.lane_rows import of_lanes
 from tracehound.analysis.events.numbering import Pairs, alike, codes, most, occurring, stretch
 from tracehound.analysis.members import grouped
-from tracehound.analysis.result import Options, Share
+from tracehound.analysis.result import OfHost, Options, Share
+from tracehound.analysis.settings import Given
 from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
 from tracehound.nesting import nearest
 from tracehound.own_time import Owned, one_at_a_time
@@ -38,12 +39,20 @@ def held(share: Share) -> Share:
 
     It has no other columns of them.
     """
+    return replace(share, threads=HELD.of(share))
+
+
+def _held(share: Share, given: Given) -> pl.LazyFrame:
+    del given
     of_host = share.lanes.filter(pl.col("rank").is_null())
     if int(of_host["events"].sum()) > _HELD:
-        return share
+        return share.threads
     parts = [collected(share.threads.select(some)).rechunk() for some in _ASKED]
-    return replace(share, threads=pl.concat(parts, how="horizontal").select(THREADS).lazy())
+    return pl.concat(parts, how="horizontal").select(THREADS).lazy()
 
+
+HELD: Final = OfHost(_held, travels=False)
+"""`THREADS` of a host in memory."""
 
 _ASKED: Final = (("id", "parent"), ("start", "end"), ("lane", "name", "kind"))
 """`THREADS` as they are read: what lies in the same columns on disk together, few at once since each is copied."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.limits import Limits, within
-from tracehound.analysis.result import Share
+from tracehound.analysis.result import OfRank, Share
 from tracehound.formats.assembly.recurring import GRAPHS
 from tracehound.trace import collected
 from tracehound.units import plural
@@ -43,6 +43,10 @@ def partial(share: Share, events: pl.DataFrame) -> pl.Series:
 
     `events` is all work of the rank's device, with the column `step`.
     """
+    return _PARTIAL.of(share, events)
+
+
+def _partial(share: Share, events: pl.DataFrame) -> pl.Series:
     steps = share.steps
     own = events.group_by("step").agg(pl.len().alias("work"), begun=pl.col("start").min(), done=pl.col("end").max())
     worked = steps.join(own, on="step", how="left", maintain_order="left")
@@ -58,6 +62,9 @@ def partial(share: Share, events: pl.DataFrame) -> pl.Series:
     found |= unended(share).to_numpy()
     found |= _crossing(worked, share.limits)
     return pl.Series("partial", found)
+
+
+_PARTIAL: Final = OfRank(_partial)
 
 
 def _others(values: npt.NDArray[np.int64], edge: int) -> npt.NDArray[np.int64]:
