@@ -18,7 +18,8 @@ from tracehound.analysis.events.numbering import alike, earliest
 from tracehound.analysis.events.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Share
 from tracehound.formats.xla.copies import is_done, started_by
-from tracehound.intervals import passed, union
+from tracehound.intervals import Ints, Mask, passed, union
+from tracehound.lookup import rows_with
 from tracehound.trace import collected
 
 OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
@@ -59,17 +60,26 @@ def flights_of(share: Share) -> Flights | None:
     if clocked:
         everything = everything.with_columns(start="device_start", end="device_end")
     pairs = joined(everything, ops, execution)
-    paired = pl.concat([pairs["id"], pairs["done"]]).implode()
-    waiting = waits(ops)["op"].implode()
-    alone = everything.filter(~pl.col("id").is_in(paired) & ~pl.col("op").is_in(waiting).fill_null(value=False))
-    kinds = everything.select("id", "kind")
-    both = [pairs.join(kinds, on="id").with_columns(paired=True), alone.with_columns(paired=False)]
+    ids = everything["id"].to_numpy()
+    begun, ended = (rows_with(ids, pairs[name].to_numpy()) for name in ("id", "done"))
+    waiting = everything["op"].is_in(waits(ops)["op"].implode()).fill_null(value=False).to_numpy()
+    lone = np.flatnonzero(~(waiting | _at(begun, len(ids)) | _at(ended, len(ids))))
+    alone = everything[lone]
+    both = [pairs.with_columns(everything["kind"].gather(begun), paired=True), alone.with_columns(paired=False)]
     flights = pl.concat([each.select("id", "op", "kind", "start", "end", "paired") for each in both])
-    keeping = [pairs.select("id", "op"), pairs.select(pl.col("done").alias("id"), "op"), alone.select("id", "op")]
-    own = pl.col("own") if clocked else pl.lit(None, pl.Int64).alias("own")
-    lengths = measured(here, share.start, share.end).select("id", own)
-    kept = pl.concat(keeping).join(everything.select("id", "start", "end"), on="id").join(lengths, on="id")
-    return Flights(flights, kept, ops, low, high)
+    keeping = everything.select("id", "start", "end")[np.concatenate([begun, ended, lone])]
+    keeping = keeping.insert_column(1, pl.concat([pairs["op"], pairs["op"], alone["op"]]))
+    lengths = measured(here, share.start, share.end)
+    row = rows_with(lengths["id"].to_numpy(), keeping["id"].to_numpy())
+    own = lengths["own"].gather(row[row >= 0]) if clocked else pl.lit(None, pl.Int64)
+    return Flights(flights, keeping.filter(row >= 0).with_columns(own.alias("own")), ops, low, high)
+
+
+def _at(rows: Ints, many: int) -> Mask:
+    """Which of so many rows these are."""
+    found = np.zeros(many, np.bool_)
+    found[rows] = True
+    return found
 
 
 def exposed(spent: pl.DataFrame, low: int, high: int) -> tuple[int, int]:

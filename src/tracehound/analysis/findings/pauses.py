@@ -16,12 +16,12 @@ from tracehound.analysis import idle, step_parts
 from tracehound.analysis.events.busy import bounds, work
 from tracehound.analysis.graphs import LAUNCH
 from tracehound.analysis.hosts.doing import DOINGS
+from tracehound.analysis.hosts.launched import calls_of
 from tracehound.analysis.hosts.parts import HOST_PARTS, PARTS
 from tracehound.analysis.hosts.words import QUIET
 from tracehound.analysis.result import Column, Options, Result, Scene, Share
 from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
-from tracehound.trace import collected
 from tracehound.units import share as percent
 
 
@@ -69,8 +69,8 @@ def _of_graphs(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
     several = events.drop_nulls("launch").group_by("launch").len().filter(pl.col("len") > 1)["launch"]
     if several.is_empty():
         return {REPLAYING: EMPTY, REPLAYED: EMPTY}
-    called = share.threads.filter(pl.col("id").is_in(several.implode())).select("id", pl.col("name").cast(pl.String))
-    graphs = collected(called.filter(pl.col("name").str.contains(LAUNCH)))["id"]
+    called = calls_of(share, several)["call"].cast(pl.String).str.contains(LAUNCH)
+    graphs = several.filter(called.fill_null(value=False))
     begun = events.sort("start").with_columns(pl.col("end").cum_max().shift(1).alias("begun"))
     nodes = begun.filter(pl.col("launch").is_in(graphs.implode()))
     runs = nodes.group_by("launch").agg(pl.col("start").min(), pl.col("end").max()).sort("start", "end")

@@ -102,14 +102,18 @@ Of those in `_PLACED` the longest event, too.
 
 def _pageable(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
     """How long copies take from and to memory that is not pinned: in whole steps, without any in the window."""
-    unpinned = (pl.col("kind") == "copy") & pl.col("name").cast(pl.String).str.contains(_PAGEABLE)
-    copies = collected(share.device.filter(unpinned)).with_columns(_length(share))
+    copies = _unpinned(share.device).with_columns(_length(share))
     if copies.height and (steps := in_steps()) is not None:
-        copies = collected(share.anytime.filter(unpinned))
+        copies = _unpinned(share.anytime)
         lengths = covered(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
         copies = copies.with_columns(pl.Series("length", lengths))
     longest = copies.sort("length", "id", descending=[True, False])["id"].first()
     return pl.DataFrame({"pageable": [copies["length"].sum()], "pageable_event": [longest]})
+
+
+def _unpinned(events: pl.LazyFrame) -> pl.DataFrame:
+    copies = collected(events.filter(pl.col("kind") == "copy").select("id", "name", "start", "end"))
+    return copies.filter(pl.col("name").cast(pl.String).str.contains(_PAGEABLE))
 
 
 def _compiling(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
