@@ -103,6 +103,26 @@ def test_the_window_of_steps_lasts_until_their_work_has_ended(tmp_path: Path) ->
         assert partial(opened(tmp_path / "out.json")) == {0: expected}
 
 
+def test_the_work_of_a_step_that_is_not_in_the_file_makes_no_other_partial(tmp_path: Path) -> None:
+    """The host runs ahead by more than a step: what the device does at first was launched before the window."""
+    events = []
+    for step in range(6):
+        begin, ids = 1000 + 100 * step, [10 * step + place for place in range(5)]
+        events.append(x("user_annotation", f"ProfilerStep#{step}", begin, 90))
+        events += [
+            x("cuda_runtime", "cudaLaunchKernel", begin + 10 + place, 1, correlation=one)
+            for place, one in enumerate(ids)
+        ]
+        events += [
+            x("kernel", "gemm", begin + 150 + 15 * place, 10, 0, 7, correlation=one, device=0, stream=7)
+            for place, one in enumerate(ids)
+        ]
+    trace = opened(*job(tmp_path, rank(0, at=1000, files=events) | {"traceEvents": events}))
+    for said, expected in (("2-3", [False, False]), ("2-4", [False] * 3), ("3", [False])):
+        written(trace, tmp_path / "out.json", chosen(trace, steps=said))
+        assert partial(opened(tmp_path / "out.json")) == {0: expected}
+
+
 def test_what_is_not_cut_in_time_has_no_window(tmp_path: Path) -> None:
     (path,) = job(tmp_path, stepped(0))
     for window in (Window(), Window(ranks=(0,)), Window(steps=(1, 2))):

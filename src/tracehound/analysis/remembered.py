@@ -18,7 +18,7 @@ import polars as pl
 from tracehound.analysis.result import Analysis, Options, Share
 from tracehound.whole import whole
 
-VERSION: Final = 59
+VERSION: Final = 60
 """Raised whenever an analysis changes what its map gives: older tables are not found any more."""
 
 MOST_ROWS: Final = 20_000

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.limits import Limits, within
+from tracehound.analysis.limits import UNLIMITED, Limits, within
 from tracehound.analysis.result import OfRank, Share
 from tracehound.formats.assembly.recurring import GRAPHS
 from tracehound.trace import collected
@@ -27,7 +27,8 @@ than half as long as the median of theirs; but PyTorch records no mark that bega
 is whole, and a last one with at least 80 % as many operators of the host as their median is, too. The last of inferred
 steps that last until the next one starts (executions of a module, replays of graphs) is partial, too: nothing tells
 when it ended. In the export of a window, which says from when to when it lasts, that is the recording: every step is
-partial whose mark or work crosses its edges. Partial steps are shown, and left out of averages, percentiles and
+partial whose mark or work crosses its edges, and work without a known launch, which may be of another step, counts only
+where none has one. Partial steps are shown, and left out of averages, percentiles and
 shares."""
 """For the definitions of analyses. A window changes nothing of it."""
 
@@ -41,14 +42,18 @@ _FEWEST: Final = 3
 def partial(share: Share, events: pl.DataFrame) -> pl.Series:
     """Which of all steps of a rank, in the order of their starts, are partial.
 
-    `events` is all work of the rank's device, with the column `step`.
+    `events` is all work of the rank's device, with the columns `step` and `launch`.
     """
     return _PARTIAL.of(share, events)
 
 
 def _partial(share: Share, events: pl.DataFrame) -> pl.Series:
     steps = share.steps
-    own = events.group_by("step").agg(pl.len().alias("work"), begun=pl.col("start").min(), done=pl.col("end").max())
+    own = (
+        _of_steps(events, share)
+        .group_by("step")
+        .agg(pl.len().alias("work"), begun=pl.col("start").min(), done=pl.col("end").max())
+    )
     worked = steps.join(own, on="step", how="left", maintain_order="left")
     size = worked["work"].fill_null(0).to_numpy()
     least, fewest, on_host = _WHOLE, 2, not size.any()
@@ -65,6 +70,16 @@ def _partial(share: Share, events: pl.DataFrame) -> pl.Series:
 
 
 _PARTIAL: Final = OfRank(_partial)
+
+
+def _of_steps(events: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The work that counts for steps: in the export of a window only what was launched there, where that is known.
+
+    What a device did there for other steps lost its launch, and with it its step.
+    """
+    if share.limits == UNLIMITED or events["launch"].null_count() == events.height:
+        return events
+    return events.filter(pl.col("launch").is_not_null())
 
 
 def _others(values: npt.NDArray[np.int64], edge: int) -> npt.NDArray[np.int64]:
