@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
-from io import BytesIO
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Options, Share
+from tracehound.stream import stream
 from tracehound.whole import whole
 
 VERSION: Final = 60
@@ -66,11 +66,10 @@ def _kept(path: Path) -> pl.DataFrame:
 
 
 def _keep(table: pl.DataFrame, path: Path) -> None:
-    content = BytesIO()
     with suppress(OSError, pl.exceptions.PolarsError):
-        table.write_ipc_stream(content, compression="zstd")
+        content = stream(table, "zstd")
         with whole(path) as file:
-            file.write(_digest(content.getvalue()) + content.getvalue())
+            file.write(_digest(content) + content)
 
 
 def _digest(content: bytes) -> bytes:

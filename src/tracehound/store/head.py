@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from tracehound.formats.assembly import facets
 from tracehound.formats.assembly.packed import scan, written
 from tracehound.formats.spill import columns_of
+from tracehound.stream import stream
 from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, Note, Part
 
 HEAD: Final = "head.msgpack"
@@ -67,7 +68,7 @@ def save(part: Part, folder: Path) -> None:
     beside = facets.files(folder)
     with ThreadPoolExecutor(1) as checker:
         checks = checker.map(_checked, [*files, *beside])  # while the frames are compressed
-        frames = {name: _stream(getattr(part, name)) for name in _FRAMES}
+        frames = {name: stream(getattr(part, name), "zstd") for name in _FRAMES}
         checked = dict(zip([*files, *beside], checks, strict=True))
     head = _Head(
         format=part.format,
@@ -135,12 +136,6 @@ def _checked(file: Path) -> tuple[int, int]:
     """Size and CRC of a file of events, all of it: 10 MB are read in 2 ms, and damaged Arrow may tell other numbers."""
     content = file.read_bytes()
     return len(content), crc32(content)
-
-
-def _stream(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_ipc_stream(buffer, compression="zstd")
-    return buffer.getvalue()
 
 
 def _level(text: str) -> Literal["repaired", "dropped", "missing", "inferred", "info"]:
