@@ -93,6 +93,13 @@ def test_a_csv_header_says_the_unit_once(column: Column, name: str) -> None:
     assert header(column) == name
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "csv"])
+def test_a_column_that_a_query_calls_as_it_likes_reaches_no_terminal_raw(form: str) -> None:
+    said = written(form, Result("query", "Query", (Column(EVIL, "count", ""),), pl.DataFrame({EVIL: [1]}), 1))
+    assert all(line.isprintable() for line in said.split("\n"))
+    assert "evil" in said
+
+
 def test_json_has_the_documented_shape() -> None:
     document = orjson.loads(written("json", every_unit()))
     assert list(document) == [

@@ -63,8 +63,8 @@ def alignment(column: Column) -> Literal["left", "right"]:
 
 
 def heading(column: Column) -> str:
-    """The name of a column as people write it."""
-    return column.name.replace("_", " ")
+    """The name of a column as people write it; who asks a query may give any."""
+    return printable(column.name.replace("_", " "))
 
 
 def shown(result: Result) -> tuple[Column, ...]:

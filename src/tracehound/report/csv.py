@@ -71,7 +71,7 @@ def _tables(results: Sequence[Result]) -> Iterator[Line]:
 def header(column: Column) -> str:
     """The name of a column with its unit; a name that already says it stays."""
     suffix = _SUFFIXES.get(column.unit, "")
-    return column.name if f"_{column.name}".endswith(suffix) else f"{column.name}{suffix}"
+    return printable(column.name if f"_{column.name}".endswith(suffix) else f"{column.name}{suffix}")
 
 
 def _raw(column: Column, values: pl.Series) -> Sequence[object]:
