@@ -135,6 +135,15 @@ async def test_n_says_what_it_needs(jax: tuple[Opening, Opening]) -> None:
         assert "align by matched sequence first" in screen.key_bar.said
 
 
+async def test_the_footer_names_n_where_it_walks(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        assert " n next " not in screen.key_bar.render_line(0).text
+        await press(pilot, "m")
+        assert screen.aligning.slots is not None
+        screen.key_bar.hush()
+        assert " n next " in screen.key_bar.render_line(0).text
+
+
 async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "3", "enter")

@@ -355,6 +355,9 @@ OF_EVENT = ("details.open", "details.edit", "details.cause", "details.copy_value
 OF_GROUPED = ("table.by",)
 """Keys of tables that do nothing where rows can be of one sort alone."""
 
+OF_MATCHED = ("comparison.next", "comparison.previous")
+"""Keys of a comparison that do nothing while no ops stand under each other."""
+
 OF_ROWS = (
     *("table.choose", "table.chart", "table.window", "table.sort_next", "table.reverse", "table.copy"),
     *("arrivals.next", "arrivals.previous", "arrivals.latest", "arrivals.choose"),

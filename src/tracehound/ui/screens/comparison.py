@@ -225,6 +225,7 @@ class ComparisonScreen(Screen[None]):
         base, other = state.shown
         told = (sentences.of_pair(base, other, self._ranks), sentences.of_slots(slots))
         self.header.facts = tuple(filter(None, told))
+        self.key_bar.matched = slots is not None
         for side, event, step in zip(self.sides, self._selected, state.shown, strict=True):
             side.bar.step = sentences.of_step(step) if step is not None else ""
             side.tell(event)

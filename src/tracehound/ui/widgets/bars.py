@@ -21,7 +21,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui.bindings.keys import KEYS, OF_EVENT, OF_GROUPED, OF_ROWS, Group, Key, footer
+from tracehound.ui.bindings.keys import KEYS, OF_EVENT, OF_GROUPED, OF_MATCHED, OF_ROWS, Group, Key, footer
 from tracehound.ui.wording import words
 
 SAID = 4.0
@@ -221,6 +221,8 @@ class KeyBar(Widget):
     """Whether rows of what is shown can be of another sort."""
     rowless: reactive[bool] = reactive(default=False)
     """Whether what has the keys could show rows and has none."""
+    matched: reactive[bool] = reactive(default=False)
+    """Whether the ops of two runs stand under each other."""
     said: reactive[str] = reactive("")
     """What is said in the place of the keys, for a while or until the next key that does something."""
 
@@ -272,6 +274,7 @@ class KeyBar(Widget):
         """The keys that there is room for, each with what is written of it; those of every pane come first."""
         idle = (
             *(OF_EVENT if self.bare else ()), *(() if self.grouped else OF_GROUPED), *(OF_ROWS if self.rowless else ()),
+            *(() if self.matched else OF_MATCHED),
         )  # fmt: skip
         keys = [key for key in footer(self._table, self.group) if key.id not in idle]
         general, room = self._first([key for key in keys if key.group == "everywhere"], self.size.width)
