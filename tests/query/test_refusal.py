@@ -7,7 +7,9 @@ from typing import Literal
 import polars as pl
 import pytest
 
+from building import Building, stream
 from tracehound.errors import TracehoundError
+from tracehound.query import answer, prepare
 from tracehound.query.refusal import refusals
 from tracehound.query.statement import read
 
@@ -22,3 +24,11 @@ def test_tables_that_multiply_beyond_what_there_can_be(engine: Literal["in-memor
     assert "more than 4,294,967,295 rows" in said
     assert "ON" in said
     assert "polars" not in said.lower()
+
+
+@pytest.mark.parametrize("number", ["2", "2.5", "e.bytes"])
+def test_a_time_and_a_number_are_called_so(number: str) -> None:
+    built = Building("one")
+    built.event(stream(0, 7), "gemm", 1, 5, "kernel")
+    with pytest.raises(TracehoundError, match=r"^query: [+] not allowed on time and number; divide a time by a unit"):
+        answer(prepare(f"SELECT 3us + {number} AS sum FROM events e"), built.trace())

@@ -63,6 +63,9 @@ CALLED_ELSEWHERE = MappingProxyType(
 _TIMES = ("duration[μs]", "Duration('μs')")
 """How polars calls the type of times."""
 
+_NUMBERS = re.compile(r"\b(?:dyn (?:int|float)|[iuf]\d+)\b")
+"""How polars calls those of numbers."""
+
 
 @contextmanager
 def refusals(statement: Statement) -> Iterator[None]:
@@ -119,10 +122,12 @@ def _unknown(statement: Statement, line: str) -> TracehoundError | None:
 
 
 def _other(line: str) -> TracehoundError:
-    """In polars' own words, but for the type that stands for times."""
+    """In polars' own words, but for the types that stand for times and for numbers beside them."""
     about_times = any(theirs in line for theirs in _TIMES)
     for theirs in _TIMES:
         line = line.replace(theirs, "time")
+    if about_times:
+        line = _NUMBERS.sub("number", line)
     line = _QUALIFIED.sub(r"'\g<table>.\g<name>'", line)
     if found := _SPREAD.fullmatch(line):
         name = _SPREADS[found["what"]]
