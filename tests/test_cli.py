@@ -536,6 +536,13 @@ def test_an_option_that_there_is_not_is_told_with_the_nearest(
     assert capsys.readouterr().err == f"tracehound: {why}\n"
 
 
+def test_what_can_be_done_with_the_cache_is_named_where_it_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["cache"])
+    required = "the following arguments are required: list|clear; see tracehound cache --help"
+    assert capsys.readouterr().err == f"tracehound: {required}\n"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [[], ["summary"], ["summary", "x", "--bogus"], ["summary", "x", "--top", "0"], ["summary", "x", "--unit", "h"],

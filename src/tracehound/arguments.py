@@ -295,7 +295,7 @@ def _cache_parser() -> Parser:
         allow_abbrev=False,
         add_help=False,
     )
-    parser.add_argument("action", choices=("list", "clear"), help=SUPPRESS)
+    parser.add_argument("action", choices=("list", "clear"), metavar="list|clear", help=SUPPRESS)
     parser.add_argument("--cache", type=path, metavar="DIR", help="another cache than the user's own")
     parser.add_argument("--ascii", action="store_true", help="write with ASCII characters alone")
     parser.add_argument("-h", "--help", action="help", help="show this and exit")
