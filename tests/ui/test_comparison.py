@@ -144,6 +144,13 @@ async def test_the_footer_names_n_where_it_walks(jax: tuple[Opening, Opening]) -
         assert " n next " in screen.key_bar.render_line(0).text
 
 
+async def test_runs_of_jax_are_not_told_that_pytorch_records_their_memory(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "9")
+        shown = " ".join(" ".join(strip.text.strip() for strip in screen._compositor.render_strips()).split())
+        assert "no counter of bytes in both runs; a run of PyTorch has one with profile_memory=True" in shown
+
+
 async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "3", "enter")

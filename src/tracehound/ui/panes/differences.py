@@ -50,7 +50,7 @@ NOTHING: Final = {
     "diff": "no steps",
     "diff-causes": "no launches, pauses or compilations in either run",
     "diff-marks": "neither run has annotations or modules: record_function(...), TraceAnnotation, with_stack=True",
-    "diff-memory": "no counter of bytes in both runs: PyTorch records them with profile_memory=True",
+    "diff-memory": "no counter of bytes in both runs; a run of PyTorch has one with profile_memory=True",
     "diff-counters": "no counter of anything but bytes in both runs",
 }
 
