@@ -72,7 +72,7 @@ def test_nothing_but_a_baseline_is_replaced(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
-    with pytest.raises(TracehoundError):
+    with pytest.raises(TracehoundError, match=r"base\.json: cannot be written: no such file or directory$"):
         saved(measured(run(steps=2)), tmp_path / "no" / "base.json")
 
 

@@ -66,7 +66,8 @@ def saved(profile: Profile, path: Path) -> None:
         with whole(path) as file:
             file.write(orjson.dumps(document) + b"\n")
     except OSError as error:
-        raise TracehoundError((error.strerror or "cannot be written").lower(), path) from error
+        why = (error.strerror or str(error)).lower()
+        raise TracehoundError(f"cannot be written: {why}", path) from error
 
 
 def loaded(path: Path) -> Profile | None:
