@@ -64,6 +64,17 @@ def test_a_step_lasts_until_its_work_is_done_as_in_step_parts() -> None:
     assert not any("marks" in note for note in second.notes)
 
 
+@pytest.mark.parametrize("window", [Window(), Window(0, 100 * US), Window(0, 15 * US)])
+def test_a_step_without_work_of_a_device_that_works_is_idle_in_any_window(window: Window) -> None:
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 10, "step", step=1)
+    b.event(thread(), "cudaLaunchKernel", 5, 6, "runtime", correlation=1)
+    b.event(stream(), "gemm", 20, 30, correlation=1)
+    marks = Options(given=(("bounds", "mark"),))
+    (row,) = run(named("steps"), b.trace(), window, marks).table.rows(named=True)
+    assert (row["busy"], row["compute"], row["idle"]) == (0.0, 0, 10 * US)
+
+
 def test_steps_by_their_marks() -> None:
     result = run(named("steps"), ahead().trace(), options=Options(given=(("bounds", "mark"),)))
     assert [(r["duration"] // US, r["busy"]) for r in result.table.rows(named=True)] == [(10, 0.2), (10, 0.3)]

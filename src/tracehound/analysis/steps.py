@@ -84,7 +84,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         start, end = clock.bounds(start, end)
         worked = on_own_clock(events, share)
         state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
-    works = state.any.length > 0
+    works = bool((every["end"] > every["start"]).any())
     parts = {
         "compute": state.compute,
         "communication": state.exposed_communication,
