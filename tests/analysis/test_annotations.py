@@ -52,6 +52,18 @@ def test_work_counts_for_every_annotation_around_its_launch() -> None:
     }
 
 
+def test_a_path_of_ranges_has_their_lengths_whatever_frames_begin_and_end_them() -> None:
+    """PyTorch's ranges begin in the frame of __enter__, and end in that of __exit__."""
+    b = Building()
+    b.event(MAIN, "train.py(7): main", 0, 100, "python")
+    b.event(MAIN, "profiler.py(918): __enter__", 10, 20, "python")
+    b.event(MAIN, "forward", 15, 60, "annotation")
+    b.event(MAIN, "profiler.py(932): __exit__", 55, 65, "python")
+    trace = b.trace()
+    assert told(result(trace), "total") == {("forward", "host"): [45]}
+    assert told(result(trace, by="path"), "total", "self", "max") == {("forward", "host"): [45, 45, 45]}
+
+
 def test_an_op_around_others_is_one_that_was_launched() -> None:
     b = Building(format="xplane")
     ops = Lane("XLA Ops", 0, "ops", work=True)

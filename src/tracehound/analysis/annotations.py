@@ -40,7 +40,8 @@ around its launch, once for each name, and by when it ran. HolisticTraceAnalysis
 shadow it lies in, which takes in what others launched meanwhile.
 
 With by=path the annotations of hosts are a tree, steps of any number as one; there self is total less the annotations
-directly inside, and busy, exposed, shortest and shadows are left out."""
+directly inside, what two that overlap in part share is the earlier one's, and busy, exposed, shortest and shadows are
+left out."""
 
 COLUMNS = (
     Column("name", "text", "the annotation"),

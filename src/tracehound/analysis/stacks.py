@@ -50,7 +50,7 @@ DEFINITION = """\
 A call path is an event of a host thread under the names of all events around it: frames of Python, what they called of
 PyTorch or XLA, ranges, and calls of the runtime; a row stands for all events of one path. count = events, total = sum
 of their lengths, self = total less the events directly inside (with frames=python: less the frames inside; what a frame
-called of C++ is its own time then). Of two events of a thread that overlap in part the earlier has the time that they
+called of C++ is its own time then). Of two of these on a thread that overlap in part the earlier has the time that they
 share. device self = lengths of the kernels, copies and memsets launched directly there: by the launching call, else by
 the operator that the profiler gave them as the active one; device total = that and the device self of all paths below.
 Work that overlaps on two streams counts twice. A window clips, and work counts by when it ran. share is total of the

@@ -67,7 +67,7 @@ def slow(trace: Trace, window: Window, chosen: list[str], prefix: str = "") -> T
     def path(chain: list[int]) -> tuple[str, ...]:
         return tuple(events[i]["name"].removeprefix(prefix) for i in chain)
 
-    _on_the_host(events, _own(events, low, high), (low, high), way, lambda chain: found[path(chain)])
+    _on_the_host(events, _own(events, low, high, way), (low, high), way, lambda chain: found[path(chain)])
     for i, event in events.items():
         above = way(event["launch"]) if length[i] else []
         for depth in range(len(above)):
@@ -78,14 +78,15 @@ def slow(trace: Trace, window: Window, chosen: list[str], prefix: str = "") -> T
     return {way: row for way, row in found.items() if row[0] or row[3]}
 
 
-def _own(events: dict[int, dict[str, Any]], low: int, high: int) -> dict[int, int]:
-    """What every event has of the window, less what it shares with an earlier one that is not around it."""
+def _own(events: dict[int, dict[str, Any]], low: int, high: int, way: Callable[[int], list[int]]) -> dict[int, int]:
+    """What every chosen event has of the window, less what it shares with an earlier one that is not around it."""
     begin: dict[int, int] = {}
-    for i, event in sorted(events.items()):
-        beside = [one["end"] for at, one in events.items()
-                  if at < i and (one["lane"], one["parent"]) == (event["lane"], event["parent"])]  # fmt: skip
-        begin[i] = max([event["start"], *beside, begin.get(event["parent"], event["start"])])
-    return {i: max(min(event["end"], high) - max(begin[i], low), 0) for i, event in events.items()}
+    chains = {i: chain for i in sorted(events) if (chain := way(i))[-1:] == [i]}
+    for i, chain in chains.items():
+        beside = [events[at]["end"] for at, other in chains.items()
+                  if at < i and (events[at]["lane"], other[:-1]) == (events[i]["lane"], chain[:-1])]  # fmt: skip
+        begin[i] = max([events[i]["start"], *beside, *(begin[above] for above in chain[-2:-1])])
+    return {i: max(min(events[i]["end"], high) - max(at, low), 0) for i, at in begin.items()}
 
 
 @given(HOST, WORK, SPAN)
@@ -97,6 +98,17 @@ def test_stacks_against_a_loop(
     columns = ("count", "total", "self", "device_total", "device_self", "launched")
     assert told(trace, "stacks", window, *columns) == slow(trace, window, list(KINDS))
     assert told(trace, "stacks", window, *columns, frames="python") == slow(trace, window, ["python"])
+
+
+@given(HOST, WORK, SPAN)
+def test_annotations_against_a_loop(
+    host: list[tuple[int, str, str, int, int]], work: list[tuple[int, int, int]], span: tuple[int, int]
+) -> None:
+    trace = built(host, work)
+    window = Window(span[0] * US, (span[0] + span[1]) * US)
+    columns = ("count", "total", "self", "device", "launched")
+    expected = {way: [*row[:4], row[5]] for way, row in slow(trace, window, ["annotation"]).items()}
+    assert told(trace, "annotations", window, *columns, by="path") == expected
 
 
 @given(HOST, WORK, SPAN)

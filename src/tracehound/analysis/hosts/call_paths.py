@@ -99,10 +99,11 @@ def called(
     root = number * (int(told.max(initial=0)) + 1) + told[rows]
     node, parent, first = paths(Forest(stands), name, root)
     of_event = np.append(np.append(node, -1)[around], -1)
-    seen, begin, end = _clipped(calls, share)
+    seen = _seen(calls, share)
+    begin, end = _times(calls, share, rows, inside)
     length = end - begin
     many = len(parent)
-    longest = _longest(node, np.where(seen, length, -1)[rows], many)
+    longest = _longest(node, np.where(seen[rows], length, -1), many)
     within = of_event[calls.parent][calls.operator & seen]
     table = pl.DataFrame(
         {
@@ -112,12 +113,12 @@ def called(
             "name": words.gather(name[first]),
             "kind": calls.events["kind"].gather(rows[first]).cast(pl.String),
             "count": summed(node, seen[rows].astype(np.int64), many),
-            "total": summed(node, length[rows], many),
-            "self": summed(node, self_time(begin[rows], end[rows], inside), many),
+            "total": summed(node, length, many),
+            "self": summed(node, self_time(begin, end, inside), many),
             "inside": summed(within, np.ones_like(within), many),
-            "backward_host": summed(*_gradients(calls, chosen, of_event, (begin, end), gradient), many),
+            "backward_host": summed(*_gradients(calls, share, chosen, of_event, gradient), many),
             "event": calls.events["id"].gather(rows[longest]),
-            "most": length[rows[longest]],
+            "most": length[longest],
             **grouped(options, np.where(seen[rows], node, -1), calls.events["id"].gather(rows), many),
         }
     )
@@ -175,15 +176,26 @@ def _standing(calls: Tree, rows: Ints, inside: Ints, names: Names, gradient: Int
     return stands, name, names.words.append(AGAIN + names.words)
 
 
-def _clipped(calls: Tree, share: Share) -> tuple[Mask, Ints, Ints]:
-    """Which events lie in the window, and when each does: time that two of a thread share is the earlier one's."""
+def _seen(calls: Tree, share: Share) -> Mask:
+    """Which events lie in the window."""
     share = share.on_host
-    start, end, lane = (calls.events[name].to_numpy() for name in ("start", "end", "lane"))
+    start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
     inside = np.minimum(end, share.end) > np.maximum(start, share.start)
-    seen = inside | (start == end) & (start >= share.start) & (start <= share.end)
+    seen: Mask = inside | (start == end) & (start >= share.start) & (start <= share.end)
+    return seen
+
+
+def _times(calls: Tree, share: Share, rows: Ints, inside: Ints) -> tuple[Ints, Ints]:
+    """When each of these events runs in the window: time that two of them on a thread share is the earlier one's.
+
+    `inside` has the place among them of the one around each, -1 for none. What they share with others is theirs: a
+    range ends in the frame that ends it.
+    """
+    share = share.on_host
+    start, end, lane = (calls.events[name].to_numpy()[rows] for name in ("start", "end", "lane"))
     thread = np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)])
-    begin = np.clip(unshared(start, end, calls.parent, thread), share.start, share.end)
-    return seen, begin, np.maximum(np.minimum(end, share.end), begin)
+    begin = np.clip(unshared(start, end, inside, thread), share.start, share.end)
+    return begin, np.maximum(np.minimum(end, share.end), begin)
 
 
 def _work(share: Share, calls: Tree) -> tuple[Ints, Ints]:
@@ -207,17 +219,17 @@ def _launchers(found: Called, call: Ints) -> tuple[Ints, Ints]:
     return launcher, np.where(launcher < 0, found.node[np.append(gradient, -1)[backward]], -1)
 
 
-def _gradients(
-    calls: Tree, chosen: Mask, of_event: Ints, times: tuple[Ints, Ints], gradient: Ints
-) -> tuple[Ints, Ints]:
+def _gradients(calls: Tree, share: Share, chosen: Mask, of_event: Ints, gradient: Ints) -> tuple[Ints, Ints]:
     """For each event of backward() the node whose gradient it works out, and its time without chosen events inside."""
     backward = gradient >= 0
     if not backward.any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    marked = backward | chosen
-    begin, end = times
-    own = self_time(begin, np.where(marked, end, begin), np.append(nearest(calls.parent, marked), -1)[calls.parent])
-    return of_event[gradient[backward]], own[backward]
+    rows = np.flatnonzero(backward | chosen)
+    place = np.full(len(chosen) + 1, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    inside = np.append(place[nearest(calls.parent, backward | chosen)], -1)[calls.parent[rows]]
+    own = self_time(*_times(calls, share, rows, inside), inside)
+    return of_event[gradient[backward]], own[backward[rows]]
 
 
 def _longest(node: Ints, length: Ints, count: int) -> Ints:
