@@ -117,7 +117,7 @@ def test_annotations_can_be_a_tree() -> None:
         ("ProfilerStep", 0, 2), ("forward", 1, 2), ("exchange", 1, 1),
     ]  # fmt: skip
     assert told(shown, "total", "self", "mean", "max", "device", "launched") == {
-        ("ProfilerStep", "host"): [150, 100, 75, 100, 50, 0],
+        ("ProfilerStep", "host"): [150, 100, 75, 100, 50, 2],
         ("forward", "host"): [40, 40, 20, 30, 20, 1],
         ("exchange", "host"): [10, 10, 10, 10, 30, 1],
     }

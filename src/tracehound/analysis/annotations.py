@@ -183,7 +183,7 @@ def _of_paths(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) ->
         (pl.col("total") / calls).round().cast(pl.Int64).alias("mean"),
         pl.col("most").alias("max"),
         pl.col("device_total").alias("device") if works else pl.lit(None, pl.Int64).alias("device"),
-        pl.col("launched") if works else pl.lit(None, pl.Int64).alias("launched"),
+        pl.col("launched_total").alias("launched") if works else pl.lit(None, pl.Int64).alias("launched"),
         *(pl.lit(None, pl.Int64).alias(name) for name in ("min", "busy", "exposed")),
     )
     result = answer(ANALYSIS, table, scene, replace(options, top=None))

@@ -247,7 +247,8 @@ def merged(tables: Sequence[pl.DataFrame], threads: Sequence[str] | None = None)
 
     Ranks that share a host see the same calls, which count once, and each its own work. With `threads` (columns that
     say which threads are alike) the trees of others stay apart. Columns as above without `parent`, those of backward()
-    with all below, and `depth`, `device_total`, and `ranks`, how many ranks a path is on.
+    with all below, and `depth`, `device_total` and `launched_total` (with all below, too), and `ranks`, how many ranks
+    a path is on.
     """
     filled = [table for table in tables if table.height]
     if not filled:
@@ -289,6 +290,7 @@ def _ordered(table: pl.DataFrame) -> pl.DataFrame:
     trees = Forest(table["parent"].to_numpy())
     table = table.with_columns(
         pl.Series("device_total", trees.summed(table["device_self"].to_numpy())),
+        pl.Series("launched_total", trees.summed(table["launched"].to_numpy())),
         *(pl.Series(name, trees.summed(table[name].to_numpy())) for name in _BACKWARD),
         pl.Series("depth", trees.level),
     )
