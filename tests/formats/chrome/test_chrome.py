@@ -408,6 +408,16 @@ def test_it_says_the_same_as_the_xplane_beside_it(shared):
     assert ours.steps["step"].to_list() == full.steps["step"].to_list()
 
 
+def test_collectives_that_are_called_as_in_jax_are_those_of_the_xplane_beside_it(shared):
+    folder = next((shared / "captures" / "jax" / "collectives_warm").glob("plugins/profile/*"))
+    files = CHROME.read(folder / "vm.trace.json.gz", silent), XPLANE.read(folder / "vm.xplane.pb", silent)
+    ours, full = (
+        set(each.events.filter(kind="collective").get_column("name").cast(pl.String).to_list()) for each in files
+    )
+    assert ours == full
+    assert {"psum.7", "ppermute.3", "all_gather.3", "reduce_scatter.7"} < ours
+
+
 def test_real_files_of_tpus(shared):
     paths = sorted((shared / "traces" / "xla").glob("tpu_vllm*/plugins/profile/*/*.trace.json.gz"))
     assert len(paths) == 2

@@ -18,7 +18,8 @@ def test_roles_of_lines(line: str, role: str) -> None:
 
 @pytest.mark.parametrize(("name", "opcode"), [
     ("%all-reduce.22", "all-reduce"), ("cudnn-conv.1.0", "cudnn-conv"), ("fusion.3.clone.1", "fusion"),
-    ("dot.4.remat2", "dot"), ("add", "add"),
+    ("dot.4.remat2", "dot"), ("add", "add"), ("psum.7", "all-reduce"), ("ppermute", "collective-permute"),
+    ("wrapped_psum", "wrapped_psum"),
 ])  # fmt: skip
 def test_what_a_name_suggests(name: str, opcode: str) -> None:
     assert opcode_of_name(name) == opcode

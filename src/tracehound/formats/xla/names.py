@@ -6,7 +6,7 @@ Owns the vocabulary of JAX, PyTorch/XLA and their runtimes. Pure functions of na
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Final, Literal
 
 from tracehound.formats.communication import communicates
 
@@ -69,11 +69,28 @@ _INSTANCE = re.compile(r"(\.(\d+|clone|remat\d*|sunk|kd))+$")
 
 
 def opcode_of_name(name: str) -> str:
-    """What an HLO op's name suggests of its opcode: ``%all-reduce.22`` -> ``all-reduce``.
+    """What an HLO op's name suggests of its opcode: ``%all-reduce.22`` -> ``all-reduce``, ``psum.7``, too.
 
-    Only a guess: names may follow the framework (``psum.7`` is an all-reduce). Trust an HLO proto first.
+    Only a guess: names may follow the framework. Trust an HLO proto first.
     """
-    return _INSTANCE.sub("", name.lstrip("%"))
+    bare = _INSTANCE.sub("", name.lstrip("%"))
+    return _PRIMITIVES.get(bare, bare)
+
+
+_PRIMITIVES: Final = {
+    "psum": "all-reduce",
+    "psum2": "all-reduce",
+    "psum_invariant": "all-reduce",
+    "pmax": "all-reduce",
+    "pmin": "all-reduce",
+    "all_gather": "all-gather",
+    "all_gather_invariant": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "all_to_all": "all-to-all",
+    "ragged_all_to_all": "ragged-all-to-all",
+    "ppermute": "collective-permute",
+}
+"""JAX's primitives that communicate, after which XLA names the ops that it makes of them, and the opcodes of these."""
 
 
 def kernel_name(op: str) -> str:
