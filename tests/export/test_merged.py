@@ -113,6 +113,13 @@ def test_what_is_known_of_a_device_goes_with_it(tmp_path: Path) -> None:
     assert found["deviceProperties"] == [properties, {**properties, "id": 1}]
 
 
+def test_a_device_of_which_no_file_says_the_model_has_none_when_it_is_read_back(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, *({**rank(number), "deviceProperties": []} for number in range(2))))
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert trace.ranks["model"].to_list() == again.ranks["model"].to_list() == [None, None]
+
+
 def test_what_all_files_say_of_their_job_stays(tmp_path: Path) -> None:
     said = [{"backend": "nccl", "world_size": 8, "rank": number, "nccl_version": f"2.{number}"} for number in range(2)]
     documents = [{**rank(number), "distributedInfo": about} for number, about in enumerate(said)]

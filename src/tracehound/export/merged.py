@@ -60,11 +60,11 @@ def facts(trace: Trace, window: Window) -> dict[str, Any]:
     numbers = devices(trace)
     known = [
         {
-            "name": model or label,
+            **({"name": model} if model else {}),
             **_listed(trace.parts[trace.hosts[host].part].facts, device),
             "id": numbers.get(rank, device),
         }
-        for rank, host, device, model, label in trace.ranks.select(_DEVICE).iter_rows()
+        for rank, host, device, model in trace.ranks.select(_DEVICE).iter_rows()
         if device is not None and (window.ranks is None or rank in window.ranks)
     ]
     clock = {} if trace.origin_ns is None else {"baseTimeNanoseconds": trace.origin_ns}
@@ -84,7 +84,7 @@ def _listed(facts: Mapping[str, Any], device: int) -> Mapping[str, Any]:
     return next((each for each in listed(facts) if each.get("id") == device), {})
 
 
-_DEVICE: Final = ("rank", "host", "device", "model", "label")
+_DEVICE: Final = ("rank", "host", "device", "model")
 
 _JOB: Final = ("backend", "world_size")
 
