@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from argparse import SUPPRESS, Namespace, RawDescriptionHelpFormatter, _ArgumentGroup
+from argparse import SUPPRESS, Namespace, _ArgumentGroup
 from collections.abc import Callable, Sequence
 from typing import Final, get_args
 
@@ -18,7 +18,7 @@ from tracehound.alignment import WAYS
 from tracehound.analysis import ANALYSES, NAMES
 from tracehound.errors import TracehoundError
 from tracehound.export import FORMS
-from tracehound.parsing import Given, Listed, Parser, Version, path, whole_number
+from tracehound.parsing import Given, Layout, Listed, Parser, Version, path, whole_number
 from tracehound.report import WRITERS
 from tracehound.store.pool import default_jobs
 from tracehound.units import TimeUnit
@@ -135,7 +135,7 @@ def _parser(prog: str, usage: str, description: str | Callable[[], str], example
         usage=usage,
         description=description if isinstance(description, str) else None,
         epilog=examples,
-        formatter_class=RawDescriptionHelpFormatter,
+        formatter_class=Layout,
         allow_abbrev=False,
         add_help=False,
     )
@@ -291,7 +291,7 @@ def _cache_parser() -> Parser:
         prog="tracehound cache",
         usage="tracehound cache list|clear [--cache DIR]",
         description=manual.CACHE,
-        formatter_class=RawDescriptionHelpFormatter,
+        formatter_class=Layout,
         allow_abbrev=False,
         add_help=False,
     )

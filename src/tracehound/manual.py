@@ -17,15 +17,15 @@ Explore a performance trace in the terminal.
 
 {PATHS}
 commands:
-  tracehound PATH...                    explore it
-  tracehound summary PATH...            one page: devices, steps, breakdown, top ops, longest gaps
-  tracehound report PATH... ANALYSIS    one table, whole; tracehound report --list names them all
-  tracehound query PATH... 'SELECT ...' any question, in SQL; tracehound query --tables lists the tables
-  tracehound hlo PATH... [WHAT]         the programs of an XLA profile: their text, an instruction, a fusion opened
-  tracehound diff BASE OTHER            what became slower, faster, new or gone, and whether it is more than noise
-  tracehound check PATH... --fail-on    a gate for CI, on one run
-  tracehound export PATH... OUT         a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
-  tracehound cache list|clear           what is kept of files that were read
+  tracehound PATH...                     explore it
+  tracehound summary PATH...             one page: devices, steps, breakdown, top ops, longest gaps
+  tracehound report PATH... ANALYSIS     one table, whole; tracehound report --list names them all
+  tracehound query PATH... 'SELECT ...'  any question, in SQL; tracehound query --tables lists the tables
+  tracehound hlo PATH... [WHAT]          the programs of an XLA profile: their text, an instruction, a fusion opened
+  tracehound diff BASE OTHER             what became slower, faster, new or gone, and whether it is more than noise
+  tracehound check PATH... --fail-on     a gate for CI, on one run
+  tracehound export PATH... OUT          a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
+  tracehound cache list|clear            what is kept of files that were read
 """
 
 EXPLORE_EXAMPLES = """\
@@ -41,10 +41,11 @@ A file that is called like a command is opened as ./summary.
 
 exit codes: 0 done, 1 a condition of --fail-on failed, 2 the input or the arguments cannot be used (one line on stderr
 says why), 70 a fault of the program or of its cache, 130 interrupted, 128 and the signal's number after another one.
+
 environment: NO_COLOR turns colours off (letters stand for kinds then, ? says which), LC_ALL=C has a terminal drawn on
 as --ascii does, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE says where the cache is,
-TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow, XDG_CONFIG_HOME where tracehound/config.toml
-is (keys), XDG_STATE_HOME where it is remembered where you were. TRACEHOUND_DEBUG=1 shows where a fault of the program
+TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow, XDG_CONFIG_HOME where tracehound/config.toml is
+(keys), XDG_STATE_HOME where it is remembered where you were. TRACEHOUND_DEBUG=1 shows where a fault of the program
 lies, TRACEHOUND_NATIVE=0 leaves out what is compiled.
 """
 

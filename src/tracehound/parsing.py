@@ -9,12 +9,20 @@ import difflib
 import os
 import re
 import sys
-from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import (
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tracehound import __version__, console, native
+from tracehound.draw.wrap import fitted
 from tracehound.errors import BAD_INPUT, printable
 from tracehound.export import FORMS
 from tracehound.report import WRITERS
@@ -72,6 +80,13 @@ class Version(Action):
         with console.printing():
             print(f"tracehound {__version__} ({'Python alone' if native.library() is None else 'compiled'})")  # noqa: T201
         parser.exit()
+
+
+class Layout(RawDescriptionHelpFormatter):
+    """Help whose own words fit the terminal as the options do."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return fitted(super()._fill_text(text, width, indent), width)
 
 
 class Parser(ArgumentParser):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tracehound.draw.wrap import wrap
+from tracehound.draw.wrap import fitted, wrap
 
 
 @given(st.text("ab é漢字🙂-,", max_size=60), st.integers(4, 30), st.sampled_from(["", "  "]))
@@ -28,3 +28,36 @@ def test_wide_signs_take_two_cells() -> None:
     assert wrap("漢字漢字漢字", 8, "  ") == ["漢字漢字", "  漢字"]
     assert wrap("a 漢字 漢字", 8) == ["a 漢字", "漢字"]
     assert wrap("\u0301", 8) == []
+
+
+MANUAL = """\
+One sentence after another, of words that go on and on until the line has as much as one hundred and twenty cells and a
+word on the next.
+A line of its own.
+
+commands:
+  tool one  what it does, and more of it
+  tool --with-a-long-name 'and more'  is told below
+"""
+
+
+def test_a_text_fits_and_keeps_its_shape() -> None:
+    assert fitted(MANUAL, 120) == MANUAL
+    assert fitted(MANUAL, 40).split("\n") == [
+        "One sentence after another, of words",
+        "that go on and on until the line has as",
+        "much as one hundred and twenty cells and",
+        "a word on the next.",
+        "A line of its own.",
+        "",
+        "commands:",
+        "  tool one  what it does, and more of it",
+        "  tool --with-a-long-name 'and more'",
+        "      is told below",
+        "",
+    ]
+
+
+@given(st.lists(st.text("ab -:", max_size=130), max_size=6), st.integers(20, 130))
+def test_of_a_text_that_is_made_to_fit_nothing_is_lost(lines: list[str], width: int) -> None:
+    assert fitted("\n".join(lines), width).split() == "\n".join(lines).split()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 
 from tracehound import console
@@ -11,6 +12,7 @@ from tracehound.analysis import run as analysed
 from tracehound.arguments import COMMANDS
 from tracehound.commands.shown import refuse_forms, show
 from tracehound.commands.traces import helpers, read, reading
+from tracehound.draw.table import UNLIMITED
 from tracehound.errors import TracehoundError, printable
 from tracehound.preferences import preferred
 from tracehound.report import explain, writer
@@ -20,7 +22,8 @@ def run(asked: Namespace) -> int:
     """Print it, or what it means."""
     if asked.list:
         refuse_forms(asked, "--list")
-        console.show(explain.listing(ANALYSES), asked)
+        width = console.look(asked).width if sys.stdout.isatty() else UNLIMITED  # a script reads it line by line
+        console.show(explain.listing(ANALYSES, width), asked)
         return 0
     form = writer(asked.format)
     analysis = _analysis(asked)

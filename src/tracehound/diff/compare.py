@@ -29,16 +29,15 @@ from tracehound.units import duration, plural, share
 DEFINITION: Final = """\
 Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
 most time, else the whole run. A step lasts until the device work that it launched has ended, and begins no earlier than
-the step before has ended (as in step_parts); partial steps are left out, and of the work in no step a note
-says how much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a
-device was recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that
-have it and then over the steps. compute, communication, copy and idle add up to the step: communication that
-computation hides costs nothing, copies that either hides neither. Memsets are among the copies, in the step as in the
-categories; where a file tells HLO categories, those are the categories, and what copies has several. An op's time is
-its own (what is nested inside does not count), and ops of several streams add up to more than the time that passes;
-exposed is the part of it that the step's time goes to: an instant belongs to one op alone, of the classes in that
-order, then to the one that began first. So the differences in exposed time and in idle time add up to the difference of
-the step.
+the step before has ended (as in step_parts); partial steps are left out, and of the work in no step a note says how
+much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a device was
+recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that have it and
+then over the steps. compute, communication, copy and idle add up to the step: communication that computation hides
+costs nothing, copies that either hides neither. Memsets are among the copies, in the step as in the categories; where a
+file tells HLO categories, those are the categories, and what copies has several. An op's time is its own (what is
+nested inside does not count), and ops of several streams add up to more than the time that passes; exposed is the part
+of it that the step's time goes to: an instant belongs to one op alone, of the classes in that order, then to the one
+that began first. So the differences in exposed time and in idle time add up to the difference of the step.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from tracehound.analysis.result import Analysis, Column
 from tracehound.draw.cells import heading
 from tracehound.draw.table import Line, wrapped
+from tracehound.draw.wrap import fitted
 
 
-def listing(analyses: Sequence[Analysis]) -> Iterator[Line]:
-    """A line for each analysis: its name and its question."""
+def listing(analyses: Sequence[Analysis], width: int) -> Iterator[Line]:
+    """The name of each analysis and its question, which goes on below itself where it is longer than the width."""
     room = max(len(analysis.name) for analysis in analyses)
-    return (Line(f"{analysis.name:<{room}}  {analysis.question}") for analysis in analyses)
+    told = "\n".join(f"{analysis.name:<{room}}  {analysis.question}" for analysis in analyses)
+    return map(Line, fitted(told, width).split("\n"))
 
 
 def definition(analysis: Analysis, width: int) -> Iterator[Line]:
