@@ -156,6 +156,16 @@ def test_shares_of_findings_say_of_what_they_are() -> None:
     )
 
 
+def test_findings_that_begin_alike_stay_different_where_they_are_cut() -> None:
+    ways = ("from host to HBM", "from HBM to host")
+    table = pl.DataFrame([{"finding": f"the device waits for copies {way}", "share": 0.5} for way in ways])
+    columns = findings.COLUMNS
+    result = Result("findings", "Findings", columns, pl.concat([blank(columns), table], how="diagonal"), 2)
+    first, second = text(dashboard.drawn(result, 34, 2))
+    assert first != second
+    assert max(map(cell_len, (first, second))) <= 34
+
+
 @pytest.mark.parametrize(
     "result",
     [steps(5, 7), breakdown(0.2, 0.4, 0.1), health(("info", 1, "é" * 90)), replace(every_unit(), analysis="other")],

@@ -200,15 +200,16 @@ def findings(result: Result, width: int, height: int) -> Said:
     """
     rows = result.table.head(height).select("finding", "share_of", "cost", "share", "evidence").rows()
     bases = {base: f"share of {_BASES.get(base, base)}" for _, base, *_ in rows if base is not None}
-    lines: list[Line] = []
-    for at, (what, base, cost, part, evidence) in enumerate(rows):
-        finding = f"{what} ({bases[base]})" if base in bases and len(bases) > 1 else what
+    told = [f"{what} ({bases[base]})" if base in bases and len(bases) > 1 else what for what, base, *_ in rows]
+    room = max(8, width - 9)
+    cut, lines = apart(told, room), list[Line]()
+    for at, (finding, (*_, cost, part, evidence)) in enumerate(zip(told, rows, strict=True)):
         amount = share(part) if part is not None else duration(cost) if cost is not None else "-"
         spare = height - len(lines) - (len(rows) - at)
-        first, *rest = _wrapped(finding, max(8, width - 9), max(1, spare + 1), "plain")
+        first, *rest = _wrapped(finding if spare > 0 else cut[finding], room, max(1, spare + 1), "plain")
         lines += [[(f"{amount:>8} ", "strong"), *first], *([(" " * 9, "plain"), *line] for line in rest)]
         spare -= len(rest)
-        lines += [[(" " * 9, "plain"), *line] for line in _wrapped(evidence, max(8, width - 9), min(3, spare), "dim")]
+        lines += [[(" " * 9, "plain"), *line] for line in _wrapped(evidence, room, min(3, spare), "dim")]
     more = result.total - len(rows)
     note = next(iter(bases.values())) if len(bases) == 1 else ""
     return Said(f"{more} more" if more > 0 else note, lines)
