@@ -102,7 +102,7 @@ class Results:
                     window = of_lane(window, snapshot.trace, view)
                 self._asked[name] = snapshot
                 if self._answers.ask(name, snapshot.trace, snapshot.question(analysis, window, self.given(name))):
-                    shows.wait(f"{analysis}: working it out")
+                    shows.wait(f"{analysis.replace('_', ' ')}: working it out")
 
     def query(self, asker: Asker, asked: QueryPane.Asked, view: View) -> None:
         """Have a query answered for the view."""
