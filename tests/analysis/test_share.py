@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import polars as pl
@@ -104,6 +105,30 @@ def test_what_analyses_of_a_rank_have_in_common_is_asked_once_and_goes_with_the_
     for table in run_all([(one, Options()), (other, Options())], ranks(5).trace(), window):
         assert table["rank"].to_list() == [rank for rank in range(5) for _ in range(2)]
     assert sorted(seen) == [(rank, 1) for rank in range(5)]
+
+
+@pytest.mark.parametrize(("large", "together"), [(1 << 21, 2), (12, 2), (11, 1)])
+def test_two_ranks_are_mapped_at_once_unless_they_are_large(
+    large: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rank has 10 events of its own and half of the 4 of its host."""
+    monkeypatch.setattr("tracehound.analysis.share._LARGE", large)
+    b = Building()
+    for rank in range(2):
+        for at in range(10):
+            b.event(stream(rank), "gemm", at, at + 1)
+    for at in range(4):
+        b.event(thread(), "aten::mm", at, at + 1, "op")
+    meeting = Barrier(together)
+
+    def per_rank(share: Share, options: Options) -> pl.DataFrame:
+        del options
+        meeting.wait(10)
+        return pl.DataFrame({"rank": [share.rank]})
+
+    analysis = replace(named("overview"), per_rank=per_rank, combine=lambda tables, *_: pl.concat(tables))
+    (table,) = run_all([(analysis, Options())], b.trace())
+    assert table["rank"].to_list() == [0, 1]
 
 
 def test_what_fails_on_one_rank_is_raised_and_the_others_are_given_up() -> None:

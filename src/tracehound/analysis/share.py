@@ -59,7 +59,7 @@ def run_all(
     seen = scene(trace, window)
     reasons = [of_memory_alone(analysis.name, seen.formats) for analysis, _ in asked]
     possible = [question for question, why in zip(asked, reasons, strict=True) if not why]
-    with _crew(executor) as crew:
+    with _crew(executor, trace) as crew:
         ranks = list(_mapped(possible, _informed(possible, shares(trace, window), crew), crew))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
     return [
@@ -107,12 +107,12 @@ class _Crew(NamedTuple):
 
 
 @contextmanager
-def _crew(executor: Executor | None) -> Iterator[_Crew]:
+def _crew(executor: Executor | None, trace: Trace) -> Iterator[_Crew]:
     """Those of this executor; without one some threads of this process."""
     if executor is not None:
         yield _Crew(executor, here=False)
         return
-    threads = ThreadPoolExecutor(_TOGETHER, "tracehound ranks")
+    threads = ThreadPoolExecutor(_TOGETHER if _largest(trace) <= _LARGE else 1, "tracehound ranks")
     try:
         yield _Crew(threads, here=True)
     finally:
@@ -123,7 +123,21 @@ _AHEAD: Final = 16
 """So many ranks are handed out before the first has come back: more would only wait in memory."""
 
 _TOGETHER: Final = 2
-"""Ranks that are mapped at once in this process: passes over one leave a processor idle, and more take more memory."""
+"""Ranks that are mapped at once in this process: between the passes over one rank a processor is idle."""
+
+_LARGE: Final = 1 << 21
+"""Of ranks with more events one is mapped at a time: its passes are long, and two at once take twice the memory."""
+
+
+def _largest(trace: Trace) -> int:
+    """The events of the largest of several ranks, with its part of those of its host."""
+    if trace.ranks.height < 2:
+        return 0
+    events = trace.lanes.group_by("host", "rank").agg(pl.col("events").sum())
+    driven = trace.ranks.group_by("host").len("ranks")
+    shared = pl.col("events").filter(pl.col("rank").is_null()).sum().over("host") // pl.col("ranks")
+    every = events.join(driven, on="host").select("rank", pl.col("events") + shared)
+    return int(every.filter(pl.col("rank").is_not_null())["events"].to_numpy().max(initial=0))
 
 
 def _informed(asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[Share], crew: _Crew) -> Iterator[Share]:
