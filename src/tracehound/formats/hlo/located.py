@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from tracehound.formats.hlo.fields import Message, message
+from tracehound.formats.hlo.fields import Message, message, packed
 from tracehound.formats.wire import (
     BYTES,
     VARINT,
@@ -25,7 +25,6 @@ from tracehound.formats.wire import (
     fields,
     repeated,
     rounds,
-    varint,
 )
 
 MODULE, COMPUTATION, FRAME_INDEX = 1, 3, 17
@@ -124,11 +123,12 @@ class Table:
                 high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
             ids = now.where(ID, VARINT)
             self.ids[now.message[ids]] = now.value[ids].view(np.int64)
-            packed, plain = now.where(OPERANDS, BYTES), now.where(OPERANDS, VARINT)
-            for row, at, size in zip(now.message[packed].tolist(), now.at[packed].tolist(),
-                                     now.value[packed].tolist(), strict=True):  # fmt: skip
+            dense, plain = now.where(OPERANDS, BYTES), now.where(OPERANDS, VARINT)
+            for row, at, size in zip(now.message[dense].tolist(), now.at[dense].tolist(),
+                                     now.value[dense].tolist(), strict=True):  # fmt: skip
                 self.operands.setdefault(row, []).append((at, at + size))
-            for row, value in zip(now.message[plain].tolist(), now.value[plain].tolist(), strict=True):
+            single = now.value[plain].view(np.int64).tolist()
+            for row, value in zip(now.message[plain].tolist(), single, strict=True):
                 self.single.setdefault(row, []).append(value)
 
     def message(self, row: int) -> Message:
@@ -151,12 +151,3 @@ class Table:
         for low, high in self.operands.get(row, ()):
             found.extend(packed(self._file, low, high))
         return found
-
-
-def packed(file: Bytes, at: int, end: int) -> list[int]:
-    """The varints in `[at, end)`. Raises WireError."""
-    values = []
-    while at < end:
-        value, at = varint(file.data, at, end)
-        values.append(value)
-    return values
