@@ -63,6 +63,7 @@ def tar() -> bytes:
         (b'{"traceEvents":[{"ph":"X","name":"a","ts":1,"cat":"v8"}]}', "neither PyTorch nor XLA"),
         (b'{"a": 1}', "JSON without trace events"),
         (b"PK\x03\x04zip", "zip archive"),
+        (gzip.compress(gzip.compress(KINETO)), "a gzip file inside another; unpack it once"),
         (b'{"schema":"tracehound.profile/1","name":"x"}', "baseline: what was measured .*tracehound diff"),
         (b"\x28\xb5\x2f\xfdzstd", "zstd"),
         (b"SQLite format 3\x00", "SQLite"),

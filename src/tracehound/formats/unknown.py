@@ -29,6 +29,7 @@ class Likeness(NamedTuple):
 
 _PROFILE: Final = "open the JSON that torch.profiler writes, or an XLA xplane.pb"
 _MAGIC: Final = (
+    (b"\x1f\x8b", Likeness("a gzip file inside another", "unpack it once")),
     (b"PK\x03\x04", Likeness("a zip archive", "unpack it first")),
     (b"\x28\xb5\x2f\xfd", Likeness("a zstd file", "unpack it first")),
     (b"\xfd7zXZ", Likeness("an xz file", "unpack it first")),
