@@ -490,7 +490,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
             "did you mean memory or memory_blocks or memory_operators? tracehound report",
         ),
         (["report", "{job}"], "is a path; name an analysis after it"),
-        (["report", "ops"], "ops of which trace?; tracehound report PATH... ops"),
+        (["report", "ops"], "ops of which trace? tracehound report PATH... ops"),
         (["report"], "which analysis, of which trace?"),
         (["report", "ops", "{job}"], "is a path; name ops after it"),
         (["report", "{job}", "{job}"], "is a path; name an analysis after it; tracehound report --list names them all"),
@@ -526,6 +526,8 @@ def test_what_cannot_be_done_is_said_in_one_line(
         (["export", "x", "out", "--parquet"], "unrecognized arguments: --parquet; did you mean --format parquet?"),
         (["summary", "x", "--xyz"], "unrecognized arguments: --xyz; see tracehound summary --help"),
         (["summary", "x", "-q"], "unrecognized arguments: -q; see tracehound summary --help"),
+        (["--bogus"], "unrecognized arguments: --bogus; see tracehound --help"),
+        (["check", "--ranks=3"], "unrecognized arguments: --ranks=3; did you mean --rank?"),
     ],
 )
 def test_an_option_that_there_is_not_is_told_with_the_nearest(

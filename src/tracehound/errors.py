@@ -29,7 +29,8 @@ class TracehoundError(Exception):
     def __str__(self) -> str:
         place = ", ".join(part for part in (str(self.path) if self.path else "", self.where) if part)
         text = f"{place}: {self.message}" if place else self.message
-        return printable(f"{text}; {self.remedy}" if self.remedy else text)
+        apart = " " if text.endswith("?") else "; "
+        return printable(f"{text}{apart}{self.remedy}" if self.remedy else text)
 
 
 def starved(error: BaseException) -> bool:

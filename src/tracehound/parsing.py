@@ -17,7 +17,7 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -35,6 +35,9 @@ EMPTY = "an empty value; give one, or leave the option out"
 
 MOST = 1_000_000_000
 """The largest number that an option takes, where nothing else limits it."""
+
+_LACKING = "the following arguments are required"
+"""How argparse begins to tell of what is missing, before it looks at what there is."""
 
 _UNKNOWN = re.compile(r"^unrecognized arguments: .*?--([\w-]+)")
 """How argparse begins to tell of options that there are not."""
@@ -96,6 +99,14 @@ class Parser(ArgumentParser):
     """
 
     describe: Callable[[], str] | None = None
+    _given: Sequence[str] = ()
+
+    def parse_known_args(  # type: ignore[override]  # of the overloads only that with a Namespace of ours is called
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        """As argparse does; what was given is kept for who tells what is wrong with it."""
+        self._given = list(args or ())
+        return super().parse_known_args(args, namespace)
 
     def format_help(self) -> str:
         """The help, as argparse lays it out."""
@@ -105,9 +116,15 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with `BAD_INPUT` and one line: argparse's, with what may have been meant."""
+        strange = [word for word in self._given if word.startswith("--") and not self._knows(word)]
+        if strange and message.startswith(_LACKING):
+            message = f"unrecognized arguments: {' '.join(strange)}"
         near = self._meant(message)
         remedy = f"did you mean {near}?" if near else f"see {self.prog} --help"
         self.exit(BAD_INPUT, f"tracehound: {printable(message)}; {remedy}\n")
+
+    def _knows(self, word: str) -> bool:
+        return word == "--" or word.partition("=")[0] in self._option_string_actions
 
     def _meant(self, message: str) -> str:
         """The option that may have been meant by one that argparse says there is not; "" for none."""

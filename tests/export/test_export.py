@@ -61,8 +61,8 @@ def test_every_form_is_named_by_its_suffix_and_its_name() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "export which trace, to which file?; tracehound export PATH... OUT"),
-        (["{job}"], "export to which file?; tracehound export PATH... OUT"),
+        ([], "export which trace, to which file? tracehound export PATH... OUT"),
+        (["{job}"], "export to which file? tracehound export PATH... OUT"),
         (["{job}", "{job}"], "lies in the folder that is read, and would be read with it"),
         (["{job}", "{job}/rank0.json"], "is the trace that is read; write to another file"),
         (["{job}", "{job}/rank0.json", "--force"], "is the trace that is read; write to another file"),
