@@ -15,7 +15,7 @@ from tracehound.analysis.events.numbering import alike, codes
 from tracehound.analysis.hosts.operator_tree import Tree, launchers, rows_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask, covered, union
-from tracehound.nesting import nearest
+from tracehound.nesting import again, nearest
 from tracehound.own_time import own_stretches
 from tracehound.sums import summed
 
@@ -40,10 +40,12 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     owned = own_stretches(low, high, local_parent(device))  # of nested HLO ops the innermost runs
     instant = np.flatnonzero(device["start"].to_numpy() == device["end"].to_numpy())  # counts, and takes no time
     start, end, owner = (np.append(*each) for each in zip(owned, (low[instant], low[instant], instant), strict=True))
+    at_first = np.full(device.height, -1)
+    at_first[owner[::-1]] = np.arange(len(owner))[::-1]
     first = np.zeros(len(owner), np.int64)
-    first[np.unique(owner, return_index=True)[1]] = 1
+    first[at_first[at_first >= 0]] = 1
     piece, at = _around(calls, calls.events["kind"].is_in(MARKS).to_numpy(), call[owner])
-    kinds = device["kind"].cast(pl.String).gather(owner)
+    kinds = device["kind"].gather(owner)
     told = calls.events.select("lane", "start", event="id").gather(at)
     told = told.with_columns(pl.Series("device", (end - start)[piece]), pl.Series("launched", first[piece]))
     name, words = _named(calls.events["name"], at)
@@ -88,31 +90,18 @@ def _around(calls: Tree, mark: Mask, call: Ints) -> tuple[Ints, Ints]:
     """Pairs of a piece of work and an annotation around its launch: of nested ones of one name the outermost."""
     above = nearest(calls.parent, mark)
     outer = np.append(above, -1)[calls.parent]
-    name = calls.events["name"].to_physical().to_numpy()
-    again = _again(mark, outer, name)
+    repeated = again(outer, mark, codes(calls.events["name"]))
     piece, at = np.arange(len(call)), np.append(above, -1)[call]
     pieces, ats = list[Ints](), list[Ints]()
     while len(piece):
         on = at >= 0
         piece, at = piece[on], at[on]
-        pieces.append(piece[~again[at]])
-        ats.append(at[~again[at]])
+        fresh = ~repeated[at]
+        pieces.append(piece[fresh])
+        ats.append(at[fresh])
         at = outer[at]
     none = np.empty(0, np.int64)
     return np.concatenate([none, *pieces]), np.concatenate([none, *ats])
-
-
-def _again(mark: Mask, outer: Ints, name: Ints) -> Mask:
-    """Which annotations lie in one of the same name."""
-    again = np.zeros(len(mark), np.bool_)
-    rows = np.flatnonzero(mark & (outer >= 0))
-    at = outer[rows]
-    while len(rows):
-        again[rows[name[at] == name[rows]]] = True
-        at = outer[at]
-        on = (at >= 0) & ~again[rows]
-        rows, at = rows[on], at[on]
-    return again
 
 
 class _United(NamedTuple):
