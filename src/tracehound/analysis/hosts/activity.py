@@ -16,6 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.events.busy import local_parent
+from tracehound.analysis.events.numbering import occurring
 from tracehound.analysis.events.own_clock import OwnClock
 from tracehound.analysis.hosts.parts import LOADER
 from tracehound.analysis.hosts.program_threads import of_program, program_lanes
@@ -23,7 +24,6 @@ from tracehound.analysis.hosts.threads import together, told_by_name
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import EMPTY, Intervals, Ints, merge, subtract, union
-from tracehound.lookup import distinct
 from tracehound.own_time import own_stretches
 from tracehound.trace import KINDS, collected
 
@@ -112,4 +112,8 @@ def _part(kind: pl.Series, parts: Mapping[str, str], default: str) -> npt.NDArra
 
 
 def _when(part: npt.NDArray[np.int8], start: Ints, end: Ints) -> dict[str, Intervals]:
-    return {PARTS[number]: union(start[part == number], end[part == number]) for number in distinct(part).tolist()}
+    found = dict[str, Intervals]()
+    for number in np.flatnonzero(occurring(part)).tolist():
+        mine = part == number
+        found[PARTS[number]] = union(start[mine], end[mine])
+    return found

@@ -261,9 +261,8 @@ def overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
 def _spent(owned: Owned, windows: Intervals, count: int) -> tuple[Ints, Ints, Ints]:
     """Window, row and time of each of `count` events in each window, in the order of these, where there is any time."""
     if len(windows.start) == 1:  # as of a whole run, whose events are many
-        time = np.zeros(count, np.int64)
         inside = np.minimum(owned.end, windows.end[0]) - np.maximum(owned.start, windows.start[0])
-        np.add.at(time, owned.owner, np.maximum(inside, 0))
+        time = summed(owned.owner, np.maximum(inside, 0), count)
         row = np.flatnonzero(time)
         return np.zeros(len(row), np.int64), row, time[row]
     return _summed(*overlaps(owned, windows), count)
