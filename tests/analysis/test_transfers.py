@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream
@@ -112,6 +112,7 @@ def test_the_link_of_a_window_is_no_faster_for_copies_that_queue_in_it() -> None
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=8), st.integers(0, 49))
+@example([(1, 7), (0, 8)], 0)  # both end at once
 def test_bytes_of_queues_against_instants(copies: list[tuple[int, int]], low: int) -> None:
     b = Building(
         format="xplane", ops=[each for n in range(len(copies)) for each in copying(2 * n, f".{n}", THERE, HERE)]

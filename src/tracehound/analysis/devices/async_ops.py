@@ -31,8 +31,9 @@ class Flights(NamedTuple):
 
     `anytime` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
     clipped), `paired`; also for those out of the window. `spent` has a row for each op that keeps a core: `id`, `op`
-    (of both ops the starting one), `start`, `end`, `own` (its self time; null without such a clock). `ops` are the ops
-    of the trace that occur; `start` and `end` bound the time: from the first to the last op, or the window; ps.
+    (of both ops the starting one), `start`, `end`, `own` (its self time; null without such a clock). Both are in the
+    order of ids, those of `anytime` that are `paired` before the others. `ops` are the ops of the trace that occur;
+    `start` and `end` bound the time: from the first to the last op, or the window; ps.
     """
 
     anytime: pl.DataFrame
@@ -59,7 +60,7 @@ def flights_of(share: Share) -> Flights | None:
     clocked = has_clock(everything)
     if clocked:
         everything = everything.with_columns(start="device_start", end="device_end")
-    pairs = joined(everything, ops, execution)
+    pairs = joined(everything, ops, execution).sort("id")
     ids = everything["id"].to_numpy()
     begun, ended = (rows_with(ids, pairs[name].to_numpy()) for name in ("id", "done"))
     waiting = everything["op"].is_in(waits(ops)["op"].implode()).fill_null(value=False).to_numpy()
@@ -68,7 +69,7 @@ def flights_of(share: Share) -> Flights | None:
     both = [pairs.with_columns(everything["kind"].gather(begun), paired=True), alone.with_columns(paired=False)]
     flights = pl.concat([each.select("id", "op", "kind", "start", "end", "paired") for each in both])
     keeping = everything.select("id", "start", "end")[np.concatenate([begun, ended, lone])]
-    keeping = keeping.insert_column(1, pl.concat([pairs["op"], pairs["op"], alone["op"]]))
+    keeping = keeping.insert_column(1, pl.concat([pairs["op"], pairs["op"], alone["op"]])).sort("id")
     lengths = measured(here, share.start, share.end)
     row = rows_with(lengths["id"].to_numpy(), keeping["id"].to_numpy())
     own = lengths["own"].gather(row[row >= 0]) if clocked else pl.lit(None, pl.Int64)
