@@ -90,7 +90,7 @@ def fitted(text: str, width: int) -> str:
 
 def _on_lines(block: _Block, width: int) -> list[str]:
     lead, above = block.lead, list[str]()
-    if 2 * len(lead) > width + len(lead) - len(lead.lstrip()):
+    if lead.strip() and 2 * len(lead) > width:
         above, lead = [lead.rstrip()], " " * _BELOW
     lines = textwrap.wrap(
         block.words,

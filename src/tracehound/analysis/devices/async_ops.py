@@ -18,7 +18,7 @@ from tracehound.analysis.events.numbering import alike, earliest
 from tracehound.analysis.events.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Share
 from tracehound.formats.xla.copies import is_done, started_by
-from tracehound.intervals import Ints, Mask, passed, union
+from tracehound.intervals import passed, union
 from tracehound.lookup import rows_with
 from tracehound.trace import collected
 
@@ -63,8 +63,9 @@ def flights_of(share: Share) -> Flights | None:
     pairs = joined(everything, ops, execution).sort("id")
     ids = everything["id"].to_numpy()
     begun, ended = (rows_with(ids, pairs[name].to_numpy()) for name in ("id", "done"))
-    waiting = everything["op"].is_in(waits(ops)["op"].implode()).fill_null(value=False).to_numpy()
-    lone = np.flatnonzero(~(waiting | _at(begun, len(ids)) | _at(ended, len(ids))))
+    single = ~everything["op"].is_in(waits(ops)["op"].implode()).fill_null(value=False).to_numpy()
+    single[begun] = single[ended] = False
+    lone = np.flatnonzero(single)
     alone = everything[lone]
     both = [pairs.with_columns(everything["kind"].gather(begun), paired=True), alone.with_columns(paired=False)]
     flights = pl.concat([each.select("id", "op", "kind", "start", "end", "paired") for each in both])
@@ -74,13 +75,6 @@ def flights_of(share: Share) -> Flights | None:
     row = rows_with(lengths["id"].to_numpy(), keeping["id"].to_numpy())
     own = lengths["own"].gather(row[row >= 0]) if clocked else pl.lit(None, pl.Int64)
     return Flights(flights, keeping.filter(row >= 0).with_columns(own.alias("own")), ops, low, high)
-
-
-def _at(rows: Ints, many: int) -> Mask:
-    """Which of so many rows these are."""
-    found = np.zeros(many, np.bool_)
-    found[rows] = True
-    return found
 
 
 def exposed(spent: pl.DataFrame, low: int, high: int) -> tuple[int, int]:
