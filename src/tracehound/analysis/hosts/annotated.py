@@ -40,10 +40,8 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     owned = own_stretches(low, high, local_parent(device))  # of nested HLO ops the innermost runs
     instant = np.flatnonzero(device["start"].to_numpy() == device["end"].to_numpy())  # counts, and takes no time
     start, end, owner = (np.append(*each) for each in zip(owned, (low[instant], low[instant], instant), strict=True))
-    at_first = np.full(device.height, -1)
-    at_first[owner[::-1]] = np.arange(len(owner))[::-1]
     first = np.zeros(len(owner), np.int64)
-    first[at_first[at_first >= 0]] = 1
+    first[alike(owner)[1]] = 1
     piece, at = _around(calls, calls.events["kind"].is_in(MARKS).to_numpy(), call[owner])
     kinds = device["kind"].gather(owner)
     told = calls.events.select("lane", "start", event="id").gather(at)
