@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tracehound.formats.hlo.fields import Message
+from tracehound.formats.hlo.located import FUSION_KIND, OPCODE, TARGET
 from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS
 from tracehound.formats.hlo.shape import shape_of
 from tracehound.hlo.groups import PAIRS, members_of, pairs_of
 from tracehound.hlo.instruction import (
     ASYNC_THREAD,
     DIMENSIONS,
-    FUSION_KIND,
-    OPCODE,
     PREDECESSORS,
     SHARDING,
-    TARGET,
     TUPLE_INDEX,
     Instruction,
 )

@@ -1,6 +1,7 @@
 """One instruction of HLO: what its proto says of it.
 
-Owns the field numbers of HloInstructionProto and OpMetadata. Knows no other instruction.
+Owns the field numbers of HloInstructionProto that nothing but its page shows, and those of OpMetadata. Knows no other
+instruction.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message
 from tracehound.formats.hlo.instructions import category_of
+from tracehound.formats.hlo.located import (
+    FUSION_KIND,
+    METADATA,
+    NAME,
+    OPCODE,
+    SHAPE,
+    TARGET,
+)
 from tracehound.formats.hlo.shape import Shape, shape_of
 
-NAME, OPCODE, SHAPE, METADATA, LITERAL, PARAMETER, FUSION_KIND, TUPLE_INDEX, DIMENSIONS = 1, 2, 3, 7, 8, 9, 11, 13, 14
-TARGET, ID, OPERANDS, PREDECESSORS, CALLED, SHARDING, BACKEND = 28, 35, 36, 37, 38, 40, 43
+LITERAL, PARAMETER, TUPLE_INDEX, DIMENSIONS, PREDECESSORS, SHARDING, BACKEND = 8, 9, 13, 14, 37, 40, 43
 ATTRIBUTES, ASYNC_THREAD = 68, 79
 OP_TYPE, OP_NAME, SOURCE_FILE, SOURCE_LINE, FRAME_ID = 1, 2, 3, 4, 15
 

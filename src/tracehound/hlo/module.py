@@ -16,10 +16,12 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from tracehound.formats.hlo.fields import Message, message, packed
-from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, bytes_of, rounds
+from tracehound.formats.hlo.fields import Message, message
+from tracehound.formats.hlo.located import CALLED, ID, NAME, OPCODE, OPERANDS
+from tracehound.formats.hlo.table import Table
+from tracehound.formats.wire import BYTES, Rows, bytes_of
 from tracehound.hlo.frames import Frames, frames_of
-from tracehound.hlo.instruction import CALLED, ID, NAME, OPCODE, OPERANDS, Instruction
+from tracehound.hlo.instruction import Instruction
 
 MODULE: Final = 1
 COMPUTATIONS, ENTRY_NAME, ENTRY_ID, SCHEDULE, DEVICES, FRAMES, NAMED = 3, 2, 6, 7, 15, 17, 1
@@ -59,8 +61,7 @@ class Module(Struct, frozen=True, eq=False, dict=True):
     calls: Sequence[Ids]
     ids: Rows
     whole: bool
-    _start: Rows
-    _end: Rows
+    _table: Table
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -92,7 +93,7 @@ class Module(Struct, frozen=True, eq=False, dict=True):
 
     def instruction(self, row: int) -> Instruction:
         """All that the proto says of one instruction."""
-        return Instruction(row, message(self.head.file, int(self._start[row]), int(self._end[row])))
+        return Instruction(row, self._table.message(row))
 
     def computation_of(self, row: int) -> Computation:
         """The computation in which an instruction lies."""
@@ -124,7 +125,8 @@ def module_of(proto: bytes) -> Module | None:
     if head is None:
         return None
     spans, computations = _spans(head)
-    table = _Table(file, *spans)
+    rows = len(spans[0])
+    table = Table(file, *spans, ID, (NAME, OPCODE), (OPERANDS, CALLED))
     numbers = {one.id: at for at, one in reversed(list(enumerate(computations)))}
     rooted = tuple(_rooted(one, table.ids) for one in computations)
     named = head.text(ENTRY_NAME)
@@ -136,12 +138,11 @@ def module_of(proto: bytes) -> Module | None:
         entry=entry,
         names=table.texts(NAME),
         opcodes=table.texts(OPCODE),
-        operands=table.operands(rooted),
-        calls=[tuple(numbers[id_] for id_ in called if id_ in numbers) for called in table.listed(CALLED)],
+        operands=_operands(table, rooted),
+        calls=[tuple(numbers[id_] for id_ in table.listed(CALLED, row) if id_ in numbers) for row in range(rows)],
         ids=table.ids,
         whole=head.whole and head.end <= file.size and table.sound,
-        _start=spans[0],
-        _end=spans[1],
+        _table=table,
     )
 
 
@@ -168,48 +169,11 @@ def _rooted(one: Computation, ids: Rows) -> Computation:
     return Computation(one.number, one.name, one.id, one.first, one.after, root, one.fused, one.thread)
 
 
-class _Table:
-    """The ids, and where names and lists of ids lie, of all instructions."""
-
-    def __init__(self, file: Bytes, start: Rows, end: Rows) -> None:
-        self._file = file
-        self.ids: Rows = np.full(len(start), -1, np.int64)
-        self.sound = True
-        self._texts = {number: np.zeros((2, len(start)), np.int64) for number in (NAME, OPCODE)}
-        self._lists: dict[int, list[list[int]]] = {number: [[] for _ in start] for number in (OPERANDS, CALLED)}
-        for now in rounds(file.words, start, end):
-            self.sound &= bool(now.number.all())
-            for number, (low, high) in self._texts.items():
-                here = now.where(number, BYTES)
-                low[now.message[here]] = now.at[here]
-                high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
-            ids = now.where(ID, VARINT)
-            self.ids[now.message[ids]] = now.value[ids].view(np.int64)
-            for number, lists in self._lists.items():
-                plain, dense = now.where(number, VARINT), now.where(number, BYTES)
-                for row, value in zip(
-                    now.message[plain].tolist(), now.value[plain].view(np.int64).tolist(), strict=True
-                ):
-                    lists[row].append(value)
-                for row, at, size in zip(
-                    now.message[dense].tolist(), now.at[dense].tolist(), now.value[dense].tolist(), strict=True
-                ):
-                    lists[row].extend(packed(file, at, at + size))
-
-    def texts(self, number: int) -> list[str]:
-        """A text of every instruction."""
-        low, high = self._texts[number]
-        return [self._file.text(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-
-    def listed(self, number: int) -> list[list[int]]:
-        """A list of ids of every instruction."""
-        return self._lists[number]
-
-    def operands(self, computations: Sequence[Computation]) -> list[Ids]:
-        """The rows of the operands of every instruction, which lie in its own computation."""
-        found: list[Ids] = []
-        ids, listed = self.ids.tolist(), self._lists[OPERANDS]
-        for one in computations:
-            here = {ids[row]: row for row in reversed(one.rows)}
-            found.extend(tuple(here[id_] for id_ in listed[row] if id_ in here) for row in one.rows)
-        return found
+def _operands(table: Table, computations: Sequence[Computation]) -> list[Ids]:
+    """The rows of the operands of every instruction, which lie in its own computation."""
+    found: list[Ids] = []
+    ids = table.ids.tolist()
+    for one in computations:
+        here = {ids[row]: row for row in reversed(one.rows)}
+        found.extend(tuple(here[id_] for id_ in table.listed(OPERANDS, row) if id_ in here) for row in one.rows)
+    return found

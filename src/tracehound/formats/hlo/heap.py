@@ -243,7 +243,7 @@ class _Origins:
 
     def _shape(self, row: int, buffer: int) -> Shape:
         """The shape of the part of the result that the buffer holds."""
-        shape = shape_of(message(self._module.file, *self._module.table.spans[SHAPE][:, row].tolist()))
+        shape = shape_of(message(self._module.file, *self._module.table.span(SHAPE, row)))
         for at in self._defined[buffer].numbers(DEFINED_INDEX):
             if not 0 <= at < len(shape.parts):
                 return shape

@@ -12,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.formats.hlo.fields import message
-from tracehound.formats.hlo.located import CALLED, FUSION_KIND, METADATA, NAME, OPCODE, SHAPE, TARGET, Located, Table
+from tracehound.formats.hlo.located import CALLED, FUSION_KIND, METADATA, NAME, OPCODE, OPERANDS, SHAPE, TARGET, Located
 from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS, groups_of
 from tracehound.formats.hlo.shape import shape_of
+from tracehound.formats.hlo.table import Table
 from tracehound.formats.hlo.text import COLLECTIVES, moved_bytes
 from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, WireError, fields
 
@@ -73,15 +74,11 @@ def users(module: Located) -> dict[str, set[str]]:
     What runs nothing (`PASSING`) stands for those that need it. Nothing where the proto is damaged.
     """
     table, named = module.table, module.names
-    try:
-        needed = [table.operand_ids(row) for row in range(len(named))]
-    except WireError:
-        return {}
     opcodes = table.texts(OPCODE)
     whole, parts = ([set[str]() for _ in named] for _ in range(2))  # who needs all of it, and who a part of a tuple
     for user in range(len(named) - 1, -1, -1):  # a computation has every instruction before those that need it
         opcode = opcodes[user]
-        for operand in (module.rows[id_] for id_ in needed[user] if id_ in module.rows):
+        for operand in (module.rows[id_] for id_ in table.listed(OPERANDS, user) if id_ in module.rows):
             if opcode == "get-tuple-element":
                 parts[operand] |= whole[user] | parts[user]
                 continue
@@ -104,10 +101,9 @@ def instruction_at(module: Located, row: int) -> Instruction:
     name, opcode, kind = table.text(NAME, row), table.text(OPCODE, row), table.text(FUSION_KIND, row)
     try:
         shape = _shape_at(module, row)
-        known = (module.rows[one] for one in table.operand_ids(row) if one in module.rows)
+        known = (module.rows[one] for one in table.listed(OPERANDS, row) if one in module.rows)
         operands = [_operand(module, one, opcode) for one in known]
-        low, high = table.spans[METADATA][:, row].tolist()
-        framework, source = _origin(file, low, high, module.frames)
+        framework, source = _origin(file, *table.span(METADATA, row), module.frames)
     except WireError:
         shape, operands, framework, source = "", [], "", ""
     target = table.text(TARGET, row)
@@ -139,7 +135,7 @@ def _grouped(one: Instruction, table: Table, row: int) -> Instruction:
 
 
 def _shape_at(module: Located, row: int) -> str:
-    return shape_text(module.file, *module.table.spans[SHAPE][:, row].tolist())
+    return shape_text(module.file, *module.table.span(SHAPE, row))
 
 
 def shape_text(file: Bytes, start: int, end: int) -> str:

@@ -9,27 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
-import numpy as np
 from msgspec import Struct
 
-from tracehound.formats.hlo.fields import Message, message, packed
-from tracehound.formats.wire import (
-    BYTES,
-    VARINT,
-    Bytes,
-    Field,
-    Rows,
-    Spans,
-    WireError,
-    field_at,
-    fields,
-    repeated,
-    rounds,
-)
+from tracehound.formats.hlo.table import Table
+from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, Spans, WireError, field_at, fields, repeated
 
 MODULE, COMPUTATION, FRAME_INDEX = 1, 3, 17
 INSTRUCTION, COMPUTATION_ID, ROOT_ID = 2, 5, 6
 NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS, CALLED = 1, 2, 3, 7, 11, 28, 35, 36, 38
+SIZED = (NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET)
 
 
 class Located(Struct, frozen=True, dict=True):
@@ -82,7 +70,7 @@ def located(file: Bytes, start: int, end: int) -> Located:
                 roots.setdefault(number, root)
     except WireError:
         spans, bodies, roots, frames = Spans(INSTRUCTION), {}, {}, None
-    return Located(file, Table(file, *spans.arrays()[1:]), bodies, roots, frames)
+    return Located(file, Table(file, *spans.arrays()[1:], ID, SIZED, (OPERANDS,)), bodies, roots, frames)
 
 
 def _parts(file: Bytes, start: int, end: int) -> Iterator[Field]:
@@ -104,50 +92,3 @@ def _collect(file: Bytes, computation: Field, spans: Spans) -> tuple[int, int]:
             if part.wire == VARINT and part.number in told:
                 told[part.number] = part.value
     return told[COMPUTATION_ID], told[ROOT_ID]
-
-
-class Table:
-    """Where the fields of many instructions lie."""
-
-    def __init__(self, file: Bytes, start: Rows, end: Rows) -> None:
-        self._file, self._start, self._end = file, start, end
-        count = len(start)
-        self.spans = {n: np.zeros((2, count), np.int64) for n in (NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET)}
-        self.ids = np.full(count, -1, np.int64)
-        self.operands: dict[int, list[tuple[int, int]]] = {}
-        self.single: dict[int, list[int]] = {}
-        for now in rounds(file.words, start, end):
-            for number, (low, high) in self.spans.items():
-                here = now.where(number, BYTES)
-                low[now.message[here]] = now.at[here]
-                high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
-            ids = now.where(ID, VARINT)
-            self.ids[now.message[ids]] = now.value[ids].view(np.int64)
-            dense, plain = now.where(OPERANDS, BYTES), now.where(OPERANDS, VARINT)
-            for row, at, size in zip(now.message[dense].tolist(), now.at[dense].tolist(),
-                                     now.value[dense].tolist(), strict=True):  # fmt: skip
-                self.operands.setdefault(row, []).append((at, at + size))
-            single = now.value[plain].view(np.int64).tolist()
-            for row, value in zip(now.message[plain].tolist(), single, strict=True):
-                self.single.setdefault(row, []).append(value)
-
-    def message(self, row: int) -> Message:
-        """All of one instruction."""
-        return message(self._file, int(self._start[row]), int(self._end[row]))
-
-    def text(self, number: int, row: int) -> str:
-        """A string of one instruction."""
-        low, high = self.spans[number][:, row].tolist()
-        return self._file.text(low, high)
-
-    def texts(self, number: int) -> list[str]:
-        """A string of every instruction."""
-        low, high = self.spans[number]
-        return [self._file.text(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-
-    def operand_ids(self, row: int) -> list[int]:
-        """Ids of the operands."""
-        found = list(self.single.get(row, ()))
-        for low, high in self.operands.get(row, ()):
-            found.extend(packed(self._file, low, high))
-        return found
