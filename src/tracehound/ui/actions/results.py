@@ -35,7 +35,6 @@ class Results:
         self._snapshot: Snapshot | None = None
         self._picked: tuple[str, Span | None, Span | None] = ("", None, None)
         self._given: dict[str, Given] = {}
-        self._asked: dict[str, Snapshot] = {}  # what each pane waits for an answer about
         self._shown: dict[str, tuple[Trace, Question]] = {}
         self.counted = Counted()
         self.queried: tuple[str, Window] | None = None
@@ -100,8 +99,7 @@ class Results:
                 window = view.window.at(*(narrowed or (None, None)))
                 if name == "slices":
                     window = of_lane(window, snapshot.trace, view)
-                self._asked[name] = snapshot
-                if self._answers.ask(name, snapshot.trace, snapshot.question(analysis, window, self.given(name))):
+                if self._answers.ask(name, snapshot, snapshot.question(analysis, window, self.given(name))):
                     shows.wait(f"{analysis.replace('_', ' ')}: working it out")
 
     def query(self, asker: Asker, asked: QueryPane.Asked, view: View) -> None:
@@ -112,10 +110,9 @@ class Results:
 
     def show(self, answer: Answers.Answered) -> None:
         """Show an answer, if its pane still waits for it."""
-        snapshot = self._asked.get(answer.pane)
-        if snapshot is None or not self._answers.wanted(answer):
+        if not self._answers.wanted(answer):
             return
-        table, window = self._deck.shows(answer.pane), answer.question.window
+        table, snapshot, window = self._deck.shows(answer.pane), answer.snapshot, answer.question.window
         if answer.result is None:
             table.fail(answer.failure)
             return
@@ -141,8 +138,7 @@ class Results:
             self._answers.forget("gap-host")
             return
         there = Window(*window, ranks=(row["rank"],))
-        self._asked["gap-host"] = snapshot
-        self._answers.ask("gap-host", snapshot.trace, snapshot.question("host", there))
+        self._answers.ask("gap-host", snapshot, snapshot.question("host", there))
 
 
 def of_lane(window: Window, trace: Trace, view: View) -> Window:

@@ -85,9 +85,10 @@ class Answers:
 
     @dataclass
     class Answered(Message):
-        """A result has come for `pane`, or the one line that says why there is none."""
+        """A result of this snapshot has come for `pane`, or the one line that says why there is none."""
 
         pane: str
+        snapshot: Snapshot
         question: Question
         result: Result | None
         failure: str = ""
@@ -105,8 +106,8 @@ class Answers:
         """Whether it is time to ask again of a trace that is being read."""
         return not self._background.busy and time.monotonic() >= self._rests_until
 
-    def ask(self, pane: str, trace: Trace, question: Question) -> bool:
-        """Have `Answered` sent to the target; nothing when the pane has asked just this already.
+    def ask(self, pane: str, snapshot: Snapshot, question: Question) -> bool:
+        """Have `Answered` sent to the target; nothing when the pane has asked just this of the snapshot already.
 
         True when the answer has yet to be worked out.
         """
@@ -118,11 +119,11 @@ class Answers:
         if known is None:
             self._background.submit(
                 f"analysis for {pane}",
-                lambda: self._work(pane, trace, question),
-                lambda why: self._target.post_message(self.Answered(pane, question, None, why)),
+                lambda: self._work(pane, snapshot, question),
+                lambda why: self._target.post_message(self.Answered(pane, snapshot, question, None, why)),
             )
         else:
-            self._target.post_message(self.Answered(pane, question, known))
+            self._target.post_message(self.Answered(pane, snapshot, question, known))
         return known is None
 
     def wanted(self, answer: Answered) -> bool:
@@ -133,13 +134,13 @@ class Answers:
         """The pane waits for nothing."""
         self._asked.pop(pane, None)
 
-    def _work(self, pane: str, trace: Trace, question: Question) -> None:
+    def _work(self, pane: str, snapshot: Snapshot, question: Question) -> None:
         began = time.monotonic()
         try:
-            result = answered(trace, question)
+            result = answered(snapshot.trace, question)
             with self._lock:
                 self._known[question] = result
         finally:
             ended = time.monotonic()
             self._rests_until = ended + max(PAUSE, RATIO * (ended - began))
-        self._target.post_message(self.Answered(pane, question, result))
+        self._target.post_message(self.Answered(pane, snapshot, question, result))
