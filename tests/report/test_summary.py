@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -125,7 +126,8 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
     assert text[1].startswith(told if why else "kineto, 2 files")
     marked = [line.text for line in writer("markdown").summary(page, Look(400))]
     assert [sum("hardly one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
-    notes = page.results[0].notes  # of forms without a heading
+    document = json.loads("".join(line.text for line in writer("json").summary(page, Look(400))))
+    notes = next(iter(document["results"].values()))["notes"]
     assert notes[0].startswith(told) if why else not any("hardly" in note for note in notes)
     assert about(trace, Window(ranks=(0,))).doubt == ""
     assert about(trace, Window(ranks=(0, 1))).doubt == about(trace, Window()).doubt

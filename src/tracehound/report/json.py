@@ -36,7 +36,7 @@ from msgspec.structs import asdict
 from tracehound import __version__
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line
-from tracehound.report.about import About, Look
+from tracehound.report.about import About, Look, noted
 from tracehound.report.summary import Summary
 
 if TYPE_CHECKING:
@@ -72,9 +72,10 @@ def result(facts: About, shown: Result, look: Look) -> Iterator[Line]:
 
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:
-    """The document of the summary."""
+    """The document of the summary; what there is to doubt of the files is a note of the first result."""
     del look
-    results = {shown.analysis: _body(shown, shown.table.to_dicts()) for shown in page.results}
+    first, *rest = page.results
+    results = {shown.analysis: _body(shown, shown.table.to_dicts()) for shown in (noted(first, page.about), *rest)}
     yield Line(_written({"schema": SUMMARY, **_head(page.about), "results": results}))
 
 

@@ -41,9 +41,8 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
     yield Line("")
     yield from _listed(sentences(page.about, look.unit))
     for table in page.results:
-        unsaid = tuple(note for note in table.notes if note != page.about.doubt)
         yield Line("")
-        yield from _section(replace(table, notes=unsaid), look, [])
+        yield from _section(table, look, [])
 
 
 def page(shown: Page, look: Look) -> Iterator[Line]:

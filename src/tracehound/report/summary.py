@@ -18,7 +18,7 @@ from tracehound.analysis.result import Column, Options, Result
 from tracehound.analysis.spans import other_steps
 from tracehound.analysis.spans.partial_steps import counted
 from tracehound.analysis.topics import tells_memory_alone
-from tracehound.report.about import About, about, noted
+from tracehound.report.about import About, about
 from tracehound.store.preferred import TWINS
 from tracehound.trace import Trace, Window
 
@@ -75,7 +75,7 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
         elif name == "health":
             result = _unusual(every, limit)
         elif name == "overview":
-            result = noted(other_steps.noted(every, trace, window), facts)
+            result = other_steps.noted(every, trace, window)
         if result.total or name not in OPTIONAL:
             results.append(result)
     return Summary(facts, tuple(results), lengths)

@@ -81,8 +81,7 @@ def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
     match shown.analysis:
         case "overview":
             yield from body(_only(shown, RANKS), look.width, look.unit)
-            said = 2 if page.about.doubt else 1  # so many of the first are what the heading says
-            yield from notes(shown.notes[said:], look.width)
+            yield from notes(shown.notes[1:], look.width)  # the first is what the heading says
         case "findings":
             yield from _plain(_only(shown, FINDINGS), look)
         case "breakdown":
