@@ -164,7 +164,7 @@ def test_planes_and_lines_of_a_tpu(part):
             x(3, 3, "fusion.1", 1, 2.5, hlo_category="loop fusion", bytes_accessed="640", model_flops="1000",
               long_name="%fusion.1 = f32[8] fusion(f32[8] %p)", tf_op="jit(step)/add:", source="a.py:3",
               device_offset_ps="5000000", device_duration_ps="2400000"),
-            x(3, 3, "all-reduce.2", 4, 0.000001, hlo_category="all-reduce",
+            x(3, 3, "all-reduce.2", 4, 0.000002, hlo_category="all-reduce",
               long_name="%all-reduce.2 = f32[16]{0} all-reduce(f32[16]{0} %x)"),
             x(3, 4, "copy-start.1", 5, 1, hlo_category="copy-start"),
             x(701, 9, "train", 0, 10, step_num="4", _r="1"),
@@ -190,7 +190,7 @@ def test_planes_and_lines_of_a_tpu(part):
         5000000,
         7400000,
     )
-    assert (reduce["end"] - reduce["start"], reduce["bytes"]) == (1, 64)
+    assert (reduce["end"] - reduce["start"], reduce["bytes"]) == (2, 64)
     assert by_name[f"jit_step({big})"]["run"] == 77
     told = got.ops.filter(pl.col("name") == "fusion.1").row(0, named=True)
     assert {name: value for name, value in told.items() if value is not None} == {
@@ -428,6 +428,16 @@ def test_real_files_of_tpus(shared):
         steps = got.events.filter((pl.col("rank") == 0) & pl.col("name").cast(pl.String).str.contains("jit_step_fun"))
         longest = (steps["end"] - steps["start"]).max()
         assert round(longest / 10**9, 2) == (66.91 if total == 10312 else 63.49)
+
+
+def test_instants_last_as_long_as_in_the_xplane(part):
+    """XLA's writer gives an event of no length 1 ps: it would cut the own time of what is around it in two."""
+    events = [x(701, 9, "Execute", 1, 8), x(701, 9, "ThreadpoolListener::Record", 3, 1e-6), x(701, 9, "Wait", 5, 2e-6)]
+    got = part(events).events.sort("start")
+    assert (got["end"] - got["start"]).to_list() == [8_000_000, 0, 2]
+    whose = {"ph": "M", "pid": 3, "name": "process_name", "args": {"name": PROCESSES[3], "rank": 0}}
+    exported = part([whose, x(3, 3, "dot.1", 0, 1), *events]).events.sort("start")
+    assert (exported["end"] - exported["start"]).to_list() == [1_000_000, 8_000_000, 1, 2]
 
 
 def test_an_event_of_a_strange_phase_is_noted(part):

@@ -53,6 +53,7 @@ _PLANE: Final = re.compile(r"/device:(TPU|GPU|CPU):(\d{1,9})( \S.*)?$")
 
 _MOST_DEVICES: Final = 2**31
 _FAR_PS: Final = 2**61
+_INSTANT_PS: Final = 1
 _POOL: Final = 1 << 20
 _NUMBER = re.compile(r"#(\d{1,18})(?!\d)")
 _PROGRAM = re.compile(r"(.*)\((\d{1,20})\)$", re.DOTALL)
@@ -128,7 +129,7 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
         {
             "lane": lane[kept.signature],
             "start": kept.start,
-            "end": kept.start + np.maximum(kept.length, 0),
+            "end": kept.start + _lengths(columns, kept),
             "name": names.cast(pl.Categorical).gather(kept.name),
             "said_op": pl.Series(kept.op.astype(np.int64)).replace(-1, None),
             "record": rows,
@@ -145,6 +146,12 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
         schema={"said_op": pl.Int64, "hlo_op": pl.String, "module": pl.String, "program": pl.Int64},
     )
     return frame.join(of_op, on="said_op", how="left", maintain_order="left")
+
+
+def _lengths(columns: Columns, kept: Piece) -> npt.NDArray[np.int64]:
+    """How long events last. XLA writes instants as 1 ps long, which no event is; Tracehound's own exports do not."""
+    least = 0 if columns.ranks else _INSTANT_PS
+    return np.where(kept.length <= least, 0, kept.length)
 
 
 def _of_hosts(kept: Piece, host: npt.NDArray[np.int64]) -> Piece:
