@@ -131,7 +131,7 @@ def launch(events: list[Event], lanes: Sequence[Lane]) -> None:
     before = [event["launch"] for event in events]
     for event in device:
         around = event
-        while before[around["id"]] is None and around["parent"] is not None:
+        while before[around["id"]] is None and around["parent"] is not None and around["run"] is None:
             around = events[around["parent"]]
         event["launch"] = before[around["id"]]
 
@@ -149,7 +149,7 @@ def begun(event: Event, calls: Sequence[Event]) -> Event:
 
 
 def inherit(events: list[Event], lanes: Sequence[Lane]) -> None:
-    """Give events without a launch that of the module's execution, on their rank, in which they start."""
+    """Give events without a launch that of the execution, on their rank, in which they start; of no other run."""
     for number, lane in enumerate(lanes):
         if group(lane) != 1:
             continue
@@ -158,7 +158,8 @@ def inherit(events: list[Event], lanes: Sequence[Lane]) -> None:
             begun = [run for run in runs if run["start"] <= event["start"]]
             elsewhere = event["lane"] != number and event["rank"] == lane["rank"]
             if elsewhere and event["launch"] is None and begun and event["start"] < begun[-1]["end"]:
-                event["launch"] = begun[-1]["launch"]
+                told = {event["run"], begun[-1]["run"]} - {None}
+                event["launch"] = begun[-1]["launch"] if len(told) < 2 else None
 
 
 def step_row(event: Event, step: int, end: int, *, guessed: bool) -> Event:

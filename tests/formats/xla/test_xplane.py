@@ -554,6 +554,17 @@ def test_no_op_of_a_run_launches_it_nor_what_waits_for_it(part: Callable[..., Pa
     assert read.events.filter(pl.col("rank").is_not_null())["launch"].to_list() == [None] * 3
 
 
+def test_a_program_that_runs_while_another_does_is_not_launched_with_it(part: Callable[..., Part]) -> None:
+    """The runtime tells which run a call is of where several devices take part, and not where one does."""
+    launch = Event("CommonPjRtLoadedExecutable::Execute (jit_f)", 5, 3, [Stat("run_id", 4, -9)])
+    outer, outer_end = cpu_op("all-reduce.1", 20, 90, 0, 1)
+    inner, inner_end = cpu_op("dot.7", 40, 60, 0, 2, run=7)
+    pool = Line("tf_XLAPjRtCpuClient/1", [outer, inner, inner_end, outer_end])
+    read = part(Plane("/host:CPU", [Line("python", [launch]), pool]))
+    ran = [on_role(read, role).sort("start") for role in ("modules", "ops")]
+    assert [rows.select("run", "start", "launch").rows() for rows in ran] == [[(-9, 20, 0), (7, 40, None)]] * 2
+
+
 def test_a_profile_without_devices_still_has_a_rank_to_show_its_host_under(part: Callable[..., Part]) -> None:
     read = part(Plane("/host:CPU", [Line("python", [Event("work", 0, 5)])]))
     assert read.ranks.select("device", "label", "inferred").rows() == [(None, "CPU", True)]

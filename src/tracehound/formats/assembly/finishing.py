@@ -292,16 +292,20 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
     seen.repeated.append(launches.repeated)
     runs = module_runs(ran, lanes.rank)
     called = launches.in_turn(ran) if in_turn else launches.joined(ran)
-    modules = executions(ran.lane, lanes.rank[ran.lane], ran.start, ran.end, called)
+    modules = executions(ran, lanes.rank[ran.lane], called)
+
+    def around(events: Rows, nested: Nested) -> Ints:
+        """What may have launched an event along with itself: nothing, where that is of a run of its own."""
+        return np.where(events.valid("run"), -1, nested.parent)
 
     def of_module(events: Rows, nested: Nested) -> Ints:
         low = events.first - ran.first
-        return from_parents(modules.call[low : low + len(events.lane)], nested.parent, nested.before.call)
+        return from_parents(modules.call[low : low + len(events.lane)], around(events, nested), nested.before.call)
 
     def of_device(events: Rows, nested: Nested) -> Ints:
         call = launches.joined(events)
-        modules.give(call, lanes.rank[events.lane], events.start)
-        return from_parents(call, nested.parent, nested.before.call)
+        modules.give(call, events, lanes.rank[events.lane])
+        return from_parents(call, around(events, nested), nested.before.call)
 
     for batch in chain(_nested(raw, MODULES, of_module), _nested(raw, OTHERS, of_device)):
         by_launch = launches.steps(batch.call)

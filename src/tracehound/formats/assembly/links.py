@@ -303,6 +303,17 @@ class Launches(NamedTuple):
         return np.append(self.step, np.int32(-1)).take(call).astype(np.int64)
 
 
+class _Run(NamedTuple):
+    """The runs of some events, and of which they are known."""
+
+    values: Ints
+    valid: Mask
+
+    def at(self, rows: npt.NDArray[np.intp]) -> _Run:
+        """Those of some of them."""
+        return _Run(self.values[rows], self.valid[rows])
+
+
 class _Layer(NamedTuple):
     """Executions on one module lane of each rank."""
 
@@ -310,13 +321,21 @@ class _Layer(NamedTuple):
     start: Ints
     end: Ints
     call: Ints
+    run: _Run
 
-    def give(self, call: Ints, rows: npt.NDArray[np.intp], rank: Ints, start: Ints) -> None:
-        """Give those of the events `rows` that have no call that of the execution, on their rank, they start in."""
+    def give(self, call: Ints, rows: npt.NDArray[np.intp], events: Rows, rank: Ints) -> None:
+        """Give those of the events `rows` that have no call that of the execution, on their rank, they start in.
+
+        Programs may run at once: an event that tells its run is of no other.
+        """
         orphans = rows[call[rows] < 0]
-        at = self.latest.at(rank[orphans], start[orphans])
-        inside = (at >= 0) & (start[orphans] < np.append(self.end, 0)[at])
-        call[orphans[inside]] = self.call[at[inside]]
+        start = events.start[orphans]
+        at = self.latest.at(rank[orphans], start)
+        inside = (at >= 0) & (start < np.append(self.end, 0)[at])
+        orphans, at = orphans[inside], at[inside]
+        own, whole = _run_of(events).at(orphans), self.run.at(at)
+        other = own.valid & whole.valid & (own.values != whole.values)
+        call[orphans[~other]] = self.call[at[~other]]
 
 
 class Executions(Struct, frozen=True, eq=False):
@@ -328,26 +347,33 @@ class Executions(Struct, frozen=True, eq=False):
     layers: tuple[_Layer, ...]
     call: Ints
 
-    def give(self, call: Ints, rank: Ints, start: Ints) -> None:
+    def give(self, call: Ints, events: Rows, rank: Ints) -> None:
         """Give events on other lanes than the modules', without a call, that of the execution in which they start."""
         for layer in self.layers:
-            layer.give(call, np.arange(len(call)), rank, start)
+            layer.give(call, np.arange(len(call)), events, rank)
 
 
-def executions(lane: Ints, rank: Ints, start: Ints, end: Ints, joined: Ints) -> Executions:
+def executions(ran: Rows, rank: Ints, joined: Ints) -> Executions:
     """The executions on all modules' lanes, sorted by (lane, start); `joined` are the calls by their own ids.
 
-    Of several lanes of one rank the earlier goes first, and they inherit from one another too.
+    `rank` is that of each. Of several lanes of one rank the earlier goes first, and they inherit from one another too.
     """
-    place = _places(lane, rank)
-    call, layers = joined.copy(), []
+    place = _places(ran.lane, rank)
+    call, layers, run = joined.copy(), [], _run_of(ran)
     for number in range(int(place.max()) + 1 if len(place) else 0):
         rows = np.flatnonzero(place == number)
         rows = rows[np.argsort(rank[rows], kind="stable")]
-        layer = _Layer(Latest(rank[rows], start[rows]), start[rows], end[rows], call[rows])
-        layer.give(call, np.flatnonzero(place != number), rank, start)
+        start, end = ran.start[rows], ran.end[rows]
+        layer = _Layer(Latest(rank[rows], start), start, end, call[rows], run.at(rows))
+        layer.give(call, np.flatnonzero(place != number), ran, rank)
         layers.append(layer)
     return Executions(tuple(layers), call)
+
+
+def _run_of(events: Rows) -> _Run:
+    """The run that each event tells of itself."""
+    known = events.valid(_RUN)
+    return _Run(events.columns[_RUN].values if known.any() else np.zeros(len(known), np.int64), known)
 
 
 def _places(lane: Ints, rank: Ints) -> Ints:
