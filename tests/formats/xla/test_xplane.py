@@ -554,6 +554,16 @@ def test_no_op_of_a_run_launches_it_nor_what_waits_for_it(part: Callable[..., Pa
     assert read.events.filter(pl.col("rank").is_not_null())["launch"].to_list() == [None] * 3
 
 
+def test_the_batches_of_keras_are_steps_beside_the_roots_of_tensorflow(part: Callable[..., Part]) -> None:
+    root, numbered = Stat("_r", 4, 1), [Stat("step_num", 4, 7)]
+    roots = [Event("FunctionRun", 2, 5, [root]), Event("mine", 8, 1, numbered)]
+    batches = [Event("Profiled batch", at, 30, [Stat("step_num", 4, at)]) for at in (0, 40)]
+    read = part(Plane("/host:CPU", [Line("python", [batches[0], *roots, batches[1]])]))
+    assert read.steps.select("step", "start", "end", "inferred").rows() == [(0, 0, 30, False), (40, 40, 70, False)]
+    alone = part(Plane("/host:CPU", [Line("python", roots)]))
+    assert alone.steps.is_empty()
+
+
 def test_a_program_that_runs_while_another_does_is_not_launched_with_it(part: Callable[..., Part]) -> None:
     """The runtime tells which run a call is of where several devices take part, and not where one does."""
     launch = Event("CommonPjRtLoadedExecutable::Execute (jit_f)", 5, 3, [Stat("run_id", 4, -9)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -43,6 +44,9 @@ STATS = (
 
 NAMING = ("hlo_op", "hlo_module", "program_id", "device_ordinal", "size")
 """Stats of kernels and of host events that name the op that runs."""
+
+_BATCH: Final = "Profiled batch"
+"""How Keras 3 marks a step where its TensorBoard callback profiles."""
 
 
 class Portioning(Struct, dict=True):
@@ -121,6 +125,7 @@ class PlaneRows:
         self._stated = Stated(portioning.file, self.entries, self.plane.stat_names, stats, self.texts)
         self._rooted = "_r" in self.plane.stat_names.values()
         self._name = self.by_name(1, lambda _, at: self.texts.number(self.shown[at]))
+        self._batch = self.by_name(1, lambda _, at: int(at >= 0 and self.shown[at] == _BATCH))
         shift = [(line.timestamp_ns - portioning.base_ns) * 1000 for line in self.plane.lines]
         self._far = np.array([abs(ps) >= LIMIT_PS for ps in shift], bool)
         self._shift = np.array([0 if abs(ps) >= LIMIT_PS else ps for ps in shift], np.int64)
@@ -187,7 +192,7 @@ class PlaneRows:
             "run": run and Known(run.value & run_bits, run.known),
             "produces": _link(numbers["_p"], numbers["_pt"]),
             "consumes": _link(numbers["_c"], numbers["_ct"]),
-            "step": self._steps(numbers["step_num"], numbers["_r"]),
+            "step": self._steps(position, numbers["step_num"], numbers["_r"]),
             "device_start": offset,
             "device_end": offset and Known(offset.value + (length.value if length else 0), offset.known),
         }
@@ -204,12 +209,20 @@ class PlaneRows:
         names[lost] = np.array([self.texts.number(f"event {id_}") for id_ in ids.tolist()])[inverse]
         return names
 
-    def _steps(self, number: Known | None, root: Known | None) -> Known | None:
-        """The numbers of steps, on the roots that mark them; in a plane that knows no roots, on all that have one."""
-        if number is None or (self._rooted and root is None):
+    def _steps(self, position: Rows, number: Known | None, root: Known | None) -> Known | None:
+        """The numbers of steps, on the roots that mark them; in a plane that knows no roots, on all that have one.
+
+        Keras 3 makes no root of a batch, and TensorFlow makes roots of what is no step.
+        """
+        if number is None:
             return None
-        small = (number.value > -(1 << 31)) & (number.value < 1 << 31)
-        return number.only(small & (root.value > 0) & root.known if root is not None else small)
+        marks = (number.value > -(1 << 31)) & (number.value < 1 << 31)
+        if self._rooted:
+            batch = self._batch(0, position) > 0
+            if root is None and not batch.any():
+                return None
+            marks &= batch if root is None else batch | ((root.value > 0) & root.known)
+        return number.only(marks)
 
     def detailed_bytes(self, part: Slice, position: Rows) -> Known | None:
         """The bytes that the details of a copy or a memset tell: ``kind:HtoD size:4096 dest:0``."""
