@@ -72,6 +72,7 @@ def tar() -> bytes:
         (CLOCKS[:-1], "unknown kind"),
         (b"\n\x05{hello" + TRACK, "unknown kind"),
         (pickle.dumps({}), "pickle"),
+        (b"\n\x04\x08\x01\x10\x02\n\x04\x08\x03\x10\x04\x12\x16\n\x02\x01\x02", "pprof"),
         (tar(), "tar archive"),
         (b"HloModule jit_f", "HLO text"),
         (b"<!DOCTYPE html><html>", "web page"),

@@ -45,6 +45,9 @@ _MAGIC: Final = (
 _UTF16: Final = re.compile(rb"\xff\xfe(?!\0\0)|\xfe\xff|[{\[]\0[\t\n\r -~]\0|\0[{\[]\0[\t\n\r -~]")
 """How UTF-16 begins: its mark, or JSON without one."""
 
+_PPROF: Final = re.compile(rb"(?:\n\x04\x08[\x00-\x7f]\x10[\x00-\x7f])+[\n\x12]")
+"""How pprof's protocol buffer begins: types of samples, each two places in its table of texts, then a sample."""
+
 BASELINE: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(tracehound\.profile/\d+)"')
 """How a saved baseline begins, however its JSON is spaced: its schema."""
 
@@ -66,6 +69,9 @@ def likeness(start: bytes) -> Likeness:
         return Likeness("UTF-16 text", "convert it to UTF-8, as iconv -f UTF-16 -t UTF-8 does")
     if start[_TAR_MARK] == b"ustar":
         return Likeness("a tar archive", "unpack it first")
+    if _PPROF.match(start):
+        looks = "a profile for pprof, as jax.profiler.save_device_memory_profile writes"
+        return Likeness(looks, "go tool pprof reads it; " + _PROFILE, companion=True)
     if perfetto(start):
         return Likeness("a Perfetto trace in its own form, a protocol buffer", _PROFILE)
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
