@@ -8,7 +8,7 @@ import pytest
 
 from growth import TOO_FAST, growth
 from tracehound.formats.json.mend import Mends, Walked, is_event, parsed, walk
-from tracehound.formats.json.text import _PATH, _STRING, mended
+from tracehound.formats.json.text import _PATH, _QUOTE_CLOSES, _STRING, mended
 
 EVENTS = [
     {"ph": "X", "cat": "cpu_op", "name": f"op {n}", "ts": 1000 + n, "args": {"l": [{"name": "a"}, {"name": n}], "x": n}}
@@ -103,6 +103,35 @@ def test_what_writers_do_wrong_is_put_right_and_counted(args, read, kinds):
     for (level, what), (count, first) in counts.items():
         assert (level, count, first) == ("repaired", 1, 100 + found.spans[1][0])
         assert any(kind in what for kind in kinds)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        '{"a":1}',
+        '{"a": "b", "c": [1, "d"]}',
+        '["a", "b"]',
+        '{"a":"b"}',
+        'f(x="1", y="2"), {"z": ""}',
+        '{"": {"b":"}"}}',
+    ],
+)
+@pytest.mark.parametrize("between", ["\n        ", " "])
+def test_json_in_a_name_is_that_name(name, between):
+    text = f'''{{"ph":"X","name":"a"}},
+      {{
+        "ph": "X", "cat": "user_annotation",{between}"name": "{name}",{between}"pid": 1, "tid": 1,
+        "ts": 5.000, "dur": 2
+        ,
+        "args": {{
+          "External id": 73,"Record function id": 0, "Ev Idx": 72
+        }}
+      }},
+      {{"ph":"X","name":"c"}}]}}'''
+    events, counts, found = walked(text.encode())
+    assert [event["name"] for event in events] == ["a", name, "c"]
+    assert (events[1]["ts"], events[1]["args"]["Ev Idx"]) == (5, 72)
+    assert counts == {("repaired", "unescaped quote in a string"): (1, 100 + found.spans[1][0])}
 
 
 def counted(data: bytes) -> tuple[list[dict], dict[tuple[str, str], tuple[int, int]], Walked]:
@@ -227,7 +256,7 @@ def test_an_event_looks_like_one():
 def test_quotes_that_never_close_are_looked_at_once() -> None:
     """Looking for the end from each of them anew takes minutes."""
     text = '{"a": NaN, "b": "' + 'x "y' * 100_000
-    found = mended(text, _STRING)
+    found = mended(text, _STRING, _QUOTE_CLOSES)
     assert found.text.startswith('{"a": null, "b": "x')
     assert found.text.endswith(text[-1000:])
 
@@ -246,5 +275,5 @@ def test_long_runs_of_the_same_take_as_long_as_they_are(before: str, run: str, b
 
 
 def test_blanks_behind_a_backslash_and_quotes_that_never_close_take_as_long_as_they_are() -> None:
-    assert growth(lambda size: mended('{"a":"C:\\"}' + " " * size + "x", _PATH)) < TOO_FAST
+    assert growth(lambda size: mended('{"a":"C:\\"}' + " " * size + "x", _PATH, _QUOTE_CLOSES)) < TOO_FAST
     assert growth(lambda size: is_event("{" + '\\"' * (size // 2), 0)) < TOO_FAST

@@ -41,6 +41,11 @@ _SOUND: Final = re.compile(r'(?:(?:[\s\d.:{}\[\]eE+-]|,(?!\s*[}\]])|true|false|n
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _QUOTE_CLOSES: Final = re.compile(r"\s*(?:[,:}\]]|$)")
+_LINE: Final = re.compile(r'"((?:[^"\\\r\n]|\\.)*)"')
+_LINE_CLOSES: Final = re.compile(r'[ \t]*(?:,[ \t]*)?(?:\r?\n|"(?:cat|pid|tid|ts|dur|args)"\s*:)')
+"""A string on one line, up to its end or another field of the event, so that it may be JSON:
+``"name": "{"size": [2, 3]}", "pid":``."""
+
 _KEY: Final = r'"[^"\\]{0,200}"\s*:'
 _PATH: Final = re.compile(
     rf'"((?:[^"\\]|\\(?!"\s*(?:,\s*{_KEY}|[}}\]]\s*+(?:[}}\]]|,?\s*$|,\s*(?:{_KEY}|{{\s*(?:}}|{_KEY}))))).)*\\?)"',
@@ -129,8 +134,8 @@ class Lenient:
 
 def repaired(text: str, lenient: Lenient) -> Value:
     """The value at the start of `text` once that is put right. Raises ValueError where nothing helps."""
-    for string in (_STRING, _PATH):
-        fixed = mended(text, string)
+    for string, closes in ((_STRING, _QUOTE_CLOSES), (_PATH, _QUOTE_CLOSES), (_LINE, _LINE_CLOSES)):
+        fixed = mended(text, string, closes)
         try:
             value, stop, kinds = lenient.read(fixed.text)
         except (ValueError, RecursionError):
@@ -139,8 +144,11 @@ def repaired(text: str, lenient: Lenient) -> Value:
     raise ValueError("no JSON, and beyond repair")
 
 
-def mended(text: str, string: re.Pattern[str]) -> Mended:
-    """`text` with the mistakes put right that writers of traces make; `string` finds the strings in it."""
+def mended(text: str, string: re.Pattern[str], closes: re.Pattern[str]) -> Mended:
+    """`text` with the mistakes put right that writers of traces make.
+
+    `string` finds the strings in it, `closes` is what follows the last quote of one that has more of them.
+    """
     parts: list[str] = []
     kinds: set[str] = set()
     ends, were = list[int](), list[int]()
@@ -149,7 +157,7 @@ def mended(text: str, string: re.Pattern[str]) -> Mended:
         if sound := _SOUND.match(text, at):
             part, at = sound[0], sound.end()
         elif text[at] == '"':
-            part, at = _string(text, at, string, kinds) or (text[at:], len(text))
+            part, at = _string(text, at, string, closes, kinds) or (text[at:], len(text))
         else:
             quote = text.find('"', at)
             quote = len(text) if quote < 0 else quote
@@ -174,17 +182,19 @@ def _outside(text: str, kinds: set[str]) -> str:
     return plain
 
 
-def _string(text: str, quote: int, string: re.Pattern[str], kinds: set[str]) -> tuple[str, int] | None:
+def _string(
+    text: str, quote: int, string: re.Pattern[str], closes: re.Pattern[str], kinds: set[str]
+) -> tuple[str, int] | None:
     """The string that starts at `quote`, written properly, and where it ends; None where neither it nor any later ends.
 
-    A quote closes where a comma, colon or bracket follows, and else belongs to the string. Where one backslash escapes
-    nothing, none does: they divide the parts of a path.
+    A quote that `closes` does not follow belongs to the string. Where one backslash escapes nothing, none does: they
+    divide the parts of a path.
     """
     at, body = quote + 1, list[str]()
     while match := string.match(text, at - 1):
         body.append(match[1])
         at = match.end()
-        if _QUOTE_CLOSES.match(text, at):
+        if closes.match(text, at):
             break
         kinds.add(QUOTE)
         body.append('\\"')
