@@ -49,8 +49,9 @@ the largest device total, or the longest where nothing was launched.
 
 These are the Self CPU, CPU total, Self CUDA, CUDA total and # of Calls of PyTorch's key_averages() and of
 torch_tb_profiler's operator view, but that a total counts no call twice which lies inside a call of the same row.
-key_averages() has rows for ranges and runtime calls too. TraceLens unites the kernels of an operator instead of
-summing them, and leaves out communication."""
+key_averages() has rows for ranges and runtime calls too, counts two calls as one where all that the outer calls is one
+of its own name, and with stacks takes the time of Python frames from the operators around them. TraceLens unites the
+kernels of an operator instead of summing them, and leaves out communication."""
 
 COLUMNS = (
     Column("name", "text", "operator"),
