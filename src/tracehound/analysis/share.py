@@ -95,8 +95,8 @@ def _held(share: Share) -> Share:
     return replace(read, threads=collected(share.threads).lazy())
 
 
-HELD: Final = 1 << 19
-"""At most so many events of a rank are read once for several analyses: they take some 60 MB."""
+HELD: Final = 1 << 20
+"""At most so many events of a rank are read once for several analyses: they take some 120 MB."""
 
 
 class _Crew(NamedTuple):
