@@ -182,7 +182,11 @@ def test_memory_of_several_ranks_is_said_to_be_one(tmp_path: Path) -> None:
     documents = [rank(number, files=[instant]) for number in range(2)]
     path = tmp_path / "merged.json"
     path.write_text(json.dumps(merged(documents, MARKS["bracketed"])))
-    assert [note.count for note in opened(path).notes if "memory of several ranks" in note.text] == [4]
+    one = opened(path)
+    assert [note.count for note in one.notes if "memory of several ranks" in note.text] == [4]
+    for name in ("memory", "memory_blocks", "memory_curve"):
+        table = run(named(name), one, None, Options()).table
+        assert set(table["rank"]) == {0}, f"{name}: what is there once is shown once, of the first of the file"
     assert not [note for note in opened(*job(tmp_path, *documents)).notes if "memory of several" in note.text]
 
 

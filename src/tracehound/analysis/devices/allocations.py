@@ -110,22 +110,26 @@ def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
     """The rows of all ranks, of each device once: with its rank, else with the first of its file.
 
     `tables` have `rank` and `number` (of the device; the host's is `HOST`). ROCm's numbers of devices in memory events
-    are others than those of kernels: they belong to no rank, and so to the first.
+    are others than those of kernels: they belong to no rank, and so to the first. A file that was merged of several
+    ranks' tells their memory as if it were that of one: it is the first's.
     """
     rows = stacked(tables)
     if rows.is_empty():
         return rows
+    file = pl.Series("file", [host.part for host in scene.hosts], pl.Int64)
     ranks = scene.ranks.select(
         pl.col("rank").cast(pl.Int64),
-        pl.col("host").alias("its host"),
         pl.col("device").cast(pl.Int64).fill_null(UNTOLD).alias("own"),
-        (pl.col("rank") == pl.col("rank").min().over("host")).alias("first"),
-        pl.col("device").cast(pl.Int64).implode().over("host").alias("all own"),
+        file=file.gather(scene.ranks["host"]),
+    ).with_columns(
+        (pl.col("rank") == pl.col("rank").min().over("file")).alias("first"),
+        (pl.col("rank") == pl.col("rank").min().over("file", "own")).alias("first with it"),
+        pl.col("own").implode().over("file").alias("all own"),
     )
     joined = rows.join(ranks, on="rank", how="left", maintain_order="left")
-    strange = ~pl.col("number").is_in(pl.col("all own")).fill_null(value=False)
-    mine = joined.filter((pl.col("number") == pl.col("own")) | (pl.col("first") & strange))
-    return mine.drop("its host", "own", "first", "all own")
+    strange = ~pl.col("number").is_in(pl.col("all own"))
+    own = pl.col("first with it") & (pl.col("number") == pl.col("own"))
+    return joined.filter(own | (pl.col("first") & strange)).drop(set(ranks.columns) - {"rank"})
 
 
 def left_from_before(rows: pl.DataFrame) -> int:
