@@ -1,25 +1,12 @@
-"""Executions without ids: which call each is of, by the order of both."""
+"""Executions of which no id tells the call: which it is, by the order of both."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tracehound.formats.assembly.batches import Rows
-from tracehound.formats.assembly.links import Launches, untold
-from tracehound.formats.spill import Column
-
-NONE = np.empty(0, np.int64)
-
-
-def in_turn(called: list[int], begun: list[int]) -> list[int]:
-    """The place of the call of each execution, -1 for none."""
-    ids, steps = np.arange(len(called)), np.zeros(len(called), np.int32)
-    executes, none = np.array(called, np.int64), (None, None, None)
-    launches = Launches((NONE, NONE, NONE), (0, 0, 0, 0), ids, steps, none, executes, np.zeros(1, np.int64))
-    start = Column(np.array(begun, np.int64))
-    found: list[int] = launches.in_turn(Rows(np.zeros(len(begun), np.int64), {"start": start}, 0)).tolist()
-    return found
+from tracehound.formats.assembly.links import alone
+from tracehound.formats.assembly.turns import UNSAID, Functions, counted, paired
 
 
 @pytest.mark.parametrize(
@@ -29,21 +16,37 @@ def in_turn(called: list[int], begun: list[int]) -> list[int]:
         ([0, 1, 2], [5, 15, 25], [0, 1, 2]),  # the host runs ahead
         ([10, 20], [5, 15, 25], [-1, 0, 1]),  # the first was called for before the profile began
         ([10, 20, 30], [5, 15, 25], [-1, 0, 1]),  # and the last call's execution lies behind its end
-        ([0, 10, 20], [25, 5, 15], [2, 0, 1]),
         ([100], [5, 15], [-1, -1]),
         (list(range(20)), [25, 26], [-1, -1]),  # most calls execute elsewhere
         ([], [5], [-1]),
     ],
 )
 def test_executions_are_called_for_in_turn(called: list[int], begun: list[int], calls: list[int]) -> None:
-    assert in_turn(called, begun) == calls
+    assert paired(np.array(begun, np.int64), np.array(called, np.int64)).tolist() == calls
 
 
-def test_executions_with_ids_or_on_several_devices_do_not_go_by_turns() -> None:
-    two = np.zeros(2, np.int64)
-    plain = {"start": Column(np.array([0, 1])), "end": Column(np.array([1, 2]))}
-    assert untold(Rows(two, plain, 0), two)
-    assert not untold(Rows(two, plain, 0), np.array([0, 1]))
-    assert not untold(Rows(NONE, {"start": Column(NONE), "end": Column(NONE)}, 0), NONE)
-    run = Column(np.array([0, 7]), np.array([False, True]))
-    assert not untold(Rows(two, {**plain, "run": run}, 0), two)
+def test_calls_of_which_no_function_is_told_may_be_of_any() -> None:
+    called, begun = np.array([0, 10]), np.array([5, 15, 20, 30, 40])
+    assert paired(begun, called).tolist() == [-1, 0, 1, -1, -1], "three more than calls: one was before the profile"
+    assert paired(begun, called, 3).tolist() == [0, 1, -1, -1, -1]
+
+
+def test_a_program_is_known_by_the_function_that_was_called() -> None:
+    functions = Functions()
+    f, none, unnamed, partial = functions.called(
+        ["PjitFunction(f)", "PjRtCpuExecutable::Execute", "PjitFunction(<lambda>)", "PjitFunction(a b)"]
+    )
+    assert none == UNSAID
+    assert functions.called(["PjitFunction(f)", "PjitFunction(jit(f))"]).tolist() == [f, f]
+    programs = ["jit_f(12)", "jit_f", "jit__lambda_(3)", "jit__lambda(3)", "jit_a_b(4)", "jit_g(5)", "SyncTensors", ""]
+    assert functions.programs(programs).tolist() == [f, f, unnamed, unnamed, partial, UNSAID, UNSAID, UNSAID]
+
+
+def test_only_runs_of_one_program_tell_the_order_in_which_it_was_called() -> None:
+    assert [counted(np.array(runs, np.int64)) for runs in ([7, 8, 10], [-3], [7, 2**40], [])] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_turns_tell_something_on_one_device_alone() -> None:
+    assert [alone(np.array(ranks, np.int64)) for ranks in ([3, 3], [0, 1], [])] == [True, False, False]

@@ -29,10 +29,11 @@ What the SparseCores of a TPU execute of it meanwhile is a part of the execution
 
 enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
 the one of the same run_id on its device), on GPUs the launch with the correlation id of its first kernel, on CPUs the
-Execute of its run, or that of its turn where the calls have no run_id (PyTorch/XLA). ahead = start of the execution -
-start of its enqueue: a long one means that the host is far ahead, which is well. dry = executions enqueued only after
-the one before had ended: the device had run dry, and the gap is the host's. Neither is the delay of `launches`, which
-begins as the call of a launch ends, nor what is late there. Where an execution begins before its enqueue the clocks
+Execute of its run. Where the calls have no run_id (PyTorch/XLA, JAX on one device) it is the one whose turn it was,
+among those of the function that JAX names the program after, or among all. ahead = start of the execution - start of
+its enqueue: a long one means that the host is far ahead, which is well. dry = executions enqueued only after the one
+before had ended: the device had run dry, and the gap is the host's. Neither is the delay of `launches`, which begins
+as the call of a launch ends, nor what is late there. Where an execution begins before its enqueue the clocks
 disagree, or the ids do: its ahead and dry are left out, and a note counts them.
 
 XProf has no such table; its trace viewer draws the modules, and the arrows from their enqueues.

@@ -500,10 +500,12 @@ def test_a_damaged_hlo_proto_is_told_of(part: Callable[..., Part], cut: int | No
     assert [one["damaged"] for one in read.facts["programs"]] == [cut is not None, False]
 
 
-def cpu_op(name: str, at: int, until: int, device: int, key: int, run: int = -9) -> tuple[Event, Event]:
+def cpu_op(
+    name: str, at: int, until: int, device: int, key: int, run: int = -9, program: str = "jit_f"
+) -> tuple[Event, Event]:
     """An op that is dispatched in an instant, and the mark with which it ends."""
     own = [
-        Stat("hlo_op", 7, name), Stat("hlo_module", 7, "jit_f"), Stat("program_id", 4, 3), Stat("run_id", 4, run),
+        Stat("hlo_op", 7, name), Stat("hlo_module", 7, program), Stat("program_id", 4, 3), Stat("run_id", 4, run),
         Stat("device_ordinal", 4, device), Stat("_pt", 4, 0), Stat("_p", 4, key),
     ]  # fmt: skip
     return Event(name, at, 1, own), Event(f"end: {name}", until - 1, 1, [Stat("_ct", 4, 0), Stat("_c", 4, key)])
@@ -552,6 +554,21 @@ def test_no_op_of_a_run_launches_it_nor_what_waits_for_it(part: Callable[..., Pa
     wait = Event("ThunkExecutor::Execute (wait for completion)", 10, 50, [Stat("run_id", 4, -9)])
     read = part(Plane("/host:CPU", [Line("python", [wait, *ops])]))
     assert read.events.filter(pl.col("rank").is_not_null())["launch"].to_list() == [None] * 3
+
+
+def test_programs_of_one_device_are_launched_by_the_calls_of_their_functions_in_turn(part: Callable[..., Part]) -> None:
+    """JAX counts the runs of each program from any number, and tells none of them on the thread that calls."""
+    execute = "CommonPjRtLoadedExecutable::ExecuteHelperOnSingleDevice"
+    called = [("f", 0), ("<lambda>", 10), ("f", 20), ("f", 30)]
+    calls = [Event(f"PjitFunction({name})", at, 5) for name, at in called]
+    within = [Event(execute, at + 1, 3) for _, at in called]
+    ran = [("jit__lambda", 40, 900), ("jit_f", 50, 7), ("jit_f", 60, 9), ("jit_f", 70, 8)]
+    ops = [cpu_op("dot.1", at, at + 5, 0, at, run, program)[0] for program, at, run in ran]
+    read = part(Plane("/host:CPU", [Line("python", [each for pair in zip(calls, within, strict=True) for each in pair]),
+                                    Line("tf_XLAPjRtCpuClient/1", ops)]))  # fmt: skip
+    begun = dict(read.events.select("id", "start").iter_rows())
+    for rows in (on_role(read, role).sort("start") for role in ("modules", "ops")):
+        assert [begun[launch] for launch in rows["launch"]] == [11, 1, 31, 21]
 
 
 def test_the_batches_of_keras_are_steps_beside_the_roots_of_tensorflow(part: Callable[..., Part]) -> None:

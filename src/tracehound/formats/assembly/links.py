@@ -15,9 +15,11 @@ import polars as pl
 from msgspec import Struct, field
 
 from tracehound.formats.assembly.batches import Rows
+from tracehound.formats.assembly.turns import CALL, UNSAID, Functions, counted, paired
 from tracehound.formats.spill import Column, frame_of
 from tracehound.intervals import Ints, Latest, Mask
 from tracehound.lookup import distinct
+from tracehound.nesting import nearest
 from tracehound.trace import KINDS
 
 _JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "correlation"))
@@ -33,12 +35,6 @@ _CALLING: Final = np.array([kind in ("runtime", "transfer", "op", "other") for k
 _RUN: Final = "run"
 RUNNING: Final = np.array([kind in ("op", "collective", "sync") for kind in KINDS])
 """Kinds of host events that are part of a run, or wait for it: they launch nothing of it."""
-
-_EXECUTE: Final = r"Cpu\w*Executable::Execute(?:Sharded)?$"
-"""The runtime's calls of which each is one execution of a program on a CPU, whatever framework makes them."""
-
-_AHEAD: Final = 64
-"""So many executions may have been called for before the profile began."""
 
 
 class _Called(NamedTuple):
@@ -99,10 +95,9 @@ def _together(tables: Sequence[_Called]) -> _Called:
     return _Called(*(np.concatenate(column) for column in zip(*tables, strict=True)))
 
 
-def untold(executions: Rows, rank: Ints) -> bool:
-    """Whether no execution, of which all are on one rank, has an id that a host event might repeat."""
-    told = any(executions.valid(here).any() for here, _ in _JOINS)
-    return not told and len(rank) > 0 and bool((rank == rank[0]).all())
+def alone(rank: Ints) -> bool:
+    """Whether all executions, which are on these ranks, are on one."""
+    return len(rank) > 0 and bool((rank == rank[0]).all())
 
 
 def consumed(executions: Rows) -> Ints:
@@ -138,22 +133,23 @@ _STRIDE: Final = 0x1E3779B97F4A7C15
 class HostCalls(Struct):
     """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
 
-    `consumed` are the ids that executions on devices consume, sorted; `untold` says whether some have no id at all;
-    `host` is that of each lane.
+    `consumed` are the ids that executions on devices consume, sorted; `alone` says whether all are on one device, so
+    that their turns may tell; `host` is that of each lane.
     """
 
     pointing: Collection[str]
     consumed: Ints
-    untold: bool
+    alone: bool
     host: Ints
     _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
     _executes: list[_Called] = field(default_factory=list)
+    _functions: Functions = field(default_factory=Functions)
 
-    def add(self, events: Rows, step: Ints) -> None:
-        """The events of a batch; `step` is -1 where an event has none."""
+    def add(self, events: Rows, parent: Ints, step: Ints) -> None:
+        """The events of a batch; `parent` is the row of the one around each, `step` its number, -1 for none."""
         kind = events.columns["kind"].values
-        if self.untold:
-            self._add_executes(events, step)
+        if self.alone:
+            self._add_executes(events, parent, step)
         for (here, there), found in zip(_JOINS, self._found, strict=True):
             if here not in self.pointing and there != _REPEATED:  # those are counted in any case
                 continue
@@ -171,16 +167,21 @@ class HostCalls(Struct):
                 called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, *where)
                 found.append(called.apart() if there == _REPEATED else called.firsts())
 
-    def _add_executes(self, events: Rows, step: Ints) -> None:
-        """The calls for executions, of which none lies inside another of its thread."""
-        codes = distinct(events.columns["name"].values)
-        names = frame_of({"name": Column(codes)}, {"name": pl.Categorical()})["name"].cast(pl.String)
-        rows = np.flatnonzero(np.isin(events.columns["name"].values, codes[names.str.contains(_EXECUTE).to_numpy()]))
-        if len(rows):
-            where = events.lane[rows], events.start[rows], events.end[rows]
-            late = np.zeros(len(rows), np.bool_)
-            one = np.zeros(len(rows), np.int64)
-            self._executes.append(_Called(one, events.ids[rows], step[rows].astype(np.int32), late, *where).apart())
+    def _add_executes(self, events: Rows, parent: Ints, step: Ints) -> None:
+        """The calls for executions, of which none lies inside another of its thread, by the function around them."""
+        runtime = np.flatnonzero(events.columns["kind"].values == _RUNTIME)
+        codes, name = np.unique(events.columns["name"].values[runtime], return_inverse=True)
+        names = _names(codes)
+        rows = runtime[names.str.contains(CALL).to_numpy()[name]]
+        if not len(rows):
+            return
+        function = np.full(len(events.lane) + 1, UNSAID)  # of nothing, at -1
+        function[runtime] = self._functions.called(names.to_list())[name]
+        around = nearest(parent, function[:-1] != UNSAID)[rows]
+        where = events.lane[rows], events.start[rows], events.end[rows]
+        late = np.zeros(len(rows), np.bool_)
+        calls = _Called(function[around], events.ids[rows], step[rows].astype(np.int32), late, *where)
+        self._executes.append(calls.apart())
 
     def _took(self, events: Rows, rows: npt.NDArray[np.intp]) -> Mask:
         """Which of these rows produced an execution: they launched no other, though devices may number runs alike."""
@@ -208,8 +209,15 @@ class HostCalls(Struct):
             np.concatenate([table.step for table in some]) if some else np.empty(0, np.int32),
             tuple(None if table is None else _begun(table) for table in tables),
             np.empty(0, np.int64) if turns is None else turns.start,
+            np.empty(0, np.int64) if turns is None else turns.key,
+            self._functions,
             self.host,
         )
+
+
+def _names(codes: Ints) -> pl.Series:
+    """Names by their codes."""
+    return frame_of({"name": Column(codes)}, {"name": pl.Categorical()})["name"].cast(pl.String)
 
 
 def _known_by(events: Rows, name: str, rows: npt.NDArray[np.intp], host: Ints) -> Ints:
@@ -245,6 +253,8 @@ class Launches(NamedTuple):
     step: npt.NDArray[np.int32]
     begun: tuple[_Begun | None, ...]
     executes: Ints
+    function: Ints
+    functions: Functions
     host: Ints
 
     @property
@@ -276,22 +286,23 @@ class Launches(NamedTuple):
         return call
 
     def in_turn(self, executions: Rows) -> Ints:
-        """The call of each execution on the one device of a CPU, whose executions have no ids: in the order of both.
+        """The call of each execution on the one device of a CPU, of which no call has an id: in the order of both.
 
-        A device executes what it was called for in turn. The first executions may have been called for before the
-        profile began: as few as let no execution begin before its call. None has one where there are many more or
-        fewer calls.
+        Of each function the calls and the executions of its programs go together, where JAX names them: programs that
+        need nothing of one another begin in any order.
         """
-        order = np.argsort(executions.start, kind="stable")
-        begun, called = executions.start[order], self.executes
-        call = np.full(len(begun), -1, np.int64)
-        for before in range(min(len(begun), _AHEAD)):
-            pairs = min(len(begun) - before, len(called))
-            if abs(len(begun) - before - len(called)) > max(2, len(called) // 10):
-                continue
-            if (begun[before : before + pairs] >= called[:pairs]).all():
-                call[order[before : before + pairs]] = np.arange(pairs) + self.first[-1]
-                break
+        call = np.full(len(executions.lane), -1, np.int64)
+        codes, name = np.unique(executions.columns["name"].values, return_inverse=True)
+        function = self.functions.programs(_names(codes).to_list())[name]
+        run = executions.columns[_RUN].values if executions.valid(_RUN).all() else None
+        for number in distinct(function).tolist():
+            rows, calls = np.flatnonzero(function == number), np.flatnonzero(self.function == number)
+            rows = rows[np.argsort(executions.start[rows], kind="stable")]
+            if run is not None and counted(run[rows]):
+                rows = rows[np.argsort(run[rows], kind="stable")]
+            others = 0 if number == UNSAID else int(np.count_nonzero(self.function == UNSAID))
+            place = paired(executions.start[rows], self.executes[calls], others)
+            call[rows] = np.where(place >= 0, np.append(calls, -1)[place] + self.first[-1], -1)
         return call
 
     def ids(self, call: Ints) -> Ints:

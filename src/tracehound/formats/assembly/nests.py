@@ -85,6 +85,12 @@ class Nested(Struct, frozen=True, eq=False):
     holds: Mask
 
     @property
+    def inside(self) -> Ints:
+        """The row in the batch of each event's parent, -1 where that is not in it."""
+        carried = len(self.before.id)
+        return np.maximum(self.parent - carried, -1) if carried else self.parent
+
+    @property
     def parent_id(self) -> Column:
         """The id of each event's parent."""
         carried = len(self.before.id)
