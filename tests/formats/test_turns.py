@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracehound.formats.assembly.links import alone
+from tracehound.formats.assembly.batches import Rows
+from tracehound.formats.assembly.links import untold
 from tracehound.formats.assembly.turns import UNSAID, Functions, counted, paired
+from tracehound.formats.spill import Column
 
 
 @pytest.mark.parametrize(
@@ -48,5 +50,12 @@ def test_only_runs_of_one_program_tell_the_order_in_which_it_was_called() -> Non
     ]  # fmt: skip
 
 
-def test_turns_tell_something_on_one_device_alone() -> None:
-    assert [alone(np.array(ranks, np.int64)) for ranks in ([3, 3], [0, 1], [])] == [True, False, False]
+def test_executions_with_ids_of_calls_or_on_several_devices_do_not_go_by_turns() -> None:
+    none, two = np.empty(0, np.int64), np.zeros(2, np.int64)
+    plain = {"start": Column(np.array([0, 1])), "end": Column(np.array([1, 2]))}
+    assert untold(Rows(two, plain, 0), two)
+    assert not untold(Rows(two, plain, 0), np.array([0, 1]))
+    assert not untold(Rows(none, {"start": Column(none), "end": Column(none)}, 0), none)
+    id_ = Column(np.array([0, 7]), np.array([False, True]))
+    told = [untold(Rows(two, {**plain, name: id_}, 0), two) for name in ("run", "consumes", "correlation")]
+    assert told == [True, False, False]

@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from tracehound.formats.ahead import ahead
 from tracehound.formats.assembly.batches import Batch, Rows, Runs, Source, batches, joined
+from tracehound.formats.assembly.executions import executions, from_parents
 from tracehound.formats.assembly.handed import BEGIN, OPEN, STOP, Handed, handed
-from tracehound.formats.assembly.links import RUNNING, HostCalls, alone, consumed, executions, from_parents
+from tracehound.formats.assembly.links import RUNNING, HostCalls, consumed, untold
 from tracehound.formats.assembly.nests import Containers, Course, Nested, Open, nest, survey
 from tracehound.formats.assembly.recurring import GRAPHS, elsewhere
 from tracehound.formats.assembly.runs import module_runs
@@ -281,8 +282,8 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         told = np.append(flow.step, OPEN)[flow.at(events.lane, events.start)]
         return np.where(told == OPEN, step, told)
 
-    on_one = alone(lanes.rank[ran.lane])
-    calls = HostCalls(raw.columns(MODULES, OTHERS), consumed(ran), on_one, lanes.host)
+    in_turn = untold(ran, lanes.rank[ran.lane])
+    calls = HostCalls(raw.columns(MODULES, OTHERS), consumed(ran), in_turn, lanes.host)
     for batch in _nested(raw, HOSTS, _no_call):
         step = own_step(batch.events)
         calls.add(batch.events, batch.nested.inside, step)
@@ -292,7 +293,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
     seen.repeated.append(launches.repeated)
     runs = module_runs(ran, lanes.rank)
     called = launches.joined(ran)
-    if on_one and (called < 0).all():
+    if in_turn and (called < 0).all():
         called = launches.in_turn(ran)
     modules = executions(ran, lanes.rank[ran.lane], called)
 

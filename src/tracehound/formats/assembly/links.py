@@ -1,7 +1,7 @@
 """Which host event launched which device event.
 
 Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and consumer (TraceMe contexts) and by run id
-(one execution of an XLA module); and the order of calls, where executions have no id at all. Knows no bytes.
+(one execution of an XLA module); and the order of calls, where no id leads to one. Knows no bytes.
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ def _together(tables: Sequence[_Called]) -> _Called:
     return _Called(*(np.concatenate(column) for column in zip(*tables, strict=True)))
 
 
-def alone(rank: Ints) -> bool:
-    """Whether all executions, which are on these ranks, are on one."""
-    return len(rank) > 0 and bool((rank == rank[0]).all())
+def untold(executions: Rows, rank: Ints) -> bool:
+    """Whether all executions are on one rank, and none has an id that leads to its call, unless its run does."""
+    told = any(executions.valid(here).any() for here, _ in _JOINS if here != _RUN)
+    return not told and len(rank) > 0 and bool((rank == rank[0]).all())
 
 
 def consumed(executions: Rows) -> Ints:
@@ -133,13 +134,13 @@ _STRIDE: Final = 0x1E3779B97F4A7C15
 class HostCalls(Struct):
     """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
 
-    `consumed` are the ids that executions on devices consume, sorted; `alone` says whether all are on one device, so
-    that their turns may tell; `host` is that of each lane.
+    `consumed` are the ids that executions on devices consume, sorted; `untold` says whether turns may have to tell
+    their calls; `host` is that of each lane.
     """
 
     pointing: Collection[str]
     consumed: Ints
-    alone: bool
+    untold: bool
     host: Ints
     _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
     _executes: list[_Called] = field(default_factory=list)
@@ -148,7 +149,7 @@ class HostCalls(Struct):
     def add(self, events: Rows, parent: Ints, step: Ints) -> None:
         """The events of a batch; `parent` is the row of the one around each, `step` its number, -1 for none."""
         kind = events.columns["kind"].values
-        if self.alone:
+        if self.untold:
             self._add_executes(events, parent, step)
         for (here, there), found in zip(_JOINS, self._found, strict=True):
             if here not in self.pointing and there != _REPEATED:  # those are counted in any case
@@ -312,104 +313,3 @@ class Launches(NamedTuple):
     def steps(self, call: Ints) -> Ints:
         """The steps of calls, -1 where they have none."""
         return np.append(self.step, np.int32(-1)).take(call).astype(np.int64)
-
-
-class _Run(NamedTuple):
-    """The runs of some events, and of which they are known."""
-
-    values: Ints
-    valid: Mask
-
-    def at(self, rows: npt.NDArray[np.intp]) -> _Run:
-        """Those of some of them."""
-        return _Run(self.values[rows], self.valid[rows])
-
-
-class _Layer(NamedTuple):
-    """Executions on one module lane of each rank."""
-
-    latest: Latest
-    start: Ints
-    end: Ints
-    call: Ints
-    run: _Run
-
-    def give(self, call: Ints, rows: npt.NDArray[np.intp], events: Rows, rank: Ints) -> None:
-        """Give those of the events `rows` that have no call that of the execution, on their rank, they start in.
-
-        Programs may run at once: an event that tells its run is of no other.
-        """
-        orphans = rows[call[rows] < 0]
-        start = events.start[orphans]
-        at = self.latest.at(rank[orphans], start)
-        inside = (at >= 0) & (start < np.append(self.end, 0)[at])
-        orphans, at = orphans[inside], at[inside]
-        own, whole = _run_of(events).at(orphans), self.run.at(at)
-        other = own.valid & whole.valid & (own.values != whole.values)
-        call[orphans[~other]] = self.call[at[~other]]
-
-
-class Executions(Struct, frozen=True, eq=False):
-    """Executions of modules on devices: what starts inside one, on its rank, may have its launch.
-
-    `call` is that of the executions themselves.
-    """
-
-    layers: tuple[_Layer, ...]
-    call: Ints
-
-    def give(self, call: Ints, events: Rows, rank: Ints) -> None:
-        """Give events on other lanes than the modules', without a call, that of the execution in which they start."""
-        for layer in self.layers:
-            layer.give(call, np.arange(len(call)), events, rank)
-
-
-def executions(ran: Rows, rank: Ints, joined: Ints) -> Executions:
-    """The executions on all modules' lanes, sorted by (lane, start); `joined` are the calls by their own ids.
-
-    `rank` is that of each. Of several lanes of one rank the earlier goes first, and they inherit from one another too.
-    """
-    place = _places(ran.lane, rank)
-    call, layers, run = joined.copy(), [], _run_of(ran)
-    for number in range(int(place.max()) + 1 if len(place) else 0):
-        rows = np.flatnonzero(place == number)
-        rows = rows[np.argsort(rank[rows], kind="stable")]
-        start, end = ran.start[rows], ran.end[rows]
-        layer = _Layer(Latest(rank[rows], start), start, end, call[rows], run.at(rows))
-        layer.give(call, np.flatnonzero(place != number), ran, rank)
-        layers.append(layer)
-    return Executions(tuple(layers), call)
-
-
-def _run_of(events: Rows) -> _Run:
-    """The run that each event tells of itself."""
-    known = events.valid(_RUN)
-    return _Run(events.columns[_RUN].values if known.any() else np.zeros(len(known), np.int64), known)
-
-
-def _places(lane: Ints, rank: Ints) -> Ints:
-    """For each event, how many lanes of its rank go before its own."""
-    begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.empty(0, np.intp)
-    ranks = rank[begins]
-    order = np.argsort(ranks, kind="stable")
-    group = np.flatnonzero(np.append(True, ranks[order][1:] != ranks[order][:-1])) if len(order) else order
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order)) - np.repeat(group, np.diff(np.append(group, len(order))))
-    return np.repeat(place, np.diff(np.append(begins, len(lane))))
-
-
-def from_parents(call: Ints, parent: Ints, before: Ints) -> Ints:
-    """The calls, with what nests inside a launched event, and has none of its own, having that of the innermost such.
-
-    `parent` is a row of `before`, the calls of events that are still open, then of `call`; -1 for none.
-    """
-    every = np.concatenate([before, call, [-1]])
-    around = np.concatenate([np.full(len(before), -1), parent, [-1]])
-    rest = np.flatnonzero((every < 0) & (around >= 0))
-    orphans = rest
-    while len(rest):
-        rest = rest[every[around[rest]] < 0]
-        around[rest] = around[around[rest]]
-        rest = rest[around[rest] >= 0]
-    every[orphans] = every[around[orphans]]
-    return every[len(before) : -1]
