@@ -14,14 +14,7 @@ from tracehound.formats.hlo.located import FUSION_KIND, OPCODE, TARGET
 from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS
 from tracehound.formats.hlo.shape import shape_of
 from tracehound.hlo.groups import PAIRS, members_of, pairs_of
-from tracehound.hlo.instruction import (
-    ASYNC_THREAD,
-    DIMENSIONS,
-    PREDECESSORS,
-    SHARDING,
-    TUPLE_INDEX,
-    Instruction,
-)
+from tracehound.hlo.instruction import ASYNC_THREAD, DIMENSIONS, PREDECESSORS, SHARDING, TUPLE_INDEX, Instruction
 from tracehound.hlo.module import Module
 from tracehound.hlo.sharding import sharding_text
 

@@ -12,14 +12,7 @@ from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message
 from tracehound.formats.hlo.instructions import category_of
-from tracehound.formats.hlo.located import (
-    FUSION_KIND,
-    METADATA,
-    NAME,
-    OPCODE,
-    SHAPE,
-    TARGET,
-)
+from tracehound.formats.hlo.located import FUSION_KIND, METADATA, NAME, OPCODE, SHAPE, TARGET
 from tracehound.formats.hlo.shape import Shape, shape_of
 
 LITERAL, PARAMETER, TUPLE_INDEX, DIMENSIONS, PREDECESSORS, SHARDING, BACKEND = 8, 9, 13, 14, 37, 40, 43
