@@ -86,6 +86,7 @@ def tar() -> bytes:
         (KINETO.decode().encode("utf-32"), "unknown kind"),
         (b"\x00\x01\x02", "unknown kind"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_no_trace_is_named_in_one_line(file, data, words):
     with pytest.raises(TracehoundError, match=words) as error:
