@@ -99,19 +99,24 @@ class Nested(Struct, frozen=True, eq=False):
 
     def after(self, call: Ints) -> Open:
         """What may be open where the lane's next batch begins; `call` has the launch of each event."""
-        drawn = np.append(self.before.end, self.until)
-        kept = np.flatnonzero(drawn > self.begun)
-        ends, inner = drawn, kept
+        old, own = np.flatnonzero(self.before.end > self.begun), np.flatnonzero(self.until > self.begun)
+        ends, depth = (
+            np.append(self.before.end[old], self.until[own]),
+            np.append(self.before.depth[old], self.depth[own]),
+        )
         if self.inner.order is not None:
-            ends = np.append(self.before.inner_end, self.inner.in_order(self.inner.until))
-            inner = still_open(ends)
-        carried = len(self.before.id)
-        ids = np.append(self.before.id, self.inner.in_order(self.ids[carried:]))
-        calls = np.append(self.before.call, self.inner.in_order(call))
-        holds = self.holds if self.inner.order is None else self.holds[self.inner.order]
-        holds = np.append(self.before.holds, holds)
-        depth = np.append(self.before.depth, self.depth)
-        return Open(drawn[kept], depth[kept], ids[inner], ends[inner], calls[inner], holds[inner])
+            until = self.inner.until[self.inner.order]
+            inner = still_open(np.append(self.before.inner_end, until))
+            carried = len(self.before.id)
+            old, own = inner[inner < carried], self.inner.order[inner[inner >= carried] - carried]
+        return Open(
+            ends,
+            depth,
+            np.append(self.before.id[old], self.ids[own + len(self.before.id)]),
+            np.append(self.before.inner_end[old], self.inner.until[own]),
+            np.append(self.before.call[old], call[own]),
+            np.append(self.before.holds[old], self.holds[own]),
+        )
 
 
 class _Inner(NamedTuple):
