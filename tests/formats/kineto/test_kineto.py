@@ -189,6 +189,26 @@ def test_a_correlation_id_that_comes_again_means_the_call_that_had_begun_last(pa
     assert (note.level, note.count) == ("inferred", 1)
 
 
+@pytest.mark.parametrize("apart", [1, 2**40])
+def test_ids_that_no_event_of_a_device_has_mean_nothing(part, apart):
+    """As those of calls that launch nothing, and however far apart the others lie."""
+    got = part(
+        [
+            x("cuda_runtime", "cudaEventQuery", 0, 1, 1, 1, correlation=2 * apart),
+            x("cuda_runtime", "cudaEventQuery", 2, 1, 1, 1, correlation=2 * apart),
+            x("cuda_runtime", "cudaLaunchKernel", 4, 1, 1, 1, correlation=1),
+            x("cuda_runtime", "cudaLaunchKernel", 6, 1, 1, 1, correlation=3 * apart),
+            gpu("kernel", "a", 10, 5, correlation=1),
+            gpu("kernel", "b", 20, 5, correlation=3 * apart),
+            gpu("kernel", "c", 30, 5, correlation=4 * apart),
+        ]
+    )
+    start = dict(got.events.select("id", "start").rows())
+    kernels = got.events.filter(kind="kernel").select(pl.col("name").cast(pl.String), "launch")
+    assert {name: start.get(launch) for name, launch in kernels.rows()} == {"a": 4 * 10**6, "b": 6 * 10**6, "c": None}
+    assert not [note for note in got.notes if "correlation" in note.text]
+
+
 @pytest.mark.parametrize(("more", "claims"), [(1, (5, None)), (2, (5, None)), (3, (None, 5))])
 def test_of_two_devices_the_recorded_rank_is_that_of_the_one_that_works(part, more, claims):
     got = part(

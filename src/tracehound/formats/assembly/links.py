@@ -18,7 +18,7 @@ from tracehound.formats.assembly.batches import Rows
 from tracehound.formats.assembly.turns import CALL, UNSAID, Functions, counted, paired
 from tracehound.formats.spill import Column, frame_of
 from tracehound.intervals import Ints, Latest, Mask
-from tracehound.lookup import distinct
+from tracehound.lookup import among, distinct
 from tracehound.nesting import nearest
 from tracehound.trace import KINDS
 
@@ -131,14 +131,45 @@ _STRIDE: Final = 0x1E3779B97F4A7C15
 """Odd and without a pattern; sums wrap around."""
 
 
+class Meant(NamedTuple):
+    """Some ids, sorted; where they lie close together, `there[id - ids[0]]` tells them, which is far quicker."""
+
+    ids: Ints
+    there: Mask | None
+
+    def has(self, ids: Ints) -> Mask:
+        """Which ids are among them."""
+        if self.there is None:
+            return among(ids, self.ids)
+        known = (ids >= self.ids[0]) & (ids <= self.ids[-1])
+        known[known] = self.there[ids[known] - self.ids[0]]
+        return known
+
+
+def meant(ids: Ints) -> Meant:
+    """These ids, in any order."""
+    ids = distinct(ids)
+    if not len(ids) or int(ids[-1]) - int(ids[0]) > _SPARSE * len(ids):
+        return Meant(ids, None)
+    there = np.zeros(int(ids[-1] - ids[0]) + 1, np.bool_)
+    there[ids - ids[0]] = True
+    return Meant(ids, there)
+
+
+_SPARSE: Final = 64
+"""Ids that a process counts lie closer together than one in so many."""
+
+
 class HostCalls(Struct):
     """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
 
-    `consumed` are the ids that executions on devices consume, sorted; `untold` says whether turns may have to tell
-    their calls; `host` is that of each lane.
+    `meant` are their ids of `correlation`: most calls of the runtime launch nothing. `consumed` are the ids that
+    executions on devices consume, sorted; `untold` says whether turns may have to tell their calls; `host` is that of
+    each lane.
     """
 
     pointing: Collection[str]
+    meant: Meant
     consumed: Ints
     untold: bool
     host: Ints
@@ -152,7 +183,7 @@ class HostCalls(Struct):
         if self.untold:
             self._add_executes(events, parent, step)
         for (here, there), found in zip(_JOINS, self._found, strict=True):
-            if here not in self.pointing and there != _REPEATED:  # those are counted in any case
+            if here not in self.pointing:
                 continue
             has = events.valid(there)
             if there == _REPEATED:
@@ -160,6 +191,8 @@ class HostCalls(Struct):
             if there == _RUN:
                 has = has & ~RUNNING[kind]
             rows = np.flatnonzero(has)
+            if there == _REPEATED and len(rows):
+                rows = rows[self.meant.has(events.columns[there].values[rows])]
             if there == _RUN:
                 rows = rows[~self._took(events, rows)]
             if len(rows):
@@ -195,10 +228,11 @@ class HostCalls(Struct):
         return took
 
     def launches(self) -> Launches:
-        """All calls, ready to be joined."""
+        """All calls, ready to be joined; they are collected no longer."""
         tables = list[_Called | None]()
         for (_, there), found in zip(_JOINS, self._found, strict=True):
             every = _together(found) if found else None
+            found.clear()
             tables.append(every and (every.apart() if there == _REPEATED else every.firsts()))
         turns = _together(self._executes).apart() if self._executes else None
         some = [table for table in (*tables, turns) if table is not None]
@@ -260,7 +294,7 @@ class Launches(NamedTuple):
 
     @property
     def repeated(self) -> int:
-        """How many ids of calls mean several of them, one after the other or in several processes."""
+        """How many ids of events mean several calls, one after the other or in several processes."""
         groups = (begun.group for begun in self.begun if begun is not None)
         return sum(int(np.count_nonzero(np.bincount(group) > 1)) for group in groups)
 
