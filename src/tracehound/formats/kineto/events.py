@@ -109,7 +109,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         named=columns.metadata,
         messages=columns.messages,
         tally=tally,
-        sample=starts[:: 1 + len(starts) // _SAMPLE],
+        sample=starts[:: 1 + len(starts) // _SAMPLE].copy(),  # and not all of them, which a view keeps
         span=_span(events, own),
         family=next((found for cat, *_ in columns.signatures if (found := category(cat).family)), ""),
         samples=columns.samples.done(),
