@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+
+import pytest
 
 from tracehound.formats import KINETO
+from tracehound.formats.kineto import curves as module
 from tracehound.formats.kineto.curves import FEWEST
 from tracehound.trace import Part
 
@@ -85,6 +89,29 @@ def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
 
 def test_a_curve_is_short_however_long_the_trace(tmp_path: Path) -> None:
     assert len(curves(read(tmp_path, 3000))["GPU utilisation"]) <= 1001
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_curve_is_the_same_however_many_kernels_are_looked_at_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Some last from one such part into those after it, and some of them tell what they fill."""
+    random = Random(seed)
+    args = {"device": 0, "stream": 7}
+    several = [
+        {
+            "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": stream, "ts": random.randrange(9000),
+            "dur": random.choice((1, 7, 50, 3000)),
+            "args": args | random.choice(({}, {"blocks per SM": 0.25, "est. achieved occupancy %": 40})),
+        }
+        for stream in range(3)
+        for _ in range(60)
+    ]  # fmt: skip
+    whole = read(tmp_path, FEWEST, several, **{"blocks per SM": 0.5}).counters
+    monkeypatch.setattr(module, "_AT_ONCE", 5)
+    cut = read(tmp_path, FEWEST, several, **{"blocks per SM": 0.5}).counters
+    assert cut.drop("value").equals(whole.drop("value"))
+    assert cut["value"].to_list() == pytest.approx(whole["value"].to_list())
 
 
 def test_a_curve_has_a_lane_of_its_own_beside_those_of_memory(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tracehound.analysis.events.series import Series
 from tracehound.analysis.result import Share
 from tracehound.analysis.spans.stretches import stretches
 from tracehound.formats.assembly.curves import Curve, Floats, bucket, buckets
-from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident
+from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums
 from tracehound.formats.exported import FILLS
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.own_time import own_stretches
@@ -72,7 +72,7 @@ class Filled(Struct, frozen=True, eq=False):
 
     def measures(self, start: Ints, end: Ints) -> pl.DataFrame:
         """For each stretch `[start, end)` of the device's own clock the measures of `fill.means`."""
-        return means(self.works, self.curves, start, end)
+        return means(self.works, sums(self.curves, start, end), start, end)
 
     def counts(self, low: int, high: int) -> dict[str, pl.Expr]:
         """Columns of what runs in `[low, high)` of the device's own clock.

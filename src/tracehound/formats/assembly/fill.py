@@ -47,25 +47,29 @@ def curves(kernels: pl.DataFrame) -> dict[str, Curve]:
     return {**found, "taken": found["blocks"].capped(1.0)}
 
 
-def means(works: Intervals, of: Mapping[str, Curve], start: Ints, end: Ints) -> pl.DataFrame:
+def sums(of: Mapping[str, Curve], start: Ints, end: Ints) -> dict[str, Floats]:
+    """Height times time (ps) of each curve in each stretch `[start, end)`."""
+    return {name: curve.integral(start, end) for name, curve in of.items()}
+
+
+def means(works: Intervals, of: Mapping[str, Floats], start: Ints, end: Ints) -> pl.DataFrame:
     """For each stretch `[start, end)` the `MEASURES`, and what part of the kernels' time has known blocks (`known`).
 
-    `works` says when kernels run, `of` has their curves. Null where a measure is not known; where no kernel runs no
-    multiprocessor is taken, if blocks are known of any.
+    `works` says when kernels run, `of` has the sums of their curves. Null where a measure is not known; where no kernel
+    runs no multiprocessor is taken, if blocks are known of any.
     """
     length = (end - start).astype(np.float64)
-    sums = {name: curve.integral(start, end) for name, curve in of.items()}
-    known = sums["has blocks"] > 0
+    known = of["has blocks"] > 0
     if known.any():
-        known |= sums["runs"] == 0
+        known |= of["runs"] == 0
     return pl.DataFrame(
         {
             "utilisation": _ratio(covered(works, start, end).astype(np.float64), length),
-            "sm_efficiency": np.where(known, _ratio(sums["taken"], length), np.nan),
-            "occupancy": _ratio(sums["occupancy"], sums["has occupancy"]),
-            "blocks_per_sm": _ratio(sums["blocks"], sums["has blocks"]),
-            "occupancy_limit": _ratio(sums["limit"], sums["has limit"]),
-            "known": _ratio(sums["has blocks"], sums["runs"]),
+            "sm_efficiency": np.where(known, _ratio(of["taken"], length), np.nan),
+            "occupancy": _ratio(of["occupancy"], of["has occupancy"]),
+            "blocks_per_sm": _ratio(of["blocks"], of["has blocks"]),
+            "occupancy_limit": _ratio(of["limit"], of["has limit"]),
+            "known": _ratio(of["has blocks"], of["runs"]),
         }
     ).with_columns(pl.all().fill_nan(None))
 

@@ -6,19 +6,20 @@ Owns which curves there are and where their lanes stand. What they mean is in `f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.formats.assembly.curves import bucket, buckets
-from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident
+from tracehound.formats.assembly.curves import Floats, bucket, buckets
+from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums
 from tracehound.formats.exported import FILLED, FILLS, called, exported
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
-from tracehound.intervals import union
+from tracehound.intervals import Ints, union
 from tracehound.trace import COUNTERS, LANES, Part, collected
 
 FEWEST: Final = 16
@@ -93,8 +94,9 @@ def _curves(found: Part) -> Iterator[_Curve]:
         mine = kernels.filter(pl.col("rank") == row)
         if mine.height < FEWEST:
             continue
-        filled = resident(mine, launched, calls, device(found.facts, ordinal))
-        measured = _measured(pl.concat([mine.drop("record"), filled], how="horizontal"))
+        measured = _measured(
+            mine.sort("start"), partial(resident, launched=launched, calls=calls, of=device(found.facts, ordinal))
+        )
         for place, (measure, name) in enumerate(CURVES.items(), start=_FIRST):
             if (changes := measured.get(measure)) is not None:
                 yield _Curve(row, host, measure, name, place, changes.filter(_changed(changes["value"])))
@@ -111,12 +113,17 @@ _NOTHING_TOLD: Final = pl.DataFrame(
 )
 
 
-def _measured(kernels: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The means of each measure that is known, in stretches, with 0 at the end: `time`, and `value` in percent."""
-    low, high = int(kernels["start"].to_numpy().min()), int(kernels["end"].to_numpy().max())
+def _measured(kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The means of each measure that is known, in stretches, with 0 at the end: `time`, and `value` in percent.
+
+    `kernels` are sorted by start; `filled` tells what some of them fill.
+    """
+    begun, ended = kernels["start"].to_numpy(), kernels["end"].to_numpy()
+    low, high = int(begun.min()), int(ended.max())
     start, end = buckets(low, high, bucket(high - low, STRETCHES))
-    works = union(kernels["start"].to_numpy(), kernels["end"].to_numpy())
-    found = means(works, curves(kernels), start, end)
+    parts = list(_sums(kernels, filled, start, end))
+    of = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    found = means(union(begun, ended), of, start, end)
     return {
         name: pl.DataFrame(
             {
@@ -126,6 +133,27 @@ def _measured(kernels: pl.DataFrame) -> dict[str, pl.DataFrame]:
         )
         for name, over in drawn(found, CURVES).items()
     }
+
+
+def _sums(
+    kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFrame], start: Ints, end: Ints
+) -> Iterator[dict[str, Floats]]:
+    """The sums of the kernels' curves in stretches that follow one another, some stretches at a time."""
+    reach = np.maximum.accumulate(kernels["end"].to_numpy())
+    until = np.searchsorted(kernels["start"].to_numpy(), end)
+    done = 0
+    while done < len(start):
+        first = int(np.searchsorted(reach, start[done], side="right"))
+        next_ = max(int(np.searchsorted(until, first + _AT_ONCE, side="right")), done + 1)
+        low, high = int(start[done]), int(end[next_ - 1])
+        some = kernels[first : int(until[next_ - 1])]
+        inside = some.select(pl.col("start", "end").clip(low, high))
+        yield sums(curves(pl.concat([inside, filled(some)], how="horizontal")), start[done:next_], end[done:next_])
+        done = next_
+
+
+_AT_ONCE: Final = 1 << 18
+"""Kernels whose curves are worked out together, about: a kilobyte of memory each."""
 
 
 def _changed(value: pl.Series) -> pl.Series:
