@@ -141,7 +141,7 @@ class Meant(NamedTuple):
         """Which ids are among them."""
         if self.there is None:
             return among(ids, self.ids)
-        known = (ids >= self.ids[0]) & (ids <= self.ids[-1])
+        known: Mask = (ids >= self.ids[0]) & (ids <= self.ids[-1])
         known[known] = self.there[ids[known] - self.ids[0]]
         return known
 
