@@ -157,13 +157,12 @@ def _size(part: Part) -> int | None:
 def _versions(trace: Trace) -> dict[str, str]:
     """Those of all files; where two files differ, all that occur.
 
-    Kineto's facts have them under ``versions``, an xplane's among the rest, as ``jax_version``.
+    Kineto's facts have them under ``versions``, an xplane's among what it says of its environment, as ``jax_version``.
     """
     found: dict[str, list[str]] = {}
     for part in trace.parts:
-        stated = part.facts.get("versions")
-        named = {**part.facts, **(stated if isinstance(stated, Mapping) else {})}
-        for key, value in named.items():
+        stated = part.facts.get("versions", part.facts.get("environment", {}))
+        for key, value in stated.items():
             word = printable(str(value))[:40]
             if key.endswith("_version") and any(char.isdigit() for char in word):
                 values = found.setdefault(printable(key.removesuffix("_version").replace("_", " ")), [])

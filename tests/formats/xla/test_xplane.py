@@ -5,6 +5,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -16,6 +17,8 @@ from polars.testing import assert_frame_equal
 
 from growth import TOO_FAST, growth
 from hloprotos import F32, array, computation, instruction, proto
+from tracehound.analysis import named
+from tracehound.analysis import run as analysed
 from tracehound.errors import TracehoundError
 from tracehound.formats import XPLANE
 from tracehound.formats.format import Portion, silent
@@ -30,6 +33,7 @@ from tracehound.formats.xla.xmetadata import described
 from tracehound.formats.xla.xplaces import Places
 from tracehound.formats.xla.xplane import glance
 from tracehound.formats.xla.xspace import followed, probed, space_of
+from tracehound.store.place import place
 from tracehound.trace import Note, Part
 from xspaces import Event, Line, Plane, Stat, block, integers, space, texts, whole
 
@@ -651,7 +655,21 @@ def test_the_wall_clock_is_that_of_the_session(part: Callable[..., Part]) -> Non
     host = Plane("/host:CPU", [Line("python", [Event("a", 7, 1)], timestamp_ns=3)])
     read = part(host, environment)
     assert (read.wall_ns, read.events["start"].to_list()) == (1_741_722_099_081_044_120, [3007])
-    assert read.facts["profile_start_time"] == 1_741_722_099_081_044_120
+    assert read.facts["environment"]["profile_start_time"] == 1_741_722_099_081_044_120
+
+
+@pytest.mark.parametrize(
+    "name", ["limits", "planes", "programs", "devices", "rank", "world_size", "hostnames", "versions"]
+)
+@pytest.mark.parametrize("value", [(5, "x"), (3, 7)])
+def test_what_a_file_says_of_its_environment_is_taken_for_nothing_else(
+    part: Callable[..., Part], name: str, value: tuple[int, Any]
+) -> None:
+    told = [Plane("Task Environment", stats=[Stat(name, *value)]), Plane("/host:metadata", stats=[Stat(name, *value)])]
+    device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a = f32[] add(%x)", 0, 5)])], stats=[Stat("of", 3, 1)])
+    read, plain = part(*told, device), part(device)
+    assert read.facts == {**plain.facts, "environment": {name: value[1]}}
+    assert analysed(named("overview"), place("t", [read])).table.height == 1
 
 
 def test_lines_that_count_from_1970_are_brought_to_their_first(part: Callable[..., Part]) -> None:

@@ -367,16 +367,20 @@ def _clock(space: Space) -> tuple[int, int | None]:
 
 
 def _facts(file: File, space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
+    """`environment` is what the file says of the session and its software, `planes` what it says of each plane."""
+    environment, planes = dict[str, Any](), dict[str, dict[str, Any]]()
     for plane in space.planes:
         shown = {name: readable(value) for name, value in plane.stats.items()}
         if plane.name in (ENVIRONMENT, "/host:metadata"):
-            facts.update(shown)
+            environment.update(shown)
         elif shown:
-            facts.setdefault("planes", {})[plane.name] = shown
-    facts["hostnames"] = list(space.hostnames)
-    facts["programs"] = [_told(file, one) for one in located.values()]
-    return facts
+            planes[plane.name] = shown
+    told = {"environment": environment, "planes": planes}
+    return {
+        **{name: said for name, said in told.items() if said},
+        "hostnames": list(space.hostnames),
+        "programs": [_told(file, one) for one in located.values()],
+    }
 
 
 def _told(file: File, one: Program) -> dict[str, Any]:
