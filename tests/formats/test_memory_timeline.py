@@ -56,6 +56,13 @@ def test_it_is_recognised_by_its_rows(tmp_path: Path) -> None:
     assert any("whose memory" in note.text for note in trace.notes)
 
 
+def test_a_byte_order_mark_before_its_rows_changes_nothing(tmp_path: Path) -> None:
+    found = categories(opened(tmp_path, ROWS))
+    marked = opened(tmp_path, None, text=f"\ufeff{json.dumps(ROWS)}")
+    assert categories(marked) == found
+    assert [note.level for note in marked.notes] == ["inferred"]
+
+
 def test_it_lasts_until_its_last_row_even_if_that_changes_nothing(tmp_path: Path) -> None:
     idle = [[START + 90, VERSION, -30, GRADIENT], [START + 90, VERSION, 30, GRADIENT]]
     trace = opened(tmp_path, [*ROWS, *idle])

@@ -22,8 +22,10 @@ from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.format import Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section, whole
+from tracehound.formats.signs import BOM
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.formats.spill import Spill
+from tracehound.formats.times import FARTHEST, UNIX
 from tracehound.intervals import Ints, Mask
 from tracehound.trace import COUNTERS, RANKS, Note, Part
 
@@ -35,8 +37,6 @@ CATEGORIES: Final = (
 _TOTAL: Final = "memory allocated"
 _BEFORE: Final = -1
 _WIDTH: Final = 4
-_UNIX: Final = 10**17
-"""Times above this (ns) are a wall clock, of 1973 and later."""
 
 _LABEL: Final = "unknown device"
 
@@ -84,14 +84,11 @@ def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64
     known = rows[:, 0] != _BEFORE
     times = np.sort(rows[known, 0])
     middle = int(times[(len(times) - 1) // 2]) if len(times) else 0  # the time of a row, so that one always stays
-    near = ~known | (np.abs(rows[:, 0] - middle) < _FARTHEST)
+    near = ~known | (np.abs(rows[:, 0] - middle) < FARTHEST)
     lost = int(np.count_nonzero(~near))
     return rows[near], (
         (Note("dropped", "rows that are 50 days from the others", lost, file_name(path)),) if lost else ()
     )
-
-
-_FARTHEST: Final = 50 * 24 * 3600 * 10**9
 
 
 def _unmoved(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -113,7 +110,7 @@ _VERSION: Final = 3
 
 def _rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
     """The rows that are four whole numbers, and what is to be said of the others."""
-    notes = []
+    notes, text = [], text.removeprefix(BOM)
     try:
         found = msgspec.json.decode(text, type=list[Any])
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
@@ -180,7 +177,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
             lanes=pl.DataFrame(),
             ranks=pl.DataFrame(ranks, schema={name: dtype for name, dtype in RANKS.items() if name != "inferred"}),
             hosts=("host",),
-            wall_ns=origin if origin > _UNIX else None,
+            wall_ns=origin if origin > UNIX else None,
             notes=(*rows.notes, Note("inferred", whose, where=file_name(path))),
             places=np.empty(0, np.int64),
             counters=_counters(rows, time, (rows.last - origin) * 1000),

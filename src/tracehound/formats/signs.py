@@ -13,7 +13,7 @@ from tracehound.formats.wire import BYTES, VARINT, WireError, field_at, varint
 CONVERTED = b"\xef\xbf\xbd"
 """What a converter of text puts where bytes are no UTF-8."""
 
-_BOM: Final = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
 _CATEGORIES: Final = (
     "cpu_op", "operator", "kernel", "cuda_runtime", "runtime", "python_function", "user_annotation", "ac2g", "trace",
     "cpu_instant_event", "gpu_memcpy", "gpu_memset", "memcpy", "cuda_driver", "gpu_user_annotation", "xpu_runtime",
@@ -51,11 +51,11 @@ _ROW: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*\d\
 
 def memory_timeline(start: bytes) -> bool:
     """Whether this is the start of a raw memory timeline: rows of a time, an action, a size and a category."""
-    return _ROW.match(start.removeprefix(_BOM)) is not None
+    return _ROW.match(start.removeprefix(BOM)) is not None
 
 
 def _dense(start: bytes) -> bytes:
-    return b"".join(start.removeprefix(_BOM).split())
+    return b"".join(start.removeprefix(BOM).split())
 
 
 _BEGINNING: Final = re.compile(rb'[{\[]|.\{|.?"[^"]+":', re.DOTALL)

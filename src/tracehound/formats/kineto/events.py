@@ -26,10 +26,8 @@ from tracehound.formats.kineto.names import category, foreign
 from tracehound.formats.kineto.piece import Piece
 from tracehound.formats.kineto.tally import FAR, FOREIGN, NEGATIVE, NO_NUMBER, UNTIMED, Tally
 from tracehound.formats.spill import Column, Kept, Spill
+from tracehound.formats.times import FARTHEST
 from tracehound.intervals import Ints, Mask
-
-FARTHEST: Final = 50 * 24 * 3600 * 10**9
-"""Events farther than this (ns) from the middle one are strays: Int64 picoseconds hold 106 days."""
 
 _TOGETHER: Final = 6 * 24 * 3600 * 10**9
 """Events that start within this (ns) of each other, and last less than twice `FARTHEST`, fit a frame of Int64 ps."""

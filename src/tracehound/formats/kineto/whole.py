@@ -21,19 +21,17 @@ from tracehound.formats.exported import limits
 from tracehound.formats.json.columns import INVALID, whole_number
 from tracehound.formats.kineto.counters import drawn, of_memory, tells_no_totals
 from tracehound.formats.kineto.elements import Id
-from tracehound.formats.kineto.events import FARTHEST, Share, Stretch
+from tracehound.formats.kineto.events import Share, Stretch
 from tracehound.formats.kineto.lanes import UNUSED, LaneKey, Placed, Use, place, tidy
 from tracehound.formats.kineto.piece import GLOO
 from tracehound.formats.kineto.tally import AT_ZERO, FAR, MINGLED, NO_TOTALS, STRAYS, UNPLACED, Tally
 from tracehound.formats.spill import Spill
+from tracehound.formats.times import FARTHEST, UNIX
 from tracehound.intervals import Ints, Mask
 from tracehound.trace import KIND, Note
 
 ZERO_GAP: Final = 3600 * 10**9
 """An event at 0 whose fellows are more than this (ns) away was never given a time."""
-
-UNIX: Final = 10**17
-"""Times above this (ns) are a wall clock, of 1973 and later; below, a clock of unknown origin."""
 
 
 class Whole(Struct, frozen=True):
