@@ -5,6 +5,7 @@ Owns how a view of one run, or of two side by side, is said in options. Knows no
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ def command(
     """
     if tab == "overview":
         words = ["tracehound", "summary", *said]
-        return shlex.join([*words, *_narrowed(window, view.ranks)])
+        return _line([*words, *_narrowed(window, view.ranks)])
     words = ["tracehound", "report", *said, tab]
     ranks = view.ranks
     if tab == "slices" and view.lane is not None:
@@ -51,13 +52,29 @@ def command(
         words += ["--set", f"{name}={value}"]
     if where:
         words += [f"--where={where}"] if where.startswith("-") else ["--where", where]
-    return shlex.join([*words, *_narrowed(window, ranks)])
+    return _line([*words, *_narrowed(window, ranks)])
+
+
+def _line(words: Sequence[str]) -> str:
+    """The words as a line for a shell: each is what it was, and no character of it is one that a terminal obeys.
+
+    Names come from traces. A word with what does not print is in quotes of the kind ``$'...'``, which bash, zsh and ksh
+    know.
+    """
+    return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'" for word in words)
+
+
+def _escaped(char: str) -> str:
+    """As it is written between ``$'`` and ``'``."""
+    if char.isprintable():
+        return f"\\{char}" if char in "\\'" else char
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(char))
 
 
 def question(said: Sequence[str], statement: str, window: Window) -> str:
     """``tracehound query PATH... --window A..B --rank LIST 'SELECT ...'``, quoted for a shell."""
     span = (window.start, window.end) if window.start is not None and window.end is not None else None
-    return shlex.join(["tracehound", "query", *said, *_narrowed(span, window.ranks), statement])
+    return _line(["tracehound", "query", *said, *_narrowed(span, window.ranks), statement])
 
 
 def search(said: Sequence[str], needle: str) -> str:
@@ -75,7 +92,7 @@ def comparison(base: str, other: str, how: Sequence[str], step: int | None) -> s
     `how` are the options of reading that the comparison was started with.
     """
     narrowed = [] if step is None else ["--step", str(step)]
-    return shlex.join(["tracehound", "diff", base, other, *how, *narrowed])
+    return _line(["tracehound", "diff", base, other, *how, *narrowed])
 
 
 def _narrowed(window: tuple[int, int] | None, ranks: Sequence[int] | None) -> list[str]:
