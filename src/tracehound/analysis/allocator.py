@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
+from tracehound.formats.xla.memory import named
 from tracehound.trace import collected
 from tracehound.units import bytes_, plural
 from tracehound.units import share as percent
@@ -57,13 +58,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         held = held.filter(pl.col("time").is_between(share.start, share.end))
     if held.is_empty():
         return blank(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("part"))
-    told = pl.col("allocator").cast(pl.String)
-    device = pl.coalesce(
-        pl.col("device").cast(pl.Int64), told.str.extract(r"(?i)^(?:gpu|tpu|device)_(\d{1,6})_").cast(pl.Int64)
-    )
-    known = held.with_columns(
-        pl.coalesce(told, pl.format("device {}", device), pl.lit("unknown")).alias("name"),
-        device.alias("ordinal"),
+    known = held.with_columns(named()).with_columns(
+        pl.when(pl.col("name") == "")
+        .then(pl.coalesce(pl.format("device {}", "ordinal"), pl.lit("unknown")))
+        .otherwise("name")
+        .alias("name"),
         (pl.col("allocated").fill_null(0) + pl.col("stack").fill_null(0)).alias("held"),
     )
     made = known.group_by("name", "ordinal", maintain_order=True).agg(_figures())

@@ -131,7 +131,7 @@ def counted(held: pl.DataFrame | None, ranks: pl.DataFrame) -> Counters:
 
 
 def named() -> Sequence[pl.Expr]:
-    """`name` of an allocator, empty where only its device is known, and `ordinal`, the number of that."""
+    """`name` of an allocator, empty where only its device is known, and the number of that (`ordinal`)."""
     allocator = pl.col("allocator").cast(pl.String)
-    told = allocator.str.extract(r"(?i)^(?:gpu|tpu|cpu|device)_(\d{1,6})_").cast(pl.Int64, strict=False)
+    told = allocator.str.extract(r"(?i)^(?:gpu|tpu|device)_(\d{1,6})_").cast(pl.Int64)
     return allocator.fill_null("").alias("name"), pl.coalesce(pl.col("device").cast(pl.Int64), told).alias("ordinal")
