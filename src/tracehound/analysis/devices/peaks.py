@@ -46,12 +46,6 @@ class Peaks(Struct, frozen=True):
                 return self.flops[name]
         return None
 
-    @property
-    def ridge(self) -> float | None:
-        """Operations per byte of main memory from which on computing is what bounds; None where a peak is unknown."""
-        compute = self.compute()
-        return compute / self.memory if compute and self.memory else None
-
 
 _WIDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

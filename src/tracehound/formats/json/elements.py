@@ -7,7 +7,6 @@ repaired written anew. Knows no event's meaning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,18 +46,7 @@ def elements(path: Path, progress: Progress = silent, sizes: Sizes = SIZES) -> I
 
 def encoded(value: object) -> bytes:
     """A value of JSON as text; numbers keep their digits, those that JSON cannot hold are null."""
-    try:
-        return _ENCODER.encode(value)
-    except OverflowError:  # a whole number of more than 64 bits
-        return _ENCODER.encode(_with_decimals(value))
-
-
-def _with_decimals(value: Any) -> Any:  # noqa: ANN401  # any value of JSON, and the same kind back
-    if isinstance(value, Mapping):
-        return {key: _with_decimals(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_decimals(item) for item in value]
-    return Decimal(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return _ENCODER.encode(value)
 
 
 def _sound(data: memoryview) -> Texts:

@@ -40,10 +40,6 @@ class Stats(NamedTuple):
         """Those with one of these ids."""
         return self.take(np.isin(self.id, list(ids)))
 
-    def whole_numbers(self) -> Stats:
-        """Those whose value is an integer."""
-        return self.take((self.field == UNSIGNED) | (self.field == SIGNED))
-
 
 def nothing() -> Stats:
     """No stats."""

@@ -153,11 +153,6 @@ class Side(Column):
         self.reading.start()
 
     @property
-    def complete(self) -> bool:
-        """Whether all of the run is read."""
-        return self.trace is not None and not self.unread
-
-    @property
     def busy(self) -> bool:
         """Whether something is being read."""
         return self.reading.busy or self.timeline.supply.busy
