@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -194,6 +194,13 @@ class Host(Struct, frozen=True):
     part: int = 0
 
 
+class FileState(NamedTuple):
+    """What tells one state of a file from another: not the time of its inode, which links and permissions change."""
+
+    size: int
+    mtime_ns: int
+
+
 class Part(Struct, frozen=True, eq=False):
     """One ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (or from an unknown instant).
 
@@ -202,7 +209,7 @@ class Part(Struct, frozen=True, eq=False):
     `ranks`. `facets` are those of `FACETS` that the file has, of which `record` is that of an event.
     `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the
     args of an event again, sealed in a part from a cache. `home` is the folder there in which the part lies, or a copy
-    of it; None without a cache.
+    of it; None without a cache. `state` is that of the file just before it was read; None where there is no file.
     """
 
     path: Path
@@ -218,6 +225,7 @@ class Part(Struct, frozen=True, eq=False):
     notes: tuple[Note, ...] = ()
     places: Any = None
     home: Path | None = None
+    state: FileState | None = None
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 

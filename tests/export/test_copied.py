@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 
@@ -173,6 +174,30 @@ def test_a_file_that_changes_meanwhile_is_an_error(tmp_path: Path) -> None:
     path.write_text(json.dumps({**rank(0), "traceEvents": rank(0)["traceEvents"][:4]}))
     with pytest.raises(TracehoundError, match="has changed since it was read"):
         document(trace)
+
+
+def rerecorded(path: Path) -> None:
+    """Another recording under the same name, of as many events and bytes."""
+    path.write_text(path.read_text().replace('"k0"', '"z9"'))
+    os.utime(path, ns=(0, 0))
+
+
+@pytest.mark.parametrize("window", [Window(), Window(end=25 * US), Window(ranks=(1,))])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_another_recording_of_the_same_length_is_an_error(tmp_path: Path, ranks: int, window: Window) -> None:
+    paths = job(tmp_path, *map(rank, range(ranks)))
+    trace = opened(*paths)
+    rerecorded(paths[1])
+    with pytest.raises(TracehoundError, match=f"{paths[1].name}: the file has changed since it was read; open it"):
+        document(trace, window)
+    assert own(document(trace, Window(ranks=(0,)))) == rank(0)["traceEvents"]
+
+
+def test_a_file_that_changes_while_it_is_copied_is_an_error(tmp_path: Path) -> None:
+    (path,) = job(tmp_path, rank(0))
+    trace = opened(path)
+    with (tmp_path / "out").open("wb") as file, pytest.raises(TracehoundError, match="has changed since it was read"):
+        FORMS[0].write(trace, Window(), file, lambda _: rerecorded(path))
 
 
 def test_progress_ends_at_the_end(tmp_path: Path) -> None:

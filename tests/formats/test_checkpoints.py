@@ -102,12 +102,12 @@ def test_neighbours_are_taken_from_what_was_inflated_last(file, monkeypatch):
 def test_a_file_that_has_changed_is_refused(file, pack, change):
     path = file(pack(TEXT))
     with opened(path) as stream:
-        points = Checkpoints(path, stream.stamp, SPACING)
+        points = Checkpoints(path, stream.state, SPACING)
     points.build()
     assert points.section(500_000, 10) == TEXT[500_000:500_010]
     if change == "size":
         path.write_bytes(path.read_bytes() + b" ")
-    os.utime(path, ns=(1, points.stamp.mtime_ns + (change == "time")))
+    os.utime(path, ns=(1, points.state.mtime_ns + (change == "time")))
     for ask in (points.build, lambda: points.section(500_000, 10), lambda: points.section(0, 10)):
         with pytest.raises(TracehoundError, match="the file has changed since it was read; open it again"):
             ask()

@@ -124,11 +124,11 @@ def test_a_bomb_is_refused_and_the_limit_is_read_from_the_environment(file, monk
 def test_a_section_of_a_file_that_has_changed_is_refused(file):
     path = file(TEXT)
     with opened(path) as stream:
-        stamp = stream.stamp
-    assert section(path, 5, 3, stamp) == TEXT[5:8]
+        state = stream.state
+    assert section(path, 5, 3, state) == TEXT[5:8]
     path.write_bytes(TEXT[1:])
     with pytest.raises(TracehoundError, match="changed since it was read"):
-        section(path, 5, 3, stamp)
+        section(path, 5, 3, state)
 
 
 def test_a_bomb_behind_a_damage_is_refused_too(file, monkeypatch):

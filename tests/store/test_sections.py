@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import os
+from functools import partial
 from pathlib import Path
 from random import Random
+from shutil import copytree
 
 import pytest
 
 from tracehound.errors import TracehoundError
-from tracehound.store import Sections, args, load, open_paths
+from tracehound.formats.inflate import opened
+from tracehound.hlo.programs import programs, read
+from tracehound.store import Sections, Workshop, args, cache, ingest, load, open_paths, opening, workshop
+from tracehound.trace import Trace
 
 
 def test_any_place_of_a_gzip_file_before_and_after_it_is_prepared(tmp_path: Path) -> None:
@@ -18,22 +24,65 @@ def test_any_place_of_a_gzip_file_before_and_after_it_is_prepared(tmp_path: Path
     path = tmp_path / "t.gz"
     path.write_bytes(gzip.compress(data, 1))
     sections = Sections()
+    with opened(path) as stream:
+        state = stream.state
     for _ in range(2):
         for at in (0, 17, len(data) // 2, len(data) - 1000, len(data) - 3):
-            assert sections.read(path, at, 500) == data[at : at + 500]
-        sections.build(path)
+            assert sections.read(path, at, 500, state) == data[at : at + 500]
+        sections.build(path, state)
     path.write_bytes(gzip.compress(data[1:], 1))
     with pytest.raises(TracehoundError, match="has changed"):
-        sections.read(path, 0, 5)
+        sections.read(path, 0, 5, state)
+    with opened(path) as stream:
+        assert sections.read(path, 0, 5, stream.state) == data[1:6]
     with pytest.raises(TracehoundError, match="no such file"):
-        sections.read(tmp_path / "none", 0, 5)
+        sections.read(tmp_path / "none", 0, 5, state)
 
 
 @pytest.mark.parametrize("sample", ["torch_stacks", "jax_cpu8_b128"])
 def test_args_are_the_same_through_it(sample: str, samples: Path) -> None:
     trace, sections = load(open_paths([samples / sample])), Sections()
     for part in trace.parts:
-        sections.build(part.path)
+        sections.build(part.path, part.state)
     some = trace.events().collect()["id"].gather_every(501).to_list()
     assert [args(trace, event, sections.read) for event in some] == [args(trace, event) for event in some]
     assert any(args(trace, event) for event in some)
+
+
+WAYS = ("in memory", "copied into the cache", "by workers", "from the cache")
+
+
+def read_in(way: str, folder: Path, shop: Workshop) -> Trace:
+    """The trace of a folder, read in one of the ways there are."""
+    if way == "from the cache":
+        load(open_paths([folder], workshop=shop))
+    return load(open_paths([folder], workshop=None if way == "in memory" else shop))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("sample", ["torch_stacks", "torch_xla_single", "jax_cpu8_b128"])
+def test_a_file_that_has_changed_since_it_was_read_is_refused(
+    way: str, sample: str, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "by workers":
+        monkeypatch.setattr(opening, "SMALL", 0)
+        monkeypatch.setattr(ingest, "SHARED", 0)
+    with workshop(2, partial(cache.opened, tmp_path / "kept")) as shop:
+        trace = read_in(way, Path(copytree(samples / sample, tmp_path / "trace")), shop)
+        events = trace.events().filter(record=trace.events().select("record").max().collect().item()).collect()
+        (event,) = events["id"].head(1)
+        told, known = args(trace, event), programs(trace)
+        assert told
+        for part in trace.parts:
+            part.path.chmod(0o600)
+            os.link(part.path, part.path.with_suffix(".link"))
+        sections = Sections()
+        assert args(trace, event) == args(trace, event, sections.read) == told
+        for part in trace.parts:
+            state = part.path.stat()
+            os.utime(part.path, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+        asks = [partial(args, trace, event, give) for give in (Sections().read, sections.read)]
+        asks += [partial(args, trace, event), *(partial(read, program) for program in known)]
+        for ask in asks:
+            with pytest.raises(TracehoundError, match="the file has changed since it was read; open it again"):
+                ask()

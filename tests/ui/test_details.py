@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -279,6 +280,16 @@ async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         [toast] = pilot.app._notifications
         assert "gone/linear.py is not on this machine" in toast.message
         assert "--source-map .=FOLDER" in toast.message
+
+
+async def test_that_its_file_has_changed_is_said_below_the_facts_of_an_event(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "alone") as (_, pilot):
+        (path,) = {part.path for part in pilot.app.explorer.trace.parts}
+        os.utime(path, ns=(0, 0))
+        await press(pilot, "escape", "slash", *"gemm", "enter", "9")
+        shown = "\n".join(screen(pilot))
+        assert "launched by" in shown
+        assert "the file has changed since it was read; open it again" in " ".join(shown.split())
 
 
 async def test_what_was_said_before_is_gone_when_a_source_is_shown(tmp_path: Path) -> None:

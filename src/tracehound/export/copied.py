@@ -22,6 +22,7 @@ from tracehound.export.merged import Edit, edits, facts
 from tracehound.export.narrow import Choice, places, shift, time_of
 from tracehound.export.written import Tell, Written
 from tracehound.formats.format import Progress
+from tracehound.formats.inflate import check
 from tracehound.formats.json.document import document as read_document
 from tracehound.formats.json.elements import Texts, elements
 from tracehound.formats.json.slices import Extent
@@ -72,8 +73,9 @@ class _Copy:
         self.events = 0
         self.behind: dict[str, Any] = {}
         self.notes: tuple[str, ...] = ()
-        self.size = trace.parts[number].path.stat().st_size
         self._part = trace.parts[number]
+        check(self._part.path, self._part.state)
+        self.size = self._part.path.stat().st_size
         self._document = document
         self._edit = edit
         self._choice = None if window.whole else Choice(trace, number, window, shift(trace, number))
@@ -92,8 +94,9 @@ class _Copy:
                 self._write(texts, first)
                 first += len(texts)
             extents.append(extent)
+        check(self._part.path, self._part.state)
         if first != int(places(self._part)[-1:, [2, 3]].sum()):
-            raise TracehoundError("the file has changed since it was read", self._part.path, remedy="export again")
+            raise TracehoundError("the file has changed since it was read", self._part.path, remedy="open it again")
         read = read_document(extents)
         self.behind = {name: value for name, value in read.metadata.items() if name not in extents[0].metadata}
         self.notes = tuple(f"{self._part.path.name}, {note.where}: {note.text}" for note in read.notes)

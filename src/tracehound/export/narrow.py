@@ -18,6 +18,7 @@ from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import Span
 from tracehound.errors import TracehoundError
 from tracehound.export.reach import reach
+from tracehound.formats.inflate import section
 from tracehound.formats.json.document import element_at
 from tracehound.formats.json.elements import Texts
 from tracehound.formats.json.mend import parsed
@@ -51,14 +52,14 @@ def places(part: Part) -> npt.NDArray[np.int64]:
 def shift(trace: Trace, number: int) -> int:
     """What is added to a time of the trace for that of a part's file, ps: told by the first event in the file.
 
-    0 for a file without events.
+    0 for a file without events. Raises TracehoundError where the file has changed since it was read.
     """
     first = pl.col("record").arg_min()
     rows = collected(trace.frames[number].select(pl.col("record", "start").get(first)))
     if rows.is_empty() or rows["record"][0] is None:
         return 0
     part = trace.parts[number]
-    text = element_at(part.path, places(part), int(rows["record"][0]))
+    text = element_at(part.path, places(part), int(rows["record"][0]), section, part.state)
     return time_of(text, part) - int(rows["start"][0])
 
 
@@ -71,7 +72,7 @@ def time_of(text: bytes, part: Part) -> int:
     try:
         return ps(value["ts"])
     except (KeyError, TypeError, ArithmeticError) as error:
-        raise TracehoundError("the file has changed since it was read", part.path, remedy="export again") from error
+        raise TracehoundError("the file has changed since it was read", part.path, remedy="open it again") from error
 
 
 def ps(us: object) -> int:

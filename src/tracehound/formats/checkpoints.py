@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tracehound.formats.inflate import Stamp, opened, section
+from tracehound.formats.inflate import opened, section
 from tracehound.formats.salvage import Point, Salvage
+from tracehound.trace import FileState
 
 SPACING: Final = 8 << 20
 """Inflated bytes between two points: about 12 ms of zlib."""
@@ -31,14 +32,14 @@ def unheard(used: int, made: int) -> None:
 
 
 class Checkpoints:
-    """Sections of one file, plain or gzip, as it was when it had `stamp`; `build` makes those of gzip fast.
+    """Sections of one file, plain or gzip, as it was in `state`; `build` makes those of gzip fast.
 
     Several threads may read sections at once, also while another one builds; one builds at a time.
     """
 
-    def __init__(self, path: Path, stamp: Stamp | None = None, spacing: int = SPACING) -> None:
+    def __init__(self, path: Path, state: FileState | None = None, spacing: int = SPACING) -> None:
         self.path = path
-        self.stamp = stamp
+        self.state = state
         self._spacing = spacing
         self._points: tuple[Point, ...] = ()
         self._blocks: tuple[tuple[int, bytes], ...] = ()  # inflated last, newest first: where each begins, and it
@@ -50,7 +51,7 @@ class Checkpoints:
         what it raises stops the pass, and a later one goes on from there. Raises as `section`.
         """
         with opened(self.path) as stream:
-            stream.check(self.stamp)
+            stream.check(self.state)
             if not stream.compressed:
                 return
             salvage = stream.salvage(self._points[-1] if self._points else None)
@@ -69,9 +70,9 @@ class Checkpoints:
         points = self._points
         row = bisect_right(points, offset, key=lambda point: point.made) - 1
         if row < 0 or _LEAD * (offset - points[row].made) > max(offset, _LEAD * 2 * self._spacing):
-            return section(self.path, offset, length, self.stamp)
+            return section(self.path, offset, length, self.state)
         with opened(self.path) as stream:
-            stream.check(self.stamp)
+            stream.check(self.state)
             for start, block in self._blocks:
                 if start <= offset and offset + length <= start + len(block):
                     return block[offset - start : offset - start + length]

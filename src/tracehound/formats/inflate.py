@@ -18,7 +18,7 @@ from isal import igzip, igzip_lib
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.salvage import Damage, Point, Salvage
-from tracehound.trace import Note
+from tracehound.trace import FileState, Note
 
 MAGIC: Final = b"\x1f\x8b"
 
@@ -39,13 +39,6 @@ class Source(Protocol):
 
     def readinto(self, view: memoryview, /) -> int | None:
         """Fill the start of `view`; 0 at the end."""
-
-
-class Stamp(NamedTuple):
-    """What tells one state of a file from another."""
-
-    size: int
-    mtime_ns: int
 
 
 class Stream:
@@ -74,14 +67,14 @@ class Stream:
         return self._source.damage if isinstance(self._source, Salvage) else None
 
     @property
-    def stamp(self) -> Stamp:
+    def state(self) -> FileState:
         """The file's state now."""
-        state = os.fstat(self._file.fileno())
-        return Stamp(state.st_size, state.st_mtime_ns)
+        found = os.fstat(self._file.fileno())
+        return FileState(found.st_size, found.st_mtime_ns)
 
-    def check(self, stamp: Stamp | None) -> None:
-        """Raise TracehoundError where the file has changed since it had this stamp."""
-        if stamp is not None and self.stamp != stamp:
+    def check(self, state: FileState | None) -> None:
+        """Raise TracehoundError where the file has changed since it had this state; None is any."""
+        if state is not None and self.state != state:
             raise TracehoundError("the file has changed since it was read", self.path, remedy="open it again")
 
     @property
@@ -205,17 +198,23 @@ def whole(path: Path) -> tuple[bytes, tuple[Note, ...]]:
         return b"".join(parts), (stream.damage.note(path),) if stream.damage else ()
 
 
-Section = Callable[[Path, int, int], bytes]
-"""Gives so many inflated bytes of a file from an offset on; see `section`."""
+def check(path: Path, state: FileState | None) -> None:
+    """Raise as `opened`, and where the file has changed since it had this state."""
+    with opened(path) as stream:
+        stream.check(state)
 
 
-def section(path: Path, offset: int, length: int, stamp: Stamp | None = None) -> bytes:
+Section = Callable[[Path, int, int, FileState | None], bytes]
+"""Gives so many inflated bytes of a file from an offset on, of the file as it was in a state; see `section`."""
+
+
+def section(path: Path, offset: int, length: int, state: FileState | None = None) -> bytes:
     """`length` inflated bytes from `offset`, or fewer at the end; of a gzip file all before them are inflated again.
 
-    `stamp` is that of the file when it was first read. Raises as `opened`, and where the file is no longer that one.
+    `state` is that of the file when it was first read. Raises as `opened`, and where the file has changed since.
     """
     with opened(path) as stream:
-        stream.check(stamp)
+        stream.check(state)
         stream.skip(offset)
         return filled(stream, length)
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tracehound.errors import TracehoundError, printable
 from tracehound.formats.inflate import Section, section
 from tracehound.hlo.module import Module, module_of
-from tracehound.trace import Trace
+from tracehound.trace import FileState, Trace
 
 WITHOUT = (
     "no HLO in this trace: XLA profiles (xplane.pb) hold the programs when they are recorded with "
@@ -26,7 +26,7 @@ LONGEST = 1 << 31
 
 
 class Program(Struct, frozen=True):
-    """A program, and where its proto lies; `part` is the number of the file in the trace."""
+    """A program, and where its proto lies; `part` is the number of the file in the trace, `state` that of the file."""
 
     name: str
     program: int
@@ -34,6 +34,7 @@ class Program(Struct, frozen=True):
     path: Path
     offset: int
     size: int
+    state: FileState | None = None
 
     @property
     def title(self) -> str:
@@ -46,14 +47,15 @@ def programs(trace: Trace) -> tuple[Program, ...]:
     found: dict[tuple[str, int], Program] = {}
     for number, part in enumerate(trace.parts):
         for one in part.facts.get("programs", ()):
-            made = Program(one["name"], one["program"], number, part.path, one["hlo_offset"], one["hlo_size"])
+            place = (number, part.path, one["hlo_offset"], one["hlo_size"], part.state)
+            made = Program(one["name"], one["program"], *place)
             found.setdefault((made.name, made.program), made)
     return tuple(found.values())
 
 
 def read(program: Program, give: Section = section) -> Module:
-    """The module of a program. Raises TracehoundError where there is none any more."""
-    proto = give(program.path, program.offset, min(program.size, LONGEST))
+    """The module of a program. Raises TracehoundError where there is none any more, or its file has changed."""
+    proto = give(program.path, program.offset, min(program.size, LONGEST), program.state)
     module = module_of(proto) if len(proto) == program.size else None
     if module is None:
         what = f"the HLO of {printable(program.name)} cannot be read; did the file change?"

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 from tracehound import home
 from tracehound.errors import TracehoundError
 from tracehound.store.head import DamagedError, load
-from tracehound.trace import Part
+from tracehound.trace import FileState, Part
 
 SCHEMA: Final = 40
 """Raised whenever what a part holds, or how a format is read, changes: older entries are not found any more."""
@@ -62,6 +62,11 @@ class Stamp(Struct, frozen=True):
     def place(self) -> Path:
         """Where it lies, however its folder is spelt. A link to a file is one of its own: names tell ranks."""
         return self.path.parent.resolve() / self.path.name
+
+    @property
+    def state(self) -> FileState:
+        """By which the file is known again when something in it is read once more."""
+        return FileState(self.size, self.modified_ns)
 
     @property
     def key(self) -> str:
@@ -118,7 +123,7 @@ class Cache(Struct):
         folder = self.root / "entries" / of.key
         self._use(of.key)
         try:
-            part = load(folder, of.path)
+            part = load(folder, of.path, of.state)
         except DamagedError:
             shutil.rmtree(folder, ignore_errors=True)
             return None
@@ -158,7 +163,7 @@ class Cache(Struct):
                 raise
             shutil.rmtree(folder, ignore_errors=True)
             ours = False
-        part = load(final, of.path, fresh=ours)
+        part = load(final, of.path, of.state, fresh=ours)
         self._used[of.key] = of.path
         self.grown = True
         if not of.devices:

@@ -22,7 +22,7 @@ from tracehound.formats.assembly import facets
 from tracehound.formats.assembly.packed import scan, written
 from tracehound.formats.spill import columns_of
 from tracehound.stream import stream
-from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, Note, Part
+from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileState, Note, Part
 
 HEAD: Final = "head.msgpack"
 EVENTS_FILES: Final = "events-*.arrow"
@@ -85,8 +85,8 @@ def save(part: Part, folder: Path) -> None:
     (folder / HEAD).write_bytes(_digest(encoded) + encoded)
 
 
-def load(folder: Path, path: Path, *, fresh: bool = False) -> Part:
-    """The part of the file at `path` that was written to a folder.
+def load(folder: Path, path: Path, state: FileState | None = None, *, fresh: bool = False) -> Part:
+    """The part of the file at `path` that was written to a folder; `state` is that of the file before it was read.
 
     Raises DamagedError where it is not as it was, and OSError where that cannot be told now: too many open files, a
     network that is down. What is `fresh` was written just now, by this process or its workers: its events are not read
@@ -113,6 +113,7 @@ def load(folder: Path, path: Path, *, fresh: bool = False) -> Part:
             facts=json.loads(head.facts),
             notes=tuple(Note(_level(level), text, count, where) for level, text, count, where in head.notes),
             places=Sealed(head.places),
+            state=state,
             home=folder,
             facets=facets.found(tuple(head.facets), folder),
             **frames,

@@ -105,7 +105,7 @@ def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:
     (folder / _BOARD).unlink(missing_ok=True)
     if not cache.fleeting and stamp_of(found) == before:
         return cache.keep(folder, before)
-    return load(folder, found.path, fresh=True)
+    return load(folder, found.path, before.state, fresh=True)
 
 
 class Ingest(Struct):

@@ -191,7 +191,7 @@ class _Reader(Struct):
         if cache is not None and guessed_size(found) >= SMALL:
             return on_disk(found, cache, tell, workshop.pool)
         before = stamp_of(found)
-        part = found.format.read(found.path, tell)
+        part = replace(found.format.read(found.path, tell), state=before.state)
         if cache is not None and not cache.fleeting:
             try:
                 return copy(part, cache, found, before)
@@ -298,7 +298,8 @@ def _claimed(claims: Mapping[str, Any]) -> list[dict[str, object]]:
 def args(trace: Trace, event: int, read: Section = section) -> dict[str, Any]:
     """Everything that the event carries in its file, decoded now: the values are as untrusted as the file.
 
-    `read` gives bytes of files; that of `Sections` is fast for large gzip files.
+    `read` gives bytes of files; that of `Sections` is fast for large gzip files. Raises TracehoundError where the file
+    is gone, or has changed since it was read.
     """
     part = trace.parts[part_of(event)]
     for candidate in FORMATS:

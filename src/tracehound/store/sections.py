@@ -1,7 +1,6 @@
 """Bytes of the files of a trace, for whoever asks for the args of event after event.
 
-Owns one set of checkpoints for each file, and what the files were when they were first asked for: one that has changed
-since is refused.
+Owns one set of checkpoints for each state of a file that is asked for: a file that is in another one now is refused.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from tracehound.errors import TracehoundError
 from tracehound.formats.checkpoints import Checkpoints
-from tracehound.formats.inflate import Stamp
+from tracehound.trace import FileState
 
 
 class Sections:
@@ -21,26 +19,21 @@ class Sections:
     """
 
     def __init__(self) -> None:
-        self._files: dict[Path, Checkpoints] = {}
-        self._built: set[Path] = set()
+        self._files: dict[tuple[Path, FileState | None], Checkpoints] = {}
+        self._built: set[Checkpoints] = set()
         self._lock = threading.Lock()
 
-    def read(self, path: Path, offset: int, length: int) -> bytes:
+    def read(self, path: Path, offset: int, length: int, state: FileState | None) -> bytes:
         """`length` inflated bytes from `offset`, or fewer at the end. Raises TracehoundError as `Checkpoints` does."""
-        return self._of(path).section(offset, length)
+        return self._of(path, state).section(offset, length)
 
-    def build(self, path: Path) -> None:
+    def build(self, path: Path, state: FileState | None) -> None:
         """Make the checkpoints of a gzip file, unless they are there. Raises TracehoundError as `Checkpoints` does."""
-        if path not in self._built:
-            self._of(path).build()
-            self._built.add(path)
+        points = self._of(path, state)
+        if points not in self._built:
+            points.build()
+            self._built.add(points)
 
-    def _of(self, path: Path) -> Checkpoints:
+    def _of(self, path: Path, state: FileState | None) -> Checkpoints:
         with self._lock:
-            if path not in self._files:
-                try:
-                    state = path.stat()
-                except OSError as error:
-                    raise TracehoundError((error.strerror or "cannot be read").lower(), path) from error
-                self._files[path] = Checkpoints(path, Stamp(state.st_size, state.st_mtime_ns))
-            return self._files[path]
+            return self._files.setdefault((path, state), Checkpoints(path, state))

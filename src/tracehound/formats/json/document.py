@@ -20,7 +20,7 @@ from tracehound.formats.inflate import Section, section
 from tracehound.formats.json.mend import Mends, parsed
 from tracehound.formats.json.slices import Extent
 from tracehound.intervals import Ints
-from tracehound.trace import Note
+from tracehound.trace import FileState, Note
 
 
 class Document(Struct, frozen=True):
@@ -66,25 +66,30 @@ def document(chain: Sequence[Extent]) -> Document:
     return Document(tuple(firsts), np.concatenate(places), metadata, (*damage, *mends.notes()))
 
 
-def event_at(path: Path, places: Ints, record: int, read: Section = section) -> dict[str, Any]:
+def event_at(
+    path: Path, places: Ints, record: int, read: Section = section, state: FileState | None = None
+) -> dict[str, Any]:
     """The element with the ordinal `record`, as it is in the file; empty where that could not be read.
 
-    `places` are those of the `Document`.
+    `places` are those of the `Document`. Raises as `section`, which is given the state of the file.
     """
     try:
-        value = parsed(element_at(path, places, record, read)).value
+        value = parsed(element_at(path, places, record, read, state)).value
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def element_at(path: Path, places: Ints, record: int, read: Section = section) -> bytes:
-    """The text of the element with the ordinal `record`, as it is in the file. Raises ValueError where that is none."""
+def element_at(path: Path, places: Ints, record: int, read: Section = section, state: FileState | None = None) -> bytes:
+    """The text of the element with the ordinal `record`, as it is in the file.
+
+    Raises ValueError where that is none, and as `section`, which is given the state of the file.
+    """
     row = int(np.searchsorted(places[:, 2], record, side="right")) - 1
     offset, length, first, elements = (int(value) for value in places[row])
     if not 0 <= record - first < elements:
         raise TracehoundError(f"has no event {record:,}", path)
-    data = read(path, offset, length)
+    data = read(path, offset, length, state)
     if elements > 1:  # an element that was read leniently has a place of its own
         return bytes(_RAW(b"[" + data + b"]")[record - first])
     return data

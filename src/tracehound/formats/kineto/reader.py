@@ -104,7 +104,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
 
 def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     """All that the file says of an event: its whole JSON object."""
-    return event_at(of.path, of.places, record, read)
+    return event_at(of.path, of.places, record, read, of.state)
 
 
 READER: Final = Reader(decode, finish, args, np.ndarray, glance)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,7 @@ def args(part: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     Names are resolved, bytes are shown by their size; where both have a stat, the event's own counts.
     """
     place = part.places.of(record)
-    event = bytes_of(read(part.path, record, min(place.end - record, LONGEST_EVENT)))
+    event = bytes_of(read(part.path, record, min(place.end - record, LONGEST_EVENT), part.state))
     try:
         body, _ = field_at(event.data, 0, event.size)
         found = {item.number: item.value for item in fields(event.data, body.at, body.at + body.value)}
@@ -81,17 +80,17 @@ def args(part: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     except WireError as error:
         raise TracehoundError("the event cannot be found again; did the file change?", part.path,
                               f"byte {record:,}") from error  # fmt: skip
-    shared = _metadata_args(part.path, place, read, signed(found.get(METADATA_ID, 0)))
+    shared = _metadata_args(part, place, read, signed(found.get(METADATA_ID, 0)))
     times = {"offset_ps": signed(found.get(OFFSET_PS, 0)), "duration_ps": signed(found.get(DURATION_PS, 0))}
     return {**shared, **own, **times}
 
 
-def _metadata_args(path: Path, place: PlanePlace, read: Section, metadata: int) -> dict[str, Any]:
+def _metadata_args(of: Part, place: PlanePlace, read: Section, metadata: int) -> dict[str, Any]:
     """What the metadata of an event says of it; nothing where that is damaged."""
     start, end = place.entry(metadata)
     if start >= end:
         return {}
-    entry = bytes_of(read(path, start, end - start))
+    entry = bytes_of(read(of.path, start, end - start, of.state))
     try:
         texts = {
             part.number: entry.text(part.at, part.at + part.value)

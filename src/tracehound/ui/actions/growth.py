@@ -66,7 +66,7 @@ class Growth:
         if message.done:
             screen.header.news = ""
             for part in message.trace.parts[:PREPARED]:
-                screen.selected.decoder.prepare(part.path)
+                screen.selected.decoder.prepare(part)
         self._unread = message.unread
         screen.trace = message.trace
         if message.done:

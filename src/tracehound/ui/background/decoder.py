@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -16,7 +15,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import Section
 from tracehound.ids import part_of
 from tracehound.store import Sections, args
-from tracehound.trace import Trace
+from tracehound.trace import Part, Trace
 from tracehound.ui.background.threads import Background
 from tracehound.ui.state.view import View
 from tracehound.ui.wording.describe import describe
@@ -64,14 +63,17 @@ class Decoder(Background):
         super().close()
         self._builder.close()
 
-    def prepare(self, path: Path) -> None:
+    def prepare(self, part: Part) -> None:
         """See to it that the args of any event of a file are found at once, some seconds from now."""
 
         def work() -> None:
             with suppress(TracehoundError):  # who asks for args is told
-                self._sections.build(path)
+                self._sections.build(part.path, part.state)
 
-        self._builder.submit(f"preparing {path}", work, lambda why: self._target.post_message(self.Unprepared(why)))
+        def tell(why: str) -> None:
+            self._target.post_message(self.Unprepared(why))
+
+        self._builder.submit(f"preparing {part.path}", work, tell)
 
     def describe(self, trace: Trace, event: int) -> None:
         """Have `Described` sent to the target, unless another event follows at once."""
@@ -93,6 +95,6 @@ class Decoder(Background):
             known = facts(trace, event)
             tell(None)
             tell(carried(args(trace, event, self._sections.read)))
-            self.prepare(trace.parts[part_of(event)].path)
+            self.prepare(trace.parts[part_of(event)])
 
         self.submit("decoding the args", work, lambda why: tell((), why))
