@@ -149,12 +149,13 @@ def test_only_those_of_the_files_that_are_looked_at_are_told_of() -> None:
 
 def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:
     parts = []
-    for runtime in (12040, 12060, 12040):
-        b = Building(facts={"versions": {"cuda_runtime_version": runtime}, "jax_version": "0.10", "cpu_version": "cpu"})
+    kineto = [{"versions": {"cuda_runtime_version": runtime}} for runtime in (12040, 12060, 12040)]
+    for facts in (*kineto, {"environment": {"jax_version": "0.10", "cpu_version": "cpu"}}):
+        b = Building(facts=facts)
         b.event(stream(), "gemm", 0, 1)
         parts.append(b.part())
-    facts = about(place("mixed", parts), Window())
-    assert facts.versions == {"cuda runtime": "12040 or 12060", "jax": "0.10"}
+    told = about(place("mixed", parts), Window())
+    assert told.versions == {"cuda runtime": "12040 or 12060", "jax": "0.10"}
 
 
 def test_the_page_divides_the_time_of_a_rank_to_scale() -> None:
