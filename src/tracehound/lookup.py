@@ -6,7 +6,7 @@ near the one before, where a join would make a table of all of them first, and o
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ T = TypeVar("T", bound=np.integer[Any])
 
 _DENSE: Final = 8
 """Of numbers that are so many times as far apart as there are, at most, a table is made: looking up is slower."""
+
+_SPARSE: Final = 64
+"""The same of a table that only tells which there are: it has a byte for each."""
 
 
 def rows_with(numbers: Ints, wanted: Ints) -> Ints:
@@ -58,11 +61,40 @@ def among(numbers: Ints, others: Ints) -> Mask:
 
     `numpy.isin` makes a table of these, too, where they are far apart.
     """
-    if len(others) == 0:
-        return np.zeros(len(numbers), np.bool_)
-    in_order = np.sort(others)
-    found: Mask = in_order[np.minimum(np.searchsorted(in_order, numbers), len(in_order) - 1)] == numbers
-    return found
+    return members(others).has(numbers)
+
+
+class Members(NamedTuple):
+    """Some numbers, in order, for who asks of many others whether they are among them.
+
+    Where they lie close together `there[number - numbers[0]]` tells, which is far quicker.
+    """
+
+    numbers: Ints
+    there: Mask | None
+
+    def has(self, wanted: Ints) -> Mask:
+        """Which of the wanted numbers are among them."""
+        if len(self.numbers) == 0:
+            return np.zeros(len(wanted), np.bool_)
+        if self.there is None:
+            row = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+            found: Mask = self.numbers[row] == wanted
+            return found
+        near: Mask = (wanted >= self.numbers[0]) & (wanted <= self.numbers[-1])
+        near[near] = self.there[wanted[near] - self.numbers[0]]
+        return near
+
+
+def members(numbers: Ints) -> Members:
+    """These numbers, in any order."""
+    numbers = distinct(numbers)
+    span = int(numbers[-1]) - int(numbers[0]) if len(numbers) else 0
+    if span > _SPARSE * len(numbers):
+        return Members(numbers, None)
+    there = np.zeros(span + 1, np.bool_)
+    there[numbers - numbers[:1]] = True
+    return Members(numbers, there)
 
 
 def looked_up(told: pl.DataFrame, by: str, wanted: pl.Series) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from tracehound.formats.ahead import ahead
 from tracehound.formats.assembly.batches import Batch, Rows, Runs, Source, batches, joined
 from tracehound.formats.assembly.executions import executions, from_parents
 from tracehound.formats.assembly.handed import BEGIN, OPEN, STOP, Handed, handed
-from tracehound.formats.assembly.links import RUNNING, HostCalls, Meant, consumed, meant, untold
+from tracehound.formats.assembly.links import RUNNING, HostCalls, consumed, untold
 from tracehound.formats.assembly.nests import Containers, Course, Nested, Open, nest, survey
 from tracehound.formats.assembly.recurring import GRAPHS, elsewhere
 from tracehound.formats.assembly.runs import module_runs
@@ -27,7 +27,7 @@ from tracehound.formats.assembly.steps import Told, calendar, infer, mark
 from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, frame_of
 from tracehound.intervals import Ints, Mask
-from tracehound.lookup import distinct
+from tracehound.lookup import Members, distinct, members
 from tracehound.nesting import lane_order
 from tracehound.trace import KIND, KINDS, Note, schema
 
@@ -319,14 +319,14 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         yield _events(batch, lanes, step, launches.ids(batch.call)) | _sizes(batch.events, seen) | told
 
 
-def _meant(raw: Raw) -> Meant:
+def _meant(raw: Raw) -> Members:
     """The ids of calls that events of devices have, whichever host's they are."""
     every = [np.empty(0, np.int64)]
     for low, high in (raw.bounds(group) for group in (MODULES, OTHERS)):
         ids = Batch(raw.runs.at(slice(low, high)), 0, raw.sources).column("correlation") if low < high else None
         if ids is not None:
             every.append(ids.values if ids.valid is None else ids.values[ids.valid])
-    return meant(np.concatenate(every))
+    return members(np.concatenate(every))
 
 
 def _handed(raw: Raw, by_time: Callable[[Rows], Ints]) -> Handed | None:

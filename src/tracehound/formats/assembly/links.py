@@ -18,7 +18,7 @@ from tracehound.formats.assembly.batches import Rows
 from tracehound.formats.assembly.turns import CALL, UNSAID, Functions, counted, paired
 from tracehound.formats.spill import Column, frame_of
 from tracehound.intervals import Ints, Latest, Mask
-from tracehound.lookup import among, distinct
+from tracehound.lookup import Members, distinct
 from tracehound.nesting import nearest
 from tracehound.trace import KINDS
 
@@ -131,35 +131,6 @@ _STRIDE: Final = 0x1E3779B97F4A7C15
 """Odd and without a pattern; sums wrap around."""
 
 
-class Meant(NamedTuple):
-    """Some ids, sorted; where they lie close together, `there[id - ids[0]]` tells them, which is far quicker."""
-
-    ids: Ints
-    there: Mask | None
-
-    def has(self, ids: Ints) -> Mask:
-        """Which ids are among them."""
-        if self.there is None:
-            return among(ids, self.ids)
-        known: Mask = (ids >= self.ids[0]) & (ids <= self.ids[-1])
-        known[known] = self.there[ids[known] - self.ids[0]]
-        return known
-
-
-def meant(ids: Ints) -> Meant:
-    """These ids, in any order."""
-    ids = distinct(ids)
-    if not len(ids) or int(ids[-1]) - int(ids[0]) > _SPARSE * len(ids):
-        return Meant(ids, None)
-    there = np.zeros(int(ids[-1] - ids[0]) + 1, np.bool_)
-    there[ids - ids[0]] = True
-    return Meant(ids, there)
-
-
-_SPARSE: Final = 64
-"""Ids that a process counts lie closer together than one in so many."""
-
-
 class HostCalls(Struct):
     """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
 
@@ -169,7 +140,7 @@ class HostCalls(Struct):
     """
 
     pointing: Collection[str]
-    meant: Meant
+    meant: Members
     consumed: Ints
     untold: bool
     host: Ints
