@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
-from tracehound.formats.xla.memory import named
+from tracehound.formats.allocators import named
 from tracehound.trace import collected
 from tracehound.units import bytes_, plural
 from tracehound.units import share as percent

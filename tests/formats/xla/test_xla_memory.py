@@ -75,6 +75,19 @@ def test_what_is_held_is_a_counter_of_the_device(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "rank"), [("TPU_2_bfc", 0), ("device_2_pool", 0), ("TPU_3_bfc", None), ("CPU_2_bfc", None), ("bfc", None)]
+)
+def test_an_allocator_is_on_the_device_of_its_name_in_the_timeline_and_the_table(
+    tmp_path: Path, name: str, rank: int | None
+) -> None:
+    host = Plane("/host:CPU", [Line("main/1", [given_back(10, 100, 0, 900, Stat("allocator_name", 5, name))])])
+    part = read(tmp_path, TPU, host)
+    assert part.lanes.filter(role="counter").select("name", "rank").rows() == [(f"memory of {name}", rank)]
+    table = run(named("allocator"), place("t", [part])).table
+    assert table.select("allocator", "rank").rows() == [(name, rank)]
+
+
 def test_an_allocator_has_a_peak_and_what_was_so_then(tmp_path: Path) -> None:
     trace = place("t", [read(tmp_path, TPU, HOST)])
     result = run(named("allocator"), trace)

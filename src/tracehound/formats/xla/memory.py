@@ -5,7 +5,7 @@ Owns the stats of these events. They have no length: each tells what the allocat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.facets import FACETS
+from tracehound.formats.allocators import named
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.sizes import MOST_BYTES, NO_SIZE
 from tracehound.formats.wire import Rows
@@ -128,10 +129,3 @@ def counted(held: pl.DataFrame | None, ranks: pl.DataFrame) -> Counters:
         samples.append(rows.select(pl.lit(len(lanes)).alias("lane"), "time", total.alias("value")).cast(COUNTERS))
         lanes.append({**lane, "name": title, "order": len(lanes)})
     return Counters(lanes, pl.concat(samples)) if samples else Counters()
-
-
-def named() -> Sequence[pl.Expr]:
-    """`name` of an allocator, empty where only its device is known, and the number of that (`ordinal`)."""
-    allocator = pl.col("allocator").cast(pl.String)
-    told = allocator.str.extract(r"(?i)^(?:gpu|tpu|device)_(\d{1,6})_").cast(pl.Int64)
-    return allocator.fill_null("").alias("name"), pl.coalesce(pl.col("device").cast(pl.Int64), told).alias("ordinal")
