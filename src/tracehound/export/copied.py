@@ -15,14 +15,13 @@ import polars as pl
 
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import shares
-from tracehound.errors import TracehoundError
 from tracehound.export.counters import Place, drawn
 from tracehound.export.document import MARK, NEXT, Document
 from tracehound.export.merged import Edit, edits, facts
 from tracehound.export.narrow import Choice, places, shift, time_of
 from tracehound.export.written import Tell, Written
 from tracehound.formats.format import Progress
-from tracehound.formats.inflate import check
+from tracehound.formats.inflate import changed, check
 from tracehound.formats.json.document import document as read_document
 from tracehound.formats.json.elements import Texts, elements
 from tracehound.formats.json.slices import Extent
@@ -96,7 +95,7 @@ class _Copy:
             extents.append(extent)
         check(self._part.path, self._part.state)
         if first != int(places(self._part)[-1:, [2, 3]].sum()):
-            raise TracehoundError("the file has changed since it was read", self._part.path, remedy="open it again")
+            raise changed(self._part.path)
         read = read_document(extents)
         self.behind = {name: value for name, value in read.metadata.items() if name not in extents[0].metadata}
         self.notes = tuple(f"{self._part.path.name}, {note.where}: {note.text}" for note in read.notes)

@@ -16,9 +16,8 @@ import polars as pl
 
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import Span
-from tracehound.errors import TracehoundError
 from tracehound.export.reach import reach
-from tracehound.formats.inflate import section
+from tracehound.formats.inflate import changed
 from tracehound.formats.json.document import element_at
 from tracehound.formats.json.elements import Texts
 from tracehound.formats.json.mend import parsed
@@ -59,7 +58,7 @@ def shift(trace: Trace, number: int) -> int:
     if rows.is_empty() or rows["record"][0] is None:
         return 0
     part = trace.parts[number]
-    text = element_at(part.path, places(part), int(rows["record"][0]), section, part.state)
+    text = element_at(part.path, places(part), int(rows["record"][0]), state=part.state)
     return time_of(text, part) - int(rows["start"][0])
 
 
@@ -72,7 +71,7 @@ def time_of(text: bytes, part: Part) -> int:
     try:
         return ps(value["ts"])
     except (KeyError, TypeError, ArithmeticError) as error:
-        raise TracehoundError("the file has changed since it was read", part.path, remedy="open it again") from error
+        raise changed(part.path) from error
 
 
 def ps(us: object) -> int:

@@ -75,7 +75,7 @@ class Stream:
     def check(self, state: FileState | None) -> None:
         """Raise TracehoundError where the file has changed since it had this state; None is any."""
         if state is not None and self.state != state:
-            raise TracehoundError("the file has changed since it was read", self.path, remedy="open it again")
+            raise changed(self.path)
 
     @property
     def position(self) -> int:
@@ -196,6 +196,11 @@ def whole(path: Path) -> tuple[bytes, tuple[Note, ...]]:
         while count := stream.readinto(buffer):
             parts.append(bytes(buffer[:count]))
         return b"".join(parts), (stream.damage.note(path),) if stream.damage else ()
+
+
+def changed(path: Path) -> TracehoundError:
+    """What is raised of a file that is no longer what it was."""
+    return TracehoundError("the file has changed since it was read", path, remedy="open it again")
 
 
 def check(path: Path, state: FileState | None) -> None:

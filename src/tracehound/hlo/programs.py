@@ -47,8 +47,8 @@ def programs(trace: Trace) -> tuple[Program, ...]:
     found: dict[tuple[str, int], Program] = {}
     for number, part in enumerate(trace.parts):
         for one in part.facts.get("programs", ()):
-            place = (number, part.path, one["hlo_offset"], one["hlo_size"], part.state)
-            made = Program(one["name"], one["program"], *place)
+            offset, size = one["hlo_offset"], one["hlo_size"]
+            made = Program(one["name"], one["program"], number, part.path, offset, size, part.state)
             found.setdefault((made.name, made.program), made)
     return tuple(found.values())
 
