@@ -110,7 +110,8 @@ _VERSION: Final = 3
 
 def _rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
     """The rows that are four whole numbers, and what is to be said of the others."""
-    notes, text = [], text.removeprefix(BOM)
+    notes = []
+    text = text.removeprefix(BOM)
     try:
         found = msgspec.json.decode(text, type=list[Any])
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

@@ -14,6 +14,8 @@ CONVERTED = b"\xef\xbf\xbd"
 """What a converter of text puts where bytes are no UTF-8."""
 
 BOM: Final = b"\xef\xbb\xbf"
+"""What editors put before a text in UTF-8."""
+
 _CATEGORIES: Final = (
     "cpu_op", "operator", "kernel", "cuda_runtime", "runtime", "python_function", "user_annotation", "ac2g", "trace",
     "cpu_instant_event", "gpu_memcpy", "gpu_memset", "memcpy", "cuda_driver", "gpu_user_annotation", "xpu_runtime",

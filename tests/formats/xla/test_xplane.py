@@ -668,7 +668,7 @@ def test_what_a_file_says_of_its_environment_is_taken_for_nothing_else(
     told = [Plane("Task Environment", stats=[Stat(name, *value)]), Plane("/host:metadata", stats=[Stat(name, *value)])]
     device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a = f32[] add(%x)", 0, 5)])], stats=[Stat("of", 3, 1)])
     read, plain = part(*told, device), part(device)
-    assert read.facts == {**plain.facts, "environment": {name: value[1]}}
+    assert read.facts == plain.facts | {"environment": {name: value[1]}}
     assert analysed(named("overview"), place("t", [read])).table.height == 1
 
 

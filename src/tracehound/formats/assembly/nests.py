@@ -100,10 +100,8 @@ class Nested(Struct, frozen=True, eq=False):
     def after(self, call: Ints) -> Open:
         """What may be open where the lane's next batch begins; `call` has the launch of each event."""
         old, own = np.flatnonzero(self.before.end > self.begun), np.flatnonzero(self.until > self.begun)
-        ends, depth = (
-            np.append(self.before.end[old], self.until[own]),
-            np.append(self.before.depth[old], self.depth[own]),
-        )
+        ends = np.append(self.before.end[old], self.until[own])
+        depth = np.append(self.before.depth[old], self.depth[own])
         if self.inner.order is not None:
             until = self.inner.until[self.inner.order]
             inner = still_open(np.append(self.before.inner_end, until))

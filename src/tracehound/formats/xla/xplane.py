@@ -375,9 +375,9 @@ def _facts(file: File, space: Space, located: Mapping[int, Program]) -> dict[str
             environment.update(shown)
         elif shown:
             planes[plane.name] = shown
-    told = {"environment": environment, "planes": planes}
     return {
-        **{name: said for name, said in told.items() if said},
+        "environment": environment,
+        "planes": planes,
         "hostnames": list(space.hostnames),
         "programs": [_told(file, one) for one in located.values()],
     }
