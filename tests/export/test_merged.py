@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from exporting import BASE, document, job, opened, own, points, rank, rows, written, x
 from jobs import Rank, files
 from tracehound.alignment import arranged
+from tracehound.analysis import Options, named, run
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
@@ -104,6 +106,43 @@ def test_read_back_each_rank_has_its_own_host(tmp_path: Path) -> None:
     again = opened(tmp_path / "out.json")
     assert [host.name.split()[0] for host in again.hosts] == ["python"] * 3
     assert again.ranks["host"].to_list() == [0, 1, 2]
+
+
+def waiting(number: int, recorded: int = 2) -> dict[str, Any]:
+    """A rank whose second stream waits for an event that its first has recorded before more work was put there."""
+    events = [
+        x("cuda_runtime", "cudaLaunchKernel", 101, 1, correlation=1),
+        x("kernel", "producer", 103, 10, 0, 7, correlation=1, device=0, stream=7),
+        x("cuda_runtime", "cudaEventRecord", 102.5, 0.5, correlation=2),
+        x("cuda_runtime", "cudaLaunchKernel", 104, 1, correlation=3),
+        x("kernel", "later", 113, 40, 0, 7, correlation=3, device=0, stream=7),
+        x("cuda_runtime", "cudaStreamWaitEvent", 106, 0.5, correlation=4),
+        x("cuda_sync", "Stream Wait Event", 106.2, 0, 0, 20, correlation=4, device=0, stream=20,
+          wait_on_stream=7, wait_on_cuda_event_record_corr_id=recorded, wait_on_cuda_event_id=1),
+        x("cuda_runtime", "cudaLaunchKernel", 107, 1, correlation=5),
+        x("kernel", "consumer", 154, 10, 0, 20, correlation=5, device=0, stream=20),
+    ]  # fmt: skip
+    names = [event for event in rank(number)["traceEvents"] if event["ph"] == "M"]
+    return rank(number) | {"traceEvents": [*names, *events]}
+
+
+def test_what_is_waited_for_is_that_of_the_same_rank(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, waiting(0), waiting(1)))
+    written(trace, tmp_path / "out.json")
+    path, again = (
+        run(named("critical_path"), each, options=Options(given=(("by", "event"),))).table.drop("event")
+        for each in (trace, opened(tmp_path / "out.json"))
+    )
+    assert again.equals(path)
+    assert set(path["rank"]) == {0, 1}
+    assert "later" not in path["name"].cast(pl.String).to_list()
+
+
+def test_no_correlation_stays_none(tmp_path: Path) -> None:
+    none = 2**32 - 1
+    found = document(opened(*job(tmp_path, waiting(0, none), waiting(1, none))))
+    told = [event["args"]["wait_on_cuda_event_record_corr_id"] for event in of_name(found, "Stream Wait Event")]
+    assert told == [none, none]
 
 
 def test_what_is_known_of_a_device_goes_with_it(tmp_path: Path) -> None:

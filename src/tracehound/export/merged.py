@@ -25,10 +25,13 @@ Fields = dict[str, msgspec.Raw]
 _FIELDS: Final = msgspec.json.Decoder(Fields).decode
 _ANY: Final = msgspec.json.decode
 
-_TIES: Final = ("correlation", "External id", "external id")
+_TIES: Final = ("correlation", "External id", "external id", "wait_on_cuda_event_record_corr_id")
 """Ids that a process counts from 1, in the args of its events."""
 
 _TIE_BITS: Final = 32
+_NO_TIE: Final = (1 << _TIE_BITS) - 1
+"""CUPTI's unsigned -1; there are no larger ids."""
+
 _FRESH: Final = 1 << 22
 """Processes of Linux have smaller ids."""
 
@@ -181,7 +184,7 @@ class Edit:
         for name in _TIES:
             if name in args and self._tie:
                 value = _ANY(args[name])
-                if isinstance(value, int) and 0 <= value < 1 << _TIE_BITS:
+                if isinstance(value, int) and 0 <= value < _NO_TIE:
                     args[name], edited = msgspec.Raw(encoded(self._tie + value)), True
         if self._devices and "device" in args and (new := self._devices.get(bytes(args["device"]))):
             args["device"], edited = new, True
