@@ -8,13 +8,15 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exporting import BASE, document, job, opened, own, points, rank, rows, written, x
 from jobs import Rank, files
 from tracehound.alignment import arranged
 from tracehound.analysis import Options, named, run
 from tracehound.store import load, open_paths
-from tracehound.trace import Window
+from tracehound.trace import Trace, Window
 
 
 def of_name(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -108,6 +110,72 @@ def test_read_back_each_rank_has_its_own_host(tmp_path: Path) -> None:
     assert again.ranks["host"].to_list() == [0, 1, 2]
 
 
+def lanes(trace: Trace) -> list[tuple[Any, ...]]:
+    """What is on the lanes of a trace, but for its counters."""
+    found = trace.lanes.filter(pl.col("role") != "counter")
+    return sorted(found.select("rank", pl.col("role").cast(pl.String), "name", "events").rows(), key=repr)
+
+
+def curves(trace: Trace) -> list[tuple[int | None, str]]:
+    return sorted(trace.lanes.filter(role="counter").select("rank", "name").rows(), key=repr)
+
+
+CURVES = ("Copy bandwidth, HtoD", "Queue length, stream 7", "Utilisation, GPU")
+
+
+def annotated(number: int, device: int = 0, pid: int = 10) -> dict[str, Any]:
+    """A rank with a range on its device that does not say which device that is."""
+    at = 100.0 + number
+    return rank(number, device=device, pid=pid, at=at, files=[x("gpu_user_annotation", "fwd", at + 10, 12, device, 7)])
+
+
+def test_annotations_and_curves_stay_with_ranks_of_which_each_is_the_first_process_of_its_machine(
+    tmp_path: Path,
+) -> None:
+    trace = opened(*job(tmp_path, *(annotated(number, pid=1) for number in range(3))))
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert lanes(again) == lanes(trace)
+    assert curves(again) == [(number, name) for number in range(3) for name in CURVES]
+    pids = {event["pid"] for event in of_name(document(trace), "cudaLaunchKernel")}
+    assert len(pids) == 3
+    assert not pids & {0, 1, 2}
+
+
+def test_annotations_stay_with_their_device_where_a_process_has_several(tmp_path: Path) -> None:
+    nodes = [annotated(number, pid=500 + number) for number in range(2)]
+    for node in nodes:
+        del node["distributedInfo"]
+        node["traceEvents"] += [
+            x("kernel", "other", 115, 10, 1, 7, device=1, stream=7),
+            x("gpu_user_annotation", "bwd", 115, 10, 1, 7),
+        ]
+    trace = opened(*job(tmp_path, *nodes))
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    columns = ("name", "start", "end", "rank")
+    assert rows(again, *columns) == rows(trace, *columns)
+    assert lanes(again) == lanes(trace)
+    assert [event["pid"] for event in of_name(document(trace), "other")] == [1, 3]
+
+
+def test_what_tells_its_device_keeps_its_args(tmp_path: Path) -> None:
+    found = document(opened(*job(tmp_path, annotated(0), annotated(1))))
+    assert [(event["pid"], event["args"]) for event in of_name(found, "fwd")] == [(0, {}), (1, {})]
+
+
+def test_a_process_that_is_spelled_as_a_number_and_as_text_stays_one(tmp_path: Path) -> None:
+    documents = [rank(number) for number in range(2)]
+    for each in documents:
+        for event in each["traceEvents"]:
+            if event["name"] == "cudaLaunchKernel" and event["args"]["correlation"] == 2:
+                event["pid"] = str(event["pid"])
+    trace = opened(*job(tmp_path, *documents))
+    written(trace, tmp_path / "out.json")
+    assert lanes(opened(tmp_path / "out.json")) == lanes(trace)
+    assert {type(event["pid"]) for event in of_name(document(trace), "cudaLaunchKernel")} == {int}
+
+
 def waiting(number: int, recorded: int = 2) -> dict[str, Any]:
     """A rank whose second stream waits for an event that its first has recorded before more work was put there."""
     events = [
@@ -143,6 +211,43 @@ def test_no_correlation_stays_none(tmp_path: Path) -> None:
     found = document(opened(*job(tmp_path, waiting(0, none), waiting(1, none))))
     told = [event["args"]["wait_on_cuda_event_record_corr_id"] for event in of_name(found, "Stream Wait Event")]
     assert told == [none, none]
+
+
+@st.composite
+def spelled(draw: st.DrawFn, number: int) -> dict[str, Any]:
+    """A rank's document of one device, and perhaps of one that it only touches; ids are spelled in any way."""
+    device = draw(st.integers(0, 3))
+    found = annotated(number, device, draw(st.sampled_from([1, 2, 3, 10])))
+    stray = draw(st.none() | st.integers(0, 3).filter(lambda other: other != device))
+    if stray is not None:
+        found["traceEvents"] += [
+            x("gpu_memset", "Memset (Device)", 112, 0.01, stray, 9, device=stray, stream=9),
+            x("gpu_user_annotation", "set", 112, 0.01, stray, 9),
+            {"ph": "M", "name": "process_name", "pid": stray, "tid": 0, "ts": 100, "args": {"name": "python"}},
+        ]
+    silent, texts = draw(st.booleans()), draw(st.sets(st.integers(0, 20)))
+    for place, event in enumerate(found["traceEvents"]):
+        if silent:
+            event.get("args", {}).pop("device", None)
+        if place in texts:
+            event["pid"] = str(event["pid"])
+    return found
+
+
+@given(st.integers(2, 3).flatmap(lambda count: st.tuples(*map(spelled, range(count)))))
+def test_whatever_ids_processes_and_devices_have_ranks_read_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, documents: tuple[dict[str, Any], ...]
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    trace = opened(*job(folder, *documents))
+    written(trace, folder / "out.json")
+    again = opened(folder / "out.json")
+    columns = ("name", "start", "end", "kind", "self", "bytes", "rank", "depth")
+    assert rows(again, *columns) == rows(trace, *columns)
+    assert again.ranks["rank"].to_list() == trace.ranks["rank"].to_list()
+    unnamed = [(lane[0], lane[1], lane[3]) for lane in lanes(trace)]  # a stray is named after its number
+    assert [(lane[0], lane[1], lane[3]) for lane in lanes(again)] == unnamed
+    assert curves(again) == [(number, name) for number in range(len(documents)) for name in CURVES]
 
 
 def test_what_is_known_of_a_device_goes_with_it(tmp_path: Path) -> None:

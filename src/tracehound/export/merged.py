@@ -1,21 +1,27 @@
 """The elements of several Kineto files made fit for one.
 
 Owns what must differ between ranks, and so is written anew in every element: process, time, the ids that tie events
-together, and the number of the device. Whatever else an element holds stays as it is, to the byte.
+together, and the number of the device. Whatever else an element holds stays as it is, to the byte; but where neither
+the args nor the new process of a device's event tell the device, the args get its number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from tracehound.export.document import us
 from tracehound.export.narrow import ps, shift
+from tracehound.formats.json.columns import as_id
 from tracehound.formats.json.elements import encoded
 from tracehound.formats.json.text import STRICT
+from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.facts import MERGED
+from tracehound.formats.kineto.lanes import ordinal, tidy
+from tracehound.formats.kineto.piece import on_device
 from tracehound.formats.residency import listed
 from tracehound.trace import Trace, Window
 from tracehound.units import which_ranks
@@ -36,23 +42,26 @@ _FRESH: Final = 1 << 22
 """Processes of Linux have smaller ids."""
 
 _METADATA: Final = b'"M"'
+_NULL: Final = b"null"
+_NO_ARGS: Final = msgspec.Raw(b"{}")
 
 
 class Processes:
-    """Which ids of processes are taken, over all files."""
+    """Which ids of processes are taken, over all files: those of the ranks' devices from the start."""
 
-    def __init__(self) -> None:
-        self._taken = set[int]()
+    def __init__(self, devices: Iterable[int]) -> None:
+        self._taken = set(devices)
         self._fresh = _FRESH
 
-    def own(self, pid: object, ranks: Sequence[int]) -> msgspec.Raw:
+    def own(self, pid: Id, ranks: Sequence[int]) -> int | str:
         """An id for a process of these ranks: its own where that is a number and free."""
         if not isinstance(pid, int):
-            return msgspec.Raw(encoded(f"{which_ranks(ranks)}: {pid}"))
-        number = next((number for number in (pid, ranks[0]) if number not in self._taken), self._fresh)
-        self._fresh += number == self._fresh
+            return f"{which_ranks(ranks)}: {pid}"
+        number = pid
+        while number in self._taken:
+            number, self._fresh = self._fresh, self._fresh + 1
         self._taken.add(number)
-        return msgspec.Raw(encoded(number))
+        return number
 
 
 def facts(trace: Trace, window: Window) -> dict[str, Any]:
@@ -105,16 +114,15 @@ def devices(trace: Trace) -> dict[int, int]:
 
 def edits(trace: Trace, ranks: Mapping[int, Sequence[int]]) -> dict[int, Edit]:
     """How the files (by number) that hold these ranks are made fit for one."""
-    processes, numbers = Processes(), devices(trace)
-    ordinals = dict(trace.ranks.select("rank", "device").iter_rows())
+    numbers = devices(trace)
+    ordinals: dict[int, int] = dict(trace.ranks.drop_nulls("device").select("rank", "device").iter_rows())
+    of_files = {
+        number: {ordinals[rank]: numbers.get(rank, ordinals[rank]) for rank in of_file if rank in ordinals}
+        for number, of_file in ranks.items()
+    }
+    processes = Processes(device for of_file in of_files.values() for device in of_file.values())
     return {
-        number: Edit(
-            number,
-            of_file,
-            -shift(trace, number),
-            {ordinals[rank]: numbers[rank] for rank in of_file if rank in numbers and ordinals[rank] is not None},
-            processes,
-        )
+        number: Edit(number, of_file, -shift(trace, number), of_files[number], processes)
         for number, of_file in ranks.items()
     }
 
@@ -122,8 +130,9 @@ def edits(trace: Trace, ranks: Mapping[int, Sequence[int]]) -> dict[int, Edit]:
 class Edit:
     """Makes the elements of one file fit; asked in the order of the file.
 
-    `moved` (ps) is added to every time. `devices` has new numbers for devices. Metadata waits for the end, where that
-    of processes without any event is left out: every rank of a machine names all its devices.
+    `moved` (ps) is added to every time. `devices` has for each device of the ranks its number, which is that of its
+    process too. Metadata waits for the end, where that of processes without any event is left out: every rank of a
+    machine names all its devices.
     """
 
     def __init__(
@@ -136,11 +145,12 @@ class Edit:
     ) -> None:
         self._ranks = ranks
         self._moved = moved
-        self._devices = {str(old).encode(): msgspec.Raw(encoded(new)) for old, new in devices.items()}
+        self._devices = devices
+        self._numbers = _apart(devices)
         self._tie = number << _TIE_BITS
         self._number = number
         self._processes = processes
-        self._own: dict[bytes, msgspec.Raw] = {}
+        self._own: dict[Id, msgspec.Raw] = {}
         self._metadata: list[Fields] = []
 
     def __call__(self, text: msgspec.Raw) -> bytes | None:
@@ -157,7 +167,7 @@ class Edit:
     def rest(self) -> Iterator[bytes]:
         """The metadata of processes that have events, which are named after their rank."""
         for fields in self._metadata:
-            if bytes(fields.get("pid", b"")) not in self._own:
+            if "pid" not in fields or _id(bytes(fields["pid"])) not in self._own:
                 continue
             self._common(fields)
             if bytes(fields.get("name", b"")) == b'"process_name"':
@@ -171,27 +181,85 @@ class Edit:
         """Process, time and args."""
         if "ts" in fields:
             fields["ts"] = self._time(fields["ts"])
+        before = bytes(fields.get("pid", _NULL))
         if "pid" in fields:
-            pid = bytes(fields["pid"])
-            if pid not in self._own:
-                self._own[pid] = self._processes.own(_ANY(pid), self._ranks)
-            fields["pid"] = self._own[pid]
-        if "args" in fields and bytes(memoryview(fields["args"])[:1]) == b"{":
-            fields["args"] = self._args(fields["args"])
+            fields["pid"] = self._process(_id(before))
+        said = fields.get("args", _NO_ARGS)
+        if bytes(memoryview(said)[:1]) != b"{":
+            return
+        args = _FIELDS(said)
+        edited = self._tied(args)
+        if _on_device(bytes(fields.get("cat", b'""'))):
+            edited |= self._drawn(args, before, bytes(fields.get("pid", _NULL)))
+        elif "device" in args:
+            edited |= self._told(args, "device")
+        if edited:
+            fields["args"] = msgspec.Raw(msgspec.json.encode(args))
 
-    def _args(self, text: msgspec.Raw) -> msgspec.Raw:
-        args, edited = _FIELDS(text), False
-        for name in _TIES:
-            if name in args and self._tie:
-                value = _ANY(args[name])
+    def _process(self, pid: Id) -> msgspec.Raw:
+        if pid not in self._own:
+            device = self._devices.get(pid) if isinstance(pid, int) else None
+            own = self._processes.own(pid, self._ranks) if device is None else device
+            self._own[pid] = msgspec.Raw(encoded(own))
+        return self._own[pid]
+
+    def _tied(self, args: Fields) -> bool:
+        """Give the ids of a process that tie events together the number of the file; whether there are any."""
+        edited = False
+        for name in _TIES if self._tie else ():
+            if name in args:
+                value = tidy(as_id(_ANY(args[name])))
                 if isinstance(value, int) and 0 <= value < _NO_TIE:
                     args[name], edited = msgspec.Raw(encoded(self._tie + value)), True
-        if self._devices and "device" in args and (new := self._devices.get(bytes(args["device"]))):
-            args["device"], edited = new, True
-        return msgspec.Raw(msgspec.json.encode(args)) if edited else text
+        return edited
+
+    def _drawn(self, args: Fields, before: bytes, after: bytes) -> bool:
+        """Let an event of a device tell its new number; whether it did not. Its process was `before` and is `after`."""
+        said = bytes(args.get("device", _NULL))
+        if said != _NULL:
+            before = after = said
+        number = self._numbers.get(_ordinal(before), _ordinal(before))
+        if _ordinal(after) == number:
+            return False
+        args["device"] = msgspec.Raw(encoded(number))
+        return True
+
+    def _told(self, args: Fields, name: str) -> bool:
+        """Renumber the device that an event of a host tells of; whether it has another number now."""
+        said = _id(bytes(args[name]))
+        number = self._numbers.get(said, said) if isinstance(said, int) else said
+        if number == said:
+            return False
+        args[name] = msgspec.Raw(encoded(number))
+        return True
 
     def _time(self, ts: msgspec.Raw) -> msgspec.Raw:
         try:
             return msgspec.Raw(us(ps(STRICT(ts)) + self._moved).encode())
         except ArithmeticError:  # no time: it is as useless as it was
             return ts
+
+
+def _apart(devices: Mapping[int, int]) -> dict[int, int]:
+    """The same numbers, and for devices of no rank whose own ones these are, those that became free."""
+    taken, free = sorted(set(devices.values()) - devices.keys()), sorted(devices.keys() - set(devices.values()))
+    return {**dict(zip(taken, free, strict=True)), **devices}
+
+
+@lru_cache(maxsize=1 << 12)
+def _id(text: bytes) -> Id:
+    """An id in JSON, as the reader takes it."""
+    return tidy(as_id(_ANY(text)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _ordinal(text: bytes) -> int:
+    """The device that such an id means."""
+    return ordinal(as_id(_ANY(text)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _on_device(cat: bytes) -> bool:
+    """Whether events of a category (JSON) are drawn on a device."""
+    said = _ANY(cat)
+    return on_device((said, None, None)) if isinstance(said, str) else False

@@ -190,13 +190,19 @@ def _thread(pid: Id, tid: Id) -> LaneKey:
 def _stream(signature: Signature, device: Id, stream: Id) -> Stream:
     """The lane of a device's event: by its args, else by the process and the thread."""
     cat, pid, tid = signature
-    ordinal, number = number_in(pid if device is None else device), number_in(tid if stream is None else stream)
+    number = number_in(tid if stream is None else stream)
     return Stream(
         role=category(cat).row,
-        device=ordinal if 0 <= ordinal < 2**31 else 0,
+        device=ordinal(pid if device is None else device),
         stream=MISSING if number >= _NO_STREAM else number,
         pid=tidy(pid),
     )
+
+
+def ordinal(said: Id) -> int:
+    """The device that an event's args name, or its process where they name none."""
+    number = number_in(said)
+    return number if 0 <= number < 2**31 else 0
 
 
 def tidy(value: Id) -> Id:
