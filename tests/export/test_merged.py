@@ -176,6 +176,17 @@ def test_a_process_that_is_spelled_as_a_number_and_as_text_stays_one(tmp_path: P
     assert {type(event["pid"]) for event in of_name(document(trace), "cudaLaunchKernel")} == {int}
 
 
+def test_counters_follow_the_device_that_they_are_called_after(tmp_path: Path) -> None:
+    counter = {"ph": "C", "name": "sm__cycles", "pid": "GPU 0 Counters", "ts": 105, "args": {"": 5}}
+    trace = opened(*job(tmp_path, rank(0, files=[counter]), rank(1, files=[counter])))
+    written(trace, tmp_path / "out.json")
+    for each in (trace, opened(tmp_path / "out.json")):
+        assert [number for number, name in curves(each) if name == "sm__cycles"] == [0, 1]
+    assert [event["pid"] for event in of_name(document(trace), "sm__cycles")] == [
+        "rank 0: GPU 0 Counters", "rank 1: GPU 1 Counters",
+    ]  # fmt: skip
+
+
 def waiting(number: int, recorded: int = 2) -> dict[str, Any]:
     """A rank whose second stream waits for an event that its first has recorded before more work was put there."""
     events = [

@@ -18,6 +18,7 @@ from tracehound.export.narrow import ps, shift
 from tracehound.formats.json.columns import as_id
 from tracehound.formats.json.elements import encoded
 from tracehound.formats.json.text import STRICT
+from tracehound.formats.kineto.counters import renumbered
 from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.facts import MERGED
 from tracehound.formats.kineto.lanes import ordinal, tidy
@@ -198,8 +199,12 @@ class Edit:
 
     def _process(self, pid: Id) -> msgspec.Raw:
         if pid not in self._own:
-            device = self._devices.get(pid) if isinstance(pid, int) else None
-            own = self._processes.own(pid, self._ranks) if device is None else device
+            if isinstance(pid, str):
+                own: int | str = self._processes.own(renumbered(pid, self._numbers), self._ranks)
+            elif isinstance(pid, int) and pid in self._devices:
+                own = self._devices[pid]
+            else:
+                own = self._processes.own(pid, self._ranks)
             self._own[pid] = msgspec.Raw(encoded(own))
         return self._own[pid]
 

@@ -31,6 +31,14 @@ def drawn(found: Sampled, origin: int, ranks: pl.DataFrame, whose: Members) -> C
     return counters(found, lambda ns: (ns - origin) * 1000, partial(_lane, titles, _Ranks(ranks, whose)))
 
 
+def renumbered(process: str, devices: Mapping[int, int]) -> str:
+    """The name of a process that is called after a device, with the new number of that device."""
+    match = _GPU.match(process)
+    if match is None or int(match[1]) not in devices:
+        return process
+    return f"{process[: match.start(1)]}{devices[int(match[1])]}{process[match.end(1) :]}"
+
+
 def tells_no_totals(found: Sampled) -> int:
     """How many samples are changes of what is held, and no totals."""
     changing = np.array([isinstance(key, Memory) and key.held == "change" for key in found.keys], np.bool_)

@@ -46,8 +46,11 @@ class Members(Struct, frozen=True):
         return len(self.marks) > 1
 
     def member(self, process: Id) -> int:
-        """The number of the run of a process; processes without events may have none, which is that of the first."""
-        return 0 if self.of is None else self.of.get(process, 0)
+        """The number of the run of a process; one without events and without a mark in its id is of the first."""
+        if self.of is None:
+            return 0
+        mark = _mark(process)
+        return self.of.get(process, self.marks.index(mark) if mark in self.marks else 0)
 
     @property
     def ranks(self) -> tuple[int | None, ...]:
