@@ -187,6 +187,33 @@ def test_counters_follow_the_device_that_they_are_called_after(tmp_path: Path) -
     ]  # fmt: skip
 
 
+def holding(number: int, *kinds: int) -> dict[str, Any]:
+    """A rank with memory of its device (kind 1) or its host (0)."""
+    held = {"Bytes": 64 + number, "Addr": 1, "Device Id": 0, "Total Allocated": 64 + number, "Total Reserved": 128}
+    memory = {"ph": "i", "s": "t", "name": "[memory]", "pid": 10, "tid": 10, "ts": 105}
+    return rank(number, files=[memory | {"args": held | {"Device Type": kind}} for kind in kinds])
+
+
+def test_memory_of_devices_stays_with_their_ranks(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, holding(0, 1), holding(1, 1)))
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    direct, merged = (run(named("memory"), each).table.drop("device", "event", strict=False) for each in (trace, again))
+    assert merged.equals(direct)
+    assert direct.select("rank", "peak").rows() == [(0, 64), (1, 65)]
+    held = ["memory allocated", "memory reserved"]
+    assert [each for each in curves(again) if each[1] in held] == [(number, name) for number in (0, 1) for name in held]
+    assert not [note for note in again.notes if "memory of several ranks" in note.text]
+
+
+def test_of_the_memory_of_hosts_health_says_that_it_is_not_told_apart(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, holding(0, 0, 1), holding(1, 0, 1)))
+    assert [event["args"]["Device Id"] for event in of_name(document(trace), "[memory]")] == [0, 0, 0, 1]
+    written(trace, tmp_path / "out.json")
+    notes = [note for note in opened(tmp_path / "out.json").notes if "memory of several ranks" in note.text]
+    assert [note.count for note in notes] == [4]
+
+
 def waiting(number: int, recorded: int = 2) -> dict[str, Any]:
     """A rank whose second stream waits for an event that its first has recorded before more work was put there."""
     events = [

@@ -39,6 +39,11 @@ _TIE_BITS: Final = 32
 _NO_TIE: Final = (1 << _TIE_BITS) - 1
 """CUPTI's unsigned -1; there are no larger ids."""
 
+_DEVICE_ID: Final = "Device Id"
+_DEVICE_TYPE: Final = "Device Type"
+_CPU: Final = b"0"
+"""What memory events tell of the device that they happen on, and the type that is none."""
+
 _FRESH: Final = 1 << 22
 """Processes of Linux have smaller ids."""
 
@@ -194,6 +199,8 @@ class Edit:
             edited |= self._drawn(args, before, bytes(fields.get("pid", _NULL)))
         elif "device" in args:
             edited |= self._told(args, "device")
+        elif _DEVICE_ID in args and bytes(args.get(_DEVICE_TYPE, _CPU)) != _CPU:
+            edited |= self._told(args, _DEVICE_ID)
         if edited:
             fields["args"] = msgspec.Raw(msgspec.json.encode(args))
 

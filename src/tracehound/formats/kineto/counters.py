@@ -6,6 +6,7 @@ Owns whose they are and how they are called. Knows no bytes.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
@@ -45,10 +46,11 @@ def tells_no_totals(found: Sampled) -> int:
     return int(np.count_nonzero(changing[found.number])) if len(changing) else 0
 
 
-def of_memory(found: Sampled) -> int:
-    """How many samples are of memory."""
-    told = np.array([isinstance(key, Memory) for key in found.keys], np.bool_)
-    return int(np.count_nonzero(told[found.number])) if len(told) else 0
+def mingled(found: Sampled, ranks: pl.DataFrame) -> int:
+    """How many samples are of memory of which it is not known which of these ranks' it is, each on its own host."""
+    devices = Counter(ranks["device"].to_list())
+    unknown = [isinstance(key, Memory) and devices[key.device] != 1 for key in found.keys]
+    return int(np.count_nonzero(np.array(unknown, np.bool_)[found.number])) if unknown else 0
 
 
 def _told(found: Sampled) -> Sampled:

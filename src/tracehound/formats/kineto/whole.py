@@ -19,7 +19,7 @@ from tracehound.formats.assembly.facets import beside
 from tracehound.formats.assembly.links import of_host
 from tracehound.formats.exported import limits
 from tracehound.formats.json.columns import INVALID, whole_number
-from tracehound.formats.kineto.counters import drawn, of_memory, tells_no_totals
+from tracehound.formats.kineto.counters import drawn, mingled, tells_no_totals
 from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.events import Share, Stretch
 from tracehound.formats.kineto.lanes import UNUSED, LaneKey, Placed, Use, place, tidy
@@ -91,7 +91,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
     samples = _samples(shares, times, firsts, tally)
     tally.add(STRAYS, placed.strays, 0)
     if placed.members.several:
-        tally.add(MINGLED, of_memory(samples), 0)
+        tally.add(MINGLED, mingled(samples, placed.ranks), 0)
     origin = min((stretch.start for stretch, *_ in found), default=int(samples.time.min(initial=2**62)))
     origin = 0 if origin == 2**62 else origin
     pieces = tuple(Piece(stretch.kept, rows, (stretch.start - origin) * 1000, first) for stretch, rows, first in found)
