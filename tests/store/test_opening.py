@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import multiprocessing
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -178,6 +179,15 @@ def test_what_is_wanted_comes_first(samples: Path, tmp_path: Path) -> None:
     assert order == [0, 5, 6, 1, 2, 3, 4, 7]
 
 
+def left(kept: Path) -> list[Path]:
+    """The files where entries are made, once who made it has had the time to stop."""
+    for _ in range(100):
+        if not (found := [path for path in (kept / "work").rglob("*") if path.is_file()]):
+            break
+        time.sleep(0.05)
+    return found
+
+
 @pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])
 def test_reading_can_be_given_up(
     sample: str, shop: Workshop, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -189,6 +199,16 @@ def test_reading_can_be_given_up(
         list(asked.parts(told.append, lambda: len(told) > 0, idle=True))
     assert told
     assert not list((tmp_path / "kept" / "entries").iterdir())
+    assert left(tmp_path / "kept") == []
+
+
+def test_what_was_made_of_a_bad_file_goes_at_once(shop: Workshop, samples: Path, tmp_path: Path) -> None:
+    (real,) = (samples / "torch_stacks").glob("*.gz")
+    (tmp_path / "a.json.gz").symlink_to(real)
+    (tmp_path / "b.json").write_text('{"schemaVersion": 1, "deviceProperties": [], "other": 3}')
+    trace = load(open_paths([tmp_path / "a.json.gz", tmp_path / "b.json"], None, shop))
+    assert len(trace.parts) == 1
+    assert left(tmp_path / "kept") == []
 
 
 @pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])

@@ -12,11 +12,13 @@ from polars.exceptions import PanicException
 
 from tracehound.formats.spill import WAITING
 from tracehound.store import ingest, load, open_paths, opening, workshop
+from tracehound.store.board import Board, StoppedError
 from tracehound.store.cache import Cache, opened
 from tracehound.store.found import Found
 from tracehound.store.ingest import Ingest
 from tracehound.store.pool import Pool
 from tracehound.store.workshop import Workshop
+from tracehound.trace import Part
 
 
 def full(path: Path) -> OSError:
@@ -70,6 +72,49 @@ def test_files_that_were_read_when_the_disk_was_full_are_read_elsewhere(
         assert len(shop.troubles) == 1
         assert shop.cache is not None
         assert shop.cache.fleeting
+
+
+@pytest.mark.parametrize(("small", "step"), [(0, "finished"), (0, "keep"), (1 << 30, "save"), (1 << 30, "keep")])
+def test_what_was_made_on_a_full_disk_is_removed_at_once(
+    small: int, step: str, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def fails(*given: object) -> Part:
+        (folder,) = (made for made in given if isinstance(made, Path))
+        tried.append(folder)
+        if step != "finished":
+            assert any(folder.iterdir()) == (step == "keep")
+        raise full(tmp_path)
+
+    monkeypatch.setattr(opening, "SMALL", small)
+    monkeypatch.setattr(ingest, step, fails)
+    with workshop(1, partial(opened, tmp_path / "kept")) as shop:
+        shop.places[1:] = []
+        trace = load(open_paths([samples / "torch_stacks"], None, shop))
+        assert trace.lanes.height
+        assert shop.cache is None
+        assert len(tried) == 1
+        assert not list((tmp_path / "kept" / "work").glob("*/*"))
+        assert not list((tmp_path / "kept" / "entries").iterdir())
+
+
+def test_a_folder_stays_as_long_as_a_worker_may_write_there(tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    folder.mkdir()
+    board = Board(folder / "board", 3)
+    board.clear()
+    waits, *runs = (Future[None]() for _ in range(3))
+    for each in runs:
+        each.set_running_or_notify_cancel()
+    ingest.abandon(folder, board, [waits, *runs])
+    assert waits.cancelled()
+    with pytest.raises(StoppedError):
+        board.desk(0)(1, 1)
+    runs[0].set_exception(StoppedError())
+    assert folder.is_dir()
+    runs[1].set_result(None)
+    assert not folder.exists()
 
 
 def test_a_panic_costs_its_file_alone(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,44 +60,51 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     BrokenExecutor when a worker was killed.
     """
     before, folder = stamp_of(found), cache.bench()
-    reader = found.format.reader
     executor = pool.executor if guessed_size(found) >= SHARED else None
     several = 1 if executor is None else pool.jobs
-    board = Board(folder / _BOARD, several)
-    board.clear()
-    (folder / _PIECES).mkdir()
-    rest = [Portion(number, several, found.devices) for number in range(1, several)]
-    helpers = [] if executor is None else [executor.submit(decode, found, one, folder, board) for one in rest]
+    board, helpers = Board(folder / _BOARD, several), list[Future[None]]()
+    try:
+        prepare(board, folder)
+        rest = [Portion(number, several, found.devices) for number in range(1, several)]
+        helpers += () if executor is None else (executor.submit(decode, found, one, folder, board) for one in rest)
+        hold()
+        portions = [_watched(found, several, folder, board, progress)]
+        while wait(helpers, TICK).not_done:
+            progress(*board.read())
+        for helper in helpers:
+            helper.result()
+        portions += [_decoded(folder, portion.number) for portion in rest]
+        if helpers:
+            pool.close()
+        finished(found, portions, folder)
+        del portions
+        release()
+        return keep(cache, folder, found, before)
+    except BaseException:
+        abandon(folder, board, helpers)
+        raise
+
+
+def _watched(found: Found, several: int, folder: Path, board: Board, progress: Progress) -> Any:  # noqa: ANN401
+    """The first portion of a file, decoded here; `progress` is told of those of all workers."""
     desk = board.desk(0)
 
     def tell(read: int, events: int) -> None:
         desk(read, events)
         progress(*board.read())
 
-    hold()
-    try:
-        portions = [reader.decode(found.path, Portion(0, several, found.devices), Spill(folder / _PIECES), tell)]
-        while wait(helpers, TICK).not_done:
-            progress(*board.read())
-        for helper in helpers:
-            helper.result()
-        portions += [_decoded(folder, portion.number) for portion in rest]
-    except BaseException:
-        abandon(board, helpers)
-        raise
-    if helpers:
-        pool.close()
-    finished(found, portions, folder)
-    del portions
-    release()
-    return keep(cache, folder, found, before)
+    return found.format.reader.decode(found.path, Portion(0, several, found.devices), Spill(folder / _PIECES), tell)
 
 
 def copy(part: Part, cache: Cache, found: Found, before: Stamp) -> Part:
     """Put a part that was read in memory into the cache too: it is at home there. Raises OSError where that is full."""
     folder = cache.bench()
-    save(part, folder)
-    return replace(part, home=keep(cache, folder, found, before).home)
+    try:
+        save(part, folder)
+        return replace(part, home=keep(cache, folder, found, before).home)
+    except BaseException:
+        rmtree(folder, ignore_errors=True)
+        raise
 
 
 def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:
@@ -143,30 +150,50 @@ class Ingest(Struct):
 
     def abandon(self) -> None:
         """Stop the workers soon; nothing of it is kept."""
-        abandon(self.board, self.pending)
+        abandon(self.folder, self.board, self.pending)
 
 
 def begin(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
     """Have workers read a file: one of them, or several where it is large. Raises OSError where there is no room."""
     before, folder = stamp_of(found), cache.bench()
     several = jobs if guessed_size(found) >= SHARED else 1
-    board = Board(folder / _BOARD, several)
-    board.clear()
-    (folder / _PIECES).mkdir()
-    if several == 1:
-        pending = [executor.submit(alone, found, folder, board)]
-    else:
-        shares = [Portion(number, several, found.devices) for number in range(several)]
-        pending = [executor.submit(decode, found, share, folder, board) for share in shares]
+    board, pending = Board(folder / _BOARD, several), list[Future[None]]()
+    try:
+        prepare(board, folder)
+        if several == 1:
+            pending.append(executor.submit(alone, found, folder, board))
+        else:
+            shares = (Portion(number, several, found.devices) for number in range(several))
+            pending.extend(executor.submit(decode, found, share, folder, board) for share in shares)
+    except BaseException:
+        abandon(folder, board, pending)
+        raise
     return Ingest(found, cache, folder, before, board, executor, pending, several > 1)
 
 
-def abandon(board: Board, pending: Sequence[Future[None]]) -> None:
-    """Have those who decode a file stop soon."""
+def prepare(board: Board, folder: Path) -> None:
+    """Make ready a folder in which a file is to be decoded. Raises OSError where there is no room."""
+    board.clear()
+    (folder / _PIECES).mkdir()
+
+
+def abandon(folder: Path, board: Board, pending: Sequence[Future[None]]) -> None:
+    """Have those who read a file stop soon, and remove the folder: when the last of them has, for they write there.
+
+    Waits for none of them.
+    """
     with suppress(OSError):
         board.stop()
     for future in pending:
         future.cancel()
+
+    def removed(_: object = None) -> None:
+        if all(future.done() for future in pending):
+            rmtree(folder, ignore_errors=True)
+
+    for future in pending:
+        future.add_done_callback(removed)
+    removed()
 
 
 def alone(found: Found, folder: Path, board: Board) -> None:
