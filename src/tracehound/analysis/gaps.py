@@ -140,7 +140,7 @@ def _by_own_clock(share: Share, events: pl.DataFrame) -> list[pl.Expr]:
 def _why(share: Share, found: pl.DataFrame, gaps: Intervals, threads: pl.DataFrame) -> list[pl.Series]:
     """What the host was at for most of each gap, and for which part of it; `threads` has all that ran meanwhile."""
     launching = found["lane"].fill_null(-1).to_numpy()
-    doings = told(share, launching, blocking(share), lambda lane: threads.lazy().filter(pl.col("lane") == lane))
+    doings = told(share, launching, blocking(share), lambda lane: [threads.lazy().filter(pl.col("lane") == lane)])
     spent = doings.spent(mattering(share, doings, launching), gaps.start, gaps.end)
     words, time = mostly(spent)
     parts = pl.Series("why_share", time / (gaps.end - gaps.start))

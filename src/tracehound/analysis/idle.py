@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tracehound.analysis.events.busy import rounding, work
 from tracehound.analysis.events.numbering import turns
 from tracehound.analysis.hosts.doing import DOINGS, PROGRAM, Told, mattering, mostly, told
-from tracehound.analysis.hosts.threads import held, on_lanes
+from tracehound.analysis.hosts.threads import held, pieces
 from tracehound.analysis.hosts.waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
@@ -188,10 +188,10 @@ def _during(share: Share, launching: Ints, waits: Collection[int], paused: Seque
     """What the threads that matter are at from the first to the last of these pauses, which leave little of a run."""
     launching = launching[np.concatenate([pauses.after for pauses in paused])]
     if not share.windowed:
-        return told(share, launching, waits, lambda lane: on_lanes(share, [lane]))
+        return told(share, launching, waits, lambda lane: pieces(share, [lane]))
     low = min((int(pauses.start[0]) for pauses in paused if len(pauses.start)), default=0)
     high = max((int(pauses.end[-1]) for pauses in paused if len(pauses.end)), default=0)
-    return told(share, launching, waits, lambda lane: overlapping(on_lanes(share, [lane]), low, high))
+    return told(share, launching, waits, lambda lane: [overlapping(some, low, high) for some in pieces(share, [lane])])
 
 
 def _with_edges(

@@ -5,7 +5,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ import polars as pl
 
 from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.hosts.program_threads import main_thread
-from tracehound.analysis.hosts.threads import names_of, on_lanes
+from tracehound.analysis.hosts.threads import names_of, on_lanes, pieces
 from tracehound.analysis.hosts.words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
@@ -25,6 +25,9 @@ from tracehound.trace import collected
 
 DOINGS: Final = (*WORDS, QUIET)
 """What a thread may be at, in the order of the times of `Told`."""
+
+
+_EVER: Final = np.iinfo(np.int64).max
 
 
 class Doing(NamedTuple):
@@ -58,8 +61,8 @@ class Told(NamedTuple):
         return times
 
 
-Read = Callable[[int], pl.LazyFrame]
-"""Gives the events of a host lane, or as many of them as overlap the times of interest; sorted by id."""
+Read = Callable[[int], Iterable[pl.LazyFrame]]
+"""Gives the events of a host lane, or as many of them as overlap the times of interest, in pieces; sorted by id."""
 
 
 def told(share: Share, launching: Ints, waits: Collection[int], read: Read) -> Told:
@@ -87,7 +90,7 @@ def _program(share: Share, given: Given) -> Told:
     main = main_thread(share)
     if main < 0:
         return Told({}, main)
-    return Told({main: _doings(share, main, (), lambda lane: on_lanes(share, [lane]))}, main)
+    return Told({main: _doings(share, main, (), lambda lane: pieces(share, [lane]))}, main)
 
 
 PROGRAM: Final = OfHost(_program)
@@ -96,11 +99,31 @@ PROGRAM: Final = OfHost(_program)
 
 def _doings(share: Share, lane: int, waits: Collection[int], read: Read) -> Doing:
     """What a thread is at, which is one thing at a time; `waits` are its calls that wait for a copy (`blocking`)."""
-    events = collected(read(lane).select("id", "name", "kind", "parent", "start", "end"))
-    parent = local_parent(events)
-    code = doing_codes(events, parent, names_of(on_lanes(share, [lane])), waits)
-    start, end, words = innermost(events["start"].to_numpy(), events["end"].to_numpy(), parent, code)
-    return Doing(Intervals(start, end), words)
+    names = names_of(on_lanes(share, [lane]))
+    found = list[Doing]()
+    for events, low, high in _with_open(read(lane)):
+        parent = local_parent(events)
+        code = doing_codes(events, parent, names, waits)
+        start, end, words = innermost(events["start"].to_numpy(), events["end"].to_numpy(), parent, code)
+        some = slice(np.searchsorted(end, low, side="right"), np.searchsorted(start, high))
+        start, end = start[some], end[some]
+        start[:1], end[-1:] = start[:1].clip(min=low), end[-1:].clip(max=high)
+        found.append(Doing(Intervals(start, end), words[some]))
+    when = (np.concatenate([getattr(each.when, edge) for each in found]) for edge in ("start", "end"))
+    return Doing(Intervals(*when), np.concatenate([each.words for each in found]))
+
+
+def _with_open(read: Iterable[pl.LazyFrame]) -> Iterator[tuple[pl.DataFrame, int, int]]:
+    """Each piece of a lane with those events of earlier ones that last into it, and the times of which it has all."""
+    still, low = pl.DataFrame(), -_EVER
+    for piece in read:
+        rows = collected(piece.select("id", "name", "kind", "parent", "start", "end"))
+        events = pl.concat([still, rows]) if still.height else rows
+        high = int(rows["start"][-1]) if rows.height else low
+        if low < high:
+            yield events, low, high
+        still, low = events.filter(pl.col("end") > high), high
+    yield still, low, _EVER
 
 
 def mattering(share: Share, found: Told, launching: Ints) -> Ints:

@@ -75,12 +75,11 @@ def calls_of(share: Share, launch: pl.Series, kinds: Sequence[str] | None = None
     Columns: call (its name), caller (its lane), called and returned (its start and end, ps); null without one, or where
     it is of none of these `kinds`.
     """
-    events, row, lane = beside(share, launch)
-    calls = collected(events.select("name", "start", "end", *(() if kinds is None else ("kind",)))).rechunk()
-    at = pl.Series(row).set(pl.Series(row < 0), None)
-    found = calls.select(pl.col(name).gather(at).alias(alias) for alias, name in _CALL.items())
-    found = found.insert_column(1, pl.Series("caller", lane).set(at.is_null(), None))
-    if kinds is None or (counting := calls["kind"].gather(at).is_in(kinds)).all(ignore_nulls=True):
+    sought = beside(share, launch)
+    calls = sought.found(*_CALL.values(), *(() if kinds is None else ("kind",)))
+    found = calls.select(pl.col(name).alias(alias) for alias, name in _CALL.items())
+    found = found.insert_column(1, pl.Series("caller", sought.lane).set(pl.Series(sought.row < 0), None))
+    if kinds is None or (counting := calls["kind"].is_in(kinds)).all(ignore_nulls=True):
         return found
     return found.select(pl.when(counting).then(pl.all()))
 

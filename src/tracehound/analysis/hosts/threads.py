@@ -71,12 +71,28 @@ def lanes_with(share: Share, ids: pl.Series) -> list[int]:
 class Beside(NamedTuple):
     """Events of the host, sorted by id, among which some are sought: of each of these the row there, and its lane.
 
-    Both are -1 where it is no event of the host.
+    Both are -1 where it is no event of the host. There are so `many` of them.
     """
 
     events: pl.LazyFrame
+    many: int
     row: Ints
     lane: Ints
+
+    def found(self, *columns: str) -> pl.DataFrame:
+        """These columns of each event that is sought, in rows of the same order; null where it is none of the host."""
+        events = self.events.select(columns)
+        if self.many <= PIECE:
+            found, place = collected(events).rechunk(), self.row
+        else:
+            parts, place = [collected(events.clear())], np.full(len(self.row), -1)
+            for low in range(0, self.many, PIECE):
+                mine = np.flatnonzero((self.row >= low) & (self.row < low + PIECE))
+                place[mine] = np.arange(len(mine)) + sum(part.height for part in parts)
+                parts.append(collected(events.slice(low, PIECE))[self.row[mine] - low] if len(mine) else parts[0])
+            found = pl.concat(parts, rechunk=True)
+        at = pl.Series(place).set(pl.Series(place < 0), None)
+        return found.select(pl.all().gather(at))
 
 
 def beside(share: Share, ids: pl.Series) -> Beside:
@@ -88,14 +104,14 @@ def beside(share: Share, ids: pl.Series) -> Beside:
     np.maximum.at(high, place, row)
     low, high = (bounds[:-1][high[:-1] >= 0] for bounds in (low, high))
     if len(low) == 0:
-        return Beside(share.threads.clear(), row, place)
+        return Beside(share.threads.clear(), 0, row, place)
     apart = np.flatnonzero(low[1:] - high[:-1] > _APART)
     low, high = low[np.append(0, apart + 1)], high[np.append(apart, len(high) - 1)] + 1
     left_out = low - np.append(0, np.cumsum(high - low)[:-1])
     here = row - left_out[np.searchsorted(low, row, side="right") - 1] if len(low) > 1 else row - low[0]
     events = pl.concat([share.threads.slice(begin, end - begin) for begin, end in zip(low, high, strict=True)])
     lane = np.append(of_host["lane"].to_numpy(), -1)[place]
-    return Beside(events, np.where(row < 0, -1, here), lane)
+    return Beside(events, int((high - low).sum()), np.where(row < 0, -1, here), lane)
 
 
 _APART: Final = 1 << 16
@@ -128,21 +144,41 @@ def having(share: Share, ids: pl.Series) -> pl.LazyFrame:
 
 def batches(share: Share, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:
     """The events of these lanes of the host (None: of all), some lanes at a time: as many as fit, at least one."""
+    for some, _ in _batched(share, lanes):
+        yield on_lanes(share, some)
+
+
+def pieces(share: Share, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:
+    """The same in pieces of a bounded size, one at least: what is around an event may be in an earlier one."""
+    for some, many in _batched(share, lanes):
+        events = on_lanes(share, some)
+        for first in range(0, max(many, 1), PIECE):
+            yield events.slice(first, PIECE) if many > PIECE else events
+
+
+def _batched(share: Share, lanes: Collection[int] | None) -> Iterator[tuple[list[int], int]]:
+    """Some of these lanes of the host after others, and how many events they have."""
     of_host = _of_host(share)
     mine = of_host if lanes is None else of_host.filter(pl.col("lane").is_in(list(lanes)))
     batch = ((mine["events"].cum_sum() - mine["events"]) // _BATCH).alias("batch")
-    for some in mine.select("lane", batch).partition_by("batch", maintain_order=True):
-        yield on_lanes(share, some["lane"].to_list())
+    for some in mine.select("lane", "events", batch).partition_by("batch", maintain_order=True):
+        yield some["lane"].to_list(), int(some["events"].sum())
 
 
-_BATCH = 1 << 18
+_BATCH: Final = 1 << 18
 """Events of host lanes that are looked at together."""
+
+PIECE: Final = 1 << 21
+"""Events of a host that are looked at together where one lane has more of them."""
 
 
 def together(share: Share, when: Callable[[pl.LazyFrame], Mapping[str, Intervals]]) -> dict[str, Intervals]:
-    """What `when` says of some threads of the host after others, as if it had seen all of them at once."""
+    """What `when` says of some events of the host after others, as if it had seen all of them at once.
+
+    It must look at each by itself, and not at what is around it.
+    """
     found: dict[str, list[Intervals]] = {}
-    for threads in batches(share):
+    for threads in pieces(share):
         for name, intervals in when(threads).items():
             found.setdefault(name, []).append(intervals)
     return {name: merge(*sets) for name, sets in found.items()}
