@@ -21,6 +21,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
+from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
 from tracehound.trace import collected
 from tracehound.units import duration, which_ranks
@@ -143,7 +144,7 @@ def _of_host(share: Share) -> tuple[Intervals, Intervals, int, int]:
     rows = collected(
         overlapping(share.threads, share.start, share.end).filter(kinds).select("start", "end", "kind", "name")
     )
-    own = pl.col("name").cast(pl.String).str.contains(r"^c10d::|^record_param_comms$|^gloo:|^nccl:")
+    own = pl.col("name").cast(pl.String).str.contains(rf"^c10d::|^{PARAMS}$|^gloo:|^nccl:")
     ops, collectives = rows.filter((pl.col("kind") == "op") & ~own), rows.filter(pl.col("kind") == "collective")
     computing, communicating = (
         clip(union(each["start"].to_numpy(), each["end"].to_numpy()), share.start, share.end)

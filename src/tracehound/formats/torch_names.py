@@ -8,6 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+STEP: Final = r"^(ProfilerStep)#(\d{1,9})$"
+"""How PyTorch's profiler calls its mark of a step: its groups are the name of all marks, and the step's number."""
+
+PARAMS: Final = "record_param_comms"
+"""The name of the operators that tell what the collective they start is."""
+
 MODULE: Final = "nn.Module: "
 """How PyTorch's profiler calls the call of a module, before its class and number."""
 

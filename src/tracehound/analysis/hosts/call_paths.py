@@ -17,6 +17,7 @@ from tracehound.analysis.hosts.operator_tree import Tree, launchers, rows_of
 from tracehound.analysis.members import JOINED, SHARED, grouped
 from tracehound.analysis.result import Options, Share
 from tracehound.forest import Forest, paths
+from tracehound.formats.torch_names import STEP
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest
 from tracehound.own_time import self_time, unshared
@@ -52,7 +53,7 @@ def names(events: pl.DataFrame, plain: Callable[[pl.Series], pl.Series]) -> Name
 
 def plain(told: pl.Series) -> pl.Series:
     """Names without what makes each call another: addresses of objects, numbers of steps."""
-    return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(r"^(ProfilerStep)#\d+$", "$1")
+    return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(STEP, "$1")
 
 
 class Called(NamedTuple):

@@ -16,6 +16,7 @@ from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.hosts.threads import batches, nearest_around, told_by_name
 from tracehound.analysis.result import MEMBERS, OfHost, Share
 from tracehound.analysis.settings import Given
+from tracehound.formats.torch_names import STEP
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
 
@@ -48,7 +49,6 @@ _FUNCTION: Final = re.compile(r"^PjitFunction\((.*)\)$")
 _BACKWARD: Final = r"^backward\."
 _REGION: Final = re.compile(r"compile_id=!?(\d+)/\d+")
 _RUN: Final = re.compile(r"^Torch-Compiled Region: !?(\d+)/\d+")
-_NUMBERED_STEP: Final = re.compile(r"^ProfilerStep#\d+")
 _STAGE: Final = (
     (re.compile(r"jaxpr|trace_to|bytecode_tracing|aot_trace"), "tracing"),
     (re.compile(r"lower_"), "lowering"),
@@ -158,7 +158,7 @@ def _named(threads: pl.DataFrame, rows: Ints) -> pl.Series:
 
 def _annotated() -> pl.Expr:
     """The annotation around, but for the profiler's own step: its name says when that was, and not of what."""
-    return pl.when(~pl.col("around").str.contains(_NUMBERED_STEP.pattern)).then("around")
+    return pl.when(~pl.col("around").str.contains(STEP)).then("around")
 
 
 def _stage(name: str) -> str:

@@ -20,6 +20,7 @@ from tracehound.analysis.hosts.compilations import recorded_by_torch
 from tracehound.analysis.hosts.parts import FETCHING, SENDING
 from tracehound.analysis.hosts.threads import nearest_around, told_by_name
 from tracehound.formats.runtime_calls import ALLOCATION, BLOCKING, WAIT
+from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints
 from tracehound.lookup import rows_with
 from tracehound.nesting import inherited
@@ -80,7 +81,7 @@ _NAMES: Final = (
         ),
         VALUE,
     ),
-    (re.compile(r"^(?:gloo|mpi|ucc|nccl):|^c10d::|^record_param_comms"), COMMUNICATING),
+    (re.compile(rf"^(?:gloo|mpi|ucc|nccl):|^c10d::|^{PARAMS}"), COMMUNICATING),
     (re.compile(r"Rendezvous|rendezvous|pending_threads|DeviceBarrier|[Cc]lique"), OTHERS),
     (
         re.compile(ALLOCATION.pattern + r"|^Memory(?:Alloc|Dealloc)ation|AllocateDestinationBuffer"),

@@ -20,6 +20,7 @@ from tracehound.analysis.hosts.launched import calls_of
 from tracehound.analysis.hosts.threads import batches, lanes_with, told_by_name
 from tracehound.analysis.result import Share
 from tracehound.formats.runtime_calls import WAIT
+from tracehound.formats.torch_names import STEP
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
 from tracehound.nesting import outermost
 from tracehound.own_time import one_at_a_time, own_stretches
@@ -54,7 +55,7 @@ Of a step with more than {FEW:,} pairs of a collective and a name before it, wha
 counts at a later collective of the step, together with more of the same, and not at all where all of it takes less."""
 
 _WAITING: Final = re.compile(WAITS)
-_STEP_NUMBER: Final = re.compile(r"^(ProfilerStep#)\d+$")
+_STEP: Final = re.compile(STEP)
 _READ: Final = ("id", "lane", "start", "end", "name", "kind", "parent")
 _CONTAINERS: Final = ("annotation", "step", "module")
 _DONE: Final = ("call", "where", "name")
@@ -133,10 +134,10 @@ def _of_threads(rows: pl.DataFrame, main: int | None, calls: pl.DataFrame, *, st
 
 def _without_numbers(rows: pl.DataFrame) -> pl.Series:
     """The names of events, of steps without their numbers."""
-    numbered = told_by_name(rows, lambda name, _: 1 if _STEP_NUMBER.search(name) else None)
+    numbered = told_by_name(rows, lambda name, _: 1 if _STEP.search(name) else None)
     if not (numbered > 0).any():
         return rows["name"]
-    return rows["name"].cast(pl.String).str.replace(_STEP_NUMBER.pattern, "$1").cast(pl.Categorical())
+    return rows["name"].cast(pl.String).str.replace(STEP, "$1#").cast(pl.Categorical())
 
 
 def _threads(share: Share, *, has_device: bool) -> tuple[list[int], int | None]:

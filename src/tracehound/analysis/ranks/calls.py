@@ -17,6 +17,7 @@ from tracehound.analysis.hosts.threads import having
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.formats.hlo import members as hlo_members
+from tracehound.formats.torch_names import PARAMS
 from tracehound.formats.xla.copies import between_slices
 from tracehound.formats.xla.kinds import performed
 from tracehound.trace import collected, schema
@@ -73,7 +74,6 @@ UNEVEN: Final = ("all_to_all", "gather", "scatter", "send_recv", "collective_per
 _GLOO_GATHERS: Final = ("gloo:all_gather", "gloo:_allgather_base", "gloo:gather")
 """What is recorded of these is the tensor that the rank gives."""
 
-_OPERATOR: Final = "record_param_comms"
 _ARGS: Final = (
     "collective", "dtype", "group", "description", "ranks", "size", "sequence", "source", "destination",
 )  # fmt: skip
@@ -232,7 +232,7 @@ def _with_args(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     said = collected(share.facet("communicated").select("record", *_ARGS))
     threads = share.threads if said.height else share.threads.clear()  # else no operator has anything to say
     operators = collected(
-        threads.filter((pl.col("name") == _OPERATOR) & (pl.col("external") >= 0)).select("external", "record")
+        threads.filter((pl.col("name") == PARAMS) & (pl.col("external") >= 0)).select("external", "record")
     ).unique("external", keep="first", maintain_order=True)
     of_operator = operators.join(said, on="record", how="inner").drop("record")
     both = rows.join(said, on="record", how="left", maintain_order="left").join(

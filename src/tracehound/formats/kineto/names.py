@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tracehound.formats.communication import communicates
 from tracehound.formats.runtime_calls import waits
-from tracehound.formats.torch_names import type_size
+from tracehound.formats.torch_names import STEP, type_size
 
 Row = Literal["thread", "stream", "annotations", "sync", "none"]
 
@@ -78,7 +78,7 @@ _COPY = re.compile(
     r"^__amd_rocclr_copy|^MEMORY_COPY|^Copy(?:Host|Device)To(?:Host|Device)|^(?:hip)?Memcpy", re.IGNORECASE
 )
 _FILL = re.compile(r"^__amd_rocclr_fill|^FillBuffer|^(?:hip)?Memset", re.IGNORECASE)
-_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
+_STEP = re.compile(STEP)
 
 
 def kernel_kind(name: str) -> str:
@@ -119,7 +119,7 @@ def copy_kind(name: str) -> str:
 def step_number(name: str) -> int:
     """The step that a mark of this name marks, -1 for what is no mark."""
     match = _STEP.match(name)
-    return int(match[1]) if match else -1
+    return int(match[2]) if match else -1
 
 
 def message_bytes(elements_in: int, elements_out: int, dtype: object) -> int:

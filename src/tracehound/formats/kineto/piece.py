@@ -20,9 +20,6 @@ Signature = tuple[str, Id, Id]
 GLOO: Final = "gloo:"
 """How the annotations of Gloo's collectives begin, which run on the host."""
 
-PARAMS: Final = "record_param_comms"
-"""The name of the operators that tell what the collective they start is."""
-
 MEMORY: Final = "[memory]"
 """The name of the instants at which memory is allocated or freed."""
 

@@ -16,7 +16,8 @@ from msgspec import Struct
 from tracehound.formats.json.columns import MISSING
 from tracehound.formats.kineto.args import Args
 from tracehound.formats.kineto.elements import Counter, Element, Id, Instant, decoded
-from tracehound.formats.kineto.piece import GLOO, MEMORY, PARAMS, Signature
+from tracehound.formats.kineto.piece import GLOO, MEMORY, Signature
+from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints
 from tracehound.native.scan import ANY, BETWEEN, NULL, NUMBER, TEXT, Field, Kind, Objects, Scanner, scanner
 
