@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy import uint64
 
 Data = bytes | bytearray | mmap.mmap
 Rows = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+Words = npt.NDArray[uint64]
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types."""
@@ -201,17 +202,13 @@ def together(file: File, start: Rows, end: Rows) -> Iterator[tuple[slice, Bytes,
         low = high
 
 
-def _u(value: int) -> np.uint64:
-    return np.uint64(value)
-
-
-_SEVENS = _u(0x7F7F7F7F7F7F7F7F)
-_LAST_BUT_ONE = _u(_MASK64 - 1)
-_SEVEN_BITS, _BYTE, _HIGH_STOP = _u(7), _u(8), _u(0x80 << 56)
+_SEVENS = uint64(0x7F7F7F7F7F7F7F7F)
+_LAST_BUT_ONE = uint64(_MASK64 - 1)
+_SEVEN_BITS, _BYTE, _HIGH_STOP = uint64(7), uint64(8), uint64(0x80 << 56)
 _FOLDS = (
-    (1, _u(0x7F007F007F007F00), _u(1)),
-    (2, _u(0x3FFF00003FFF0000), _u(2)),
-    (4, _u(0x0FFFFFFF00000000), _u(4)),
+    (1, uint64(0x7F007F007F007F00), uint64(1)),
+    (2, uint64(0x3FFF00003FFF0000), uint64(2)),
+    (4, uint64(0x0FFFFFFF00000000), uint64(4)),
 )
 
 
@@ -230,7 +227,7 @@ def first_varint(word: Words) -> tuple[Words, Rows]:
     size = (count // 7).astype(np.int64)
     if most == 56:
         whole = np.flatnonzero(size == 8)
-        size[whole] += (word[whole] >> _u(63)).view(np.int64)
+        size[whole] += (word[whole] >> uint64(63)).view(np.int64)
     bits = np.bitwise_and(word, payload, out=payload)
     for reach, high, shift in _FOLDS:
         if most <= 7 * reach:
@@ -248,7 +245,7 @@ def varints(data: Words, at: Rows) -> tuple[Words, Rows]:
     long = np.flatnonzero(size > 8)
     if len(long):
         rest, more = first_varint(data[at[long] + 8])
-        value[long] |= rest << _u(56)
+        value[long] |= rest << uint64(56)
         size[long] = np.where(more <= 2, 8 + more, 0)
     return value, size
 
@@ -317,7 +314,7 @@ def rounds(data: Words, start: Rows, end: Rows) -> Iterator[Round]:
     at, end = start[message], end[message]
     while len(message):
         word = data[at]
-        key, size = word & _u(0xFF), np.ones(len(at), np.int64)
+        key, size = word & uint64(0xFF), np.ones(len(at), np.int64)
         if (key > 0x7F).any():
             key, size = varints(data, at)
             value, length = varints(data, at + size)
@@ -327,7 +324,7 @@ def rounds(data: Words, start: Rows, end: Rows) -> Iterator[Round]:
             if len(long):
                 value[long], length[long] = varints(data, at[long] + 1)
         wire = (key & _SEVEN_BITS).astype(np.int64)
-        number = (key >> _u(3)).astype(np.int64)
+        number = (key >> uint64(3)).astype(np.int64)
         payload, after, sound = _payload(data, at + size, end, wire, value, length)
         sound &= (size > 0) & (number > 0) & (number < 1 << 29)
         if not sound.all():
@@ -355,15 +352,15 @@ def _payload(
         return body, after, (length > 0) & (after <= end)
     is_bytes = wire == BYTES
     payload = np.where(is_bytes, body + length, body)
-    room = np.maximum(end - payload, 0).view(np.uint64)
+    room = np.maximum(end - payload, 0).view(uint64)
     sound = (length > 0) & (payload <= end) & (~is_bytes | (value <= room))
-    after = payload + np.where(is_bytes & sound, value, _u(0)).view(np.int64)
+    after = payload + np.where(is_bytes & sound, value, uint64(0)).view(np.int64)
     after = np.where(is_varint, body + length, after)
     for kind, size in ((FIXED64, 8), (FIXED32, 4)):
         fixed = np.flatnonzero(wire == kind)
         if len(fixed):
             bits = data[body[fixed]]
-            value[fixed] = bits if size == 8 else bits & _u(0xFFFFFFFF)
+            value[fixed] = bits if size == 8 else bits & uint64(0xFFFFFFFF)
             after[fixed] = body[fixed] + size
             sound[fixed] = True
     known = is_varint | is_bytes | (wire == FIXED64) | (wire == FIXED32)

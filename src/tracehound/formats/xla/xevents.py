@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy import uint64
 
 from tracehound.formats.wire import (
     BYTES,
@@ -107,7 +108,7 @@ class Column(Struct, frozen=True):
     @classmethod
     def empty(cls, count: int) -> Column:
         """Of events that have none."""
-        return cls(np.zeros(count, np.uint8), np.zeros(count, np.uint64))
+        return cls(np.zeros(count, np.uint8), np.zeros(count, uint64))
 
     @property
     def whole(self) -> Flags:
@@ -238,13 +239,9 @@ def _placed(fields: _Fields, found: Heads, taken: Sequence[Stretched]) -> Slice:
     return fields.at(line[which], found.head + shift[which])
 
 
-def _u(value: int) -> np.uint64:
-    return np.uint64(value)
-
-
-_NO_STOP = _u(0x80 << 56)
-_TWO_BYTES = _u(0x80 << 24)
-_STAT_HEAD, _STAT_MASK = _u(EVENT_STAT << 3 | BYTES | STAT_ID << 19), _u(0xFF80FF)
+_NO_STOP = uint64(0x80 << 56)
+_TWO_BYTES = uint64(0x80 << 24)
+_STAT_HEAD, _STAT_MASK = uint64(EVENT_STAT << 3 | BYTES | STAT_ID << 19), uint64(0xFF80FF)
 
 
 def _decoded(piece: Bytes, found: Heads, what: Wanted) -> _Fields:
@@ -254,15 +251,15 @@ def _decoded(piece: Bytes, found: Heads, what: Wanted) -> _Fields:
     odd = size > 8
     at = at + size
     word = words[at]
-    lasts = (word & _u(0xFF)) == _u(DURATION_PS << 3)
-    word >>= _u(8)
+    lasts = (word & uint64(0xFF)) == uint64(DURATION_PS << 3)
+    word >>= uint64(8)
     word |= _NO_STOP
     length, size = first_varint(word)
     if lasts.all():
         at += size + 1
     else:
         at += np.where(lasts, size + 1, 0)
-        length = np.where(lasts, length, _u(0))
+        length = np.where(lasts, length, uint64(0))
     odd |= lasts & (size > 8)
     columns = _Columns(len(at), what)
     odd |= _walk(piece, at, found.end, what, columns)
@@ -308,17 +305,17 @@ def _walk(piece: Bytes, at: Rows, end: Rows, what: Wanted, columns: _Columns) ->
     while len(row):
         word = piece.words[at]
         value_at = at + 4
-        after = at + ((word >> _u(8)) & _u(0x7F)).view(np.int64)
+        after = at + ((word >> uint64(8)) & uint64(0x7F)).view(np.int64)
         after += 2
         sound = (word & _STAT_MASK) == _STAT_HEAD
         sound &= after <= end
-        id_ = (word >> _u(24)) & _u(0x7F)
+        id_ = (word >> uint64(24)) & uint64(0x7F)
         two = word & _TWO_BYTES
         if two.any():
-            two >>= _u(31)
-            id_ |= two * ((word >> _u(25)) & _u(0x3F80))
+            two >>= uint64(31)
+            id_ |= two * ((word >> uint64(25)) & uint64(0x3F80))
             value_at += two.view(np.int64)
-            sound &= (two & (word >> _u(39))) == 0
+            sound &= (two & (word >> uint64(39))) == 0
         code = what.quick[id_.view(np.int64)]
         asked = (code >= 0) & sound
         if asked.all():
@@ -336,8 +333,8 @@ def _walk(piece: Bytes, at: Rows, end: Rows, what: Wanted, columns: _Columns) ->
 def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: npt.NDArray[np.int8], columns: _Columns) -> Flags:
     """Decode the values of wanted stats; which of them are as expected and end where their stat does."""
     word = piece.words[at]
-    tag = word & _u(0xFF)
-    word >>= _u(8)
+    tag = word & uint64(0xFF)
+    word >>= uint64(8)
     word |= _NO_STOP
     bits, size = first_varint(word)
     long = np.flatnonzero(size > 8)
@@ -350,11 +347,11 @@ def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: npt.NDArray[np
         sound &= size > 0
     field: Rows | int = int(tag[0]) >> 3
     if int(tag[0]) not in _WHOLE_TAGS or not (tag == tag[0]).all():
-        field, wire = (tag >> _u(3)).view(np.int64), (tag & _u(7)).view(np.int64)
+        field, wire = (tag >> uint64(3)).view(np.int64), (tag & uint64(7)).view(np.int64)
         sized = (wire == BYTES) & ((field == TEXT) | (field == BLOB))
         double = (wire == FIXED64) & (field == DOUBLE)
-        length = np.where(sized, np.minimum(bits, _u(1 << 31)), _u(0))
-        bits = np.where(sized, end.view(np.uint64) << _u(32) | length, bits)
+        length = np.where(sized, np.minimum(bits, uint64(1 << 31)), uint64(0))
+        bits = np.where(sized, end.view(uint64) << uint64(32) | length, bits)
         bits = np.where(double, piece.words[at + 1], bits)
         ends = np.where(double, at + 9, end + length.view(np.int64))
         whole = (wire == VARINT) & ((field == UNSIGNED) | (field == SIGNED) | (field == REF))
@@ -398,5 +395,5 @@ def _decode_any(fields: _Fields, found: Heads, rows: Rows, what: Wanted, columns
     for each in np.unique(code[code >= 0]).tolist():
         mine = table.take(code == each)
         sized = (mine.field == TEXT) | (mine.field == BLOB)
-        places = mine.at.view(np.uint64) << _u(32) | np.minimum(mine.value, _u((1 << 32) - 1))
+        places = mine.at.view(uint64) << uint64(32) | np.minimum(mine.value, uint64((1 << 32) - 1))
         columns.put(each, rows[mine.owner], mine.field, np.where(sized, places, mine.value))

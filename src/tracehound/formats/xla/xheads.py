@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy import uint64
 
 from tracehound.formats.wire import BYTES, PADDING, Bytes, Data, Rows, WireError, field_at, varint
 
@@ -80,41 +81,38 @@ def _is_cut(piece: Bytes, at: int) -> bool:
     return False
 
 
-def _u(value: int) -> np.uint64:
-    return np.uint64(value)
-
-
-_BITS, _BYTE, _LONG, _NAME, _PLACE = _u(0x7F), _u(0xFF), _u(0x80 << 8), _u(METADATA_TAG), _u(OFFSET_TAG)
+_BITS, _BYTE, _LONG = uint64(0x7F), uint64(0xFF), uint64(0x80 << 8)
+_NAME, _PLACE = uint64(METADATA_TAG), uint64(OFFSET_TAG)
 
 
 def _guess(piece: Bytes, head: Rows) -> tuple[Rows, Rows, Rows, Rows]:
     """Those of the likely places where an event does seem to begin: head, end, id and the place of the offset."""
     word = piece.words[head]
-    length = word >> _u(8)
+    length = word >> uint64(8)
     length &= _BITS
-    body = word >> _u(16)
+    body = word >> uint64(16)
     at = head + 5
     end = head + 2
     sound = np.ones(len(head), np.bool_)
     long = word & _LONG
     if long.any():
-        long >>= _u(15)
-        length += long * ((word >> _u(9)) & _u(0x3F80))
-        body >>= long << _u(3)
-        sound = (long & (word >> _u(23))) == 0
+        long >>= uint64(15)
+        length += long * ((word >> uint64(9)) & uint64(0x3F80))
+        body >>= long << uint64(3)
+        sound = (long & (word >> uint64(23))) == 0
         at += long.view(np.int64)
         end += long.view(np.int64)
     end += length.view(np.int64)
-    metadata = body >> _u(8)
+    metadata = body >> uint64(8)
     metadata &= _BITS
-    then = body >> _u(16)
+    then = body >> uint64(16)
     two = body & _LONG
     if two.any():
-        two >>= _u(15)
-        metadata += two * ((body >> _u(9)) & _u(0x3F80))
-        then >>= two << _u(3)
+        two >>= uint64(15)
+        metadata += two * ((body >> uint64(9)) & uint64(0x3F80))
+        then >>= two << uint64(3)
         at += two.view(np.int64)
-        sound &= (two & (body >> _u(23))) == 0
+        sound &= (two & (body >> uint64(23))) == 0
     body &= _BYTE
     sound &= body == _NAME
     then &= _BYTE
