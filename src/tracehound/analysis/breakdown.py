@@ -21,7 +21,7 @@ from tracehound.analysis.events.own_clock import (
     window_apart,
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.settings import RUN_OR_STEP
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.intervals import covered
 from tracehound.units import duration
@@ -48,10 +48,6 @@ With the setting by=step there is a row for each rank and step, clipped to its m
 that stretch, whichever step launched it; steps and step_parts follow a step until its own work is done, and a note
 tells how much of that ran outside of the marks. Overlapping steps count what they share in each. The note has all rows
 together."""
-
-BY: Final = Setting(
-    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
-)
 
 WORKING: Final = "first to last work:"
 """How a note begins that tells of a recording longer than the work in it, of which the shares say nothing."""
@@ -88,7 +84,7 @@ BY_STEP: Final = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for the run, or for each step that overlaps the window: lengths in ps."""
-    by_step = BY.of(options.given) == "step"
+    by_step = RUN_OR_STEP.of(options.given) == "step"
     events = work(share, "lane", *CLOCKED, *(OF_STEPS if by_step else ()))
     worked = on_own_clock(events, share)
     state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
@@ -125,7 +121,7 @@ def _run(state: Busy) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per rank, in the order of ranks; or per step and rank, in the order of steps."""
-    by_step = BY.of(options.given) == "step"
+    by_step = RUN_OR_STEP.of(options.given) == "step"
     shown = ANALYSIS.shown(options.given)
     if not tables:
         return without(shown, scene, options, "no rank here")
@@ -195,6 +191,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BY,),
+    settings=(RUN_OR_STEP,),
     by={"step": BY_STEP},
 )

@@ -18,7 +18,7 @@ from tracehound.analysis.ranks.calls import CALLS, calls
 from tracehound.analysis.ranks.matched import HOW, NONE, THREE_WAITS, Matched, matched
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.settings import RUN_OR_STEP
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.formats.torch_names import PARAMS
@@ -54,10 +54,6 @@ synchronising. It also counts the host's range around a collective as communicat
 i-th collective of every rank for the same, and shows nothing when their numbers differ; since PyTorch 2.0 it takes
 NCCL's kernels for computation. Its steps last until the last kernel that was launched in them, as those of step_parts
 do; here they end where they are marked to end, and a note tells how much of their work ran outside of that."""
-
-BY: Final = Setting(
-    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
-)
 
 _TIMES: Final = (
     Column("computation", "time", "computation runs and no communication: compute of breakdown less overlap"),
@@ -96,7 +92,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     rows `runs` those of a stretch in which communication runs. All in ps.
     """
     on_device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
-    by_step = BY.of(options.given) == "step"
+    by_step = RUN_OR_STEP.of(options.given) == "step"
     events = work(share, "lane", *CLOCKED, *(OF_STEPS if by_step else ()))
     clocked = on_device and has_clock(events)
     computing, communicating, low, high = _of_device(share, events) if on_device else _of_host(share)
@@ -163,7 +159,7 @@ def _run(low: int, high: int) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per rank, or per step and rank."""
-    by_step = BY.of(options.given) == "step"
+    by_step = RUN_OR_STEP.of(options.given) == "step"
     shown = ANALYSIS.shown(options.given)
     parts = [table.filter(pl.col("what") == "part").select("rank", *_PARTS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()
@@ -290,6 +286,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BY,),
+    settings=(RUN_OR_STEP,),
     by={"step": BY_STEP},
 )

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -78,6 +78,12 @@ def _among(choices: tuple[str, ...], text: str) -> str:
     if text not in choices:
         raise TracehoundError(f"{printable(text)!r} is not one of {', '.join(choices)}")
     return text
+
+
+RUN_OR_STEP: Final = Setting(
+    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
+)
+"""Of analyses that look at ranks, and can look at each of their steps."""
 
 
 def chosen(settings: Sequence[Setting[Any]], words: Sequence[str]) -> Given:
