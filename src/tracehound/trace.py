@@ -43,6 +43,9 @@ KINDS = (
 
 KIND = pl.Enum(KINDS)
 
+KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+"""Kinds as numbers, for arrays: those of `KIND`."""
+
 ROLES = (
     "steps", "annotations", "modules", "ops", "stream", "async", "sync", "scope", "thread", "counter", "other",
 )  # fmt: skip

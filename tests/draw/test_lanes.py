@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE, Glyphs
 from tracehound.draw.lanes import MIN_BAR, Cells, Form, choose, edges, ink, paint, shade
-from tracehound.draw.rows import KIND_CODES, Row
-from tracehound.trace import KINDS
+from tracehound.draw.rows import Row
+from tracehound.trace import KIND_CODES, KINDS
 
 Slice = tuple[int, int, str]
 

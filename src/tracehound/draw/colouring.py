@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from tracehound.draw.palette import HUES, LETTERS, TINTS, Hue
 from tracehound.intervals import Ints
-from tracehound.trace import KINDS, Trace
+from tracehound.trace import KIND_CODES, Trace
 
 By = Literal["kind", "name", "category", "step", "difference"]
 
@@ -69,7 +69,7 @@ class Colouring(Struct, frozen=True, eq=False):
         if self.by == "kind":
             return LETTERS
         letters = _LETTERS[self.by]
-        return {kind: letters[min(code, _NONE)] for code, kind in enumerate(KINDS)}
+        return {kind: letters[min(code, _NONE)] for kind, code in KIND_CODES.items()}
 
     @property
     def legend(self) -> tuple[tuple[int, str], ...]:
@@ -108,7 +108,7 @@ class Colouring(Struct, frozen=True, eq=False):
 
 
 _CLASS_HUES: Final[Mapping[str, Hue]] = MappingProxyType(
-    {kind: CLASS_HUES[min(code, _NONE)] for code, kind in enumerate(KINDS)}
+    {kind: CLASS_HUES[min(code, _NONE)] for kind, code in KIND_CODES.items()}
 )
 
 BY_KIND: Final = Colouring()

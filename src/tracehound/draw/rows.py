@@ -17,15 +17,13 @@ from msgspec import Struct
 
 from tracehound.draw.colouring import BY_KIND, SHADES, Colouring
 from tracehound.intervals import Cover, Intervals, Ints
-from tracehound.trace import KINDS
+from tracehound.trace import KIND_CODES
 
 PARTS = 64
 """Into so many parts a stretch is cut to see how much of it a row has something in: about the cells of a screen."""
 
 FEW_MARKS = 4
 """A row that has something in no more of these parts, such as the start and the end, is as good as empty."""
-
-KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 class Row(Struct, frozen=True, dict=True):

@@ -16,8 +16,9 @@ from msgspec import Struct
 from tracehound.draw.colouring import BY_KIND, Colouring, of_steps
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.lanes import Cells, Form, Names, code
-from tracehound.draw.rows import KIND_CODES, Row
+from tracehound.draw.rows import Row
 from tracehound.intervals import Ints
+from tracehound.trace import KIND_CODES
 from tracehound.units import PS, duration
 
 MIN_SPACING = 16

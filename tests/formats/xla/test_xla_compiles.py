@@ -9,9 +9,8 @@ import pytest
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.xla.compiles import Compiling, on_rows, with_compilations
 from tracehound.formats.xla.lanes import with_compilations as of_frame
-from tracehound.formats.xla.xframes import CODE
 from tracehound.intervals import Intervals
-from tracehound.trace import KIND, KINDS
+from tracehound.trace import KIND, KIND_CODES, KINDS
 
 Row = tuple[int, int, int, str]
 
@@ -25,7 +24,7 @@ def told(rows: list[Row]) -> dict[int, Intervals]:
     compiling = Compiling()
     for row in rows:
         line, start, end = (np.array([number]) for number in row[:3])
-        compiling.add(line, np.array([CODE[row[3]]]), start, end)
+        compiling.add(line, np.array([KIND_CODES[row[3]]]), start, end)
     return compiling.spans()
 
 

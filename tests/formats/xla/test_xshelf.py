@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from tracehound.formats.xla import xshelf
-from tracehound.formats.xla.xframes import CODE, Known, Texts
+from tracehound.formats.xla.xframes import Known, Texts
 from tracehound.formats.xla.xshelf import Shelf
-from tracehound.trace import KINDS
+from tracehound.trace import KIND_CODES, KINDS
 
 
 def known(*values: int | None) -> Known:
@@ -18,7 +18,7 @@ def known(*values: int | None) -> Known:
 
 def test_what_a_slice_lacks_is_missing() -> None:
     shelf, texts = Shelf(), Texts()
-    kinds = np.array([CODE["op"], CODE["copy"]])
+    kinds = np.array([KIND_CODES["op"], KIND_CODES["copy"]])
     names = np.array([texts.number("b"), texts.number("a")])
     shelf.add(2, {"name": names, "kind": kinds, "run": None, "hlo_op": None})
     shelf.add(2, {"name": names[::-1], "kind": kinds, "run": known(7, None), "hlo_op": np.array([3, 4])})

@@ -29,16 +29,17 @@ from tracehound.formats.xla.ops import Met
 from tracehound.formats.xla.planes import DEVICE, HOST, RUN_BITS, Share
 from tracehound.formats.xla.rows import NAMING, STATS, ColumnsOf, PlaneRows, Portioning, nullable_columns
 from tracehound.formats.xla.xevents import Slice, Stretched
-from tracehound.formats.xla.xframes import CODE, Columns, Known
+from tracehound.formats.xla.xframes import Columns, Known
 from tracehound.formats.xla.xshelf import Shelf, Table
 from tracehound.formats.xla.xspace import Plane, Space
+from tracehound.trace import KIND_CODES
 
 
 def _other_columns(rows: PlaneRows) -> ColumnsOf:
     """A plane that is neither a device that computes nor a host: its lines are shown as they are."""
 
     def columns(part: Slice, local: Rows, position: Rows) -> Columns:
-        other = np.full(len(local), CODE["other"], np.int64)
+        other = np.full(len(local), KIND_CODES["other"], np.int64)
         return {**rows.common(part, position, -1), "step": None, "kind": other}
 
     return columns
@@ -54,9 +55,9 @@ class DeviceColumns:
 
         def kind_of(each: int, at: int) -> int:
             if at < 0:
-                return CODE["other"]
+                return KIND_CODES["other"]
             role, name = classes[each], rows.shown[at]
-            return CODE[kind_of_gpu_event(name) if role == "stream" else kind_of_device_event(role, name)]
+            return KIND_CODES[kind_of_gpu_event(name) if role == "stream" else kind_of_device_event(role, name)]
 
         self._rows = rows
         self._run_bits = run_bits
@@ -64,7 +65,7 @@ class DeviceColumns:
         self._on_ops = np.array([role in ("ops", "async") for role in roles], bool)
         self._kind = rows.by_name(len(classes), kind_of)
         self._op = rows.by_name(1, lambda _, at: self._met(at))
-        self._op_kind = rows.by_name(1, lambda _, at: CODE[self._ops[self._met(at)].kind] if at >= 0 else CODE["op"])
+        self._op_kind = rows.by_name(1, lambda _, at: KIND_CODES[self._ops[self._met(at)].kind if at >= 0 else "op"])
         self._moved = rows.by_name(1, lambda _, at: _or_none(self._ops[self._met(at)].bytes) if at >= 0 else -1)
         self._step = rows.by_name(1, lambda _, at: _step_number(rows.shown[at]) if at >= 0 else -1)
         self._naming = run_bits == -1
@@ -100,9 +101,9 @@ class DeviceColumns:
             aside = np.flatnonzero(self._beside[local] >= 0)
             aside = aside[self._idle(0, position[aside]) > 0]
             lane = part.line.copy()
-            lane[aside], kind[aside] = rows.first + self._beside[local[aside]], CODE["other"]
+            lane[aside], kind[aside] = rows.first + self._beside[local[aside]], KIND_CODES["other"]
             columns["lane"] = lane
-        steps = kind == CODE["step"]
+        steps = kind == KIND_CODES["step"]
         if steps.any():
             number = self._step(0, position)
             columns["step"] = _either(columns["step"], Known(number, number >= 0))
@@ -163,7 +164,7 @@ class HostColumns:
         self._mark = rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at].startswith(END_MARK)))
 
     def _kind_of(self, each: int, at: int) -> int:
-        return CODE[kind_of_host_event(self._rows.shown[at], self._classes[each])] if at >= 0 else CODE["other"]
+        return KIND_CODES[kind_of_host_event(self._rows.shown[at], self._classes[each]) if at >= 0 else "other"]
 
     def columns(self, part: Slice, local: Rows, position: Rows) -> Columns:
         """The columns of a slice."""
@@ -175,12 +176,13 @@ class HostColumns:
         step, correlation, op = (columns[name] for name in ("step", "correlation", "hlo_op"))
         launched = correlation.known if isinstance(correlation, Known) else np.zeros(len(kind), bool)
         if isinstance(op, np.ndarray):
-            kind[~launched & (op >= 0)] = CODE["op"]
-        kind[launched & (kind == CODE["annotation"])] = CODE["runtime"]
+            kind[~launched & (op >= 0)] = KIND_CODES["op"]
+        kind[launched & (kind == KIND_CODES["annotation"])] = KIND_CODES["runtime"]
         if isinstance(step, Known):
-            kind[step.known] = CODE["step"]
+            kind[step.known] = KIND_CODES["step"]
         size = rows.number_of(part, position, "size")
-        columns["bytes"] = _either(size and size.only(kind == CODE["transfer"]), rows.detailed_bytes(part, position))
+        moved = size and size.only(kind == KIND_CODES["transfer"])
+        columns["bytes"] = _either(moved, rows.detailed_bytes(part, position))
         if self._dispatch is not None:
             columns["dispatch"] = self._dispatch(0, position)
         if self._executes is not None:

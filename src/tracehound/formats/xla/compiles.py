@@ -17,12 +17,12 @@ import numpy as np
 from tracehound.formats.spill import Kept
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla.lanes import OVERRULED
-from tracehound.formats.xla.xframes import CODE
 from tracehound.formats.xla.xstats import Flags
 from tracehound.intervals import Intervals, merge, union
+from tracehound.trace import KIND_CODES
 
-_COMPILE: Final = CODE["compile"]
-_OVERRULED: Final = np.isin(np.arange(len(CODE)), [CODE[kind] for kind in OVERRULED])
+_COMPILE: Final = KIND_CODES["compile"]
+_OVERRULED: Final = np.isin(np.arange(len(KIND_CODES)), [KIND_CODES[kind] for kind in OVERRULED])
 
 
 class Compiling:

@@ -23,12 +23,12 @@ from tracehound.formats.xla.launched import detailed_bytes, launched
 from tracehound.formats.xla.ops import Meeting
 from tracehound.formats.xla.planes import HOST, Share
 from tracehound.formats.xla.xevents import Slice, Stretched, slices, wanted
-from tracehound.formats.xla.xframes import CODE, ByName, Columns, Known, Stated, Texts, link, nobody
+from tracehound.formats.xla.xframes import ByName, Columns, Known, Stated, Texts, link, nobody
 from tracehound.formats.xla.xmetadata import described
 from tracehound.formats.xla.xshelf import Shelf, Table
 from tracehound.formats.xla.xspace import Space
 from tracehound.formats.xla.xstats import Flags
-from tracehound.trace import KIND
+from tracehound.trace import KIND, KIND_CODES
 
 LIMIT_PS = 1 << 61
 """A time beyond this (26 days) is no time of a profile: the event is damaged."""
@@ -287,7 +287,7 @@ class PlaneRows:
         """Put the work aside that names no op, but may have been launched in an execution of a module."""
         columns = table.columns
         launched = columns["correlation"].valid
-        found = columns["kind"].values != CODE["other"]
+        found = columns["kind"].values != KIND_CODES["other"]
         if launched is not None:
             found &= launched
         if "hlo_op" in columns:

@@ -18,10 +18,6 @@ from tracehound.formats.xla.xevents import Column, Slice
 from tracehound.formats.xla.xmetadata import Described
 from tracehound.formats.xla.xstats import REF, TEXT, Flags, decoded
 from tracehound.lookup import distinct
-from tracehound.trace import KINDS
-
-CODE = {kind: code for code, kind in enumerate(KINDS)}
-"""Kinds as numbers, for arrays."""
 
 _UNKNOWN = np.iinfo(np.int64).min
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
