@@ -16,6 +16,9 @@ import polars as pl
 UNTOLD: Final = -2
 """The device of an allocation of which the file does not say whose memory it was."""
 
+LINKS: Final = ("produces", "consumes")
+"""The columns of the facet ``handed`` that tie events to one another."""
+
 FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
     {
         "launched": pl.Schema(  # kernels: how they were launched
@@ -31,11 +34,7 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
             }
         ),
         "handed": pl.Schema(  # what events of XLA hand to one another: ids that producers and consumers share
-            {
-                "record": pl.Int64(),
-                "produces": pl.Int64(),
-                "consumes": pl.Int64(),
-            }
+            dict.fromkeys(("record", *LINKS), pl.Int64())
         ),
         "called": pl.Schema(  # operators: what they were called with, as JSON without blanks
             {

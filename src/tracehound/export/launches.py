@@ -5,11 +5,9 @@ Owns which events have that said of them. The words are `xla.launched`'s.
 
 from __future__ import annotations
 
-from typing import Final
-
 import polars as pl
 
-from tracehound.facets import FACETS
+from tracehound.facets import LINKS
 from tracehound.formats.xla.launched import details
 from tracehound.ids import part_of
 from tracehound.trace import ON_CPU, Trace, collected
@@ -34,13 +32,10 @@ def with_links(trace: Trace, lane: int, rows: pl.DataFrame) -> pl.DataFrame:
     """
     told = None if lane in _on_cpu(trace) else _told(trace, lane, rows, "handed")
     if told is None:
-        return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _LINKS)
-    known = pl.when(pl.col(_LINKS).is_not_null())
-    ids = told.with_columns(known.then(pl.col(_LINKS).hash(part_of(lane)).reinterpret(signed=True)))
+        return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in LINKS)
+    known = pl.when(pl.col(LINKS).is_not_null())
+    ids = told.with_columns(known.then(pl.col(LINKS).hash(part_of(lane)).reinterpret(signed=True)))
     return rows.join(ids, on="record", how="left", maintain_order="left")
-
-
-_LINKS: Final = tuple(name for name in FACETS["handed"] if name != "record")
 
 
 def _told(trace: Trace, lane: int, rows: pl.DataFrame, name: str) -> pl.DataFrame | None:

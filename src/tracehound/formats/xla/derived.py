@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
+from tracehound.facets import LINKS
 from tracehound.formats.assembly.assemble import Piece
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
@@ -24,9 +25,6 @@ from tracehound.trace import KIND
 
 DERIVED: Final = 1 << 20
 """Derived lanes come after a device's own of the same role."""
-
-_LINKS: Final = ("produces", "consumes")
-"""What ties an op on a CPU to its end mark: no launch."""
 
 
 class Named(NamedTuple):
@@ -92,7 +90,7 @@ class Derived(Struct):
             rows = ends.of(kept.rows())
             told.append(by_execution(rows))
             lane = pl.col("device").replace_strict(lanes, return_dtype=pl.Int64)
-            self._add(rows.drop(_LINKS, strict=False).with_columns(lane.alias("lane")), ops)
+            self._add(rows.drop(LINKS, strict=False).with_columns(lane.alias("lane")), ops)
         if named:
             known = [runs for runs in told if runs is not None]
             runs = pl.concat(known, how="diagonal") if len(known) == len(told) else _whole(named, ends.of)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError, file_name
-from tracehound.facets import FACETS
+from tracehound.facets import FACETS, LINKS
 from tracehound.formats.assembly.assemble import Decoded, Piece, part
 from tracehound.formats.assembly.counters import with_others
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
@@ -252,12 +252,12 @@ def _handed(pieces: Sequence[Piece]) -> pl.DataFrame | None:
     """The facet ``handed``; None where nothing is handed over. What derived lanes show again is there once."""
     found: dict[str, list[Column]] = {name: [] for name in FACETS["handed"]}
     for kept in (piece.kept for piece in pieces):
-        columns = kept.read(0, kept.height, [name for name in _LINKS if name in kept.dtypes])
+        columns = kept.read(0, kept.height, [name for name in LINKS if name in kept.dtypes])
         known = [np.ones(kept.height, np.bool_) if valid is None else valid for _, valid in columns.values()]
         rows = np.flatnonzero(np.any(known, axis=0)) if known else np.empty(0, np.intp)
         if len(rows):
             nothing = Column(np.zeros(kept.height, np.int64), np.zeros(kept.height, np.bool_))
-            told = {**dict.fromkeys(_LINKS, nothing), **columns, **kept.read(0, kept.height, ["record"])}
+            told = {**dict.fromkeys(LINKS, nothing), **columns, **kept.read(0, kept.height, ["record"])}
             for name, parts in found.items():
                 parts.append(told[name].at(rows))
     if not found["record"]:
@@ -266,9 +266,6 @@ def _handed(pieces: Sequence[Piece]) -> pl.DataFrame | None:
     order = np.argsort(record, kind="stable")
     order = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
     return frame_of({name: _joined(parts).at(order) for name, parts in found.items()}, FACETS["handed"])
-
-
-_LINKS: Final = ("produces", "consumes")
 
 
 def _joined(parts: Sequence[Column]) -> Column:
