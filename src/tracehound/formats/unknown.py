@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.salvage import Damage
-from tracehound.formats.signs import perfetto
+from tracehound.formats.signs import BOM, perfetto
 from tracehound.units import plural
 
 
@@ -74,7 +74,7 @@ def likeness(start: bytes) -> Likeness:
         return Likeness(looks, "go tool pprof reads it; " + _PROFILE, companion=True)
     if perfetto(start):
         return Likeness("a Perfetto trace in its own form, a protocol buffer", _PROFILE)
-    text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = start.lstrip(BOM + b" \t\r\n")
     return _json(text) if text[:1] in (b"{", b"[") else _no_json(text)
 
 

@@ -29,6 +29,7 @@ from tracehound.formats.inflate import Stream, opened
 from tracehound.formats.json.mend import Mends, Walked, oddities, parsed, walk
 from tracehound.formats.json.text import NO_UTF8
 from tracehound.formats.json.window import Cut, Sizes, Window
+from tracehound.formats.signs import BOM
 from tracehound.trace import Note
 
 LONGEST_TAIL: Final = 16 << 20
@@ -269,7 +270,7 @@ class _Reader(Generic[Some, E]):
             if window.last:
                 raise self._without_events()
             window.grow()
-        before = bytes(window.buffer[: array.before]).strip(b"\xef\xbb\xbf \t\r\n,")
+        before = bytes(window.buffer[: array.before]).strip(BOM + b" \t\r\n,")
         if not array.told:
             extent.mends.tell("repaired", "the array of events is not named", array.at)
         elif before and not before.startswith(b"{"):

@@ -15,12 +15,13 @@ import numpy as np
 from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import Stream
 from tracehound.formats.json.mend import is_event
+from tracehound.formats.signs import BOM
 
 LONGEST_EVENT: Final = 256 << 20
 """An event, or what is before the array, that is longer than this many bytes is taken for damage."""
 
 _NAMED = re.compile(rb'"traceEvents"\s*:\s*\[')
-_BARE = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_BARE = re.compile(rb"(?:%b)?\s*\[" % BOM)
 _OBJECT = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _LIST_FOR_PHASE = re.compile(rb'\{\s*"ph"\s*:\s*[\[{]')
 _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
