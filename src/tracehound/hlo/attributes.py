@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tracehound.formats.hlo.fields import Message
-from tracehound.formats.hlo.located import FUSION_KIND, OPCODE, TARGET
+from tracehound.formats.hlo.located import (
+    BATCH_GROUPS,
+    CONVOLUTION,
+    DOT,
+    FEATURE_GROUPS,
+    FUSION_KIND,
+    OPCODE,
+    TARGET,
+    WINDOW,
+)
 from tracehound.formats.hlo.members import CHANNEL, GLOBAL_IDS
 from tracehound.formats.hlo.shape import shape_of
 from tracehound.hlo.groups import PAIRS, members_of, pairs_of
@@ -18,13 +27,11 @@ from tracehound.hlo.instruction import ASYNC_THREAD, DIMENSIONS, PREDECESSORS, S
 from tracehound.hlo.module import Module
 from tracehound.hlo.sharding import sharding_text
 
-WINDOW, CONVOLUTION, SLICES, EXPONENT, MANTISSA, DYNAMIC_SIZES, PADDING = 15, 16, 17, 18, 19, 20, 21
-OUTFEED, DISTRIBUTION, EPSILON, FEATURE, INFEED, DOT, FFT_TYPE, FFT_LENGTH, GATHER, GATHER_SIZES = (
-    22, 23, 24, 25, 27, 30, 31, 32, 33, 34,
+SLICES, EXPONENT, MANTISSA, DYNAMIC_SIZES, PADDING = 17, 18, 19, 20, 21
+OUTFEED, DISTRIBUTION, EPSILON, FEATURE, INFEED, FFT_TYPE, FFT_LENGTH, GATHER, GATHER_SIZES = (
+    22, 23, 24, 25, 27, 31, 32, 33, 34,
 )  # fmt: skip
-HOST_TRANSFER, SCATTER, FEATURE_GROUPS, PRECISION, CONSTRAINED, CONSTRAINED_SHAPES, BATCH_GROUPS = (
-    47, 48, 50, 51, 56, 57, 58,
-)  # fmt: skip
+HOST_TRANSFER, SCATTER, PRECISION, CONSTRAINED, CONSTRAINED_SHAPES = 47, 48, 51, 56, 57
 STABLE, DIRECTION, SIDE_EFFECT, DELTA, SORTED, UNIQUE, RNG_ALGORITHM, COMPARISON, ALIASING, API = (
     60, 63, 65, 66, 67, 69, 70, 72, 74, 77,
 )  # fmt: skip

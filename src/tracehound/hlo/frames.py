@@ -10,7 +10,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message
-from tracehound.hlo.instruction import FRAME_ID, SOURCE_FILE, SOURCE_LINE, Instruction
+from tracehound.formats.hlo.instructions import FRAME_ID, SOURCE_FILE, SOURCE_LINE
+from tracehound.hlo.instruction import Instruction
 
 FILES, FUNCTIONS, PLACES, STACK = 1, 2, 3, 4
 PLACE, PARENT = 1, 2

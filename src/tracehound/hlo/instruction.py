@@ -1,7 +1,6 @@
 """One instruction of HLO: what its proto says of it.
 
-Owns the field numbers of HloInstructionProto that nothing but its page shows, and those of OpMetadata. Knows no other
-instruction.
+Owns the field numbers of HloInstructionProto that nothing but its page shows. Knows no other instruction.
 """
 
 from __future__ import annotations
@@ -11,19 +10,13 @@ from functools import cached_property
 from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message
-from tracehound.formats.hlo.instructions import category_of
+from tracehound.formats.hlo.instructions import OP_NAME, category_of
 from tracehound.formats.hlo.located import FUSION_KIND, METADATA, NAME, OPCODE, SHAPE, TARGET
 from tracehound.formats.hlo.shape import Shape, shape_of
+from tracehound.formats.hlo.text import COLLECTIVES
 
 LITERAL, PARAMETER, TUPLE_INDEX, DIMENSIONS, PREDECESSORS, SHARDING, BACKEND = 8, 9, 13, 14, 37, 40, 43
 ATTRIBUTES, ASYNC_THREAD = 68, 79
-OP_TYPE, OP_NAME, SOURCE_FILE, SOURCE_LINE, FRAME_ID = 1, 2, 3, 4, 15
-
-COLLECTIVES = {
-    "all-reduce", "all-gather", "all-to-all", "ragged-all-to-all", "reduce-scatter", "collective-permute",
-    "collective-broadcast",
-}  # fmt: skip
-"""Opcodes of collectives, without ``-start`` and ``-done``."""
 
 
 class Instruction(Struct, frozen=True, dict=True):

@@ -1,7 +1,8 @@
 """One compiled module, read from its HLO proto when somebody looks at it.
 
-Owns the field numbers of HloProto, HloModuleProto and HloComputationProto, and who uses and calls whom. All names are
-read at once; what else an instruction is, `instruction` reads for those that are looked at. Knows no trace.
+Owns the field numbers of HloModuleProto and HloComputationProto that nothing but its pages shows, and who uses and
+calls whom. All names are read at once; what else an instruction is, `instruction` reads for those that are looked at.
+Knows no trace.
 
 A row is the place of an instruction among all of the module, in the order of the proto. Protos come from strangers:
 whatever an id says that nothing has is left out, and a proto that is cut short gives what lies before the cut.
@@ -11,21 +12,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
 from tracehound.formats.hlo.fields import Message, message
-from tracehound.formats.hlo.located import CALLED, ID, NAME, OPCODE, OPERANDS
+from tracehound.formats.hlo.located import (
+    CALLED,
+    COMPUTATION,
+    COMPUTATION_ID,
+    FRAME_INDEX,
+    ID,
+    INSTRUCTION,
+    MODULE,
+    NAME,
+    OPCODE,
+    OPERANDS,
+    ROOT_ID,
+)
 from tracehound.formats.hlo.table import Table
 from tracehound.formats.wire import BYTES, Rows, bytes_of
 from tracehound.hlo.frames import Frames, frames_of
 from tracehound.hlo.instruction import Instruction
 
-MODULE: Final = 1
-COMPUTATIONS, ENTRY_NAME, ENTRY_ID, SCHEDULE, DEVICES, FRAMES, NAMED = 3, 2, 6, 7, 15, 17, 1
-COMPUTATION_NAME, INSTRUCTIONS, COMPUTATION_ID, ROOT_ID, FUSED, THREAD = 1, 2, 5, 6, 7, 8
+NAMED, ENTRY_NAME, ENTRY_ID, SCHEDULE = 1, 2, 6, 7
+COMPUTATION_NAME, FUSED, THREAD = 1, 7, 8
 
 Ids = tuple[int, ...]
 
@@ -115,7 +126,7 @@ class Module(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def frames(self) -> Frames:
         """The table of source frames."""
-        return frames_of(self.head.one(FRAMES))
+        return frames_of(self.head.one(FRAME_INDEX))
 
 
 def module_of(proto: bytes) -> Module | None:
@@ -149,9 +160,9 @@ def module_of(proto: bytes) -> Module | None:
 def _spans(head: Message) -> tuple[tuple[Rows, Rows], list[Computation]]:
     """Where the instructions of all computations lie, and the computations; a root is still an id."""
     start, end, computations = list[int](), list[int](), list[Computation]()
-    for number, one in enumerate(head.all(COMPUTATIONS)):
+    for number, one in enumerate(head.all(COMPUTATION)):
         first = len(start)
-        for part in one.parts.get(INSTRUCTIONS, ()):
+        for part in one.parts.get(INSTRUCTION, ()):
             if part.wire == BYTES:
                 start.append(part.at)
                 end.append(part.at + part.value)

@@ -15,8 +15,9 @@ from tracehound.analysis.hlo.rows import begins
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.errors import file_name
 from tracehound.formats.hlo.shape import space_name
+from tracehound.formats.hlo.text import COLLECTIVES
 from tracehound.formats.inflate import Section, section
-from tracehound.hlo.instruction import COLLECTIVES, Instruction
+from tracehound.hlo.instruction import Instruction
 from tracehound.hlo.module import Module
 from tracehound.hlo.programs import Program, read
 from tracehound.hlo.text import attributes_text, brief_line, instruction_line

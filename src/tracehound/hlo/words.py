@@ -8,13 +8,15 @@ of them; of fewer, those of one host have the device ids of their ordinals.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
-from tracehound.formats.hlo.members import Groups, placed
+from tracehound.formats.hlo.located import ASSIGNED
+from tracehound.formats.hlo.members import Groups, placed, replicas_of
 from tracehound.formats.hlo.shape import Shape, space_name
 from tracehound.hlo.groups import Members, members_of, pairs_of
 from tracehound.hlo.instruction import PARAMETER, Instruction
-from tracehound.hlo.module import DEVICES, Module
+from tracehound.hlo.module import Module
 from tracehound.hlo.walk import makeup
 from tracehound.units import bytes_, count, plural
 
@@ -70,12 +72,9 @@ def reduction(module: Module, number: int) -> str:
 
 def assignment(module: Module) -> tuple[Sequence[int], int, int]:
     """The device ids in the order of replicas and, in them, partitions; how many replicas and partitions there are."""
-    proto = module.head.one(DEVICES)
-    if proto is None:
-        return (), 0, 0
-    partitions = [part.numbers(1) for part in proto.all(3)]
-    replicas = min((len(part) for part in partitions), default=0)
-    return [part[replica] for replica in range(replicas) for part in partitions], replicas, len(partitions)
+    proto = module.head.one(ASSIGNED)
+    replicas = replicas_of(proto) if proto else []
+    return [*chain(*replicas)], len(replicas), len(replicas[0]) if replicas else 0
 
 
 def group_words(groups: Groups) -> str:

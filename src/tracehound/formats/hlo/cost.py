@@ -15,11 +15,22 @@ from tracehound.formats.hlo import flops as hlo_flops
 from tracehound.formats.hlo.fields import Message
 from tracehound.formats.hlo.flops import Convolution, Side
 from tracehound.formats.hlo.line import Array
-from tracehound.formats.hlo.located import CALLED, OPCODE, OPERANDS, SHAPE, TARGET, Located
+from tracehound.formats.hlo.located import (
+    BATCH_GROUPS,
+    CALLED,
+    CONVOLUTION,
+    DOT,
+    FEATURE_GROUPS,
+    OPCODE,
+    OPERANDS,
+    SHAPE,
+    TARGET,
+    WINDOW,
+    Located,
+)
 from tracehound.formats.hlo.shape import Shape, shape_of
 from tracehound.formats.wire import WireError
 
-WINDOW, CONVOLUTION, DOT, GROUPS, BATCH_GROUPS = 15, 16, 30, 50, 58
 LEFT_CONTRACTING = 1
 SIZE, STRIDE, PADDING, DILATION, BASE_DILATION = 1, 2, 3, 5, 6
 INPUT_BATCH, INPUT_FEATURE, INPUT_SPATIAL, KERNEL_OUTPUT, OUTPUT_SPATIAL = 7, 8, 11, 4, 12
@@ -227,6 +238,6 @@ def _convolution(proto: Message) -> Convolution | None:
             )
             for side in window.all(1)
         ],
-        groups=proto.number(GROUPS) or 1,
+        groups=proto.number(FEATURE_GROUPS) or 1,
         batch_groups=proto.number(BATCH_GROUPS) or 1,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Where the instructions of an HLO module lie in its proto, and what is read of all of them at once.
 
-Owns the field numbers of HloProto that say what an instruction is, and which is meant where several have one id or one
-name: the first. Knows nothing of what instructions mean.
+Owns the field numbers of HloProto that more than one reader needs, and which instruction is meant where several have
+one id or one name: the first. Knows nothing of what instructions mean.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from msgspec import Struct
 from tracehound.formats.hlo.table import Table
 from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, Spans, WireError, field_at, fields, repeated
 
-MODULE, COMPUTATION, FRAME_INDEX = 1, 3, 17
+MODULE, COMPUTATION, ASSIGNED, FRAME_INDEX = 1, 3, 15, 17
 INSTRUCTION, COMPUTATION_ID, ROOT_ID = 2, 5, 6
 NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS, CALLED = 1, 2, 3, 7, 11, 28, 35, 36, 38
+WINDOW, CONVOLUTION, DOT, FEATURE_GROUPS, BATCH_GROUPS = 15, 16, 30, 50, 58
 SIZED = (NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET)
 
 

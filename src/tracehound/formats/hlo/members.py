@@ -48,6 +48,14 @@ _PART: Final = re.compile(r"(?:'([^']*)'|([^',:\s]+))(?::\((\d+)\)(\d+))?")
 _LIST: Final = re.compile(r"replica_groups=\{[\d,{}\s]*\}")
 
 
+def replicas_of(proto: Message) -> list[tuple[int, ...]]:
+    """The devices of each replica, one for each partition, in the device assignment of a program."""
+    return list(zip(*(partition.numbers(_REPLICAS) for partition in proto.all(_PARTITIONS)), strict=False))
+
+
+_REPLICAS, _PARTITIONS = 1, 3
+
+
 def groups_of(fields: Message) -> tuple[Groups | None, str]:
     """The groups that an instruction's proto names, and how HLO writes them: ``{{0,1},{2,3}}``, ``[2,2]<=[4]``.
 

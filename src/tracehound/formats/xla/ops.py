@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
+from tracehound.formats.hlo import members
 from tracehound.formats.hlo.cost import Cost, costs
 from tracehound.formats.hlo.fields import message
 from tracehound.formats.hlo.instructions import Instruction, instructions, users
-from tracehound.formats.hlo.located import MODULE, Located, located
+from tracehound.formats.hlo.located import ASSIGNED, MODULE, Located, located
 from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
 from tracehound.formats.xla.costs import accessed, of_shapes, told_by_text
 from tracehound.formats.xla.ends import USERS
@@ -75,17 +76,13 @@ def assigned(file: File, program: Program) -> tuple[int, int]:
     Raises WireError where the proto is damaged.
     """
     at, size = program.offset, program.size
-    for number in (MODULE, _ASSIGNED):  # the rest of a proto, which may be long, is passed over
+    for number in (MODULE, ASSIGNED):  # the rest of a proto, which may be long, is passed over
         inner = [one for one in fields(file.data, at, at + size) if (one.number, one.wire) == (number, BYTES)]
         if not inner:
             return 0, 0
         at, size = inner[-1].at, inner[-1].value
-    partitions = list(message(file.piece((at, at + size)), 0, size).all(_PARTITIONS))
-    replicas = min((len(part.numbers(_REPLICAS)) for part in partitions), default=0)
-    return (replicas, len(partitions)) if replicas else (0, 0)
-
-
-_ASSIGNED, _PARTITIONS, _REPLICAS = 15, 3, 1
+    replicas = members.replicas_of(message(file.piece((at, at + size)), 0, size))
+    return (len(replicas), len(replicas[0])) if replicas else (0, 0)
 
 
 def _protos(file: File, start: int, end: int, stats: Collection[int]) -> tuple[str, list[tuple[int, int]]]:
