@@ -89,6 +89,13 @@ def test_a_report_from_the_cache_is_the_same(
     assert said[0] == said[1]
 
 
+def test_nothing_is_left_of_looking_for_an_entry_that_is_gone(root: Path, samples: Path) -> None:
+    cache = opened(root)
+    kept(cache, trace_file(samples))
+    assert not [*(root / "work").glob("*/*")]
+    cache.close()
+
+
 def test_a_file_that_changed_is_another(root: Path, samples: Path, tmp_path: Path) -> None:
     path = Path(copy(trace_file(samples), tmp_path / "t.json.gz"))
     cache = opened(root)

@@ -222,10 +222,12 @@ class Cache(Struct):
         if key not in self._in_use():
             with suppress(OSError):
                 bench = self.bench()
-                folder.rename(bench / key)
-                if key in self._in_use():
-                    (bench / key).rename(folder)
-                shutil.rmtree(bench, ignore_errors=True)
+                try:
+                    folder.rename(bench / key)
+                    if key in self._in_use():
+                        (bench / key).rename(folder)
+                finally:
+                    shutil.rmtree(bench, ignore_errors=True)
         return not folder.exists()
 
     def _in_use(self) -> set[str]:
