@@ -19,7 +19,7 @@ from tracehound.report.summary import ROWS, spread
 from tracehound.store import place
 from tracehound.store.preferred import TWINS
 from tracehound.store.strangers import doubt
-from tracehound.trace import Note, Window
+from tracehound.trace import FileState, Note, Window
 
 
 def built() -> Building:
@@ -145,6 +145,13 @@ def test_only_those_of_the_files_that_are_looked_at_are_told_of() -> None:
     assert "do not overlap in time;" in doubt(trace, (0, 7))
     assert doubt(trace, (0, 1)) == "", "these overlap"
     assert doubt(trace, (7, 8)) == "", "these have ranks"
+
+
+def test_a_file_has_the_size_that_it_had_when_it_was_read() -> None:
+    b = Building(path=Path("gone.json"))
+    b.event(stream(), "gemm", 0, 1)
+    read, noted = b.part(), replace(b.part(), state=FileState(1234, 5))
+    assert [file.size for file in about(place("job", [read, noted]), Window()).files] == [None, 1234]
 
 
 def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:

@@ -30,7 +30,7 @@ from tracehound.units import (
 
 
 class File(Struct, frozen=True):
-    """One file of the trace; `size` in bytes, None where it is gone."""
+    """One file of the trace; `size` in bytes when it was read, None where nobody noted it."""
 
     path: str
     format: str
@@ -91,7 +91,7 @@ def about(trace: Trace, window: Window) -> About:
     rows = trace.ranks.select("rank", "label", "model", "host", "inferred").rows()
     return About(
         name=printable(trace.name),
-        files=tuple(File(printable(str(part.path)), part.format, _size(part)) for part in trace.parts),
+        files=tuple(map(_file, trace.parts)),
         hosts=hosts,
         ranks=tuple(
             Rank(rank, printable(label or ""), printable(model or ""), hosts[host], bool(inferred))
@@ -147,11 +147,8 @@ def narrowed(facts: About, window: Window, unit: TimeUnit = "auto") -> str:
     return f"only {', '.join(parts)}"
 
 
-def _size(part: Part) -> int | None:
-    try:
-        return part.path.stat().st_size
-    except OSError:
-        return None
+def _file(part: Part) -> File:
+    return File(printable(str(part.path)), part.format, part.state.size if part.state else None)
 
 
 def _versions(trace: Trace) -> dict[str, str]:
