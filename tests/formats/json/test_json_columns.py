@@ -78,8 +78,8 @@ def test_numbers_of_json_are_exact_ticks_as_decimals_are(per_us, texts):
 
 
 def test_whole_numbers_of_any_spelling():
-    values = [7, -1, None, "12", "0x1f", 3.0, 2**63, "x", [], Decimal(5), 2**63 - 1]
-    assert whole_numbers(values).tolist() == [7, -1, -1, 12, 31, 3, -1, -1, -1, 5, 2**63 - 1]
+    values = [7, -1, None, "12", "0x1f", "0X1F", "007", 3.0, 2**63, "x", [], Decimal(5), 2**63 - 1]
+    assert whole_numbers(values).tolist() == [7, -1, -1, 12, 31, 31, 7, 3, -1, -1, -1, 5, 2**63 - 1]
     assert whole_numbers([5, -7]).tolist() == [5, -1]
 
 

@@ -157,14 +157,20 @@ _NO_ID: Final = 2**64 - 1
 
 
 def whole_number(value: object) -> int:
-    """One id or count, as `whole_numbers` reads it; text may be hexadecimal (``0x1f``)."""
+    """One id or count, as `whole_numbers` reads it."""
+    number = integer(value)
+    return MISSING if number is None or number < 0 else number
+
+
+def integer(value: object) -> int | None:
+    """A number as a whole one of Int64; text may be hexadecimal (``0x1f``). None for what is none, or exceeds that."""
     if not isinstance(value, int | float | str | Decimal):
-        return MISSING
+        return None
     try:
-        number = int(value, 0) if isinstance(value, str) and "x" in value else int(value)
+        number = int(value, 16) if isinstance(value, str) and "x" in value.lower() else int(value)
     except (ValueError, ArithmeticError):
-        return MISSING
-    return number if 0 <= number < 2**63 else MISSING
+        return None
+    return number if abs(number) < 2**63 else None
 
 
 def as_text(value: object) -> str:

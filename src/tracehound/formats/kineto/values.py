@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from tracehound.formats.json.columns import integer
 from tracehound.formats.spill import Column, columns_of
 from tracehound.intervals import Ints
 
@@ -63,14 +64,8 @@ def percentage(value: object) -> float | None:
 
 
 def signed(value: object) -> int | None:
-    """A whole number of Int64, of any spelling."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
-    try:
-        found = int(value, 0) if isinstance(value, str) else int(value)
-    except (ValueError, ArithmeticError):
-        return None
-    return found if abs(found) < 2**63 else None
+    """A whole number of Int64, of any spelling; true and false are none."""
+    return None if isinstance(value, bool) else integer(value)
 
 
 def natural(value: object) -> int | None:
