@@ -22,8 +22,7 @@ from tracehound.formats.chrome.hosts import hosts
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
 from tracehound.formats.exported import cut, limits, repeating
 from tracehound.formats.format import ALL, Portion, Progress, Reader
-from tracehound.formats.inflate import Section, section
-from tracehound.formats.json.document import document, event_at
+from tracehound.formats.json.document import args, document
 from tracehound.formats.json.glance import ends
 from tracehound.formats.json.slices import Extent, segments
 from tracehound.formats.json.window import SIZES, Sizes
@@ -110,11 +109,6 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         spill,
     )
     return replace(found, notes=(*found.notes, _lost(found, ends=bool(columns.ranks))))
-
-
-def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
-    """All that the file says of an event: its whole JSON object."""
-    return event_at(of.path, of.places, record, read, of.state)
 
 
 READER: Final = Reader(decode, finish, args, np.ndarray, glance)

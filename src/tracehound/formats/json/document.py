@@ -20,7 +20,7 @@ from tracehound.formats.inflate import Section, section
 from tracehound.formats.json.mend import Mends, parsed
 from tracehound.formats.json.slices import Extent
 from tracehound.intervals import Ints
-from tracehound.trace import FileState, Note
+from tracehound.trace import FileState, Note, Part
 
 
 class Document(Struct, frozen=True):
@@ -64,6 +64,11 @@ def document(chain: Sequence[Extent]) -> Document:
         places.append(np.array(extent.places, np.int64).reshape(-1, 4) + np.array([0, 0, elements, 0], np.int64))
         elements += extent.elements
     return Document(tuple(firsts), np.concatenate(places), metadata, (*damage, *mends.notes()))
+
+
+def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
+    """All that the file says of an event: its whole JSON object."""
+    return event_at(of.path, of.places, record, read, of.state)
 
 
 def event_at(

@@ -18,8 +18,7 @@ from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.recurring import recurring
 from tracehound.formats.exported import cut
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
-from tracehound.formats.inflate import Section, section
-from tracehound.formats.json.document import chained, document, event_at
+from tracehound.formats.json.document import args, chained, document
 from tracehound.formats.json.glance import ends
 from tracehound.formats.json.slices import Extent, Shape, segments
 from tracehound.formats.json.window import SIZES, Sizes
@@ -100,11 +99,6 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     if not made.lanes["work"].any():
         told["runtime"] = calls_runtime(made.scan)
     return with_curves(replace(made, facts={**made.facts, **told}))
-
-
-def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
-    """All that the file says of an event: its whole JSON object."""
-    return event_at(of.path, of.places, record, read, of.state)
 
 
 READER: Final = Reader(decode, finish, args, np.ndarray, glance)
