@@ -18,6 +18,8 @@ PS: dict[str, int] = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**1
 """Picoseconds in each unit of time that people write."""
 
 PS_PER_US = PS["us"]
+PS_PER_S = float(PS["s"])
+"""A float, for rates: amounts times this many exceed whole numbers."""
 
 LONGEST = 2**63 - 1
 """The longest time that a frame can hold, ps."""

@@ -29,7 +29,7 @@ from tracehound.analysis.result import (
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
-from tracehound.units import PS, duration, plural, which_ranks
+from tracehound.units import PS_PER_S, PS_PER_US, duration, plural, which_ranks
 
 PEAK: Final = Setting(
     "peak", "8000", "copies above so many GB/s are too short to be measured: no device's memory is faster", whole
@@ -79,7 +79,7 @@ COLUMNS = (
     Column("event", "id", "the copy that took longest"),
 )
 
-_ROUGH: Final = 4 * PS["us"]
+_ROUGH: Final = 4 * PS_PER_US
 """A copy of at most this length, known to whole microseconds, may have taken a quarter more or less."""
 
 
@@ -161,11 +161,11 @@ def _measured(kind: str, rows: pl.DataFrame, peak: int) -> _Copies:
     """The copies of one kind; `peak` in GB/s."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
     size = rows["bytes"].fill_null(0).to_numpy()
-    rate = np.rint(size * 1e12 / np.maximum(end - start, 1))
+    rate = np.rint(size * PS_PER_S / np.maximum(end - start, 1))
     true = (end > start) & (rate > 0) & (rate <= peak * 1e9)
     longest = int(rows["id"][int(np.argmax(end - start))])
     lengths = (end - start)[true]
-    rough = 0 if (lengths % PS["us"]).any() else int((lengths <= _ROUGH).sum())
+    rough = 0 if (lengths % PS_PER_US).any() else int((lengths <= _ROUGH).sum())
     return _Copies(kind, rows["id"], longest, rough, start[true], end[true], size[true], rate[true].astype(np.int64))
 
 
@@ -207,7 +207,7 @@ def _row(copies: _Copies, share: Share, time: _Time, options: Options) -> dict[s
         "rough": copies.rough,
         "bytes": round(moved),
         "busy": busy,
-        "mean": moved / busy * 1e12 if busy else None,
+        "mean": moved / busy * PS_PER_S if busy else None,
         "p50": over_time.reached(0.5),
         "p99": over_time.reached(0.99),
         "max": None if highest is None else int(steps.value[highest]),

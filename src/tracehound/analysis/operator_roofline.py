@@ -20,11 +20,9 @@ from tracehound.intervals import Ints
 from tracehound.lookup import looked_up
 from tracehound.nesting import nearest
 from tracehound.trace import collected
+from tracehound.units import PS_PER_S, rate
 from tracehound.units import flops as rate_words
-from tracehound.units import rate
 from tracehound.units import share as percent
-
-PS: Final = 1e12
 
 DEFINITION: Final = f"""\
 The operations and bytes of a call follow from the shapes of its inputs (record_shapes=True), where the operator is one
@@ -180,7 +178,7 @@ def _computed(dtype: str, on_tensor_cores: bool | None) -> str:  # noqa: FBT001,
 def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     """What all ranks did with the same inputs; the roof is that of each rank's own device."""
     calls, none = pl.col("count"), pl.lit(None, pl.Float64)
-    compute, memory = (pl.col(amount) * calls / pl.col(peak) * PS for amount, peak in _LIMITS)
+    compute, memory = (pl.col(amount) * calls / pl.col(peak) * PS_PER_S for amount, peak in _LIMITS)
     limited = rows.with_columns(
         compute.alias("compute"),
         memory.alias("memory"),
@@ -214,8 +212,8 @@ def _judged(rows: pl.DataFrame, whole: int) -> pl.DataFrame:
     return rows.with_columns(
         pl.col("dims").alias("shapes"),
         (time / whole if whole else pl.lit(None, pl.Float64)).alias("share"),
-        pl.when(known).then(pl.col("work") / time * PS).alias("rate"),
-        pl.when(known).then(pl.col("traffic") / time * PS).alias("bandwidth"),
+        pl.when(known).then(pl.col("work") / time * PS_PER_S).alias("rate"),
+        pl.when(known).then(pl.col("traffic") / time * PS_PER_S).alias("bandwidth"),
         pl.when(known & (pl.col("traffic") > 0)).then(pl.col("work") / pl.col("traffic")).alias("intensity"),
         pl.when(true).then(pl.col("compute") / time).alias("of_peak"),
         pl.when(true).then(pl.col("roof") / time).alias("efficiency"),

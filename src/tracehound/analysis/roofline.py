@@ -14,7 +14,7 @@ from tracehound.analysis.hlo.groups import grouped, holds
 from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank
 from tracehound.analysis.hlo_ops import about_peaks, coverage, nothing
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, without
-from tracehound.units import flops, number, share
+from tracehound.units import PS_PER_S, flops, number, share
 
 DEFINITION: Final = f"""\
 A device computes so many operations per second, and moves so many bytes to and from its memory: an op that takes few
@@ -125,7 +125,7 @@ def overall(table: pl.DataFrame, span: int) -> list[str]:
     )
     if not span or not work or not moved:
         return []
-    rates = f"{flops(work / span * 1e12)} at {number(round(known / moved, 3))} operations per byte"
+    rates = f"{flops(work / span * PS_PER_S)} at {number(round(known / moved, 3))} operations per byte"
     return [f"all ops together: {rates}, idle time included"]
 
 

@@ -15,7 +15,7 @@ from tracehound.analysis.members import JOINED, listed
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.copies import HOST
-from tracehound.units import duration, plural, rate
+from tracehound.units import PS_PER_S, duration, plural, rate
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -136,7 +136,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return without(shown, scene, options, _nothing(scene))
     grouped = _over_ranks(rows) if by_op else rows
-    speed = pl.col("moved") / pl.col("timed") * 1e12
+    speed = pl.col("moved") / pl.col("timed") * PS_PER_S
     peak = _peak(scene)
     table = grouped.with_columns(
         pl.when(pl.col("timed") > 0).then(speed).alias("speed"),
@@ -197,9 +197,9 @@ def _verdict(rows: pl.DataFrame, peak: float) -> list[str]:
     links = host.unique(["rank", "source", "target"])
     ways = links.group_by("source", "target").agg(pl.col("link_bytes", "link_time").sum()).sort("source", "target")
     speeds = [
-        f"{source} to {target} {rate(moved / flight * 1e12)} ({moved / flight * 1e12 / (1 << 30):.1f} GiB/s)"
+        f"{source} to {target} {rate(moved / flight * PS_PER_S)} ({moved / flight * PS_PER_S / (1 << 30):.1f} GiB/s)"
         for source, target, moved, flight in ways.iter_rows()
-        if moved and flight and moved / flight * 1e12 <= peak
+        if moved and flight and moved / flight * PS_PER_S <= peak
     ]
     told = f"waiting for copies from and to the host: {percent(wait / span)} of device time, {duration(wait)}"
     notes = [f"{told}; {', '.join(speeds)}" if speeds else told]

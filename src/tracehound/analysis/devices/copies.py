@@ -19,6 +19,7 @@ from tracehound.analysis.share import overlapping
 from tracehound.formats.xla.copies import copied
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 from tracehound.trace import collected
+from tracehound.units import PS_PER_S
 
 
 class Copies(NamedTuple):
@@ -157,7 +158,7 @@ def _inside(copies: pl.DataFrame, start: int, end: int, part: pl.Expr) -> pl.Dat
     """
     bounds = pl.col("start").clip(lower_bound=start).alias("low"), pl.col("end").clip(upper_bound=end).alias("high")
     length = pl.col("end") - pl.col("start")
-    true = (length > 0) & (pl.col("bytes") * 1e12 <= FASTEST * length)
+    true = (length > 0) & (pl.col("bytes") * PS_PER_S <= FASTEST * length)
     moved = pl.when(true).then(pl.col("bytes") * part.clip(upper_bound=1)).alias("moved")
     whole = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes").alias("bytes")
     return (

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracehound.analysis.devices.peaks import Peaks
 from tracehound.analysis.result import Column
+from tracehound.units import PS_PER_S
 
 CATEGORY: Final = Column("category", "text", "HLO category", brief=False)
 MODULE: Final = Column("module", "text", "XLA module that the op belongs to", brief=False)
@@ -28,7 +29,6 @@ VERDICT: Final = (
 SOURCE: Final = Column("source", "text", "file and line that made it", brief=False)
 LONGEST: Final = Column("event", "id", "the longest execution")
 
-PS_PER_S: Final = 1e12
 HOST_LINK: Final = 64e9
 """Bytes per second of a PCIe 5.0 link of 16 lanes one way: the measure by which an op may be bound by it."""
 

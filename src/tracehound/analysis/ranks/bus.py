@@ -9,6 +9,8 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.units import PS_PER_S
+
 DEFINITION: Final = """\
 algorithm bandwidth = message / transfer, and bus bandwidth = that times what nccl-tests multiplies it with, so that it
 can be held against the links whatever the number n of ranks: all_reduce 2(n-1)/n; all_gather, reduce_scatter,
@@ -35,7 +37,7 @@ def factor(collective: str = "collective", size: str = "group_size") -> pl.Expr:
 
 def rates(moved: pl.Expr, time: pl.Expr) -> list[pl.Expr]:
     """`algorithm` and `bus`, bytes per second, of bytes moved in a time (ps); null without a time or beyond belief."""
-    rate = pl.when((time > 0) & (moved > 0)).then(moved * 1e12 / time)
+    rate = pl.when((time > 0) & (moved > 0)).then(moved * PS_PER_S / time)
     believed = pl.when(rate <= FASTEST).then(rate)
     bus = believed * pl.col("factor")
     return [believed.alias("algorithm"), pl.when(pl.col("factor") > 0).then(bus).alias("bus")]
