@@ -24,12 +24,11 @@ from tracehound.formats.kineto.names import (
     step_number,
 )
 from tracehound.formats.kineto.piece import GLOO, Piece, Signature
-from tracehound.trace import KINDS
+from tracehound.trace import KIND_CODES
 
 _LEGACY: Final[dict[Id, str]] = {LEGACY_DEVICE: "kernel", "CPU functions": "op"}
 """The processes of the autograd profiler before Kineto, which writes no categories: what runs on each."""
 
-_NUMBER: Final = {name: position for position, name in enumerate(KINDS)}
 _NAMED: Final = {"kernel": kernel_kind, "copy": copy_kind, "runtime": call_kind, "op": operator_kind}
 
 
@@ -38,7 +37,7 @@ class KnownKinds(dict[tuple[str, str], int]):
 
     def __missing__(self, key: tuple[str, str]) -> int:
         by_category, name = key
-        number = self[key] = _NUMBER[_NAMED[by_category](name)]
+        number = self[key] = KIND_CODES[_NAMED[by_category](name)]
         return number
 
 
@@ -52,35 +51,35 @@ def kinds_and_steps(
     kind = Answers(columns.signatures, _kind).of(events.signature)
     names = list(columns.names)
     for which in _NAMED:
-        rows = np.flatnonzero(kind == _NUMBER[which])
-        found = np.full(len(names), _NUMBER[which], np.int8)
+        rows = np.flatnonzero(kind == KIND_CODES[which])
+        found = np.full(len(names), KIND_CODES[which], np.int8)
         for code in _used(events.name[rows], len(names)):
             found[code] = known[which, names[code]]
         kind[rows] = found[events.name[rows]]
     on_mtia = Answers(columns.signatures, _on_mtia).all() > 0
     if on_mtia.any():
         moves = Answers(columns.names, moves_on_mtia).of(events.name)
-        kind[on_mtia[events.signature] & (moves > 0) & (kind == _NUMBER["kernel"])] = _NUMBER["copy"]
-    kind[events.collective & (kind == _NUMBER["kernel"])] = _NUMBER["collective"]
+        kind[on_mtia[events.signature] & (moves > 0) & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
+    kind[events.collective & (kind == KIND_CODES["kernel"])] = KIND_CODES["collective"]
     step = _steps(columns, events, kind)
-    kind[step >= 0] = _NUMBER["step"]
+    kind[step >= 0] = KIND_CODES["step"]
     return kind, step
 
 
 def may_be_collective(columns: Columns, events: Piece, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
     """Which events a collective's operator elsewhere in the file, or the lack of devices in it, may have a say in."""
-    kernel, collective = kind == _NUMBER["kernel"], kind == _NUMBER["collective"]
+    kernel, collective = kind == KIND_CODES["kernel"], kind == KIND_CODES["collective"]
     found: npt.NDArray[np.bool_] = (kernel | (collective & (events.bytes < 0))) & (events.external >= 0)
     gloo = Answers(columns.names, lambda name: name.startswith(GLOO)).all()
     if gloo.any():
-        found |= (kind == _NUMBER["annotation"]) & (gloo[events.name] > 0)
+        found |= (kind == KIND_CODES["annotation"]) & (gloo[events.name] > 0)
     return found
 
 
 def _kind(signature: Signature) -> int:
     cat, pid, _ = signature
     legacy = None if cat else _LEGACY.get(pid)
-    return _NUMBER[legacy or category(cat).kind]
+    return KIND_CODES[legacy or category(cat).kind]
 
 
 def _on_mtia(signature: Signature) -> bool:
@@ -97,5 +96,5 @@ def _used(column: Numbers, size: int) -> list[int]:
 def _steps(columns: Columns, events: Piece, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
     """Marks lie on threads; those on devices are their shadows."""
     of_name = np.fromiter(map(step_number, columns.names), np.int32, len(columns.names))
-    marking = ((kind == _NUMBER["annotation"]) | (kind == _NUMBER["op"])) & (events.device < 0)
+    marking = ((kind == KIND_CODES["annotation"]) | (kind == KIND_CODES["op"])) & (events.device < 0)
     return np.where(marking, of_name[events.name], np.int32(MISSING))
