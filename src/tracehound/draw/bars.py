@@ -18,9 +18,8 @@ from tracehound.analysis.result import Column, Result, Unit
 from tracehound.draw import chart
 from tracehound.draw.apart import filled
 from tracehound.draw.cells import WHICH, cell, heading, measures, void
+from tracehound.draw.chart import Size
 from tracehound.draw.labels import labels
-
-Size = tuple[int, int]
 
 MORE, LESS = "▒", "░"
 """What differences are filled with: in ASCII + and -."""

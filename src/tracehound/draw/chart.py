@@ -19,6 +19,9 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 NEAR = 0.3
 """Values that differ by less than such a part of the highest are near each other."""
 
+Size = tuple[int, int]
+"""Width and height in characters."""
+
 Values = Sequence[float] | npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 

@@ -16,11 +16,10 @@ from tracehound.analysis.result import Result
 from tracehound.draw import chart
 from tracehound.draw.apart import filled
 from tracehound.draw.bars import in_sight
+from tracehound.draw.chart import Size
 from tracehound.draw.labels import labels
 from tracehound.draw.wrap import flowed
 from tracehound.units import duration, share
-
-Size = tuple[int, int]
 
 GLYPHS: Final = "█▓▒░:"
 """What parts are drawn with, the largest first; the last one is for all others together."""

@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.analysis.result import Result
 from tracehound.draw import bars, chart
 from tracehound.draw.apart import filled
+from tracehound.draw.chart import Size
 from tracehound.draw.device_time import duty_cycle, step_time
 from tracehound.draw.divided import WHOLES, queue, step_parts, whole
 from tracehound.draw.heap import hlo_heap
@@ -25,9 +26,6 @@ from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.waterfall import waterfall
 from tracehound.draw.wrap import joined
 from tracehound.units import count, duration, plural
-
-Size = tuple[int, int]
-"""Width and height in characters."""
 
 PARTS = MappingProxyType({"compute": "█", "communication": "▓", "copy": "░", "idle": "∙"})
 """The parts of a rank's time and what they are drawn with."""

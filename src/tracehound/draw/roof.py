@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
 from tracehound.draw.apart import filled
+from tracehound.draw.chart import Size
 from tracehound.errors import printable
 from tracehound.units import flops, number, rate, share
 
@@ -26,8 +27,6 @@ FEWEST_LINES: Final = 8
 NARROWEST: Final = 40
 _DECADES: Final = 6
 """At most so many decades have a tick."""
-
-Size = tuple[int, int]
 
 
 class _Point(NamedTuple):

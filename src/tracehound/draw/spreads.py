@@ -9,22 +9,20 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.result import Result
 from tracehound.draw import plots
 from tracehound.draw.apart import filled
+from tracehound.draw.chart import Size
+from tracehound.intervals import Ints
 from tracehound.units import count, duration
-
-Size = tuple[int, int]
-Lengths = npt.NDArray[np.int64]
 
 BESIDE: Final = 12
 """Cells beside a box: its median."""
 
 
-def spread(lengths: Lengths, ranks: npt.NDArray[np.int64], apart: Collection[int], size: Size) -> list[str]:
+def spread(lengths: Ints, ranks: Ints, apart: Collection[int], size: Size) -> list[str]:
     """A histogram of lengths (ps); of several ranks a box for each, those that stand `apart` marked."""
     if len(np.unique(ranks)) < 2:
         return plots.histogram(lengths, size)
@@ -32,7 +30,7 @@ def spread(lengths: Lengths, ranks: npt.NDArray[np.int64], apart: Collection[int
     return [*boxes, *plots.histogram(lengths, (size[0], size[1] - len(boxes)))]
 
 
-def by_rank(lengths: Lengths, ranks: npt.NDArray[np.int64], apart: Collection[int], size: Size) -> list[str]:
+def by_rank(lengths: Ints, ranks: Ints, apart: Collection[int], size: Size) -> list[str]:
     """For each rank a line from the shortest to p99, a box over the middle half, and the median beside it.
 
     Of more ranks than fit, those that stand apart come first, then those with the longest medians.
