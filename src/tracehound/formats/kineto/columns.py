@@ -44,6 +44,7 @@ from tracehound.formats.kineto.elements import (
     Time,
 )
 from tracehound.formats.kineto.facets import Facets, Known
+from tracehound.formats.kineto.legacy import LAUNCHING, End, ends
 from tracehound.formats.kineto.memory import devices_of, held_by
 from tracehound.formats.kineto.names import message_bytes, tensor_bytes
 from tracehound.formats.kineto.piece import GLOO, NO_EVENTS, OWN, Piece, Signature, calls, on_device, waits
@@ -76,7 +77,8 @@ class Columns:
     have them) number the values that the columns stand for. `metadata` has the names that metadata events give to
     a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the pid and the External id of every
     operator that started a collective. `tally` counts what is no event of the columns; `samples` are those of
-    counters, by `Series` or `Memory`; `facets` what only some events carry, `known` what earlier segments had of it.
+    counters, by `Series` or `Memory`; `facets` what only some events carry, `known` what earlier segments had of it;
+    `arrows` the ends of those that tell who launched what.
     """
 
     def __init__(self, known: Known) -> None:
@@ -86,6 +88,7 @@ class Columns:
         self.tally = Tally()
         self.samples = Samples()
         self.facets = Facets(known)
+        self.arrows: list[End] = []
         self._count = 0
         self._pieces = [NO_EVENTS]
         self._left, self._texts, self._records = list[Element](), list[bytes](), list[Ints]()
@@ -240,10 +243,19 @@ class Columns:
         counters = phases == _COUNTER
         for what, found in ((FLOWS, phases == _ARROW), (MEMORY, memory), (COUNTERS, counters)):
             self.tally.add(what, int(np.count_nonzero(found)), int(records[np.argmax(found)]))
+        arrows = [row for row in np.flatnonzero(phases == _ARROW).tolist() if _launches(elements[row])]
+        if arrows:
+            self._add_arrows(np.array(arrows), records, piece)
         rows = np.flatnonzero(counters | memory)
         if len(rows):
             sampled = cast("list[Counter | Instant]", [elements[row] for row in rows.tolist()])
             self._add_samples(sampled, memory[rows], rows, records[rows], piece)
+
+    def _add_arrows(self, rows: Ints, records: Ints, piece: Slice[Any]) -> None:
+        """The ends of arrows at these rows of a slice; they are decoded again, for of all others nothing is needed."""
+        raws, times = piece.raws(), exact_ticks(piece.starts(), NS_PER_US)
+        rows = rows[rows < len(raws)]
+        self.arrows += ends([raws[row] for row in rows.tolist()], records[rows], times[rows])
 
     def _add_samples(
         self, events: list[Counter | Instant], memory: Mask, rows: Ints, records: Ints, piece: Slice[Any]
@@ -289,6 +301,11 @@ def _signatures(events: Sequence[Complete | Instant]) -> Iterable[Signature]:
     """Those of events; `zip` makes one tuple again and again."""
     cats, pids, tids = [event.cat for event in events], [event.pid for event in events], [event.tid for event in events]
     return zip(cats, pids, tids, strict=True)
+
+
+def _launches(arrow: Element) -> bool:
+    """Whether this end of an arrow tells who launched what."""
+    return bool(cast(Arrow, arrow).cat == LAUNCHING)
 
 
 def _manner_by_name(name: str) -> int:

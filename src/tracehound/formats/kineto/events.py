@@ -22,8 +22,9 @@ from tracehound.formats.kineto.columns import Columns
 from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.kinds import KnownKinds, kinds_and_steps, may_be_collective
 from tracehound.formats.kineto.lanes import LaneKey, Use, lane_keys
+from tracehound.formats.kineto.legacy import End, kind_of
 from tracehound.formats.kineto.names import category, foreign
-from tracehound.formats.kineto.piece import Piece
+from tracehound.formats.kineto.piece import Piece, Signature
 from tracehound.formats.kineto.tally import FAR, FOREIGN, NEGATIVE, NO_NUMBER, UNTIMED, Tally
 from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.formats.times import FARTHEST
@@ -55,7 +56,7 @@ class Share(Struct, frozen=True):
     `lanes` has the keys of the lanes in the order of their numbers, and how much there is on each; `named`, `messages`
     are those of `Columns`. `sample` has some of the starts (ns), `span` the start and length of the profiler's own span
     (`INVALID` where that is no time; None without a span). `samples` are of counters, and `facets` of the
-    sorts of `FACETS`, with times in ns.
+    sorts of `FACETS`, with times in ns. `arrows` has the ends of arrows that tell who launched what.
     """
 
     stretches: tuple[Stretch, ...]
@@ -68,6 +69,7 @@ class Share(Struct, frozen=True):
     family: str
     samples: Sampled
     facets: Mapping[str, Kept]
+    arrows: tuple[End, ...]
 
 
 def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share:
@@ -86,7 +88,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     tally.rows(FAR, endless, events.record)
     drawn &= ~endless
     tally.rows(NEGATIVE, drawn & (events.length < 0), events.record)
-    strange = Answers(columns.signatures, lambda signature: foreign(signature[0])).all() > 0
+    strange = Answers(columns.signatures, _foreign).all() > 0
     if strange.any():
         tally.rows(FOREIGN, drawn & strange[events.signature], events.record)
     rows = np.flatnonzero(drawn)
@@ -112,7 +114,13 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         family=next((found for cat, *_ in columns.signatures if (found := category(cat).family)), ""),
         samples=columns.samples.done(),
         facets=columns.facets.put(spill, name, tally),
+        arrows=tuple(columns.arrows),
     )
+
+
+def _foreign(signature: Signature) -> bool:
+    """Whether it is not known what the events of a signature are."""
+    return foreign(signature[0]) and kind_of(signature) is None
 
 
 def _columns(

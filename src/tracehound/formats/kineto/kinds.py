@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from tracehound.formats.json.columns import MISSING, Answers, Numbers
 from tracehound.formats.kineto.columns import Columns
-from tracehound.formats.kineto.elements import Id
-from tracehound.formats.kineto.lanes import LEGACY_DEVICE
+from tracehound.formats.kineto.legacy import kind_of
 from tracehound.formats.kineto.names import (
     call_kind,
     category,
@@ -25,9 +24,6 @@ from tracehound.formats.kineto.names import (
 )
 from tracehound.formats.kineto.piece import GLOO, Piece, Signature
 from tracehound.trace import KIND_CODES
-
-_LEGACY: Final[dict[Id, str]] = {LEGACY_DEVICE: "kernel", "CPU functions": "op"}
-"""The processes of the autograd profiler before Kineto, which writes no categories: what runs on each."""
 
 _NAMED: Final = {"kernel": kernel_kind, "copy": copy_kind, "runtime": call_kind, "op": operator_kind}
 
@@ -77,9 +73,7 @@ def may_be_collective(columns: Columns, events: Piece, kind: npt.NDArray[np.int8
 
 
 def _kind(signature: Signature) -> int:
-    cat, pid, _ = signature
-    legacy = None if cat else _LEGACY.get(pid)
-    return KIND_CODES[legacy or category(cat).kind]
+    return KIND_CODES[kind_of(signature) or category(signature[0]).kind]
 
 
 def _on_mtia(signature: Signature) -> bool:

@@ -21,13 +21,11 @@ from tracehound.formats.assembly.assemble import RAW_LANES
 from tracehound.formats.json.columns import MISSING
 from tracehound.formats.kineto.columns import Columns, number_in
 from tracehound.formats.kineto.elements import Id
+from tracehound.formats.kineto.legacy import on_devices
 from tracehound.formats.kineto.members import Members, members, unmarked
 from tracehound.formats.kineto.names import category, thread_name
 from tracehound.formats.kineto.piece import Piece, Signature
 from tracehound.trace import RANKS
-
-LEGACY_DEVICE: Final = "CUDA functions"
-"""The process that the autograd profiler, older than Kineto, files all kernels under; it writes no categories."""
 
 _SHOWN: Final = {"annotations": "ranges"}
 """Names of roles that leave room for the number of the stream on a narrow screen."""
@@ -81,7 +79,7 @@ def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArr
     """The lanes of a segment, and which of them every event is on."""
     numbers: dict[LaneKey, int] = {}
     signatures = list(columns.signatures)
-    of_thread = [numbers.setdefault(_thread(pid, tid), len(numbers)) for _, pid, tid in signatures]
+    of_thread = [numbers.setdefault(thread(pid, tid), len(numbers)) for _, pid, tid in signatures]
     of_device = [numbers.setdefault(_stream(signatures[code], *said), len(numbers)) for code, *said in columns.devices]
     lane = np.array(of_thread, np.int32)[events.signature]
     on_device = events.device >= 0
@@ -181,9 +179,10 @@ def _longest(devices: Iterable[Device], working: Mapping[Device, Use]) -> Device
     return max(devices, key=lambda device: (working[device].time, working[device].events))
 
 
-def _thread(pid: Id, tid: Id) -> LaneKey:
-    if pid == LEGACY_DEVICE:
-        return Stream("stream", 0, max(number_in(tid), 0), pid)
+def thread(pid: Id, tid: Id) -> LaneKey:
+    """The lane of what names no device: that of a host's thread, or of a device of the autograd profiler."""
+    if on_devices(pid):
+        return Stream("stream", ordinal(tid), MISSING, pid)
     return Thread(tidy(pid), tidy(tid))
 
 

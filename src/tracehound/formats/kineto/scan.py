@@ -2,7 +2,7 @@
 
 Owns which members of an event are which columns, what the keys of its groups mean, and which events are left to be
 decoded as objects: those of rare phases, those that belong to a collective, and those that are spelled in an unusual
-way. A list that the scanner refuses is decoded as objects, whole.
+way. A list that the scanner refuses, or with arrows that tell who launched what, is decoded as objects, whole.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msgspec import Struct
 from tracehound.formats.json.columns import MISSING
 from tracehound.formats.kineto.args import Args
 from tracehound.formats.kineto.elements import Counter, Element, Id, Instant, decoded
+from tracehound.formats.kineto.legacy import LAUNCHING
 from tracehound.formats.kineto.piece import GLOO, MEMORY, Signature
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints
@@ -189,7 +190,10 @@ def _read(text: bytes, none: Any = None) -> Any:  # noqa: ANN401, any value of J
 
 def _place(parts: list[bytes]) -> Place:
     cat, pid, tid, device, stream = parts
-    return Place((_read(cat, ""), _read(pid), _read(tid)), _read(device), _read(stream))
+    signature = (_read(cat, ""), _read(pid), _read(tid))
+    if signature[0] == LAUNCHING:
+        raise msgspec.ValidationError("an arrow that is looked at")
+    return Place(signature, _read(device), _read(stream))
 
 
 def _name(parts: list[bytes]) -> str:

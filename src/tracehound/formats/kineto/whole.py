@@ -19,6 +19,7 @@ from tracehound.formats.assembly.facets import beside
 from tracehound.formats.assembly.links import of_host
 from tracehound.formats.exported import limits
 from tracehound.formats.json.columns import INVALID, whole_number
+from tracehound.formats.kineto.arrows import tied
 from tracehound.formats.kineto.counters import drawn, mingled, tells_no_totals
 from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.events import Share, Stretch
@@ -88,6 +89,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
             held = stretch if times.hold(stretch) else _sifted(stretch, times, first, tally, spill)
             if held is not None:
                 found.append((_amended(held, amendments, of_lane[rows], first, spill), rows, first))
+    found = tied(found, shares, firsts, placed, spill)
     samples = _samples(shares, times, firsts, tally)
     tally.add(STRAYS, placed.strays, 0)
     if placed.members.several:
