@@ -295,6 +295,15 @@ def test_what_is_known_of_a_device_goes_with_it(tmp_path: Path) -> None:
     assert found["deviceProperties"] == [properties, {**properties, "id": 1}]
 
 
+def test_what_is_known_of_devices_that_are_counted_otherwise_goes_with_them(tmp_path: Path) -> None:
+    """ROCm lists other numbers than its events have: what holds for all of them does for each."""
+    properties = {"name": "MI300X", "numSms": 304, "totalGlobalMem": 1 << 37}
+    listed = [{**properties, "id": 6, "pci": 1}, {**properties, "id": 7, "pci": 2}]
+    documents = [{**rank(number), "deviceProperties": listed} for number in range(2)]
+    found = document(opened(*job(tmp_path, *documents)))
+    assert found["deviceProperties"] == [{**properties, "id": 0}, {**properties, "id": 1}]
+
+
 def test_a_device_of_which_no_file_says_the_model_has_none_when_it_is_read_back(tmp_path: Path) -> None:
     trace = opened(*job(tmp_path, *({**rank(number), "deviceProperties": []} for number in range(2))))
     written(trace, tmp_path / "out.json")

@@ -23,7 +23,7 @@ from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.facts import MERGED
 from tracehound.formats.kineto.lanes import ordinal, tidy
 from tracehound.formats.kineto.piece import on_device
-from tracehound.formats.residency import listed
+from tracehound.formats.residency import candidates
 from tracehound.trace import Trace, Window
 from tracehound.units import which_ranks
 
@@ -98,8 +98,13 @@ def _of_all(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _listed(facts: Mapping[str, Any], device: int) -> Mapping[str, Any]:
-    """What a file says of a device."""
-    return next((each for each in listed(facts) if each.get("id") == device), {})
+    """What a file says of a device: what holds for all that it may be, which ROCm counts in another way."""
+    found = candidates(facts, device)
+    return {name: value for name, value in found[0].items() if _alike(found, name, value)} if found else {}
+
+
+def _alike(devices: Sequence[Mapping[str, Any]], name: str, value: object) -> bool:
+    return all(name in each and each[name] == value for each in devices)
 
 
 _DEVICE: Final = ("rank", "host", "device", "model")
