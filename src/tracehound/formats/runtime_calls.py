@@ -14,16 +14,25 @@ _RUNTIME: Final = r"^(?:cuda|cu|hip|musa|mu|mtia|aclrt|xpu|ze)"
 CALL: Final = re.compile(_RUNTIME + r"[A-Z]|^ur[A-Z]")
 """Calls of any of them."""
 
-LAUNCH: Final = re.compile(_RUNTIME + r"[A-Z]?\w*(?:Launch(?!HostFunc)|Memcpy|Memset)|^urEnqueue")
+_ZE_COPY: Final = r"^zeCommandListAppend(?:Memory|Image)Copy"
+"""Level Zero's copies: of regions, from another context, from images and to them."""
+
+LAUNCH: Final = re.compile(
+    _RUNTIME + r"[A-Z]?\w*(?:Launch(?!HostFunc)|Memcpy|Memset)|^urEnqueue|^urBindlessImagesImageCopy"
+    rf"|{_ZE_COPY}|^zeCommandListAppendMemory(?:Fill|Prefetch)|^zeCommandQueueExecute|^zeCommandListImmediateAppend"
+)
 """Calls that put work on a device."""
 
 WAIT: Final = re.compile(r"Synchronize|^ur(?:EventWait|QueueFinish)")
 """Calls that return when the device is done: with all, with a stream's work, or with what is before an event."""
 
-QUERY: Final = re.compile(_RUNTIME + r"(?:EventQuery|StreamQuery)$")
+QUERY: Final = re.compile(_RUNTIME + r"(?:EventQuery|StreamQuery)$|^ze(?:Event|Fence)QueryStatus$")
 """Calls that ask whether it is: who waits may do so over and over."""
 
-COPY: Final = re.compile(_RUNTIME + r"Memcpy|^urEnqueue(?:USMMemcpy|MemBuffer(?:Read|Write|Copy))")
+COPY: Final = re.compile(
+    _RUNTIME + r"Memcpy|^urEnqueue(?:USMMemcpy|Mem(?:Buffer|Image)(?:Read|Write|Copy)|DeviceGlobalVariable)"
+    rf"|^urBindlessImagesImageCopy|{_ZE_COPY}"
+)
 """Calls for copies."""
 
 BLOCKING: Final = re.compile(_RUNTIME + r"Memcpy(?!\w*Async)")

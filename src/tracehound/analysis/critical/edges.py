@@ -37,13 +37,14 @@ from tracehound.analysis.hosts.threads import on_lanes, told_by_name
 from tracehound.analysis.ranks.asked import asked
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
+from tracehound.formats.runtime_calls import COPY as COPYING
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.trace import collected
 
 SILENT: Final = ("python", "annotation", "step", "module")
 """Kinds of host events that say where a thread is, not that it works."""
 
-_COPIES: Final = re.compile(r"Memcpy")
+_COPIES: Final = re.compile(COPYING.pattern + r"|Memcpy")
 _WAITS: Final = "::wait_tensor"
 """How the name of the operator ends in which a thread waits for a collective."""
 

@@ -19,7 +19,7 @@ from tracehound.analysis.events.busy import local_parent
 from tracehound.analysis.hosts.compilations import recorded_by_torch
 from tracehound.analysis.hosts.parts import FETCHING, SENDING
 from tracehound.analysis.hosts.threads import nearest_around, told_by_name
-from tracehound.formats.runtime_calls import ALLOCATION, BLOCKING, WAIT
+from tracehound.formats.runtime_calls import ALLOCATION, BLOCKING, LAUNCH, WAIT
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints
 from tracehound.lookup import rows_with
@@ -57,7 +57,13 @@ _WHOLE: Final = 7
 _NUMBER: Final = {words: number for number, words in enumerate(WORDS)}
 
 _NAMES: Final = (
-    (re.compile(r"LoadProgram|ActualLoad|cu(?:da)?(?:Module|Library)Load|hipModuleLoad"), PROGRAM),
+    (
+        re.compile(
+            r"LoadProgram|ActualLoad|cu(?:da)?(?:Module|Library)Load|hipModuleLoad"
+            r"|^zeModule(?:Create|DynamicLink)|^urProgram(?:Create|Build|Compile|Link)"
+        ),
+        PROGRAM,
+    ),
     (
         re.compile(
             r"cpu_loader\.next|get_batch_from_cpu_queue|DataLoader.*__next__|DataPipe#|IteratorGetNext|next_?batch"
@@ -105,7 +111,8 @@ _NAMES: Final = (
 """What names say by themselves; the first holds."""
 
 _CALLS: Final = re.compile(
-    r"Launch|Execut|Enqueue|^PjitFunction\(|Memcpy|Memset|RunExecutable|:XLA GPU module$|Linearize|BufferFromHost"
+    LAUNCH.pattern
+    + r"|Launch|Execut|Enqueue|^PjitFunction\(|Memcpy|Memset|RunExecutable|:XLA GPU module$|Linearize|BufferFromHost"
 )
 LAZY: Final = re.compile(r"^(?:StepMarker|Sync(?:Live)?TensorsGraph\w*|TransferToServer\w*|IR building)$")
 """Names by which PyTorch/XLA is known, of which tensors are lazy: Python does no more there than trace a graph."""
