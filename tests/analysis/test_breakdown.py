@@ -85,7 +85,11 @@ def test_no_device_is_said() -> None:
         ((), "profile with ProfilerActivity.CUDA (or XPU)"),
         (("cudaGetDeviceCount", "cudaLaunchHostFunc"), "and none that launches anything"),
         (("cudaGetDeviceCount", "cudaLaunchKernel"), "another tool (Nsight Systems, DCGM) may hold CUPTI"),
-        (("hipExtModuleLaunchKernel",), "nothing of what they launched"),
+        (("hipExtModuleLaunchKernel",), "nothing of what they launched: ROCm's profiler"),
+        (("zeInit", "zeCommandListAppendMemoryCopy"), "nothing of what they launched: PTI"),
+        (("urEnqueueKernelLaunch",), "nothing of what they launched: PTI"),
+        (("musaLaunchKernel",), "nothing of what they launched: another tool may hold the device's profiler"),
+        (("hipLaunchKernel", "cuLaunchKernel"), "launched: another tool may hold the device's profiler"),
     ],
 )
 def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
@@ -103,6 +107,36 @@ def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
     assert said in run(named("utilisation"), trace).notes[0]
     missing = [what for what in run(named("health"), trace).table["what"] if what.startswith("device activity: ")]
     assert [said in what for what in missing] == ([True] if calls else [])
+
+
+def test_memory_of_a_device_proves_that_there_is_one(tmp_path: Path) -> None:
+    rank = Rank(0)
+    rank.host("aten::mm", 0, 10)
+    said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA (or XPU)"
+    held = {"Addr": 1, "Bytes": 512, "Total Allocated": 512, "Device Id": -1, "Device Type": 0}
+    rank.events.append({"ph": "i", "name": "[memory]", "pid": 100, "tid": 1, "ts": 5, "args": held})
+    assert [*breakdown(job(tmp_path, rank)).notes] == [said.format("")]
+    held |= {"Device Id": 0, "Device Type": 1}
+    proof = "memory of a device was allocated, but none of its work recorded: "
+    assert [*breakdown(job(tmp_path, rank)).notes] == [said.format(proof)]
+    assert proof in run(named("utilisation"), job(tmp_path, rank)).notes[0]
+    b = Building()
+    b.event(thread(), "aten::mm", 0, 10, "op")
+    assert [*breakdown(b.trace()).notes] == [said.format("if it has a GPU, ")]
+    b.facts = {"allocates": True}
+    assert [*breakdown(b.trace()).notes] == [said.format(proof)]
+
+
+def test_events_of_another_profiler_may_be_the_devices(tmp_path: Path) -> None:
+    """Ascend's has no categories of PyTorch's on what runs on its NPU."""
+    rank = Rank(0)
+    rank.host("aten::mm", 0, 10)
+    rank.host("aclnnMatmul_MatMulV2", 12, 20, "AI_CORE")
+    (note,) = breakdown(job(tmp_path, rank)).notes
+    assert note == (
+        "no device activity was recorded on rank 0: 1 event of categories that PyTorch does not write, of another"
+        " profiler? Else, profile with ProfilerActivity.CUDA (or XPU)"
+    )
 
 
 def test_a_kernel_inside_another_on_its_stream_hides_it_not() -> None:

@@ -45,6 +45,18 @@ ALLOCATION: Final = re.compile(
 """Calls that take memory from the device or the host, or give it back."""
 
 
+_FAMILIES: Final = {
+    "CUDA": re.compile(r"^(?:cuda|cu)[A-Z]"),
+    "ROCm": re.compile(r"^hip[A-Z]"),
+    "XPU": re.compile(r"^(?:xpu|ze|ur)[A-Z]"),
+}
+
+
+def family(name: str) -> str:
+    """Whose runtime or driver a call of this name belongs to: CUDA, ROCm, XPU; empty for others."""
+    return next((each for each, pattern in _FAMILIES.items() if pattern.match(name)), "")
+
+
 def waits(name: str) -> bool:
     """Whether a call of this name waits for the device."""
     return WAIT.search(name) is not None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tracehound.analysis.result import Scene
-from tracehound.units import which_ranks
+from tracehound.units import plural, which_ranks
 
 DEVICE: Final = "profile with ProfilerActivity.CUDA (or XPU)"
 
@@ -42,30 +42,50 @@ def nothing(scene: Scene, what: str, remedy: str) -> str:
     return f"{what} in the window; if there is none outside: {remedy}" if scene.windowed else f"{what} here: {remedy}"
 
 
-_WHY: Final = {
-    "launches": "the host's launches were recorded, and nothing of what they launched: another tool (Nsight Systems,"
-    " DCGM) may hold CUPTI, or the user may not use it (NVreg_RestrictProfilingToAdminUsers)",
-    "calls": "calls of the device's runtime were recorded, and none that launches anything: was there work for the"
-    " device while the profiler was active (schedule)?",
+_HELD: Final = {
+    "CUDA": "another tool (Nsight Systems, DCGM) may hold CUPTI, or the user may not use it"
+    " (NVreg_RestrictProfilingToAdminUsers)",
+    "ROCm": "ROCm's profiler has nothing of a GPU that was used before PyTorch registered with it (newer versions do so"
+    " at once), or another tool (rocprofv3) may hold it",
+    "XPU": "PTI has nothing of some GPUs with some versions of itself, of the driver and of PyTorch: try others",
 }
-"""Why there is no device activity in a file that has calls of these sorts."""
+"""Why nothing is recorded of what was launched, by whose runtime launched it."""
+
+_HELD_OF_OTHERS: Final = "another tool may hold the device's profiler, or the user may not use it"
+_LAUNCHES: Final = "the host's launches were recorded, and nothing of what they launched"
+_CALLS: Final = (
+    "calls of the device's runtime were recorded, and none that launches anything: was there work for the device while"
+    " the profiler was active (schedule)?"
+)
 
 
 def why(facts: Iterable[Mapping[str, Any]]) -> str:
     """Why PyTorch's files have no device activity, where what they have tells that it was asked for; else nothing."""
-    found = {each.get("runtime") for each in facts}
-    return next((words for sort, words in _WHY.items() if sort in found), "")
+    found = [(each.get("runtime"), each.get("family", "")) for each in facts]
+    launching = {family for sort, family in found if sort == "launches"}
+    if launching:
+        held = _HELD.get(launching.pop(), _HELD_OF_OTHERS) if len(launching) == 1 else _HELD_OF_OTHERS
+        return f"{_LAUNCHES}: {held}"
+    return _CALLS if any(sort == "calls" for sort, _ in found) else ""
 
 
 def remedy(scene: Scene) -> str:
     """What records device activity in PyTorch, or why it was not recorded."""
-    return why(scene.facts) or _if_any(scene) + DEVICE
+    return why(scene.facts) or _before(scene, scene.facts) + DEVICE
 
 
-def _if_any(scene: Scene) -> str:
-    """What stands before the advice where there may be no device: PyTorch lists those that a process sees."""
-    known = not scene.pytorch or any(facts.get("devices") for facts in scene.facts)
-    return "" if known else "if it has a GPU, "
+def _before(scene: Scene, facts: Sequence[Mapping[str, Any]]) -> str:
+    """What stands before the advice: what these files have that may be of a device, and whether there is one.
+
+    PyTorch lists those that a process sees, and tells of their memory.
+    """
+    foreign = sum(each.get("foreign", 0) for each in facts)
+    hint = f"{plural(foreign, 'event')} of categories that PyTorch does not write, of another profiler? Else, "
+    before = hint if foreign else ""
+    if any(each.get("allocates") for each in facts):
+        return f"{before}memory of a device was allocated, but none of its work recorded: "
+    known = not scene.pytorch or any(each.get("devices") for each in scene.facts)
+    return before if known else f"{before}if it has a GPU, "
 
 
 def silence(scene: Scene, ranks: Collection[int]) -> list[str]:
@@ -73,5 +93,6 @@ def silence(scene: Scene, ranks: Collection[int]) -> list[str]:
     if not ranks:
         return []
     hosts = scene.ranks.filter(scene.ranks["rank"].is_in(list(ranks)))["host"].unique().to_list()
-    told = why(scene.facts[scene.hosts[host].part] for host in hosts) or _if_any(scene) + _either(_REMEDY, scene)
+    facts = [scene.facts[scene.hosts[host].part] for host in hosts]
+    told = why(facts) or _before(scene, facts) + _either(_REMEDY, scene)
     return [f"no device activity was recorded on {which_ranks(ranks)}: {told}"]

@@ -13,9 +13,10 @@ import polars as pl
 from tracehound.formats.json.glance import value_of
 from tracehound.formats.kineto.lanes import claimed_rank
 from tracehound.formats.kineto.members import Members
-from tracehound.formats.runtime_calls import CALL, LAUNCH
+from tracehound.formats.kineto.tally import FOREIGN
+from tracehound.formats.runtime_calls import CALL, LAUNCH, family
 from tracehound.formats.torch_names import MODULE
-from tracehound.trace import Note, collected
+from tracehound.trace import Note, Part, collected
 from tracehound.units import several
 
 MERGED: Final = "mergedRanks"
@@ -82,13 +83,29 @@ def calls_modules(events: pl.LazyFrame) -> bool:
     return bool(collected(events.select(called.any())).item())
 
 
-def calls_runtime(events: pl.LazyFrame) -> str:
-    """What calls of a device's runtime are among the events: "launches", else "calls" that launch nothing, else ""."""
+def unrecorded(made: Part) -> dict[str, Any]:
+    """What a file without work of devices tells of why.
+
+    `runtime` says what calls of a device's runtime there are: "launches", else "calls" that launch nothing, else "";
+    `family` whose launches these are (`runtime_calls.family`; empty for others and for several); `allocates` whether
+    memory of a device was allocated, `foreign` how many events may be another profiler's.
+    """
+    foreign = sum(note.count for note in made.notes if note.text == FOREIGN[1])
+    return {**_runtime(made.scan), "allocates": _allocates(made.facets), "foreign": foreign}
+
+
+def _allocates(facets: Mapping[str, pl.LazyFrame]) -> bool:
+    allocated = facets.get("allocated")
+    return allocated is not None and bool(collected(allocated.select((pl.col("device") >= 0).any())).item())
+
+
+def _runtime(events: pl.LazyFrame) -> dict[str, str]:
     called = events.filter(pl.col("kind") == "runtime").select(pl.col("name").unique().cast(pl.String))
     names = collected(called).to_series().drop_nulls().to_list()
-    if any(LAUNCH.search(name) for name in names):
-        return "launches"
-    return "calls" if any(CALL.search(name) for name in names) else ""
+    families = {family(name) for name in names if LAUNCH.search(name)}
+    if families:
+        return {"runtime": "launches", "family": families.pop() if len(families) == 1 else ""}
+    return {"runtime": "calls" if any(CALL.search(name) for name in names) else ""}
 
 
 def claims(text: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from tracehound.formats.kineto.curves import with_curves
 from tracehound.formats.kineto.elements import decoded, lenient
 from tracehound.formats.kineto.events import Share, share
 from tracehound.formats.kineto.facets import Known
-from tracehound.formats.kineto.facts import calls_modules, calls_runtime, claims, clocks, facts, merged
+from tracehound.formats.kineto.facts import calls_modules, claims, clocks, facts, merged, unrecorded
 from tracehound.formats.kineto.kinds import KnownKinds
 from tracehound.formats.kineto.scan import scan
 from tracehound.formats.kineto.whole import whole
@@ -97,7 +97,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     )
     told: dict[str, Any] = {"modules": calls_modules(made.scan)}
     if not made.lanes["work"].any():
-        told["runtime"] = calls_runtime(made.scan)
+        told |= unrecorded(made)
     return with_curves(replace(made, facts={**made.facts, **told}))
 
 
