@@ -74,6 +74,12 @@ def test_it_is_no_other_profilers(tmp_path: Path) -> None:
     assert [note.count for note in read(tmp_path, [other]).notes if "does not write" in note.text] == [1]
 
 
+def test_that_its_times_on_devices_hold_one_another_is_said(tmp_path: Path) -> None:
+    """It times operators there, by events before and behind each, and not kernels."""
+    assert [note.count for note in read(tmp_path, recording()).notes if "count them again" in note.text] == [4]
+    assert not [note for note in read(tmp_path, [op("x", 1, 2)]).notes if "count them again" in note.text]
+
+
 def test_every_thread_of_the_devices_is_a_device(tmp_path: Path) -> None:
     got = read(tmp_path, recording())
     assert got.ranks.select("device", "label").rows() == [(0, "GPU 0"), (1, "GPU 1")]

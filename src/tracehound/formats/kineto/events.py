@@ -25,7 +25,7 @@ from tracehound.formats.kineto.lanes import LaneKey, Use, lane_keys
 from tracehound.formats.kineto.legacy import End, kind_of
 from tracehound.formats.kineto.names import category, foreign
 from tracehound.formats.kineto.piece import Piece, Signature
-from tracehound.formats.kineto.tally import FAR, FOREIGN, NEGATIVE, NO_NUMBER, UNTIMED, Tally
+from tracehound.formats.kineto.tally import FAR, FOREIGN, NEGATIVE, NO_NUMBER, RANGES, UNTIMED, Tally
 from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.formats.times import FARTHEST
 from tracehound.intervals import Ints, Mask
@@ -91,6 +91,9 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     strange = Answers(columns.signatures, _foreign).all() > 0
     if strange.any():
         tally.rows(FOREIGN, drawn & strange[events.signature], events.record)
+    ranges = Answers(columns.signatures, lambda signature: kind_of(signature) == "kernel").all() > 0
+    if ranges.any():
+        tally.rows(RANGES, drawn & ranges[events.signature], events.record)
     rows = np.flatnonzero(drawn)
     kept = events if len(rows) == len(drawn) else events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)

@@ -32,6 +32,11 @@ FOREIGN: Final[What] = (
     "info",
     "events of categories that PyTorch does not write (or of none), drawn on threads of the host: of another profiler?",
 )
+RANGES: Final[What] = (
+    "info",
+    "operators timed on devices by the autograd profiler: each has those inside it in its time, and totals count them"
+    " again",
+)
 NO_PHASE: Final[What] = ("dropped", "array element without a phase")
 STRANGE: Final[What] = ("dropped", "event of a phase that PyTorch does not write")
 UNTIMED: Final[What] = ("dropped", "event without a time, or with one that cannot be")
@@ -43,8 +48,8 @@ TOO_LARGE: Final[What] = ("repaired", "id of more than 63 bits, read as none")
 UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
-    COUNTERS, MEMORY, FLOWS, FOREIGN, STRAYS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE,
-    ENDLESS, TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
+    COUNTERS, MEMORY, FLOWS, FOREIGN, RANGES, STRAYS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED,
+    NEGATIVE, ENDLESS, TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
 )  # fmt: skip
 
 
