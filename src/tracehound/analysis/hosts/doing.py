@@ -109,21 +109,25 @@ def _doings(share: Share, lane: int, waits: Collection[int], read: Read) -> Doin
         start, end = start[some], end[some]
         start[:1], end[-1:] = start[:1].clip(min=low), end[-1:].clip(max=high)
         found.append(Doing(Intervals(start, end), words[some]))
+    if len(found) == 1:
+        return found[0]
     when = (np.concatenate([getattr(each.when, edge) for each in found]) for edge in ("start", "end"))
     return Doing(Intervals(*when), np.concatenate([each.words for each in found]))
 
 
 def _with_open(read: Iterable[pl.LazyFrame]) -> Iterator[tuple[pl.DataFrame, int, int]]:
     """Each piece of a lane with those events of earlier ones that last into it, and the times of which it has all."""
-    still, low = pl.DataFrame(), -_EVER
+    events, low = pl.DataFrame(), -_EVER
     for piece in read:
         rows = collected(piece.select("id", "name", "kind", "parent", "start", "end"))
-        events = pl.concat([still, rows]) if still.height else rows
-        high = int(rows["start"][-1]) if rows.height else low
+        if events.is_empty() or rows.is_empty():
+            events = rows if events.is_empty() else events
+            continue
+        high = int(rows["start"][0])
         if low < high:
             yield events, low, high
-        still, low = events.filter(pl.col("end") > high), high
-    yield still, low, _EVER
+        events, low = pl.concat([events.filter(pl.col("end") > high), rows]), high
+    yield events, low, _EVER
 
 
 def mattering(share: Share, found: Told, launching: Ints) -> Ints:
