@@ -83,7 +83,7 @@ def innermost(
     starts, ends, above = (np.ascontiguousarray(each, np.int64) for each in (start, end, parent))
     lanes = None if group is None else np.ascontiguousarray(group, np.int64)
     labels = None if label is None else np.ascontiguousarray(label, np.int8)
-    low, high, owner = np.empty((3, 2 * len(starts)), np.int64)
+    low, high, owner = (np.empty(2 * len(starts), np.int64) for _ in range(3))  # each goes by itself
     found = native.sweep_innermost(
         *(starts.ctypes.data, ends.ctypes.data, above.ctypes.data, len(starts)),
         *(None if lanes is None else lanes.ctypes.data, apart, None if labels is None else labels.ctypes.data),

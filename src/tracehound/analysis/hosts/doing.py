@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,10 @@ from tracehound.intervals import Intervals, Ints, shared_time
 from tracehound.own_time import innermost
 from tracehound.trace import collected
 
+T = TypeVar("T", bound=np.integer[Any])
+
 DOINGS: Final = (*WORDS, QUIET)
 """What a thread may be at, in the order of the times of `Told`."""
-
 
 _EVER: Final = np.iinfo(np.int64).max
 
@@ -100,7 +101,7 @@ PROGRAM: Final = OfHost(_program)
 def _doings(share: Share, lane: int, waits: Collection[int], read: Read) -> Doing:
     """What a thread is at, which is one thing at a time; `waits` are its calls that wait for a copy (`blocking`)."""
     names = names_of(on_lanes(share, [lane]))
-    found = list[Doing]()
+    starts, ends, told = list[Ints](), list[Ints](), list[npt.NDArray[np.integer[Any]]]()
     for events, low, high in _with_open(read(lane)):
         parent = local_parent(events)
         code = doing_codes(events, parent, names, waits)
@@ -108,11 +109,17 @@ def _doings(share: Share, lane: int, waits: Collection[int], read: Read) -> Doin
         some = slice(np.searchsorted(end, low, side="right"), np.searchsorted(start, high))
         start, end = start[some], end[some]
         start[:1], end[-1:] = start[:1].clip(min=low), end[-1:].clip(max=high)
-        found.append(Doing(Intervals(start, end), words[some]))
-    if len(found) == 1:
-        return found[0]
-    when = (np.concatenate([getattr(each.when, edge) for each in found]) for edge in ("start", "end"))
-    return Doing(Intervals(*when), np.concatenate([each.words for each in found]))
+        starts.append(start)
+        ends.append(end)
+        told.append(words[some])
+    return Doing(Intervals(_joined(starts), _joined(ends)), _joined(told))
+
+
+def _joined(parts: list[npt.NDArray[T]]) -> npt.NDArray[T]:
+    """The parts as one; they are let go, for together they are as long as the events of a thread."""
+    joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    parts.clear()
+    return joined
 
 
 def _with_open(read: Iterable[pl.LazyFrame]) -> Iterator[tuple[pl.DataFrame, int, int]]:
