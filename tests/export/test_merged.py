@@ -92,11 +92,26 @@ def test_read_back_health_says_that_it_was_merged(tmp_path: Path, ranks: tuple[i
     ) == told
 
 
-def test_of_processes_without_names_health_says_that_their_hosts_are_one(tmp_path: Path) -> None:
-    nameless = [rank(0), rank(1)]
-    for each in nameless:
-        each["traceEvents"] = [event for event in each["traceEvents"] if event["ph"] != "M"]
-    written(opened(*job(tmp_path, *nameless)), tmp_path / "out.json")
+def nameless(number: int) -> dict[str, Any]:
+    """A rank whose processes have no names, as in files of some versions for ROCm and of the CPU alone."""
+    found = rank(number)
+    return found | {"traceEvents": [event for event in found["traceEvents"] if event["ph"] != "M"]}
+
+
+def test_processes_without_names_are_named_after_their_rank(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, rank(0), nameless(1), nameless(2)))
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert [host.name.split()[0] for host in again.hosts] == ["python", "process", "process"]
+    assert rows(again, "name", "start", "rank") == rows(trace, "name", "start", "rank")
+    labels = [event["args"]["name"] for event in of_name(document(trace), "process_name")]
+    assert sorted(labels) == ["rank 0: python"] * 2 + ["rank 1: process"] * 2 + ["rank 2: process"] * 2
+
+
+def test_where_processes_have_no_names_any_more_health_says_that_their_hosts_are_one(tmp_path: Path) -> None:
+    found = document(opened(*job(tmp_path, rank(0), rank(1))))
+    found["traceEvents"] = [event for event in found["traceEvents"] if event["ph"] != "M"]
+    (tmp_path / "out.json").write_text(json.dumps(found))
     again = opened(tmp_path / "out.json")
     assert len(again.hosts) == 1
     assert any(note.text.startswith("several ranks exported into one file") for note in again.notes)

@@ -50,6 +50,8 @@ _FRESH: Final = 1 << 22
 _METADATA: Final = b'"M"'
 _NULL: Final = b"null"
 _NO_ARGS: Final = msgspec.Raw(b"{}")
+_NAMELESS: Final = "process"
+"""What the reader calls a process without a name."""
 
 
 class Processes:
@@ -176,17 +178,25 @@ class Edit:
         return msgspec.json.encode(fields)
 
     def rest(self) -> Iterator[bytes]:
-        """The metadata of processes that have events, which are named after their rank."""
+        """The metadata of processes that have events, which are named after their rank: those without a name, too."""
+        nameless = {pid for pid in self._own if isinstance(pid, int)}
         for fields in self._metadata:
-            if "pid" not in fields or _id(bytes(fields["pid"])) not in self._own:
+            pid = _id(bytes(fields.get("pid", _NULL)))
+            if "pid" not in fields or pid not in self._own:
                 continue
             self._common(fields)
             if bytes(fields.get("name", b"")) == b'"process_name"':
                 args = _FIELDS(fields.get("args", b"{}"))
                 if "name" in args:
+                    nameless.discard(pid)
                     args["name"] = msgspec.Raw(encoded(f"{which_ranks(self._ranks)}: {_ANY(args['name'])}"))
                     fields["args"] = msgspec.Raw(msgspec.json.encode(args))
             yield msgspec.json.encode(fields)
+        name = msgspec.Raw(encoded({"name": f"{which_ranks(self._ranks)}: {_NAMELESS}"}))
+        for pid in sorted(nameless):
+            yield msgspec.json.encode(
+                {"name": "process_name", "ph": "M", "pid": self._own[pid], "tid": 0, "args": name}
+            )
 
     def _common(self, fields: Fields) -> None:
         """Process, time and args."""
