@@ -117,6 +117,16 @@ def test_where_processes_have_no_names_any_more_health_says_that_their_hosts_are
     assert any(note.text.startswith("several ranks exported into one file") for note in again.notes)
 
 
+def test_a_rank_without_work_on_a_device_stays_a_rank(tmp_path: Path) -> None:
+    idle = rank(1)
+    idle["traceEvents"] = [event for event in idle["traceEvents"] if event.get("cat") not in ("kernel", "gpu_memcpy")]
+    trace = opened(*job(tmp_path, rank(0), idle, rank(2)))
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert again.ranks.select("rank", "label").rows() == [(0, "GPU 0"), (1, "CPU"), (2, "GPU 2")]
+    assert rows(again, "name", "start", "rank") == rows(trace, "name", "start", "rank")
+
+
 def test_read_back_each_rank_has_its_own_host(tmp_path: Path) -> None:
     trace = opened(*job(tmp_path, rank(0), rank(1, at=150), rank(2, at=90)))
     written(trace, tmp_path / "out.json")

@@ -290,18 +290,19 @@ def _merged_ranks(
 ) -> pl.DataFrame:
     """The ranks of devices in a file that was merged: what it records of itself is of one of its runs alone.
 
-    A run has the rank of its mark where it has one device, or none.
+    A run has the rank of its mark where it has one device, or none; one without a device that works is a rank, as its
+    own file would be.
     """
     ordinals = sorted({device.ordinal for device in working})
     many = Counter(device.member for device in working)
-    idle = [Device(member, -1) for member in range(len(whose.marks))]
+    idle = [Device(member, -1) for member in range(len(whose.marks)) if not many[member]]
     ranks = [rank if many[member] < 2 else None for member, rank in enumerate(whose.ranks)]
     rows = [
         {"rank": ranks[device.member], "host": device.member,
          "device": device.ordinal if device.ordinal >= 0 else None,
          "label": f"{family} {device.ordinal}" if device.ordinal >= 0 else "CPU",
          "model": _model(device.ordinal, ordinals, metadata), "inferred": ranks[device.member] is None}
-        for device in working or idle
+        for device in (*working, *idle)
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=RANKS)
 
