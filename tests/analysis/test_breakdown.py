@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, beside, stream, thread
-from jobs import Rank, job
+from jobs import Rank, files, job
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.breakdown import WORKING
+from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
 KINDS = st.sampled_from(["kernel", "collective", "copy", "memset", "other"])
@@ -125,6 +126,19 @@ def test_memory_of_a_device_proves_that_there_is_one(tmp_path: Path) -> None:
     assert [*breakdown(b.trace()).notes] == [said.format("if it has a GPU, ")]
     b.facts = {"allocates": True}
     assert [*breakdown(b.trace()).notes] == [said.format(proof)]
+
+
+def test_of_a_file_that_is_cut_off_the_rest_may_have_the_devices(tmp_path: Path) -> None:
+    rank = Rank(0)
+    rank.kernel("gemm", 0, 5, 10)
+    rank.events.sort(key=lambda event: event.get("cat") == "kernel")
+    (path,) = files(tmp_path, rank)
+    text = path.read_text()
+    path.write_text(text[: text.index('"kernel"')])
+    trace = load(open_paths([path]))
+    said = "the file ends within its events, and what is missing may be just that"
+    assert [*breakdown(trace).notes] == [f"no device activity was recorded on rank 0: {said}"]
+    assert f"device activity: {said}" in run(named("health"), trace).table["what"].to_list()
 
 
 def test_events_of_another_profiler_may_be_the_devices(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ _HELD: Final = {
 
 _HELD_OF_OTHERS: Final = "another tool may hold the device's profiler, or the user may not use it"
 _LAUNCHES: Final = "the host's launches were recorded, and nothing of what they launched"
+_SEVERED: Final = "the file ends within its events, and what is missing may be just that"
 _CALLS: Final = (
     "calls of the device's runtime were recorded, and none that launches anything: was there work for the device while"
     " the profiler was active (schedule)?"
@@ -60,7 +61,10 @@ _CALLS: Final = (
 
 
 def why(facts: Iterable[Mapping[str, Any]]) -> str:
-    """Why PyTorch's files have no device activity, where what they have tells that it was asked for; else nothing."""
+    """Why PyTorch's files have no device activity, where they end early or tell that it was asked for; else nothing."""
+    facts = list(facts)
+    if any(each.get("severed") for each in facts):
+        return _SEVERED
     found = [(each.get("runtime"), each.get("family", "")) for each in facts]
     launching = {family for sort, family in found if sort == "launches"}
     if launching:

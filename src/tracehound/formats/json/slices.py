@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from tracehound.errors import TracehoundError
 from tracehound.formats.format import Portion, Progress
 from tracehound.formats.inflate import Stream, opened
-from tracehound.formats.json.mend import Mends, Walked, oddities, parsed, walk
+from tracehound.formats.json.mend import NO_END, Mends, Walked, oddities, parsed, walk
 from tracehound.formats.json.text import NO_UTF8
 from tracehound.formats.json.window import Cut, Sizes, Window
 from tracehound.formats.signs import BOM
@@ -293,7 +293,7 @@ class _Reader(Generic[Some, E]):
         if walked.ended:
             window.drop(walked.end)
         else:
-            extent.mends.tell("repaired", "the array of events has no end", window.base + window.seen)
+            extent.mends.tell("repaired", NO_END, window.base + window.seen)
             window.drop(walked.end - 1)
         extent.end = window.base
         while not window.last and window.seen < LONGEST_TAIL:

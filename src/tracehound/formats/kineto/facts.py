@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.formats.json.glance import value_of
+from tracehound.formats.json.mend import NO_END
 from tracehound.formats.kineto.lanes import claimed_rank
 from tracehound.formats.kineto.members import Members
 from tracehound.formats.kineto.tally import FOREIGN
@@ -88,10 +89,12 @@ def unrecorded(made: Part) -> dict[str, Any]:
 
     `runtime` says what calls of a device's runtime there are: "launches", else "calls" that launch nothing, else "";
     `family` whose launches these are (`runtime_calls.family`; empty for others and for several); `allocates` whether
-    memory of a device was allocated, `foreign` how many events may be another profiler's.
+    memory of a device was allocated, `foreign` how many events may be another profiler's, `severed` whether the file
+    ends within its events.
     """
+    severed = any(note.text == NO_END for note in made.notes)
     foreign = sum(note.count for note in made.notes if note.text == FOREIGN[1])
-    return {**_runtime(made.scan), "allocates": _allocates(made.facets), "foreign": foreign}
+    return {**_runtime(made.scan), "allocates": _allocates(made.facets), "foreign": foreign, "severed": severed}
 
 
 def _allocates(facets: Mapping[str, pl.LazyFrame]) -> bool:
