@@ -89,6 +89,7 @@ def test_no_device_is_said() -> None:
         (("hipExtModuleLaunchKernel",), "nothing of what they launched: ROCm's profiler"),
         (("zeInit", "zeCommandListAppendMemoryCopy"), "nothing of what they launched: PTI"),
         (("urEnqueueKernelLaunch",), "nothing of what they launched: PTI"),
+        (("cnInvokeKernel",), "nothing of what they launched: another tool may hold the device's profiler"),
         (("musaLaunchKernel",), "nothing of what they launched: another tool may hold the device's profiler"),
         (("hipLaunchKernel", "cuLaunchKernel"), "launched: another tool may hold the device's profiler"),
     ],

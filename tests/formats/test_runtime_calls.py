@@ -45,6 +45,13 @@ def told(name: str) -> set[str]:
         ("urEnqueueDeviceGlobalVariableWrite", {"launch", "copy"}),
         ("urBindlessImagesImageCopyExp", {"launch", "copy"}),
         ("urProgramBuildExp", set()),
+        ("cnInvokeKernel", {"launch"}),
+        ("cnMemcpyHtoDAsync", {"launch", "copy"}),
+        ("cnrtMemcpy", {"launch", "copy", "blocking"}),
+        ("cnrtMemsetAsync", {"launch"}),
+        ("cnrtQueueSync", {"wait"}),
+        ("cnrtSyncDevice", {"wait"}),
+        ("cnnlMultiTensorScale", set()),
     ],
 )
 def test_what_a_call_does(name: str, does: set[str]) -> None:

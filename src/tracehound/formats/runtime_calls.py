@@ -1,7 +1,7 @@
 """What calls of devices' runtimes and drivers do, told by their names: launch, wait for the device, copy, or allocate.
 
-Owns these names: of CUDA, HIP, MUSA, MTIA, Ascend's ACL, Level Zero and SYCL's Unified Runtime. Knows no format and no
-events.
+Owns these names: of CUDA, HIP, MUSA, MTIA, Ascend's ACL, Cambricon's CNRT and its driver, Level Zero and SYCL's Unified
+Runtime. Knows no format and no events.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_RUNTIME: Final = r"^(?:cuda|cu|hip|musa|mu|mtia|aclrt|xpu|ze)"
+_RUNTIME: Final = r"^(?:cuda|cu|hip|musa|mu|mtia|aclrt|cn|cnrt|xpu|ze)"
 
 CALL: Final = re.compile(_RUNTIME + r"[A-Z]|^ur[A-Z]")
 """Calls of any of them."""
@@ -20,10 +20,11 @@ _ZE_COPY: Final = r"^zeCommandListAppend(?:Memory|Image)Copy"
 LAUNCH: Final = re.compile(
     _RUNTIME + r"[A-Z]?\w*(?:Launch(?!HostFunc)|Memcpy|Memset)|^urEnqueue|^urBindlessImagesImageCopy"
     rf"|{_ZE_COPY}|^zeCommandListAppendMemory(?:Fill|Prefetch)|^zeCommandQueueExecute|^zeCommandListImmediateAppend"
+    r"|^cn(?:rt)?InvokeKernel"
 )
 """Calls that put work on a device."""
 
-WAIT: Final = re.compile(r"Synchronize|^ur(?:EventWait|QueueFinish)")
+WAIT: Final = re.compile(r"Synchronize|^ur(?:EventWait|QueueFinish)|^cn(?:rt)?QueueSync|^cnrtSyncDevice")
 """Calls that return when the device is done: with all, with a stream's work, or with what is before an event."""
 
 QUERY: Final = re.compile(_RUNTIME + r"(?:EventQuery|StreamQuery)$|^ze(?:Event|Fence)QueryStatus$")
