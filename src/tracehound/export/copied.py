@@ -22,9 +22,11 @@ from tracehound.export.narrow import Choice, places, shift, time_of
 from tracehound.export.written import Tell, Written
 from tracehound.formats.format import Progress
 from tracehound.formats.inflate import changed, check
+from tracehound.formats.json.columns import as_id
 from tracehound.formats.json.document import document as read_document
-from tracehound.formats.json.elements import Texts, elements
+from tracehound.formats.json.elements import Texts, elements, encoded
 from tracehound.formats.json.slices import Extent
+from tracehound.formats.kineto.legacy import beside
 from tracehound.trace import Trace, Window, collected
 
 
@@ -134,9 +136,9 @@ class _Copy:
     def _mark(self, record: int, text: msgspec.Raw) -> None:
         """Find the places of curves by events of the devices."""
         written = bytes(text) if self._edit is None else self._edit(text) or bytes(text)
-        at, process = time_of(written, self._part), _PROCESS(written).pid
+        at, process = time_of(written, self._part), _process(_ON(written))
         for sign in self._signs[record]:
-            self._places[sign.rank] = Place(bytes(process), at - sign.start)
+            self._places[sign.rank] = Place(process, at - sign.start)
 
 
 class _Sign(NamedTuple):
@@ -152,8 +154,16 @@ def _sign(share: Share) -> _Sign | None:
     return _Sign(share.rank, *found.row(0)) if found.height else None
 
 
-class _Process(msgspec.Struct):
+class _On(msgspec.Struct):
     pid: msgspec.Raw = msgspec.Raw(b"0")
+    tid: msgspec.Raw = msgspec.Raw(b"0")
 
 
-_PROCESS: Final = msgspec.json.Decoder(_Process).decode
+_ON: Final = msgspec.json.Decoder(_On).decode
+
+
+def _process(on: _On) -> bytes:
+    """The process for the curves of a device, as JSON, by what an event of it says that it is on."""
+    pid = as_id(msgspec.json.decode(on.pid))
+    own = beside(pid, as_id(msgspec.json.decode(on.tid)))
+    return bytes(on.pid) if own == pid else encoded(own)

@@ -140,6 +140,18 @@ def test_exported_into_one_file(tmp_path: Path) -> None:
     assert kinds[0] == kinds[1]
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_exported_each_device_has_its_own_curves(tmp_path: Path, files: int) -> None:
+    paths = [tmp_path / f"rank{number}.json" for number in range(files)]
+    for number, path in enumerate(paths):
+        path.write_text(json.dumps(recording(float(number))))
+    out = tmp_path / "out.json"
+    written(opened(*paths), out)
+    again = opened(out)
+    curves = again.lanes.filter(role="counter", name="Utilisation, GPU")
+    assert sorted(curves["rank"].to_list()) == again.ranks["rank"].to_list() == list(range(2 * files))
+
+
 def test_arrows_without_any_event_in_time(tmp_path: Path) -> None:
     events = [{**event, "ts": "soon"} if event["ph"] == "X" else event for event in recording()]
     assert read(tmp_path, events).events.is_empty()

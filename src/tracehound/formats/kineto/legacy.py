@@ -29,6 +29,11 @@ def on_devices(pid: Id) -> bool:
     return unmarked(pid) == _DEVICES
 
 
+def beside(pid: Id, tid: Id) -> Id:
+    """The process for the curves of the device of an event: its own, but where that is one for all devices."""
+    return f"{pid.removesuffix(_DEVICES)}GPU {tid}" if isinstance(pid, str) and on_devices(pid) else pid
+
+
 def kind_of(signature: Signature) -> str | None:
     """What an event is by its process, where the autograd profiler wrote it; None for all others."""
     cat, pid, _ = signature
