@@ -1,4 +1,4 @@
-"""Items made ahead are the same items."""
+"""Items made ahead, or beside other work, are the same items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import enumerate as enumerate_threads
 
 import pytest
 
-from tracehound.formats.ahead import ahead
+from tracehound.formats.ahead import ahead, aside
 
 
 def test_all_items_in_their_order() -> None:
@@ -48,3 +48,41 @@ def test_who_stops_early_leaves_no_thread_behind() -> None:
     assert [thread for thread in enumerate_threads() if thread.name.startswith("tracehound ahead")]
     del coming
     assert not [thread for thread in enumerate_threads() if thread.name.startswith("tracehound ahead")]
+
+
+def test_items_are_made_beside_other_work() -> None:
+    worked, made = Event(), list[str]()
+
+    def items() -> Iterator[int]:
+        made.append(current_thread().name)
+        yield 1
+        assert worked.wait(10)
+        yield 2
+
+    with aside(items()) as all_of_them:
+        worked.set()
+        assert all_of_them() == [1, 2]
+    assert made != [current_thread().name]
+
+
+def test_what_making_one_raises_comes_to_who_asks() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise OSError("disk full")
+
+    with aside(items()) as all_of_them, pytest.raises(OSError, match="disk full"):
+        all_of_them()
+
+
+def test_who_leaves_waits_for_no_other_items() -> None:
+    begun = Event()
+
+    def items() -> Iterator[int]:
+        while True:
+            begun.set()
+            yield 1
+
+    with pytest.raises(KeyboardInterrupt), aside(items()):  # noqa: PT012, what is inside is left
+        assert begun.wait(10)
+        raise KeyboardInterrupt
+    assert not [thread for thread in enumerate_threads() if thread.name.startswith("tracehound aside")]

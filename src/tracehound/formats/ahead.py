@@ -1,13 +1,15 @@
-"""Makes the next item in a thread of its own while the present one is used.
+"""Makes items in a thread of its own: the next while the present one is used, or all of them beside other work.
 
-Worth it where both let go of the interpreter, as numpy does in long loops.
+Worth it where both let go of the interpreter, as numpy and polars do in long loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from contextlib import contextmanager
+from itertools import islice, takewhile
+from threading import Event
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,3 +27,18 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
         while made := coming.result():
             coming = maker.submit(following)
             yield made[0]
+
+
+@contextmanager
+def aside(items: Iterable[T]) -> Iterator[Callable[[], list[T]]]:
+    """A context while which the items are made; what it gives waits for all, and raises what making one raised.
+
+    Who leaves without them waits for no more than the one that is being made.
+    """
+    given_up = Event()
+    with ThreadPoolExecutor(1, "tracehound aside") as maker:
+        coming = maker.submit(lambda: list(takewhile(lambda _: not given_up.is_set(), items)))
+        try:
+            yield coming.result
+        finally:
+            given_up.set()

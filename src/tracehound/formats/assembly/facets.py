@@ -23,30 +23,41 @@ Placed = Callable[[Ints], tuple[Mask, Ints]]
 """What tells which times of a file can be true, and what they are on the clock of the part."""
 
 
-def beside(
+Piece = tuple[str, pl.DataFrame | Path]
+"""The name of a facet, and the file in which some of its rows lie, else these rows."""
+
+
+def pieces(
     segments: Sequence[Mapping[str, Kept]], firsts: Sequence[int], placed: Placed, spill: Spill
-) -> dict[str, pl.LazyFrame]:
+) -> Iterator[Piece]:
     """The facets of all segments, whose first events have the records `firsts`, in their order.
 
-    A segment may leave out columns of which it has nothing. The facets lie in the spill's folder, or in memory where it
-    has none. Raises OSError as writing does.
+    A segment may leave out columns of which it has nothing. Each piece is put into the spill's folder when it is asked
+    for; without one its rows stay in memory. Raises OSError as writing does.
     """
-    found: dict[str, list[pl.DataFrame | Path]] = {}
     for name in dict.fromkeys(name for segment in segments for name in segment):
-        pieces = (
+        of_segments = (
             _of_part(segment[name].rows(), name, first, placed)
             for segment, first in zip(segments, firsts, strict=True)
             if name in segment
         )
-        found[name] = [_filed(rows, name, number, spill) for number, rows in enumerate(_gathered(pieces))]
-    return {name: _scan(name, pieces) for name, pieces in found.items()}
+        for number, rows in enumerate(_gathered(of_segments)):
+            yield name, _filed(rows, name, number, spill)
 
 
-def _gathered(pieces: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def beside(made: Iterable[Piece]) -> dict[str, pl.LazyFrame]:
+    """The facets of which these are all pieces."""
+    found: dict[str, list[pl.DataFrame | Path]] = {}
+    for name, piece in made:
+        found.setdefault(name, []).append(piece)
+    return {name: _scan(name, each) for name, each in found.items()}
+
+
+def _gathered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """The same rows in few frames: each file has all categories that there are."""
     waiting: list[pl.DataFrame] = []
-    for piece in pieces:
-        waiting.append(piece)
+    for frame in frames:
+        waiting.append(frame)
         if sum(each.height for each in waiting) >= _ROWS:
             yield pl.concat(waiting)
             waiting = []
@@ -92,8 +103,8 @@ def _of_part(rows: pl.DataFrame, name: str, first: int, placed: Placed) -> pl.Da
     return rows.with_columns(pl.Series("time", time)).filter(pl.Series(good))
 
 
-def _scan(name: str, pieces: Sequence[pl.DataFrame | Path]) -> pl.LazyFrame:
-    paths = [piece for piece in pieces if isinstance(piece, Path)]
+def _scan(name: str, made: Sequence[pl.DataFrame | Path]) -> pl.LazyFrame:
+    paths = [piece for piece in made if isinstance(piece, Path)]
     if paths:
         return pl.scan_ipc(paths).cast(FACETS[name])
-    return pl.concat([piece for piece in pieces if isinstance(piece, pl.DataFrame)]).lazy()
+    return pl.concat([piece for piece in made if isinstance(piece, pl.DataFrame)]).lazy()

@@ -14,7 +14,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from tracehound.formats.ahead import aside
 from tracehound.formats.assembly.assemble import Decoded, part
+from tracehound.formats.assembly.facets import beside
 from tracehound.formats.assembly.recurring import recurring
 from tracehound.formats.exported import cut
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
@@ -71,30 +73,31 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         return finish(path, [decode(path, ALL, spill, silent, portions[0].sizes)], spill)
     read = document(chain)
     events = whole([found[extent.number][1] for extent in chain], read.firsts, read.metadata, spill)
-    made = part(
-        Decoded(
-            path=path,
-            format="kineto",
-            pieces=events.pieces,
-            lanes=events.placed.lanes,
-            ranks=events.placed.ranks,
-            hosts=events.placed.hosts,
-            wall_ns=events.wall_ns,
-            facts={**facts(read.metadata, events.span_ns, events.placed.members), **events.limits},
-            notes=(
-                *read.notes,
-                *events.notes,
-                *merged(read.metadata, events.placed.members),
-                *clocks(read.metadata),
-                *cut(events.limits),
+    with aside(events.facets) as facets:
+        made = part(
+            Decoded(
+                path=path,
+                format="kineto",
+                pieces=events.pieces,
+                lanes=events.placed.lanes,
+                ranks=events.placed.ranks,
+                hosts=events.placed.hosts,
+                wall_ns=events.wall_ns,
+                facts={**facts(read.metadata, events.span_ns, events.placed.members), **events.limits},
+                notes=(
+                    *read.notes,
+                    *events.notes,
+                    *merged(read.metadata, events.placed.members),
+                    *clocks(read.metadata),
+                    *cut(events.limits),
+                ),
+                places=read.places,
+                counters=events.counters,
+                unmarked=recurring,
             ),
-            places=read.places,
-            counters=events.counters,
-            unmarked=recurring,
-            facets=events.facets,
-        ),
-        spill,
-    )
+            spill,
+        )
+        made = replace(made, facets=beside(facets()))
     told: dict[str, Any] = {"modules": calls_modules(made.scan)}
     if not made.lanes["work"].any():
         told |= unrecorded(made)

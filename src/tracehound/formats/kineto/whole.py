@@ -6,7 +6,7 @@ which kernels are collectives that another segment's operators describe.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from tracehound.formats.assembly.assemble import Piece
 from tracehound.formats.assembly.counters import Counters, Sampled, joined
-from tracehound.formats.assembly.facets import beside
+from tracehound.formats.assembly.facets import Piece as OfFacet
+from tracehound.formats.assembly.facets import pieces as of_facets
 from tracehound.formats.assembly.links import of_host
 from tracehound.formats.exported import limits
 from tracehound.formats.json.columns import INVALID, whole_number
@@ -38,7 +39,8 @@ ZERO_GAP: Final = 3600 * 10**9
 class Whole(Struct, frozen=True):
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
-    `span_ns` is start and length of the profiler's own span, and `limits` the fact of an export of a window.
+    `span_ns` is start and length of the profiler's own span, and `limits` the fact of an export of a window. Pieces of
+    `facets` are made as they are asked for.
     """
 
     pieces: tuple[Piece, ...]
@@ -47,7 +49,7 @@ class Whole(Struct, frozen=True):
     span_ns: tuple[int, int] | None
     notes: tuple[Note, ...]
     counters: Counters
-    facets: Mapping[str, pl.LazyFrame]
+    facets: Iterator[OfFacet]
     limits: Mapping[str, Any]
 
 
@@ -103,7 +105,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         wall_ns=base + origin if pieces and base + origin > UNIX else None,
         span_ns=_span(shares, base),
         notes=tally.notes(),
-        facets=beside([share.facets for share in shares], firsts, lambda ns: _placed(ns, times, origin), spill),
+        facets=of_facets([share.facets for share in shares], firsts, lambda ns: _placed(ns, times, origin), spill),
         counters=drawn(samples, origin, placed.ranks, placed.members),
         limits=limits(metadata, origin * 1000),
     )
