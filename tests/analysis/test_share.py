@@ -182,9 +182,9 @@ def test_what_is_read_near_windows_is_all_that_ran_in_them(
     every, some = (frame.select(*THREADS).collect() for frame in (share.threads, share.threads.filter(near(windows))))
     assert_frame_equal(during(some, windows), during(every, windows))
     lane = share.lanes.filter(pl.col("rank").is_null())["lane"].to_numpy()[[-1] * len(windows.start)]
-    whole = told(share, lane, (), lambda lane: on_lanes(share, [lane])).spent(lane, *windows)
+    whole = told(share, lane, (), lambda lane: [on_lanes(share, [lane])]).spent(lane, *windows)
     assert np.array_equal(
-        told(share, lane, (), lambda lane: on_lanes(share, [lane]).filter(near(windows))).spent(lane, *windows), whole
+        told(share, lane, (), lambda lane: [on_lanes(share, [lane]).filter(near(windows))]).spent(lane, *windows), whole
     )
 
 
@@ -219,8 +219,9 @@ def test_the_lanes_of_events_are_those_that_they_are_found_on(
     for share in shares(trace, Window()):
         found = share.threads.filter(pl.col("id").is_in(ids.drop_nulls().implode())).collect()
         assert lanes_with(share, ids) == sorted(set(found["lane"]))
-        events, row, lane = beside(share, ids)
+        events, many, row, lane = beside(share, ids)
         read = events.collect()
+        assert read.height == many
         assert read["id"].is_sorted()
         assert read["id"].is_in(share.threads.collect()["id"].implode()).all()
         rows = [(read["id"][at], read["lane"][at]) if at >= 0 else None for at in row.tolist()]
@@ -237,7 +238,7 @@ def test_of_long_lanes_no_more_is_read_than_from_the_first_to_the_last(monkeypat
     (share,) = shares(b.trace(), Window())
     every = share.threads.collect()["id"]
     wanted = every.gather([2, 4, 25, 31])
-    events, row, _ = beside(share, wanted)
+    events, _, row, _ = beside(share, wanted)
     read = events.collect()["id"]
     assert read.to_list() == every.gather([2, 3, 4, *range(25, 32)]).to_list()
     assert read.gather(row).to_list() == wanted.to_list()
