@@ -127,13 +127,13 @@ def _with_open(read: Iterable[pl.LazyFrame]) -> Iterator[tuple[pl.DataFrame, int
     events, low = pl.DataFrame(), -_EVER
     for piece in read:
         rows = collected(piece.select("id", "name", "kind", "parent", "start", "end"))
-        if events.is_empty() or rows.is_empty():
-            events = rows if events.is_empty() else events
-            continue
-        high = int(rows["start"][0])
-        if low < high:
-            yield events, low, high
-        events, low = pl.concat([events.filter(pl.col("end") > high), rows]), high
+        if events.is_empty():
+            events = rows
+        elif rows.height:
+            high = int(rows["start"][0])
+            if low < high:
+                yield events, low, high
+            events, low = pl.concat([events.filter(pl.col("end") > high), rows]), high
     yield events, low, _EVER
 
 
