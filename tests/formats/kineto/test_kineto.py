@@ -717,7 +717,8 @@ def test_times_are_spelled_out_once_for_all_samples_of_a_slice() -> None:
         return [1_700_000_000_000_000 + number for number in range(len(elements))]
 
     columns = Columns(Known())
-    columns.add(Slice(elements, starts, starts, lambda: [msgspec.Raw(b'{"args":{"a":1}}')] * len(elements)))
+    raw = msgspec.Raw(b'{"args":{"a":1}}')
+    columns.add(Slice(elements, starts, starts, lambda: [raw] * len(elements), lambda _: False))
     assert len(asked) == 1
     assert columns.samples.done().time.tolist()[:2] == [1_700_000_000_000_001_000, 1_700_000_000_000_003_000]
 

@@ -75,13 +75,14 @@ class Slice(Struct, Generic[Some_co], frozen=True):
     """Some successive elements of the array.
 
     `starts()` and `lengths()` give their times as the file spells them (0 where it does not tell), `raws()` each as
-    JSON; all until the next slice is asked for.
+    JSON, `holds()` whether the JSON of any has this text; all until the next slice is asked for.
     """
 
     events: Some_co
     starts: Callable[[], list[Any]]
     lengths: Callable[[], list[Any]]
     raws: Callable[[], list[msgspec.Raw]]
+    holds: Callable[[bytes], bool]
 
 
 class Adds(Protocol[Some_contra]):
@@ -254,13 +255,14 @@ class _Reader(Generic[Some, E]):
             lambda: [event.get("ts", 0) for event, _ in found],
             lambda: [0 if event.get("dur") is None else event["dur"] for event, _ in found],
             lambda: [_encoded(event) for event, _ in found],
+            lambda text: any(text in bytes(_encoded(event)) for event, _ in found),
         )
 
     def _slice(self, events: Some, end: int) -> Slice[Some]:
         def again(decoder: msgspec.json.Decoder[list[T]]) -> list[T]:
             return self._window.decoded(end, lambda data: decoder.decode(bytes(data))) or []
 
-        return _slice(events, again)
+        return _slice(events, again, lambda text: text in self._window.buffer[:end])
 
     def _find_array(self, extent: Extent) -> None:
         """Move to the bracket that opens the array."""
@@ -328,18 +330,19 @@ class _Again(Protocol):
         """The elements of a slice, decoded once more."""
 
 
-def _slice(events: Some, again: _Again) -> Slice[Some]:
+def _slice(events: Some, again: _Again, holds: Callable[[bytes], bool]) -> Slice[Some]:
     return Slice(
         events,
         cache(lambda: [each.ts for each in again(_STARTS)]),
         lambda: [each.dur for each in again(_LENGTHS)],
         cache(lambda: again(_RAWS)),
+        holds,
     )
 
 
 def of_text(events: Some, text: bytes) -> Slice[Some]:
     """The slice of elements that were decoded from this list of JSON."""
-    return _slice(events, lambda decoder: decoder.decode(text))
+    return _slice(events, lambda decoder: decoder.decode(text), lambda part: part in text)
 
 
 def _add_metadata(data: bytes, extent: Extent, at: int) -> None:

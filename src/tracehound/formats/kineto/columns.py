@@ -243,16 +243,16 @@ class Columns:
         counters = phases == _COUNTER
         for what, found in ((FLOWS, phases == _ARROW), (MEMORY, memory), (COUNTERS, counters)):
             self.tally.add(what, int(np.count_nonzero(found)), int(records[np.argmax(found)]))
-        arrows = [row for row in np.flatnonzero(phases == _ARROW).tolist() if _launches(elements[row])]
-        if arrows:
-            self._add_arrows(np.array(arrows), records, piece)
+        arrows = np.flatnonzero(phases == _ARROW)
+        if len(arrows) and piece.holds(LAUNCHING.encode()):
+            self._add_arrows(arrows, records, piece)
         rows = np.flatnonzero(counters | memory)
         if len(rows):
             sampled = cast("list[Counter | Instant]", [elements[row] for row in rows.tolist()])
             self._add_samples(sampled, memory[rows], rows, records[rows], piece)
 
     def _add_arrows(self, rows: Ints, records: Ints, piece: Slice[Any]) -> None:
-        """The ends of arrows at these rows of a slice; they are decoded again, for of all others nothing is needed."""
+        """The arrows at these rows of a slice that tell of launches: decoded again, for of others nothing is needed."""
         raws, times = piece.raws(), exact_ticks(piece.starts(), NS_PER_US)
         rows = rows[rows < len(raws)]
         self.arrows += ends([raws[row] for row in rows.tolist()], records[rows], times[rows])
@@ -301,11 +301,6 @@ def _signatures(events: Sequence[Complete | Instant]) -> Iterable[Signature]:
     """Those of events; `zip` makes one tuple again and again."""
     cats, pids, tids = [event.cat for event in events], [event.pid for event in events], [event.tid for event in events]
     return zip(cats, pids, tids, strict=True)
-
-
-def _launches(arrow: Element) -> bool:
-    """Whether this end of an arrow tells who launched what."""
-    return bool(cast(Arrow, arrow).cat == LAUNCHING)
 
 
 def _manner_by_name(name: str) -> int:

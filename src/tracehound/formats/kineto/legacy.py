@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -55,12 +55,13 @@ class End(NamedTuple):
 
 
 def ends(elements: Sequence[msgspec.Raw], records: Ints, starts: Ints) -> list[End]:
-    """Ends of arrows, from their JSON; those that cannot be read are left out."""
+    """The ends, among these of arrows as JSON, of those that tell of launches; what cannot be read is left out."""
     found = list[End]()
     for element, record, start in zip(elements, records.tolist(), starts.tolist(), strict=True):
         with suppress(msgspec.MsgspecError, RecursionError):
             said = _SAID(element)
-            found.append(End(record, said.ph == "s", said.id, said.pid, said.tid, start))
+            if said.cat == LAUNCHING:
+                found.append(End(record, said.ph == "s", said.id, said.pid, said.tid, start))
     return found
 
 
@@ -69,6 +70,7 @@ class _Said(msgspec.Struct, gc=False):
     id: Id
     pid: Id
     tid: Id = None
+    cat: Any = ""
 
 
 _SAID: Final = msgspec.json.Decoder(_Said).decode
