@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tracehound.lookup import among, distinct, looked_up, rows_with
+from tracehound.lookup import among, distinct, looked_up, members, rows_with
 from tracehound.native import groups
 
 FAR = 2**62
@@ -44,6 +44,18 @@ def test_each_number_once_in_order(numbers: list[int]) -> None:
 def test_which_numbers_are_among_others(numbers: list[int], others: list[int]) -> None:
     found = among(np.array(numbers, np.int64), np.array(others, np.int64))
     assert found.tolist() == [number in others for number in numbers]
+
+
+@given(
+    parts=st.lists(st.lists(st.integers(-9, 40)), max_size=4),
+    far=st.lists(st.sampled_from([10**6, -(2**63), 2**63 - 1]), max_size=1),
+    wanted=st.lists(st.integers(-20, 60) | st.sampled_from([10**6, -(2**63), 2**63 - 1])),
+)
+def test_members_come_in_several_parts(parts: list[list[int]], far: list[int], wanted: list[int]) -> None:
+    """Those that lie close together, and with one that is far from the others."""
+    every = [*parts, far]
+    found = members(*(np.array(part, np.int64) for part in every)).has(np.array(wanted, np.int64))
+    assert found.tolist() == [number in {each for part in every for each in part} for number in wanted]
 
 
 NUMBERS = st.lists(st.none() | st.integers(0, 12) | st.sampled_from([1000, FAR, -FAR]), max_size=20)

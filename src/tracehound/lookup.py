@@ -21,7 +21,7 @@ _DENSE: Final = 8
 """Of numbers that are so many times as far apart as there are, at most, a table is made: looking up is slower."""
 
 _SPARSE: Final = 64
-"""The same of a table that only tells which there are: it has a byte for each."""
+"""The same of a table that only tells which there are: it has a bit for each."""
 
 
 def rows_with(numbers: Ints, wanted: Ints) -> Ints:
@@ -65,36 +65,42 @@ def among(numbers: Ints, others: Ints) -> Mask:
 
 
 class Members(NamedTuple):
-    """Some numbers, in order, for who asks of many others whether they are among them.
+    """Some numbers, for who asks of many others whether they are among them.
 
-    Where they lie close together `there[number - numbers[0]]` tells, which is far quicker.
+    They are `numbers`, in order. Where they lie close together these are only the first and the last, and `bits` tells
+    of all in between, which is far quicker and takes a tenth of the memory: number `n` is bit `n - numbers[0]`.
     """
 
     numbers: Ints
-    there: Mask | None
+    bits: npt.NDArray[np.uint8] | None
 
     def has(self, wanted: Ints) -> Mask:
         """Which of the wanted numbers are among them."""
         if len(self.numbers) == 0:
             return np.zeros(len(wanted), np.bool_)
-        if self.there is None:
+        if self.bits is None:
             row = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
             found: Mask = self.numbers[row] == wanted
             return found
         near: Mask = (wanted >= self.numbers[0]) & (wanted <= self.numbers[-1])
-        near[near] = self.there[wanted[near] - self.numbers[0]]
+        place = wanted[near] - self.numbers[0]
+        near[near] = (self.bits[place >> 3] >> (place & 7).astype(np.uint8)) & 1
         return near
 
 
-def members(numbers: Ints) -> Members:
-    """These numbers, in any order."""
-    numbers = distinct(numbers)
-    span = int(numbers[-1]) - int(numbers[0]) if len(numbers) else 0
-    if span > _SPARSE * len(numbers):
-        return Members(numbers, None)
-    there = np.zeros(span + 1, np.bool_)
-    there[numbers - numbers[:1]] = True
-    return Members(numbers, there)
+def members(*numbers: Ints) -> Members:
+    """All of these numbers, in any order."""
+    some = [each for each in numbers if len(each)]
+    low, high = min((int(each.min()) for each in some), default=0), max((int(each.max()) for each in some), default=0)
+    if not some or high - low > _SPARSE * sum(map(len, some)):
+        return Members(distinct(np.concatenate(some or [np.empty(0, np.int64)])), None)
+    bits = np.zeros((high - low >> 3) + 1, np.uint8)
+    for each in some:
+        place = distinct(each) - low
+        byte, bit = place >> 3, np.left_shift(1, place & 7).astype(np.uint8)
+        first = np.flatnonzero(np.append(True, byte[1:] != byte[:-1]))
+        bits[byte[first]] |= np.bitwise_or.reduceat(bit, first)
+    return Members(np.array([low, high]), bits)
 
 
 def looked_up(told: pl.DataFrame, by: str, wanted: pl.Series) -> pl.DataFrame:

@@ -120,7 +120,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     raw = Raw(runs, sources, _by_number(lanes, decoded), size)
     seen, ran = nothing_seen(lanes.height), executed(raw)
     steps, told = steps_of(raw, ran, decoded.unmarked, decoded.repeating)
-    scan = written(finished(raw, ran, steps, seen), spill.folder)
+    scan = written(finished(raw, ran, steps, seen, spill), spill.folder)
     marks = np.concatenate([np.empty(0, np.int64), *seen.marks])
     if len(marks):
         steps = steps.with_columns(pl.Series("event", marks[steps["event"].to_numpy()]))

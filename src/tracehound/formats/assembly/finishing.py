@@ -25,7 +25,7 @@ from tracehound.formats.assembly.recurring import GRAPHS, elsewhere
 from tracehound.formats.assembly.runs import module_runs
 from tracehound.formats.assembly.steps import Told, calendar, infer, mark
 from tracehound.formats.sizes import possible
-from tracehound.formats.spill import Column, frame_of
+from tracehound.formats.spill import Column, Spill, frame_of
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import Members, distinct, members
 from tracehound.nesting import lane_order
@@ -264,7 +264,7 @@ def _placed(events: Rows, lanes: Lanes) -> pl.DataFrame:
 _STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step", "run")
 
 
-def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[dict[str, Column]]:
+def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen, spill: Spill) -> Iterator[dict[str, Column]]:
     """The events of the part, a batch at a time, in the order of their ids, with columns of `EVENTS`; `seen` grows."""
     lanes, when = raw.lanes, calendar(steps)
 
@@ -283,7 +283,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         return np.where(told == OPEN, step, told)
 
     in_turn = untold(ran, lanes.rank[ran.lane])
-    calls = HostCalls(raw.columns(MODULES, OTHERS), _meant(raw), consumed(ran), in_turn, lanes.host)
+    calls = HostCalls(raw.columns(MODULES, OTHERS), _meant(raw), consumed(ran), in_turn, lanes.host, spill)
     for batch in _nested(raw, HOSTS, _no_call):
         step = own_step(batch.events)
         calls.add(batch.events, batch.nested.inside, step)
@@ -321,12 +321,17 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
 
 def _meant(raw: Raw) -> Members:
     """The ids of calls that events of devices have, whichever host's they are."""
-    every = [np.empty(0, np.int64)]
+    every = list[Ints]()
     for low, high in (raw.bounds(group) for group in (MODULES, OTHERS)):
-        ids = Batch(raw.runs.at(slice(low, high)), 0, raw.sources).column("correlation") if low < high else None
-        if ids is not None:
-            every.append(ids.values if ids.valid is None else ids.values[ids.valid])
-    return members(np.concatenate(every))
+        for first in range(low, high, _RUNS):
+            some = Batch(raw.runs.at(slice(first, min(first + _RUNS, high))), 0, raw.sources).column("correlation")
+            if some is not None:
+                every.append(some.values if some.valid is None else some.values[some.valid])
+    return members(*every)
+
+
+_RUNS: Final = 64
+"""So many runs of events are looked at together where few columns of all are wanted."""
 
 
 def _handed(raw: Raw, by_time: Callable[[Rows], Ints]) -> Handed | None:

@@ -6,7 +6,7 @@ Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,8 +15,9 @@ import polars as pl
 from msgspec import Struct, field
 
 from tracehound.formats.assembly.batches import Rows
+from tracehound.formats.assembly.calls import Calls, Settled, Waiting, fresh, together
 from tracehound.formats.assembly.turns import CALL, UNSAID, Functions, counted, paired
-from tracehound.formats.spill import Column, frame_of
+from tracehound.formats.spill import Column, Spill, frame_of
 from tracehound.intervals import Ints, Latest, Mask
 from tracehound.lookup import Members, distinct
 from tracehound.nesting import nearest
@@ -35,64 +36,6 @@ _CALLING: Final = np.array([kind in ("runtime", "transfer", "op", "other") for k
 _RUN: Final = "run"
 RUNNING: Final = np.array([kind in ("op", "collective", "sync") for kind in KINDS])
 """Kinds of host events that are part of a run, or wait for it: they launch nothing of it."""
-
-
-class _Called(NamedTuple):
-    """Host events by one of their columns: its value (`key`), and the event's id and step (-1: none).
-
-    Of those with one key, calls of the runtime go before others (`late`), then the earlier before the later.
-    """
-
-    key: Ints
-    id: Ints
-    step: npt.NDArray[np.int32]
-    late: Mask
-    lane: Ints
-    start: Ints
-    end: Ints
-
-    def firsts(self) -> _Called:
-        """Sorted by key, of each key the first."""
-        order = self._order()
-        return self.at(order[_fresh(self.key[order])])
-
-    def apart(self) -> _Called:
-        """Sorted by key and start: of each key the calls of the runtime, else the others, and none inside another."""
-        order = self._order()
-        fresh = _fresh(self.key[order])
-        if fresh.all():
-            return self.at(order)
-        group = np.cumsum(fresh) - 1
-        same = self.at(order[self.late[order] == self.late[order[fresh]][group]])
-        order = np.lexsort((same.id, same.start, same.lane, same.key))
-        key, lane = same.key[order], same.lane[order]
-        group = np.cumsum(_fresh(key) | _fresh(lane)) - 1
-        known, rank = np.unique(same.end[order], return_inverse=True)
-        reach = known[np.maximum.accumulate(group * len(known) + rank) - group * len(known)]
-        inside = np.append(False, (group[1:] == group[:-1]) & (same.start[order][1:] < reach[:-1]))
-        outer = order[~inside]
-        return same.at(outer[np.lexsort((same.id[outer], same.start[outer], same.key[outer]))])
-
-    def _order(self) -> npt.NDArray[np.intp]:
-        order = np.argsort(self.key, kind="stable")
-        if _fresh(self.key[order]).all():
-            return order
-        return np.lexsort((self.id, self.start, self.late, self.key))
-
-    def at(self, rows: npt.NDArray[np.intp]) -> _Called:
-        """Some of them."""
-        key, id_, step, late, lane, start, end = self
-        return _Called(key[rows], id_[rows], step[rows], late[rows], lane[rows], start[rows], end[rows])
-
-
-def _fresh(values: Ints) -> Mask:
-    """Which values differ from the one before."""
-    return np.append(True, values[1:] != values[:-1]) if len(values) else np.empty(0, np.bool_)
-
-
-def _together(tables: Sequence[_Called]) -> _Called:
-    """Several as one."""
-    return _Called(*(np.concatenate(column) for column in zip(*tables, strict=True)))
 
 
 def untold(executions: Rows, rank: Ints) -> bool:
@@ -136,7 +79,7 @@ class HostCalls(Struct):
 
     `meant` are their ids of `correlation`: most calls of the runtime launch nothing. `consumed` are the ids that
     executions on devices consume, sorted; `untold` says whether turns may have to tell their calls; `host` is that of
-    each lane.
+    each lane. What is collected waits in the `spill`.
     """
 
     pointing: Collection[str]
@@ -144,8 +87,9 @@ class HostCalls(Struct):
     consumed: Ints
     untold: bool
     host: Ints
-    _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
-    _executes: list[_Called] = field(default_factory=list)
+    spill: Spill
+    _found: dict[str, Waiting] = field(default_factory=dict)
+    _executes: list[Calls] = field(default_factory=list)
     _functions: Functions = field(default_factory=Functions)
 
     def add(self, events: Rows, parent: Ints, step: Ints) -> None:
@@ -153,7 +97,7 @@ class HostCalls(Struct):
         kind = events.columns["kind"].values
         if self.untold:
             self._add_executes(events, parent, step)
-        for (here, there), found in zip(_JOINS, self._found, strict=True):
+        for here, there in _JOINS:
             if here not in self.pointing:
                 continue
             has = events.valid(there)
@@ -169,8 +113,9 @@ class HostCalls(Struct):
             if len(rows):
                 key, late = _known_by(events, there, rows, self.host), kind[rows] != _RUNTIME
                 where = events.lane[rows], events.start[rows], events.end[rows]
-                called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, *where)
-                found.append(called.apart() if there == _REPEATED else called.firsts())
+                calls = Calls(key, rows + events.first, step[rows].astype(np.int32), late, *where)
+                waiting = self._found.setdefault(there, Waiting(self.spill, f"calls-{there}"))
+                waiting.add(_meant(there)(calls))
 
     def _add_executes(self, events: Rows, parent: Ints, step: Ints) -> None:
         """The calls for executions, of which none lies inside another of its thread, by the function around them."""
@@ -185,7 +130,7 @@ class HostCalls(Struct):
         around = nearest(parent, function[:-1] != UNSAID)[rows]
         where = events.lane[rows], events.start[rows], events.end[rows]
         late = np.zeros(len(rows), np.bool_)
-        calls = _Called(function[around], events.ids[rows], step[rows].astype(np.int32), late, *where)
+        calls = Calls(function[around], events.ids[rows], step[rows].astype(np.int32), late, *where)
         self._executes.append(calls.apart())
 
     def _took(self, events: Rows, rows: npt.NDArray[np.intp]) -> Mask:
@@ -200,25 +145,27 @@ class HostCalls(Struct):
 
     def launches(self) -> Launches:
         """All calls, ready to be joined; they are collected no longer."""
-        tables = list[_Called | None]()
-        for (_, there), found in zip(_JOINS, self._found, strict=True):
-            every = _together(found) if found else None
-            found.clear()
-            tables.append(every and (every.apart() if there == _REPEATED else every.firsts()))
-        turns = _together(self._executes).apart() if self._executes else None
+        waiting = [(there, self._found.pop(there, None)) for _, there in _JOINS]
+        tables = [None if calls is None else calls.settled(_meant(there)) for there, calls in waiting]
+        turns = together(self._executes).apart() if self._executes else None
         some = [table for table in (*tables, turns) if table is not None]
         ends = np.cumsum([0 if table is None else len(table.key) for table in tables])
         return Launches(
             tuple(np.empty(0, np.int64) if table is None else table.key for table in tables),
             (0, *ends.tolist()),
-            np.concatenate([table.id for table in some]) if some else np.empty(0, np.int64),
-            np.concatenate([table.step for table in some]) if some else np.empty(0, np.int32),
+            np.concatenate([*(table.id for table in some), np.full(1, -1)]),
+            np.concatenate([*(table.step for table in some), np.full(1, -1, np.int32)]),
             tuple(None if table is None else _begun(table) for table in tables),
-            np.empty(0, np.int64) if turns is None else turns.start,
+            np.empty(0, np.int64) if turns is None else turns.begun,
             np.empty(0, np.int64) if turns is None else turns.key,
             self._functions,
             self.host,
         )
+
+
+def _meant(name: str) -> Callable[[Calls], Calls]:
+    """Which of several calls are meant that have the same in a column of this name."""
+    return Calls.apart if name == _REPEATED else Calls.firsts
 
 
 def _names(codes: Ints) -> pl.Series:
@@ -241,17 +188,17 @@ class _Begun(NamedTuple):
     latest: Latest
 
 
-def _begun(table: _Called) -> _Begun | None:
+def _begun(table: Settled) -> _Begun | None:
     """None where no key repeats."""
-    fresh = _fresh(table.key)
-    if fresh.all():
+    begins = fresh(table.key)
+    if table.begun is None or begins.all():
         return None
-    group = np.cumsum(fresh) - 1
-    return _Begun(group, Latest(group, table.start))
+    group = np.cumsum(begins) - 1
+    return _Begun(group, Latest(group, table.begun))
 
 
 class Launches(NamedTuple):
-    """The host events that launch something. A *call* is a row of `id` and `step`; -1 stands for none."""
+    """The host events that launch something. A *call* is a row of `id` and `step`; -1, their last row, is none."""
 
     keys: tuple[Ints, ...]
     first: tuple[int, ...]
@@ -313,8 +260,8 @@ class Launches(NamedTuple):
 
     def ids(self, call: Ints) -> Ints:
         """The ids of calls."""
-        return np.append(self.id, -1).take(call)
+        return self.id.take(call)
 
     def steps(self, call: Ints) -> Ints:
         """The steps of calls, -1 where they have none."""
-        return np.append(self.step, np.int32(-1)).take(call).astype(np.int64)
+        return self.step.take(call).astype(np.int64)

@@ -1,0 +1,61 @@
+"""Calls that wait for all of them, against the same calls looked at all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tracehound.formats.assembly.calls import Calls, Waiting, together
+from tracehound.formats.spill import Spill
+
+Call = tuple[int, int, bool, int, int, int]
+
+CALL = st.tuples(  # key, step, whether it is late, thread, start and length
+    st.integers(-1, 6) | st.sampled_from([2**40, -(2**50)]),
+    st.integers(-1, 2),
+    st.booleans(),
+    st.integers(0, 1),
+    st.integers(0, 20),
+    st.integers(0, 5),
+)
+
+
+def calls(of: list[Call], first: int) -> Calls:
+    key, step, late, thread, begun, length = (np.array([call[at] for call in of], np.int64) for at in range(6))
+    ids = np.arange(first, first + len(of))
+    return Calls(key, ids, step.astype(np.int32), late.astype(bool), thread, begun, begun + length)
+
+
+@pytest.mark.parametrize("meant", [Calls.firsts, Calls.apart])
+@pytest.mark.parametrize("on_disk", [True, False])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(parts=st.lists(st.lists(CALL, min_size=1, max_size=8), min_size=1, max_size=4), alone=st.booleans())
+def test_they_are_settled_as_if_they_had_come_together(
+    tmp_path: Path, parts: list[list[Call]], *, meant: Callable[[Calls], Calls], on_disk: bool, alone: bool
+) -> None:
+    """Whether some ids or none (`alone`) are those of several calls."""
+    if alone:
+        parts = [[(100 * at + place, *call[1:]) for place, call in enumerate(part)] for at, part in enumerate(parts)]
+    firsts = np.cumsum([0, *map(len, parts)]).tolist()
+    came = [calls(part, first) for part, first in zip(parts, firsts, strict=False)]
+    waiting = Waiting(Spill(tmp_path if on_disk else None), "calls")
+    for some in came:
+        waiting.add(meant(some))
+    found, expected = waiting.settled(meant), meant(together(came))
+    assert found is not None
+    assert found.key.tolist() == expected.key.tolist()
+    assert found.id.tolist() == expected.id.tolist()
+    assert found.step.tolist() == expected.step.tolist()
+    if found.begun is None:
+        assert len(set(found.key.tolist())) == len(found.key)
+    else:
+        assert found.begun.tolist() == expected.begun.tolist()
+
+
+def test_none_are_settled_where_none_came() -> None:
+    assert Waiting(Spill(), "calls").settled(Calls.firsts) is None
