@@ -20,7 +20,7 @@ from tracehound.analysis.events.series import Series
 from tracehound.analysis.result import Share
 from tracehound.analysis.spans.stretches import stretches
 from tracehound.formats.assembly.curves import Curve, Floats, bucket, buckets
-from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums
+from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums, told
 from tracehound.formats.exported import FILLS
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.own_time import own_stretches
@@ -72,7 +72,7 @@ class Filled(Struct, frozen=True, eq=False):
 
     def measures(self, start: Ints, end: Ints) -> pl.DataFrame:
         """For each stretch `[start, end)` of the device's own clock the measures of `fill.means`."""
-        return means(self.works, sums(self.curves, start, end), start, end)
+        return means(sums(self.curves, self.works, start, end), start, end)
 
     def counts(self, low: int, high: int) -> dict[str, pl.Expr]:
         """Columns of what runs in `[low, high)` of the device's own clock.
@@ -146,7 +146,7 @@ def _times(events: pl.DataFrame) -> tuple[Ints, Ints]:
 
 def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:
     """What each of the kernels fills."""
-    return resident(kernels, collected(share.facet("launched")), in_threads(share.threads), share.properties)
+    return resident(kernels.with_columns(in_threads(share.threads)), told(share.facet("launched")), share.properties)
 
 
 SERIES_BUCKETS: Final = 1000

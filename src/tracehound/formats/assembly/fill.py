@@ -20,19 +20,28 @@ from tracehound.trace import collected
 MEASURES: Final = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
 
 
-def in_threads(calls: pl.LazyFrame) -> pl.Series:
-    """The ids of those of the host's calls whose grid is told in threads."""
-    return collected(calls.filter(pl.col("name").is_in(IN_THREADS)).select("id")).to_series()
+def in_threads(calls: pl.LazyFrame) -> pl.Expr:
+    """Whether the grid of a kernel is told in threads, by its launch; `calls` are those of the host."""
+    by_threads = collected(calls.filter(pl.col("name").is_in(IN_THREADS)).select("id")).to_series()
+    return pl.col("launch").is_in(by_threads.implode()).fill_null(value=False).alias("in_threads")
 
 
-def resident(kernels: pl.DataFrame, launched: pl.DataFrame, calls: pl.Series, of: Device) -> pl.DataFrame:
+def told(launched: pl.LazyFrame) -> pl.DataFrame:
+    """What the facet `launched` tells that `resident` needs, in memory and in the order of records."""
+    known = collected(launched.select("record", *LAUNCHED)).rechunk()
+    return known if known["record"].is_sorted() else known.sort("record", maintain_order=True)
+
+
+def resident(kernels: pl.DataFrame, launched: pl.DataFrame, of: Device) -> pl.DataFrame:
     """What each kernel fills, by `residency`, in the order of the kernels.
 
-    `kernels` need `record` and `launch`; `launched` is the facet, and `calls` are the ids that `in_threads` gives.
+    `kernels` need `record` and `in_threads`; `launched` is what is `told` of them and others.
     """
-    told = looked_up(launched.select("record", *LAUNCHED), "record", kernels["record"])
-    by_threads = kernels["launch"].is_in(calls.implode()).fill_null(value=False)
-    return residency(told.with_columns(in_threads=by_threads), of)
+    wanted = kernels["record"]
+    records, sought = launched["record"].to_numpy(), wanted.drop_nulls().to_numpy()
+    if len(sought):  # of many only those around: they are looked through once for each call
+        launched = launched[slice(*np.searchsorted(records, [sought.min(), sought.max() + 1]).tolist())]
+    return residency(looked_up(launched, "record", wanted).with_columns(kernels["in_threads"]), of)
 
 
 def curves(kernels: pl.DataFrame) -> dict[str, Curve]:
@@ -47,15 +56,16 @@ def curves(kernels: pl.DataFrame) -> dict[str, Curve]:
     return {**found, "taken": found["blocks"].capped(1.0)}
 
 
-def sums(of: Mapping[str, Curve], start: Ints, end: Ints) -> dict[str, Floats]:
-    """Height times time (ps) of each curve in each stretch `[start, end)`."""
-    return {name: curve.integral(start, end) for name, curve in of.items()}
+def sums(of: Mapping[str, Curve], works: Intervals, start: Ints, end: Ints) -> dict[str, Floats]:
+    """Height times time (ps) of each curve in each stretch `[start, end)`, and how long kernels run there (`works`)."""
+    found = {name: curve.integral(start, end) for name, curve in of.items()}
+    return {**found, "works": covered(works, start, end).astype(np.float64)}
 
 
-def means(works: Intervals, of: Mapping[str, Floats], start: Ints, end: Ints) -> pl.DataFrame:
+def means(of: Mapping[str, Floats], start: Ints, end: Ints) -> pl.DataFrame:
     """For each stretch `[start, end)` the `MEASURES`, and what part of the kernels' time has known blocks (`known`).
 
-    `works` says when kernels run, `of` has the sums of their curves. Null where a measure is not known; where no kernel
+    `of` has the `sums` of their curves. Null where a measure is not known; where no kernel
     runs no multiprocessor is taken, if blocks are known of any.
     """
     length = (end - start).astype(np.float64)
@@ -64,7 +74,7 @@ def means(works: Intervals, of: Mapping[str, Floats], start: Ints, end: Ints) ->
         known |= of["runs"] == 0
     return pl.DataFrame(
         {
-            "utilisation": _ratio(covered(works, start, end).astype(np.float64), length),
+            "utilisation": _ratio(of["works"], length),
             "sm_efficiency": np.where(known, _ratio(of["taken"], length), np.nan),
             "occupancy": _ratio(of["occupancy"], of["has occupancy"]),
             "blocks_per_sm": _ratio(of["blocks"], of["has blocks"]),

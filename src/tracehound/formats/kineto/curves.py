@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from tracehound.facets import empty
 from tracehound.formats.assembly.curves import Floats, bucket, buckets
-from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums
+from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums, told
 from tracehound.formats.exported import FILLED, FILLS, called, exported
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
@@ -54,10 +55,10 @@ def with_curves(found: Part) -> Part:
     if any(_OWN.search(name) and not exported(name) for name in counters):
         return found
     first = int(found.lanes["lane"].to_numpy().max(initial=-1)) + 1  # some numbers have no lane: of counters in no time
-    told = list(_curves(found))
-    found = _without(found, told)
+    made = list(_curves(found))
+    found = _without(found, made)
     lanes, samples = [found.lanes], [found.counters]
-    for number, curve in enumerate(told, start=first):
+    for number, curve in enumerate(made, start=first):
         lanes.append(_lane(number, curve))
         samples.append(curve.samples.select(pl.lit(number, pl.Int64).alias("lane"), "time", "value").cast(COUNTERS))
     return replace(found, lanes=pl.concat(lanes), counters=pl.concat(samples))
@@ -73,44 +74,36 @@ def _without(found: Part, curves: Sequence[_Curve]) -> Part:
 
 
 def _lane(number: int, curve: _Curve) -> pl.DataFrame:
-    told = {
+    row = {
         "lane": number, "host": curve.host, "rank": curve.rank, "role": "counter", "work": False, "name": curve.name,
         "process": "", "order": curve.order, "rows": 1, "events": 0, "first": curve.samples["time"][0],
         "last": curve.samples["time"][-1], "unit": "%",
     }  # fmt: skip
-    return pl.DataFrame([told], schema=LANES)
+    return pl.DataFrame([row], schema=LANES)
 
 
 def _curves(found: Part) -> Iterator[_Curve]:
-    working = found.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
-    of_kernels = pl.col("lane").is_in(working["lane"].to_list()) & pl.col("kind").is_in(["kernel", "collective"])
-    columns = ("rank", "start", "end", "launch", "record")
-    kernels = collected(found.scan.filter(of_kernels & (pl.col("end") > pl.col("start"))).select(columns))
-    if kernels.is_empty():
-        return
-    calls = in_threads(found.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
-    launched = collected(found.facets["launched"]) if "launched" in found.facets else _NOTHING_TOLD
+    by_threads = in_threads(found.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
+    launched = told(found.facets.get("launched", empty("launched")))
     for row, (host, ordinal) in enumerate(found.ranks.select("host", "device").iter_rows()):
-        mine = kernels.filter(pl.col("rank") == row)
-        if mine.height < FEWEST:
+        kernels = _kernels(found, row, by_threads)
+        if kernels.height < FEWEST:
             continue
-        measured = _measured(
-            mine.sort("start"), partial(resident, launched=launched, calls=calls, of=device(found.facts, ordinal))
-        )
+        measured = _measured(kernels, partial(resident, launched=launched, of=device(found.facts, ordinal)))
         for place, (measure, name) in enumerate(CURVES.items(), start=_FIRST):
             if (changes := measured.get(measure)) is not None:
                 yield _Curve(row, host, measure, name, place, changes.filter(_changed(changes["value"])))
 
 
-_NOTHING_TOLD: Final = pl.DataFrame(
-    schema={
-        "record": pl.Int64,
-        "grid": pl.String,
-        "block": pl.String,
-        "blocks_per_sm": pl.Float64,
-        "occupancy": pl.Float64,
-    }
-)
+def _kernels(found: Part, rank: int, by_threads: pl.Expr) -> pl.DataFrame:
+    """The kernels of a rank that have a length, sorted by start."""
+    places = found.lanes.sort("lane").with_columns((pl.col("events").cum_sum() - pl.col("events")).alias("low"))
+    lanes = places.filter(pl.col("work") & (pl.col("rank") == rank)).select("low", "events").iter_rows()
+    events = pl.concat([found.scan.slice(0, 0), *(found.scan.slice(low, many) for low, many in lanes)])
+    kernels = events.filter(pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end") > pl.col("start")))
+    some = ("start",), ("end",), ("record", by_threads)  # each is copied: few at once
+    table = pl.concat([collected(kernels.select(each)).rechunk() for each in some], how="horizontal")
+    return table if table["start"].is_sorted() else table.sort("start")
 
 
 def _measured(kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -119,11 +112,10 @@ def _measured(kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFra
     `kernels` are sorted by start; `filled` tells what some of them fill.
     """
     begun, ended = kernels["start"].to_numpy(), kernels["end"].to_numpy()
-    low, high = int(begun.min()), int(ended.max())
+    low, high = int(begun[0]), int(ended.max())
     start, end = buckets(low, high, bucket(high - low, STRETCHES))
     parts = list(_sums(kernels, filled, start, end))
-    of = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    found = means(union(begun, ended), of, start, end)
+    found = means({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, start, end)
     return {
         name: pl.DataFrame(
             {
@@ -148,11 +140,13 @@ def _sums(
         low, high = int(start[done]), int(end[next_ - 1])
         some = kernels[first : int(until[next_ - 1])]
         inside = some.select(pl.col("start", "end").clip(low, high))
-        yield sums(curves(pl.concat([inside, filled(some)], how="horizontal")), start[done:next_], end[done:next_])
+        works = union(inside["start"].to_numpy(), inside["end"].to_numpy())
+        heights = curves(pl.concat([inside, filled(some)], how="horizontal"))
+        yield sums(heights, works, start[done:next_], end[done:next_])
         done = next_
 
 
-_AT_ONCE: Final = 1 << 18
+_AT_ONCE: Final = 1 << 16
 """Kernels whose curves are worked out together, about: a kilobyte of memory each."""
 
 
