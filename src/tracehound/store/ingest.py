@@ -76,6 +76,7 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
         portions += [_decoded(folder, portion.number) for portion in rest]
         if helpers:
             pool.close()
+        release()
         finished(found, portions, folder)
         del portions
         release()

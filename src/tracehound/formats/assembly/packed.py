@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.spill import Column, frame_of
+from tracehound.heap import release
 from tracehound.trace import EVENTS
 
 _SPLIT: Final = ("start", "length", "inner", "ahead", "device_length")
@@ -42,8 +43,8 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
     """All events in these batches, put into files of the folder or held in memory; schema `EVENTS`.
 
     A batch has columns of `EVENTS` as numbers, and ids that follow those of the one before; its `device_end` is missing
-    where `device_start` is, and records are below 2^46. One is written while the next is made. Raises OSError as
-    writing does.
+    where `device_start` is, and records are below 2^46. One is written while the next is made. What that took is handed
+    back. Raises OSError as writing does.
     """
     if folder is None:
         held = [frame_of(batch, EVENTS) for batch in batches]
@@ -58,6 +59,7 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
             waiting.append(writer.submit(_write, batch, paths[-1]))
         for last in waiting:
             last.result()
+    release()
     return scan(paths)
 
 
