@@ -10,6 +10,7 @@ import polars as pl
 
 from tracehound.analysis.events.measured import measured
 from tracehound.analysis.events.numbering import alike, codes, most, stretch, turns
+from tracehound.analysis.hosts.threads import batches
 from tracehound.analysis.members import grouped
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, pattern
@@ -55,11 +56,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     lanes = lanes.filter(pl.Series([wanted.search(name) is not None for name in lanes["called"]], dtype=pl.Boolean))
     if lanes.is_empty():
         return pl.DataFrame()
-    here = pl.col("lane").is_in(lanes["lane"].to_list())
+    device = share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    tables = [_by_name(collected(device.select(_EVENTS)), share, options)]
     host = share.on_host
-    threads = overlapping(share.threads, host.start, host.end) if share.windowed else share.threads
-    sides = ((share.device, share), (threads, host))
-    tables = [_by_name(collected(side.filter(here).select(_EVENTS)), seen, options) for side, seen in sides]
+    for threads in batches(share, lanes.filter(pl.col("rank").is_null())["lane"].to_list()):
+        seen = overlapping(threads, host.start, host.end) if share.windowed else threads
+        tables.append(_by_name(collected(seen.select(_EVENTS)), host, options))
     rows = lanes.join(pl.concat(tables), on="lane", maintain_order="left_right")
     return rows.rename({"lane": "id_of_lane", "called": "lane"})
 

@@ -20,7 +20,8 @@ from tracehound.trace import collected
 OPERATORS: Final = ("op", "collective")
 """The kinds of host events that are operators; gloo's collectives are such too."""
 
-_READ: Final = ("id", "lane", "start", "end", "name", "kind", pl.col("parent").fill_null(-1))
+_READ: Final = (("start", "end"), ("lane", "name", "kind"))
+"""What is read of events beside ids and parents; few columns at once, since each is copied."""
 
 
 class Tree(NamedTuple):
@@ -46,8 +47,10 @@ class Tree(NamedTuple):
 
 def tree(share: Share) -> Tree:
     """The calls on the threads of the rank's host, whenever they ran."""
-    events = collected(share.threads.select(_READ)).rechunk()
+    events = collected(share.threads.select("id", "parent")).rechunk()
     parent = local_parent(events)
+    read = [collected(share.threads.select(some)).rechunk() for some in _READ]
+    events = pl.concat([events.select("id"), *read], how="horizontal")
     operator = events["kind"].is_in(OPERATORS).to_numpy()
     recorded = (events["kind"] != "python").to_numpy()
     above = parent if recorded.all() else np.append(nearest(parent, recorded), -1)[parent]
