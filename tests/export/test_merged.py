@@ -212,15 +212,18 @@ def test_counters_follow_the_device_that_they_are_called_after(tmp_path: Path) -
     ]  # fmt: skip
 
 
-def holding(number: int, *kinds: int) -> dict[str, Any]:
-    """A rank with memory of its device (kind 1) or its host (0)."""
+def holding(number: int, *kinds: int, device: int = 0) -> dict[str, Any]:
+    """A rank with memory of device 0 (of this kind, 0: the host) and with kernels of this one."""
     held = {"Bytes": 64 + number, "Addr": 1, "Device Id": 0, "Total Allocated": 64 + number, "Total Reserved": 128}
     memory = {"ph": "i", "s": "t", "name": "[memory]", "pid": 10, "tid": 10, "ts": 105}
-    return rank(number, files=[memory | {"args": held | {"Device Type": kind}} for kind in kinds])
+    files = [memory | {"args": held | {"Device Type": kind}} for kind in kinds]
+    return rank(number, device=device, files=files)
 
 
-def test_memory_of_devices_stays_with_their_ranks(tmp_path: Path) -> None:
-    trace = opened(*job(tmp_path, holding(0, 1), holding(1, 1)))
+@pytest.mark.parametrize("others", [(0, 0), (2, 3), (2, 2), (1, 0)])
+def test_memory_of_devices_stays_with_their_ranks(tmp_path: Path, others: tuple[int, int]) -> None:
+    """Whatever numbers kernels know their devices by: those of ROCm count what memory does not."""
+    trace = opened(*job(tmp_path, *(holding(number, 1, device=device) for number, device in enumerate(others))))
     written(trace, tmp_path / "out.json")
     again = opened(tmp_path / "out.json")
     direct, merged = (run(named("memory"), each).table.drop("device", "event", strict=False) for each in (trace, again))

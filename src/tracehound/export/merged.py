@@ -12,9 +12,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+import polars as pl
 
 from tracehound.export.document import us
 from tracehound.export.narrow import ps, shift
+from tracehound.facets import empty
 from tracehound.formats.json.columns import as_id
 from tracehound.formats.json.elements import encoded
 from tracehound.formats.json.text import STRICT
@@ -24,7 +26,7 @@ from tracehound.formats.kineto.facts import MERGED
 from tracehound.formats.kineto.lanes import ordinal, tidy
 from tracehound.formats.kineto.piece import on_device
 from tracehound.formats.residency import candidates
-from tracehound.trace import Trace, Window
+from tracehound.trace import Trace, Window, collected
 from tracehound.units import which_ranks
 
 Fields = dict[str, msgspec.Raw]
@@ -135,17 +137,32 @@ def edits(trace: Trace, ranks: Mapping[int, Sequence[int]]) -> dict[int, Edit]:
     }
     processes = Processes(device for of_file in of_files.values() for device in of_file.values())
     return {
-        number: Edit(number, of_file, -shift(trace, number), of_files[number], processes)
+        number: Edit(number, of_file, -shift(trace, number), of_files[number], _holder(trace, number), processes)
         for number, of_file in ranks.items()
     }
+
+
+def _holder(trace: Trace, number: int) -> Mapping[int, int]:
+    """The device whose memory a file tells under another number than that of its kernels, as ROCm does, by that.
+
+    Known where the file has one rank, and memory of one device.
+    """
+    of_file = [trace.hosts[host].part == number for host in trace.ranks["host"].to_list()]
+    ordinals = trace.ranks.filter(of_file)["device"].to_list()
+    told = collected(trace.facets[number].get("allocated", empty("allocated")).select(pl.col("device").unique()))
+    memory = told["device"].drop_nulls().to_list()
+    memory = [device for device in memory if device >= 0]
+    return (
+        dict(zip(memory, ordinals, strict=True)) if len(memory) == len(ordinals) == 1 and None not in ordinals else {}
+    )
 
 
 class Edit:
     """Makes the elements of one file fit; asked in the order of the file.
 
     `moved` (ps) is added to every time. `devices` has for each device of the ranks its number, which is that of its
-    process too. Metadata waits for the end, where that of processes without any event is left out: every rank of a
-    machine names all its devices.
+    process too; `holder` has the device for a number that memory is told under instead. Metadata waits for the end,
+    where that of processes without any event is left out: every rank of a machine names all its devices.
     """
 
     def __init__(
@@ -154,12 +171,14 @@ class Edit:
         ranks: Sequence[int],
         moved: int,
         devices: Mapping[int, int],
+        holder: Mapping[int, int],
         processes: Processes,
     ) -> None:
         self._ranks = ranks
         self._moved = moved
         self._devices = devices
         self._numbers = _apart(devices)
+        self._holders = {**self._numbers, **{told: devices[own] for told, own in holder.items() if own in devices}}
         self._tie = number << _TIE_BITS
         self._number = number
         self._processes = processes
@@ -213,9 +232,9 @@ class Edit:
         if _on_device(bytes(fields.get("cat", b'""'))):
             edited |= self._drawn(args, before, bytes(fields.get("pid", _NULL)))
         elif "device" in args:
-            edited |= self._told(args, "device")
+            edited |= _told(args, "device", self._numbers)
         elif _DEVICE_ID in args and bytes(args.get(_DEVICE_TYPE, _CPU)) != _CPU:
-            edited |= self._told(args, _DEVICE_ID)
+            edited |= _told(args, _DEVICE_ID, self._holders)
         if edited:
             fields["args"] = msgspec.Raw(msgspec.json.encode(args))
 
@@ -251,20 +270,21 @@ class Edit:
         args["device"] = msgspec.Raw(encoded(number))
         return True
 
-    def _told(self, args: Fields, name: str) -> bool:
-        """Renumber the device that an event of a host tells of; whether it has another number now."""
-        said = _id(bytes(args[name]))
-        number = self._numbers.get(said, said) if isinstance(said, int) else said
-        if number == said:
-            return False
-        args[name] = msgspec.Raw(encoded(number))
-        return True
-
     def _time(self, ts: msgspec.Raw) -> msgspec.Raw:
         try:
             return msgspec.Raw(us(ps(STRICT(ts)) + self._moved).encode())
         except ArithmeticError:  # no time: it is as useless as it was
             return ts
+
+
+def _told(args: Fields, name: str, numbers: Mapping[int, int]) -> bool:
+    """Renumber the device that an event of a host tells of; whether it has another number now."""
+    said = _id(bytes(args[name]))
+    number = numbers.get(said, said) if isinstance(said, int) else said
+    if number == said:
+        return False
+    args[name] = msgspec.Raw(encoded(number))
+    return True
 
 
 def _apart(devices: Mapping[int, int]) -> dict[int, int]:
