@@ -41,8 +41,13 @@ def pieces(
             for segment, first in zip(segments, firsts, strict=True)
             if name in segment
         )
-        for number, rows in enumerate(_gathered(of_segments)):
-            yield name, _filed(rows, name, number, spill)
+        yield from filed(name, of_segments, spill)
+
+
+def filed(name: str, frames: Iterable[pl.DataFrame], spill: Spill) -> Iterator[Piece]:
+    """A facet in frames that follow one another, likewise."""
+    for number, rows in enumerate(_gathered(frames)):
+        yield name, _filed(rows, name, number, spill)
 
 
 def beside(made: Iterable[Piece]) -> dict[str, pl.LazyFrame]:

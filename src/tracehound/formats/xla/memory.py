@@ -16,6 +16,7 @@ from tracehound.facets import FACETS
 from tracehound.formats.allocators import named
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.sizes import MOST_BYTES, NO_SIZE
+from tracehound.formats.spill import Kept
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla.rows import PlaneRows, nullable_columns
 from tracehound.formats.xla.xevents import Slice
@@ -55,7 +56,7 @@ class Allocators:
         self._rows = rows
         self._sign = rows.by_name(1, lambda _, at: SIGNS.get(rows.shown[at], 0) if at >= 0 else 0)
         self._shelf = Shelf()
-        self._frames: list[pl.DataFrame] = []
+        self._kept: list[Kept] = []
 
     def add(self, part: Slice, position: Rows) -> None:
         """The events of a slice."""
@@ -70,11 +71,16 @@ class Allocators:
         times = {"record": some.record, "time": some.start, "sign": sign[which]}
         self._shelf.add(len(which), {**times, **numbers, **texts, "fragmentation": fragmentation})
         if self._shelf.height >= _ENOUGH:
-            self._frames.append(self._frame())
+            self._put()
 
-    def told(self) -> list[pl.DataFrame]:
-        """The facet ``held`` of all slices, in frames; none where nothing tells of allocators."""
-        return [*self._frames, self._frame()] if self._shelf.height else self._frames
+    def told(self) -> list[Kept]:
+        """The facet ``held`` of all slices, put aside; none where nothing tells of allocators."""
+        if self._shelf.height:
+            self._put()
+        return self._kept
+
+    def _put(self) -> None:
+        self._kept.append(self._rows.portioning.aside(self._frame()))
 
     def _frame(self) -> pl.DataFrame:
         """What waits on the shelf."""
@@ -102,7 +108,10 @@ def gathered(pieces: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame | None, tuple
     found = list(pieces)
     if not found:
         return None, ()
-    held = pl.concat(found).sort("time", "record")
+    mixed = pl.concat(found)
+    found.clear()
+    order = mixed.select(pl.arg_sort_by("time", "record")).to_series()
+    held = pl.DataFrame([mixed.drop_in_place(name).gather(order) for name in mixed.columns])  # no column twice for long
     sound = {name: pl.col(name).is_between(-MOST_BYTES, MOST_BYTES) for name in _SIZES}
     odd = held.filter(~pl.all_horizontal(sound.values()))["record"].to_list()
     if not odd:

@@ -85,8 +85,8 @@ class Share(Struct, frozen=True, eq=False):
     ops: tuple[Met, ...]
     untimed: int
     broken: int
-    held: tuple[pl.DataFrame, ...] = ()
-    launched: tuple[pl.DataFrame, ...] = ()
+    held: tuple[Kept, ...] = ()
+    launched: tuple[Kept, ...] = ()
     sampled: tuple[pl.DataFrame, ...] = ()
     users: pl.DataFrame | None = None
 

@@ -70,8 +70,8 @@ class Portioning(Struct, dict=True):
     dispatches: list[Kept] = field(default_factory=list)
     calls: list[Kept] = field(default_factory=list)
     compiling: Compiling = field(default_factory=Compiling)
-    held: list[pl.DataFrame] = field(default_factory=list)
-    launched: list[pl.DataFrame] = field(default_factory=list)
+    held: list[Kept] = field(default_factory=list)
+    launched: list[Kept] = field(default_factory=list)
     sampled: list[pl.DataFrame] = field(default_factory=list)
     untimed: int = 0
     broken: int = 0
@@ -86,7 +86,11 @@ class Portioning(Struct, dict=True):
     def keep(self, rows: pl.DataFrame, *more: str) -> Kept:
         """Put the rows of a frame aside: the columns of RAW, and these."""
         columns = [name for name in (*RAW, *more) if name in rows.columns]
-        return self.spill.keep(rows.select(columns), self._name())
+        return self.aside(rows.select(columns))
+
+    def aside(self, rows: pl.DataFrame) -> Kept:
+        """Put the rows of a frame aside, with all columns."""
+        return self.spill.keep(rows, self._name())
 
     def put(self, rows: Table) -> Kept:
         """Put the rows of a table aside: the columns of RAW."""
@@ -260,7 +264,7 @@ class PlaneRows:
         if told.any():
             record = pl.Series(table.columns["record"].values[told])
             text, cores = self.texts.series(details[told]), self.plane.stats.get("core_count")
-            self.portioning.launched.append(launched(record, text, cores))
+            self.portioning.launched.append(self.portioning.aside(launched(record, text, cores)))
         if self.portioning.executes and "correlation" in table.columns:
             self._put_unnamed(table)
         if "hlo_op" not in table.columns:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,18 +19,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError, file_name
-from tracehound.facets import FACETS, LINKS
-from tracehound.formats.assembly.assemble import Decoded, Piece, part
+from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.counters import with_others
+from tracehound.formats.assembly.facets import beside, filed
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.hlo.heap import buffers
 from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.signs import CONVERTED
-from tracehound.formats.spill import Column, Spill, frame_of
+from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File, Rows, ShortenedError, WireError
 from tracehound.formats.xla.asides import with_asides
 from tracehound.formats.xla.columns import read
 from tracehound.formats.xla.counters import counted as counters_of
+from tracehound.formats.xla.handed import handed
 from tracehound.formats.xla.memory import counted
 from tracehound.formats.xla.memory import gathered as in_order
 from tracehound.formats.xla.ops import Meeting, Program, assigned, only, programs
@@ -93,11 +95,19 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         return finish(path, [decode(path, ALL._replace(devices=outline.devices), spill, silent)], spill)
     pieces, gathered = together(outline.planes, shares, outline.programs, spill)
     ranks = gathered.rank_frame()
-    held, unsized = in_order(held for share in shares for held in share.held)
+    held, unsized = in_order(kept.rows() for share in shares for kept in share.held)
+    counters = counted(held, ranks)
     counting, told_of = counters_of((frame for share in shares for frame in share.sampled), outline.planes, ranks)
-    launches = [frame for share in shares for frame in share.launched]
+    launches = [kept.rows() for share in shares for kept in share.launched]
     launched = pl.concat(launches).sort("record") if launches else None
-    told = {"buffers": outline.buffers, "held": held, "launched": launched, "handed": _handed(pieces)}
+    whole = {"buffers": outline.buffers, "held": held, "launched": launched}
+    facets = beside(
+        chain(
+            chain.from_iterable(filed(name, [frame], spill) for name, frame in whole.items() if frame is not None),
+            filed("handed", handed([piece.kept for piece in pieces]), spill),
+        )
+    )
+    del held, launches, launched, whole  # before what is large
     return part(
         Decoded(
             path=path,
@@ -112,8 +122,8 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             notes=(*outline.notes, *_left_out(shares), *unsized, *told_of),
             places=outline.places,
             counted="byte",
-            facets={name: frame.lazy() for name, frame in told.items() if frame is not None},
-            counters=with_others(counted(held, ranks), counting),
+            facets=facets,
+            counters=with_others(counters, counting),
         ),
         spill,
     )
@@ -246,31 +256,6 @@ def _buffers(file: File, located: Mapping[int, Program]) -> pl.DataFrame | None:
 
 LONGEST_PROTO: Final = 1 << 31
 """Bytes of an HLO proto: protobuf has no longer ones."""
-
-
-def _handed(pieces: Sequence[Piece]) -> pl.DataFrame | None:
-    """The facet ``handed``; None where nothing is handed over. What derived lanes show again is there once."""
-    found: dict[str, list[Column]] = {name: [] for name in FACETS["handed"]}
-    for kept in (piece.kept for piece in pieces):
-        columns = kept.read(0, kept.height, [name for name in LINKS if name in kept.dtypes])
-        known = [np.ones(kept.height, np.bool_) if valid is None else valid for _, valid in columns.values()]
-        rows = np.flatnonzero(np.any(known, axis=0)) if known else np.empty(0, np.intp)
-        if len(rows):
-            nothing = Column(np.zeros(kept.height, np.int64), np.zeros(kept.height, np.bool_))
-            told = {**dict.fromkeys(LINKS, nothing), **columns, **kept.read(0, kept.height, ["record"])}
-            for name, parts in found.items():
-                parts.append(told[name].at(rows))
-    if not found["record"]:
-        return None
-    record = np.concatenate([part.values for part in found["record"]])
-    order = np.argsort(record, kind="stable")
-    order = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
-    return frame_of({name: _joined(parts).at(order) for name, parts in found.items()}, FACETS["handed"])
-
-
-def _joined(parts: Sequence[Column]) -> Column:
-    valid = [np.ones(len(values), np.bool_) if valid is None else valid for values, valid in parts]
-    return Column(np.concatenate([part.values for part in parts]), np.concatenate(valid))
 
 
 def apart(path: Path) -> bool:
