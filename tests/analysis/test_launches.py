@@ -221,6 +221,18 @@ def test_where_a_device_has_no_streams_programs_are_launched() -> None:
     assert (row["call"], row["kernel"], row["launches"], row["delay"]) == ("Execute", "jit_step", 1, 9 * US)
 
 
+def test_how_long_work_took_is_by_the_clock_of_the_device() -> None:
+    """That of the trace is put to the host's piece by piece: here it has the second op, and so its program, longer."""
+    b = Building()
+    b.event(MAIN, "Execute", 0, 1, "runtime", run=1)
+    b.event(Lane("XLA Modules", 0, "modules"), "jit_step", 10, 60, "module", run=1)
+    ops = Lane("XLA Ops", 0, "ops", work=True)
+    for start, end, begun, ended in ((10, 20, 0, 10), (20, 60, 10, 30)):
+        b.event(ops, "fusion", start, end, device_start=begun * US, device_end=ended * US)
+    (row,) = result(b.trace()).table.rows(named=True)
+    assert (row["device_time"], row["device_max"], row["delay"]) == (30 * US, 30 * US, 9 * US)
+
+
 CALLS = st.lists(
     st.tuples(st.sampled_from(["cudaLaunchKernel", "hipGraphLaunch"]), st.integers(0, 300), st.integers(0, 80)),
     min_size=1, max_size=5,

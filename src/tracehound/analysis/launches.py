@@ -10,6 +10,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.events.numbering import turns
+from tracehound.analysis.events.own_clock import clock_of
 from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.hosts.waits import awaited
 from tracehound.analysis.members import CARRIED, gathered
@@ -31,10 +32,11 @@ DELAY: Final = Setting(
 DEFINITION = f"""\
 {WORK}
 
-call time = length of the call on the host; device time = sum of the lengths of its work; delay = from the end of the
-call to the start of the first of its work, 0 where that begins during the call. p50 and p99 are interpolated. short =
-launches that take longer than their work (device time below call time, and the call is not long, nor one that waits for
-its copy: cudaMemcpy, and copies without a wait in their names that returned only when they had ended); long = calls
+call time = length of the call on the host; device time = sum of the lengths of its work, by the clock of the device
+where it has one of its own (TPU): only when its work begins and ends is by that of the trace; delay = from the end of
+the call to the start of the first of its work, 0 where that begins during the call. p50 and p99 are interpolated. short
+= launches that take longer than their work (device time below call time, and the call is not long, nor one that waits
+for its copy: cudaMemcpy, and copies without a wait in their names that returned only when they had ended); long = calls
 above 50 us; late = launches with a delay above 100 us (the settings long and delay). queued = those of them whose
 stream had work of before that went on after the call had ended: they waited for their turn, as they do where the host
 is ahead, and only the others began late for the launch's sake. blocking = calls that end no sooner than their work:
@@ -88,10 +90,11 @@ _TOTALS = ("launches", "short", "long", "late", "queued")
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the rank, as many of the latest as are asked for; on each, what is true of all of its launches."""
     by = BY.of(options.given)
-    known = launched(share, _whole(share) if share.windowed else share.device, "correlation")
+    device = _whole(share) if share.windowed else share.device
+    known = launched(share, device, "correlation")
     if known.work.is_empty():
         return pl.DataFrame()
-    known = replace(known, work=_behind(known.work, share))
+    known = replace(known, work=_behind(known.work, share).with_columns(_lengths(known.work, share)))
     every = _judged(_units(known, ("launch",)), options)
     match by:
         case "launch":
@@ -118,6 +121,14 @@ def _whole(share: Share) -> pl.LazyFrame:
     return pl.concat([of_calls, inside.filter(pl.col("launch").is_null())]).sort("id")
 
 
+def _lengths(work: pl.DataFrame, share: Share) -> pl.Series:
+    """The lengths of work, `device`: on the device's own clock, where it has one."""
+    start, end = work["start"].to_numpy(), work["end"].to_numpy()
+    if (clock := clock_of(share)) is not None:
+        start, end = clock.bounds(start, end)
+    return pl.Series("device", end - start)
+
+
 def _behind(work: pl.DataFrame, share: Share) -> pl.DataFrame:
     """With `before`, when all earlier work on the lane had ended, whenever and by whatever it was launched."""
     lanes = enqueued(share.lanes)["lane"].to_list()
@@ -134,12 +145,12 @@ _LONG_AGO: Final = np.iinfo(np.int64).min
 
 def _units(known: Launched, keys: Sequence[str]) -> pl.DataFrame:
     """A row for each launch (and name of its work), with the first of its work, its device time and its last end."""
-    plain = {"device": pl.col("end") - pl.col("start"), "last": pl.col("end"), "events": pl.lit(1, pl.UInt32)}
+    plain = {"last": pl.col("end"), "events": pl.lit(1, pl.UInt32)}
     if not known.several:
         return known.work.with_columns(**plain)
     repeated = known.work["launch"].is_duplicated()
     once, rows = (known.work.filter(which).with_columns(**plain) for which in (~repeated, repeated))
-    rest = [column for column in known.work.columns if column not in keys]
+    rest = [column for column in known.work.columns if column not in (*keys, "device")]
     several = (
         rows.sort("start", "id")
         .group_by(keys, maintain_order=True)

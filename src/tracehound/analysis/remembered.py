@@ -18,7 +18,7 @@ from tracehound.analysis.result import Analysis, Options, Share
 from tracehound.stream import stream
 from tracehound.whole import whole
 
-VERSION: Final = 62
+VERSION: Final = 63
 """Raised whenever an analysis changes what its map gives: older tables are not found any more."""
 
 MOST_ROWS: Final = 20_000
