@@ -102,3 +102,11 @@ def test_every_name_fits_and_those_that_were_different_stay_so(names: list[str],
 def test_more_names_than_anybody_sees_are_cut_one_by_one() -> None:
     names = [SGEMM.format(number, "true") for number in range(MOST + 1)]
     assert set(apart(names, 24).values()) == {"implicit_convolve_sgemm"}
+
+
+@given(st.lists(st.text(alphabet="ab[],1", min_size=2, max_size=30), min_size=2, max_size=8), st.integers(4, 20))
+def test_what_a_name_lacks_has_a_mark_at_its_ends_too(names: list[str], width: int) -> None:
+    for name, text in apart(names, width).items():
+        assert text[0] in (name[0], "…")
+        assert text[-1] in (name[-1], "…")
+        assert "…" in text or text == name

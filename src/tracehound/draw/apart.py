@@ -157,16 +157,21 @@ def _middles(names: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _around(name: str, first: int, last: int, width: int, outside: int) -> str:
-    """A name in which ``[first, last)`` stays, and of what is around it the outer ends, `outside` cells at least."""
+    """A name in which ``[first, last)`` stays, and of what is around it the outer ends, `outside` cells at least.
+
+    What is left out has a mark in its place, at the ends of the name, too.
+    """
     if len(name) <= width:
         return name
-    kept = middle(name[first:last], width - min(outside, first + len(name) - last))
+    before, after = first > 0, last < len(name)
+    if width <= before + after:
+        return middle(name, width)
+    kept = middle(name[first:last], width - max(min(outside, first + len(name) - last), before + after))
     room = width - len(kept)
-    end = max(room // 3, room - first)  # what the beginning leaves
-    tail = name[last:] if len(name) - last <= end else "…" + name[len(name) - max(0, end - 1) :]
-    tail = "" if end < 1 else tail
-    head = name[:first] if first <= room - len(tail) else name[: max(0, room - len(tail) - 1)] + "…"
-    return head + kept + tail if room > 0 else middle(kept, width)
+    end = max(room // 3, room - first, int(after))  # what the beginning leaves
+    tail = name[last:] if len(name) - last <= end else "…" + name[len(name) - end + 1 :]
+    head = name[:first] if first <= room - len(tail) else name[: room - len(tail) - 1] + "…"
+    return head + kept + tail
 
 
 def _shared(names: Sequence[str]) -> int:
