@@ -184,6 +184,10 @@ async def test_what_is_found_is_marked_and_n_leads_to_it() -> None:
         assert view.row["call"] == "nn.Module: Linear_0", "it leaves the zoom"
         await pilot.press("f", "escape")
         assert "found" not in lines(app)[0]
+        await pilot.press("f", *"load", "enter", "v")
+        assert not app.pane.prompt.has_class("-open"), "what is found is the graph's, and not the table's"
+        await pilot.press("v")
+        assert "found" not in lines(app)[0]
 
 
 async def test_a_frame_leads_to_its_source_its_call_and_the_table() -> None:

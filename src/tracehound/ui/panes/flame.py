@@ -76,6 +76,8 @@ class FlamePane(Column):
         message.stop()
         match message.what:
             case "table":
+                self.prompt.input.value = ""  # its matches are those of the graph
+                self.prompt.end()
                 self.rows.display, self.view.display = True, False
                 self.rows.focus_pane()
             case "find":
