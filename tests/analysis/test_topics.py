@@ -53,6 +53,7 @@ def test_no_analysis_is_listed_twice() -> None:
         ("xplane", False, "health", ""),
         ("kineto", True, "arrivals", "one rank is open"),
         ("kineto", True, "memory", "no memory events"),
+        ("xplane", True, "memory", "memory events are PyTorch's"),
         ("xplane", True, "allocator", "no allocator events"),
         ("xplane", True, "sequences", "only a trace of the PyTorch profiler"),
         ("kineto", True, "sequences", ""),

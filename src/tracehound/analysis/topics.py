@@ -70,7 +70,7 @@ LAST: Final = "More"
 
 Need = Literal["device", "pytorch", "xla", "modules", "ranks", "files", "allocated", "held", "buffers"]
 
-Lack = Need | Literal["devices"]
+Lack = Need | Literal["devices", "elsewhere"]
 
 NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
     {
@@ -103,6 +103,7 @@ _LACKS: Final[Mapping[Lack, str]] = MappingProxyType(
         "devices": "one rank: its file does not tell its devices apart, or others are missing",
         "files": "one file is open, whose ranks share one clock: this needs several",
         "allocated": "no memory events were recorded: PyTorch does so with profile_memory=True",
+        "elsewhere": "memory events are PyTorch's: those of XLA are in allocator and hlo_memory",
         "held": "no allocator events were recorded: XLA does so on TPU and GPU",
         "buffers": "no buffer assignment was recorded: xplane.pb has it in its HLO protos",
     }
@@ -124,7 +125,9 @@ def lacking(name: str, trace: Trace) -> str:
     need = next((need for need in NEEDS.get(name, ()) if not _has(trace, need)), None)
     if need is None:
         return ""
-    return _LACKS["devices" if need == "ranks" and _merged(trace) else need]
+    if need == "ranks" and _merged(trace):
+        return _LACKS["devices"]
+    return _LACKS["elsewhere" if need == "allocated" and not _has(trace, "pytorch") else need]
 
 
 def _merged(trace: Trace) -> bool:
