@@ -143,6 +143,8 @@ def test_a_sample_far_from_all_events_is_left_out(tmp_path):
     )
     assert graphs(part) == {"c": [(0, 1.0)]}
     assert ("dropped", "counter sample at time 0 or more than 50 days from the events", 2) in notes(part)
+    (where,) = (note.where for note in part.notes if "50 days" in note.text)
+    assert where.endswith("event 2")
 
 
 def test_a_file_of_nothing_but_counters_has_their_time(tmp_path):

@@ -66,6 +66,7 @@ class Samples(Struct):
     _number: array[int] = field(default_factory=lambda: array("i"))
     _time: array[int] = field(default_factory=lambda: array("q"))
     _value: array[float] = field(default_factory=lambda: array("d"))
+    _ordinal: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, ordinal: int, time: int, values: Mapping[Any, object]) -> None:
         """The values of counters, by their keys, at one time; what is no number is left out."""
@@ -76,6 +77,7 @@ class Samples(Struct):
             self._number.append(self.keys[key])
             self._time.append(time)
             self._value.append(value)
+            self._ordinal.append(ordinal)
 
     def extend(self, ordinals: Ints, time: Ints, said: Said) -> None:
         """What many events say, at a time each."""
@@ -92,6 +94,7 @@ class Samples(Struct):
         self._number.frombytes(codes[number].tobytes())
         self._time.frombytes(time[said.event[kept]].tobytes())
         self._value.frombytes(value[kept].tobytes())
+        self._ordinal.frombytes(ordinals[said.event[kept]].tobytes())
 
     def done(self) -> Sampled:
         """All of them, in the order of the file."""
@@ -100,27 +103,29 @@ class Samples(Struct):
             np.array(self._number, np.int32),
             np.array(self._time, np.int64),
             np.array(self._value, np.float64),
+            np.array(self._ordinal, np.int64),
         )
 
 
 class Sampled(NamedTuple):
-    """Samples as columns: position in `keys`, time in the ticks of the format, and value."""
+    """Samples as columns: position in `keys`, time in the ticks of the format, value, and ordinal of the event."""
 
     keys: tuple[Any, ...]
     number: npt.NDArray[np.int32]
     time: Ints
     value: Values
+    ordinal: Ints
 
     def at(self, rows: npt.NDArray[Any]) -> Sampled:
         """Some of them."""
-        return Sampled(self.keys, self.number[rows], self.time[rows], self.value[rows])
+        return Sampled(self.keys, self.number[rows], self.time[rows], self.value[rows], self.ordinal[rows])
 
 
-NONE: Final = Sampled((), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.float64))
+NONE: Final = Sampled((), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.int64))
 
 
 def joined(shares: Sequence[Sampled]) -> Sampled:
-    """The samples of all shares, with the counters numbered anew."""
+    """The samples of all shares, with the counters numbered anew; ordinals stay those in their share."""
     codes = Codes()
     numbers = [np.array([codes[key] for key in share.keys], np.int32)[share.number] for share in shares if share.keys]
     if not numbers:
@@ -131,6 +136,7 @@ def joined(shares: Sequence[Sampled]) -> Sampled:
         np.concatenate(numbers),
         np.concatenate([share.time for share in held]),
         np.concatenate([share.value for share in held]),
+        np.concatenate([share.ordinal for share in held]),
     )
 
 

@@ -30,6 +30,7 @@ from tracehound.formats.kineto.tally import AT_ZERO, FAR, MINGLED, NO_TOTALS, ST
 from tracehound.formats.spill import Spill
 from tracehound.formats.times import FARTHEST, UNIX
 from tracehound.intervals import Ints, Mask
+from tracehound.lookup import distinct
 from tracehound.trace import KIND, Note
 
 ZERO_GAP: Final = 3600 * 10**9
@@ -121,7 +122,10 @@ def _samples(shares: Sequence[Share], times: _Times, firsts: Sequence[int], tall
     """The samples of counters that are in time; the rest is counted."""
     samples = joined([share.samples for share in shares])
     good = times.sampled(samples.time)
-    tally.add(UNPLACED, int(np.count_nonzero(~good)), next(iter(firsts), 0))
+    if not good.all():
+        for share, first in zip(shares, firsts, strict=True):
+            lost = distinct(share.samples.ordinal[~times.sampled(share.samples.time)])
+            tally.add(UNPLACED, len(lost), first + int(lost[0]) if len(lost) else 0)
     tally.add(NO_TOTALS, tells_no_totals(samples), 0)
     return samples.at(np.flatnonzero(good))
 

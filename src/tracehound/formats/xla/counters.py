@@ -118,7 +118,6 @@ def counted(
         name, unit = titles[series]
         return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process}
 
-    read = Sampled(
-        tuple(keys), number.cast(pl.Int32).to_numpy(), samples["time"].to_numpy(), samples["value"].to_numpy()
-    )
+    time, value, record = (samples[name].to_numpy() for name in ("time", "value", "record"))
+    read = Sampled(tuple(keys), number.cast(pl.Int32).to_numpy(), time, value, record)
     return counters(read, lambda ps: ps, lane), (Note("info", "counter samples, drawn as graphs", samples.height),)
