@@ -142,6 +142,18 @@ def test_of_a_file_that_is_cut_off_the_rest_may_have_the_devices(tmp_path: Path)
     assert f"device activity: {said}" in run(named("health"), trace).table["what"].to_list()
 
 
+def test_events_of_strange_phases_may_be_the_devices(tmp_path: Path) -> None:
+    """As where a converter wrote the beginning and the end of each by itself."""
+    rank = Rank(0)
+    rank.host("aten::mm", 0, 10)
+    rank.events += [rank.events[-1] | {"ph": phase} for phase in "BE"]
+    (note,) = breakdown(job(tmp_path, rank)).notes
+    assert note == (
+        "no device activity was recorded on rank 0: 2 events of phases that PyTorch does not write, which are not read,"
+        " of another profiler? Else, profile with ProfilerActivity.CUDA (or XPU)"
+    )
+
+
 def test_events_of_another_profiler_may_be_the_devices(tmp_path: Path) -> None:
     """Ascend's has no categories of PyTorch's on what runs on its NPU."""
     rank = Rank(0)

@@ -78,14 +78,22 @@ def remedy(scene: Scene) -> str:
     return why(scene.facts) or _before(scene, scene.facts) + DEVICE
 
 
+_STRANGE: Final = {
+    "foreign": "of categories that PyTorch does not write",
+    "unread": "of phases that PyTorch does not write, which are not read",
+}
+"""What may be of another profiler, by what files tell of it."""
+
+
 def _before(scene: Scene, facts: Sequence[Mapping[str, Any]]) -> str:
     """What stands before the advice: what these files have that may be of a device, and whether there is one.
 
     PyTorch lists those that a process sees, and tells of their memory.
     """
-    foreign = sum(each.get("foreign", 0) for each in facts)
-    hint = f"{plural(foreign, 'event')} of categories that PyTorch does not write, of another profiler? Else, "
-    before = hint if foreign else ""
+    before = ""
+    for sort, words in _STRANGE.items():
+        if many := sum(each.get(sort, 0) for each in facts):
+            before += f"{plural(many, 'event')} {words}, of another profiler? Else, "
     if any(each.get("allocates") for each in facts):
         return f"{before}memory of a device was allocated, but none of its work recorded: "
     known = not scene.pytorch or any(each.get("devices") for each in scene.facts)

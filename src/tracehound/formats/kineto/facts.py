@@ -14,7 +14,7 @@ from tracehound.formats.json.glance import value_of
 from tracehound.formats.json.mend import NO_END
 from tracehound.formats.kineto.lanes import claimed_rank
 from tracehound.formats.kineto.members import Members
-from tracehound.formats.kineto.tally import FOREIGN
+from tracehound.formats.kineto.tally import FOREIGN, STRANGE
 from tracehound.formats.runtime_calls import CALL, LAUNCH, family
 from tracehound.formats.torch_names import MODULE
 from tracehound.trace import Note, Part, collected
@@ -89,12 +89,15 @@ def unrecorded(made: Part) -> dict[str, Any]:
 
     `runtime` says what calls of a device's runtime there are: "launches", else "calls" that launch nothing, else "";
     `family` whose launches these are (`runtime_calls.family`; empty for others and for several); `allocates` whether
-    memory of a device was allocated, `foreign` how many events may be another profiler's, `severed` whether the file
-    ends within its events.
+    memory of a device was allocated, `foreign` how many events may be another profiler's, `unread` how many have phases
+    that PyTorch does not write, `severed` whether the file ends within its events.
     """
+    counts = {
+        name: sum(note.count for note in made.notes if note.text == text)
+        for name, (_, text) in {"foreign": FOREIGN, "unread": STRANGE}.items()
+    }
     severed = any(note.text == NO_END for note in made.notes)
-    foreign = sum(note.count for note in made.notes if note.text == FOREIGN[1])
-    return {**_runtime(made.scan), "allocates": _allocates(made.facets), "foreign": foreign, "severed": severed}
+    return {**_runtime(made.scan), "allocates": _allocates(made.facets), **counts, "severed": severed}
 
 
 def _allocates(facets: Mapping[str, pl.LazyFrame]) -> bool:
