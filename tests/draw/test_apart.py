@@ -104,9 +104,14 @@ def test_more_names_than_anybody_sees_are_cut_one_by_one() -> None:
     assert set(apart(names, 24).values()) == {"implicit_convolve_sgemm"}
 
 
-@given(st.lists(st.text(alphabet="ab[],1", min_size=2, max_size=30), min_size=2, max_size=8), st.integers(4, 20))
-def test_what_a_name_lacks_has_a_mark_at_its_ends_too(names: list[str], width: int) -> None:
-    for name, text in apart(names, width).items():
-        assert text[0] in (name[0], "…")
-        assert text[-1] in (name[-1], "…")
-        assert "…" in text or text == name
+def test_what_a_name_lacks_has_a_mark_at_its_ends_too() -> None:
+    """Where that costs nothing of what tells it apart: else the rest of a list of shapes reads as another list."""
+    shapes = (
+        "[[16,559,16,64],[16,559,16,64],[16,559,16,64],[],[],[],[]]", "[[16,559,1024],[16,559,1024],[]]",
+        "[[8944,1024],[1024,2816]]", "[[16,559,16,64],[16,559,1,64]]", "[[16,16,559,64],[16,16,64,559],[],[]]",
+        "[[16,16,559,64],[]]", "[[16,559,1024],[16,559,1024]]", "[[16,559,1024],[],[],[],[]]",
+    )  # fmt: skip
+    for width in range(10, 30):
+        told = apart(shapes, width)
+        assert len(set(told.values())) == len(shapes)
+        assert [text for text in told.values() if text[0] not in "[…" or text[-1] not in "]…"] == []

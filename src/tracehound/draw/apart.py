@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from os.path import commonprefix
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
@@ -149,29 +150,36 @@ def _middles(names: Sequence[str], widths: Sequence[int]) -> list[str]:
     first = _shared(names)
     rest = [name[first:] for name in names]
     last = min(_shared([text[::-1] for text in rest]), *(len(text) for text in rest))
-    both = list(zip(names, widths, strict=True))
-    short = [_around(name, first, len(name) - last, width, width // 3) for name, width in both]
-    if len(set(short)) == len(set(names)):
-        return short
-    return [_around(name, first, len(name) - last, width, 0) for name, width in both]
+    short = list(names)
+    for part, marked in ((3, True), (0, True), (0, False)):  # the fewer words are around, the more of these stay
+        short = [
+            _around(name, first, len(name) - last, width, width // part if part else 0, marked=marked)
+            for name, width in zip(names, widths, strict=True)
+        ]
+        if len(set(short)) == len(set(names)):
+            break
+    return short
 
 
-def _around(name: str, first: int, last: int, width: int, outside: int) -> str:
+def _around(name: str, first: int, last: int, width: int, outside: int, *, marked: bool) -> str:
     """A name in which ``[first, last)`` stays, and of what is around it the outer ends, `outside` cells at least.
 
-    What is left out has a mark in its place, at the ends of the name, too.
+    What is left out at an end of the name has a mark there, where it is to be `marked` whatever that costs.
     """
     if len(name) <= width:
         return name
-    before, after = first > 0, last < len(name)
-    if width <= before + after:
-        return middle(name, width)
+    before, after = (first > 0, last < len(name)) if marked and width > _MARKS else (False, False)
     kept = middle(name[first:last], width - max(min(outside, first + len(name) - last), before + after))
     room = width - len(kept)
     end = max(room // 3, room - first, int(after))  # what the beginning leaves
-    tail = name[last:] if len(name) - last <= end else "…" + name[len(name) - end + 1 :]
-    head = name[:first] if first <= room - len(tail) else name[: room - len(tail) - 1] + "…"
-    return head + kept + tail
+    tail = name[last:] if len(name) - last <= end else "…" + name[len(name) - max(0, end - 1) :]
+    tail = "" if end < 1 else tail
+    head = name[:first] if first <= room - len(tail) else name[: max(0, room - len(tail) - 1)] + "…"
+    return head + kept + tail if room > 0 else middle(kept, width)
+
+
+_MARKS: Final = 2
+"""Cells of the marks at both ends of a name."""
 
 
 def _shared(names: Sequence[str]) -> int:
