@@ -221,6 +221,18 @@ def test_where_a_device_has_no_streams_programs_are_launched() -> None:
     assert (row["call"], row["kernel"], row["launches"], row["delay"]) == ("Execute", "jit_step", 1, 9 * US)
 
 
+def test_ids_of_several_calls_make_the_launch_a_guess() -> None:
+    """As where the files of two processes were put into one, and nothing tells which is whose."""
+    b = Building()
+    for at, process in ((0, "python (1)"), (4, "python (2)")):
+        b.event(thread(process), "cudaLaunchKernel", at, at + 2, "runtime", correlation=7)
+        b.event(stream(rank=at // 4), "gemm", at + 5, at + 9, correlation=7)
+    for name in ("launches", "queue"):
+        notes = run(named(name), b.trace()).notes
+        said = "1 correlation id of several calls: the latest that had begun is taken, which may be another process's"
+        assert said in notes
+
+
 def test_how_long_work_took_is_by_the_clock_of_the_device() -> None:
     """That of the trace is put to the host's piece by piece: here it has the second op, and so its program, longer."""
     b = Building()

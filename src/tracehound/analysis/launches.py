@@ -245,7 +245,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
     behind = f", {queued:,} of these behind earlier work" if queued else ""
     note = f"{plural(launches, 'launch', 'launches')}: {short:,} short, {long:,} long, {late:,} late{behind}"
-    notes = [note, *doubts(int(totals["unknown"][0]), int(totals["early"][0]))]
+    notes = [note, *doubts(int(totals["unknown"][0]), int(totals["early"][0]), scene)]
     by = BY.of(options.given)
     if by == "launch":
         latest = rows.sort("delay", "rank", "call_event", descending=[True, False, False])

@@ -162,14 +162,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         note = "no queue: no device work here, or the calls that launched it were not recorded"
         return without(ANALYSIS, scene, options, note)
-    return answer(ANALYSIS, rows, scene, options, _notes(rows, LIMIT.of(options.given)))
+    return answer(ANALYSIS, rows, scene, options, _notes(rows, LIMIT.of(options.given), scene))
 
 
 _NEARLY: Final = 0.95
 """A queue that reaches this part of the limit may be a full one: not all that takes a place in it is recorded."""
 
 
-def _notes(rows: pl.DataFrame, limit: int) -> list[str]:
+def _notes(rows: pl.DataFrame, limit: int, scene: Scene) -> list[str]:
     ranks = rows.group_by("rank").agg(pl.col("unknown", "early").first())
     longest = int(rows["max"].to_numpy().max())
     told = []
@@ -178,7 +178,7 @@ def _notes(rows: pl.DataFrame, limit: int) -> list[str]:
     elif _NEARLY * limit <= longest < limit:
         near = longest - longest % 10
         told.append(f"nearly full: up to {longest:,} of {limit:,} launches; the setting limit={near} tells how long")
-    return [*told, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()))]
+    return [*told, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()), scene)]
 
 
 ANALYSIS = Analysis(

@@ -30,6 +30,7 @@ from tracehound.formats.assembly.finishing import (
     nothing_seen,
     steps_of,
 )  # fmt: skip
+from tracehound.formats.assembly.links import SEVERAL
 from tracehound.formats.assembly.nests import CONCURRENT, Containers
 from tracehound.formats.assembly.packed import written
 from tracehound.formats.assembly.recurring import told_by, with_events
@@ -129,7 +130,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         unsized = np.concatenate(seen.unsized)
         notes.append(Note("repaired", NO_SIZE, len(unsized), f"{decoded.counted} {unsized.min():,}"))
     if again := sum(seen.repeated):
-        notes.append(Note("inferred", "correlation ids of several calls: the latest that had begun is meant", again))
+        notes.append(Note("inferred", SEVERAL, again))
     if steps.height and steps["inferred"].all():
         how = f"the repeating module {steps['name'][0]}" if len(ran.lane) else told_by(steps)
         notes.append(Note("inferred", f"no step marks; steps inferred from {how}", steps["step"].n_unique()))

@@ -29,6 +29,9 @@ _JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "corr
 _REPEATED: Final = "correlation"
 """Of this, events of a host that repeat one value mean different things."""
 
+SEVERAL: Final = "correlation ids of several calls: the latest that had begun is meant"
+"""What is noted of a file in which they do."""
+
 _RUNTIME: Final = KINDS.index("runtime")
 _CALLING: Final = np.array([kind in ("runtime", "transfer", "op", "other") for kind in KINDS])
 """Kinds of host events that a correlation id may mean."""
