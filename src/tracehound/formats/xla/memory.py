@@ -127,7 +127,8 @@ def counted(held: pl.DataFrame | None, ranks: pl.DataFrame) -> Counters:
     """
     if held is None:
         return Counters()
-    known = held.filter(pl.col("allocated").is_not_null()).with_columns(named())
+    told = held.select("time", "allocator", "device", "allocated", "stack")
+    known = told.filter(pl.col("allocated").is_not_null()).with_columns(named())
     of_device = {device: row for row, device in enumerate(ranks["device"].to_list()) if device is not None}
     lanes: list[dict[str, object]] = []
     samples = []
