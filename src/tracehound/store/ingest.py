@@ -60,7 +60,8 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     BrokenExecutor when a worker was killed.
     """
     before, folder = stamp_of(found), cache.bench()
-    executor = pool.executor if guessed_size(found) >= SHARED else None
+    large = guessed_size(found) >= SHARED
+    executor = pool.executor if large else None
     several = 1 if executor is None else pool.jobs
     board, helpers = Board(folder / _BOARD, several), list[Future[None]]()
     try:
@@ -76,7 +77,8 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
         portions += [_decoded(folder, portion.number) for portion in rest]
         if helpers:
             pool.close()
-        release()
+        if large:
+            release()
         finished(found, portions, folder)
         del portions
         release()

@@ -35,6 +35,9 @@ _PACKED: Final = {
 _WRITERS: Final = 2
 """Threads that write: one compresses what the other has encoded."""
 
+_MANY: Final = 16
+"""Batches; of fewer the next file needs what is handed back, and to fetch it anew takes longer than to read that."""
+
 _ROWS: Final = 1 << 16
 """Rows of a record batch, the least that is read."""
 
@@ -43,8 +46,8 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
     """All events in these batches, put into files of the folder or held in memory; schema `EVENTS`.
 
     A batch has columns of `EVENTS` as numbers, and ids that follow those of the one before; its `device_end` is missing
-    where `device_start` is, and records are below 2^46. One is written while the next is made. What that took is handed
-    back. Raises OSError as writing does.
+    where `device_start` is, and records are below 2^46. One is written while the next is made. What that took of many
+    is handed back. Raises OSError as writing does.
     """
     if folder is None:
         held = [frame_of(batch, EVENTS) for batch in batches]
@@ -59,7 +62,8 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
             waiting.append(writer.submit(_write, batch, paths[-1]))
         for last in waiting:
             last.result()
-    release()
+    if len(paths) > _MANY:
+        release()
     return scan(paths)
 
 
