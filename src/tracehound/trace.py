@@ -405,6 +405,14 @@ def collected(events: pl.LazyFrame) -> pl.DataFrame:
     return events.collect(optimizations=_PLAIN)
 
 
+def copied(events: pl.LazyFrame, *groups: Sequence[str | pl.Expr]) -> pl.DataFrame:
+    """These columns, each in one piece of memory of its own.
+
+    Those of a group are read together, and are there twice for a moment: few should be.
+    """
+    return pl.concat([collected(events.select(some)).rechunk() for some in groups], how="horizontal")
+
+
 def streamed(events: pl.LazyFrame) -> pl.DataFrame:
     """The same for a query that leaves little of many events: read piece by piece, so that memory does not grow."""
     return events.collect(engine="streaming", optimizations=_PLAIN)

@@ -15,13 +15,10 @@ from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import rows_with
 from tracehound.nesting import nearest
-from tracehound.trace import collected
+from tracehound.trace import collected, copied
 
 OPERATORS: Final = ("op", "collective")
 """The kinds of host events that are operators; gloo's collectives are such too."""
-
-_READ: Final = (("start", "end"), ("lane", "name", "kind"))
-"""What is read of events beside ids and parents; few columns at once, since each is copied."""
 
 
 class Tree(NamedTuple):
@@ -47,10 +44,10 @@ class Tree(NamedTuple):
 
 def tree(share: Share) -> Tree:
     """The calls on the threads of the rank's host, whenever they ran."""
-    events = collected(share.threads.select("id", "parent")).rechunk()
+    events = copied(share.threads, ("id", "parent"))
     parent = local_parent(events)
-    read = [collected(share.threads.select(some)).rechunk() for some in _READ]
-    events = pl.concat([events.select("id"), *read], how="horizontal")
+    rest = copied(share.threads, ("start", "end"), ("lane", "name", "kind"))
+    events = pl.concat([events.select("id"), rest], how="horizontal")
     operator = events["kind"].is_in(OPERATORS).to_numpy()
     recorded = (events["kind"] != "python").to_numpy()
     above = parent if recorded.all() else np.append(nearest(parent, recorded), -1)[parent]

@@ -23,7 +23,7 @@ from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
 from tracehound.nesting import nearest
 from tracehound.own_time import Owned, one_at_a_time
 from tracehound.sums import summed
-from tracehound.trace import collected
+from tracehound.trace import collected, copied
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
 """The columns of events that `during` needs."""
@@ -47,15 +47,14 @@ def _held(share: Share, given: Given) -> pl.LazyFrame:
     of_host = share.lanes.filter(pl.col("rank").is_null())
     if int(of_host["events"].sum()) > _HELD:
         return share.threads
-    parts = [collected(share.threads.select(some)).rechunk() for some in _ASKED]
-    return pl.concat(parts, how="horizontal").select(THREADS).lazy()
+    return copied(share.threads, *_ASKED).select(THREADS).lazy()
 
 
 HELD: Final = OfHost(_held, travels=False)
 """`THREADS` of a host in memory."""
 
 _ASKED: Final = (("id", "parent"), ("start", "end"), ("lane", "name", "kind"))
-"""`THREADS` as they are read: what lies in the same columns on disk together, few at once since each is copied."""
+"""`THREADS` as they are read: what lies in the same columns on disk together."""
 
 _HELD: Final = 1 << 23
 """Events of a host that are held at once, at most: some 380 MB."""

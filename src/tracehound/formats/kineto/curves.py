@@ -21,7 +21,7 @@ from tracehound.formats.exported import FILLED, FILLS, called, exported
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import Ints, union
-from tracehound.trace import COUNTERS, LANES, Part, collected
+from tracehound.trace import COUNTERS, LANES, Part, copied
 
 FEWEST: Final = 16
 """Kernels of a device from which a curve tells more than they do themselves."""
@@ -83,6 +83,8 @@ def _lane(number: int, curve: _Curve) -> pl.DataFrame:
 
 
 def _curves(found: Part) -> Iterator[_Curve]:
+    if not found.lanes["work"].any():
+        return
     by_threads = in_threads(found.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
     launched = told(found.facets.get("launched", empty("launched")))
     for row, (host, ordinal) in enumerate(found.ranks.select("host", "device").iter_rows()):
@@ -101,8 +103,7 @@ def _kernels(found: Part, rank: int, by_threads: pl.Expr) -> pl.DataFrame:
     lanes = places.filter(pl.col("work") & (pl.col("rank") == rank)).select("low", "events").iter_rows()
     events = pl.concat([found.scan.slice(0, 0), *(found.scan.slice(low, many) for low, many in lanes)])
     kernels = events.filter(pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end") > pl.col("start")))
-    some = ("start",), ("end",), ("record", by_threads)  # each is copied: few at once
-    table = pl.concat([collected(kernels.select(each)).rechunk() for each in some], how="horizontal")
+    table = copied(kernels, ("start",), ("end",), ("record", by_threads))
     return table if table["start"].is_sorted() else table.sort("start")
 
 
