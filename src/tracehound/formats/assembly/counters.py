@@ -124,19 +124,19 @@ class Sampled(NamedTuple):
 NONE: Final = Sampled((), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.int64))
 
 
-def joined(shares: Sequence[Sampled]) -> Sampled:
-    """The samples of all shares, with the counters numbered anew; ordinals stay those in their share."""
+def joined(shares: Sequence[Sampled], firsts: Sequence[int]) -> Sampled:
+    """The samples of all shares, whose first events have the ordinals `firsts`; counters are numbered anew."""
     codes = Codes()
     numbers = [np.array([codes[key] for key in share.keys], np.int32)[share.number] for share in shares if share.keys]
     if not numbers:
         return NONE
-    held = [share for share in shares if share.keys]
+    held, first = zip(*((share, first) for share, first in zip(shares, firsts, strict=True) if share.keys), strict=True)
     return Sampled(
         tuple(codes),
         np.concatenate(numbers),
         np.concatenate([share.time for share in held]),
         np.concatenate([share.value for share in held]),
-        np.concatenate([share.ordinal for share in held]),
+        np.concatenate([share.ordinal + before for share, before in zip(held, first, strict=True)]),
     )
 
 

@@ -120,12 +120,10 @@ def _times(shares: Sequence[Share], base: int) -> _Times:
 
 def _samples(shares: Sequence[Share], times: _Times, firsts: Sequence[int], tally: Tally) -> Sampled:
     """The samples of counters that are in time; the rest is counted."""
-    samples = joined([share.samples for share in shares])
+    samples = joined([share.samples for share in shares], firsts)
     good = times.sampled(samples.time)
-    if not good.all():
-        for share, first in zip(shares, firsts, strict=True):
-            lost = distinct(share.samples.ordinal[~times.sampled(share.samples.time)])
-            tally.add(UNPLACED, len(lost), first + int(lost[0]) if len(lost) else 0)
+    lost = distinct(samples.ordinal[~good])
+    tally.add(UNPLACED, len(lost), int(lost[0]) if len(lost) else 0)
     tally.add(NO_TOTALS, tells_no_totals(samples), 0)
     return samples.at(np.flatnonzero(good))
 
