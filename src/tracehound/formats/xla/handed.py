@@ -37,12 +37,13 @@ def handed(pieces: Sequence[Kept]) -> Iterator[pl.DataFrame]:
     Pieces are of different places in the file, and read one after the other; only those that have events of the same
     place are read together.
     """
-    waiting = list[_Linked]()
+    waiting, last = list[_Linked](), -1
     for found in sorted(filter(None, map(_linked, pieces)), key=lambda one: one.first):
-        if waiting and found.first > max(one.last for one in waiting):
+        if waiting and found.first > last:
             yield _frame(waiting)
             waiting = []
         waiting.append(found)
+        last = max(last, found.last)
     if waiting:
         yield _frame(waiting)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -100,14 +99,11 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     counting, told_of = counters_of((frame for share in shares for frame in share.sampled), outline.planes, ranks)
     launches = [kept.rows() for share in shares for kept in share.launched]
     launched = pl.concat(launches).sort("record") if launches else None
-    whole = {"buffers": outline.buffers, "held": held, "launched": launched}
-    facets = beside(
-        chain(
-            chain.from_iterable(filed(name, [frame], spill) for name, frame in whole.items() if frame is not None),
-            filed("handed", handed([piece.kept for piece in pieces]), spill),
-        )
-    )
-    del held, launches, launched, whole  # before what is large
+    frames = {"buffers": outline.buffers, "held": held, "launched": launched}
+    told = {name: iter([frame]) for name, frame in frames.items() if frame is not None}
+    told["handed"] = handed([piece.kept for piece in pieces])
+    facets = beside(piece for name, each in told.items() for piece in filed(name, each, spill))
+    del held, launches, launched, frames, told  # before what is large
     return part(
         Decoded(
             path=path,
