@@ -68,7 +68,7 @@ class Members(NamedTuple):
     """Some numbers, for who asks of many others whether they are among them.
 
     They are `numbers`, in order. Where they lie close together these are only the first and the last, and `bits` tells
-    of all in between, which is far quicker and takes a tenth of the memory: number `n` is bit `n - numbers[0]`.
+    of all in between, which is far quicker: number `n` is bit `n - numbers[0]`.
     """
 
     numbers: Ints

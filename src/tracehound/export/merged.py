@@ -149,12 +149,10 @@ def _holder(trace: Trace, number: int) -> Mapping[int, int]:
     """
     of_file = [trace.hosts[host].part == number for host in trace.ranks["host"].to_list()]
     ordinals = trace.ranks.filter(of_file)["device"].to_list()
-    told = collected(trace.facets[number].get("allocated", empty("allocated")).select(pl.col("device").unique()))
-    memory = told["device"].drop_nulls().to_list()
-    memory = [device for device in memory if device >= 0]
-    return (
-        dict(zip(memory, ordinals, strict=True)) if len(memory) == len(ordinals) == 1 and None not in ordinals else {}
-    )
+    allocated = trace.facets[number].get("allocated", empty("allocated"))
+    memory = collected(allocated.filter(pl.col("device") >= 0).select(pl.col("device").unique()))["device"].to_list()
+    alone = len(memory) == len(ordinals) == 1 and None not in ordinals
+    return dict(zip(memory, ordinals, strict=True)) if alone else {}
 
 
 class Edit:

@@ -116,14 +116,13 @@ class Waiting(Struct):
         some, rest = meant(Calls(*(self._column(name)[order[~alone]] for name in Calls._fields))), order[alone]
         keys = np.concatenate([key[alone], some.key])
         order = np.argsort(keys, kind="stable")
-        others = (np.concatenate([self._column(name)[rest], getattr(some, name)])[order] for name in _ASKED)
+        names = Settled._fields[1:]
+        others = (np.concatenate([self._column(name)[rest], getattr(some, name)])[order] for name in names)
         return Settled(keys[order], *others)
 
     def _column(self, name: str) -> npt.NDArray[Any]:
         return np.concatenate([part.read(0, part.height, (name,))[name].values for part in self._parts])
 
-
-_ASKED: Final = ("id", "step", "begun")
 
 _COLUMNS: Final = schema(
     {

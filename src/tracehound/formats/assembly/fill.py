@@ -65,8 +65,8 @@ def sums(of: Mapping[str, Curve], works: Intervals, start: Ints, end: Ints) -> d
 def means(of: Mapping[str, Floats], start: Ints, end: Ints) -> pl.DataFrame:
     """For each stretch `[start, end)` the `MEASURES`, and what part of the kernels' time has known blocks (`known`).
 
-    `of` has the `sums` of their curves. Null where a measure is not known; where no kernel
-    runs no multiprocessor is taken, if blocks are known of any.
+    `of` has the `sums` of their curves. Null where a measure is not known; where no kernel runs no multiprocessor is
+    taken, if blocks are known of any.
     """
     length = (end - start).astype(np.float64)
     known = of["has blocks"] > 0

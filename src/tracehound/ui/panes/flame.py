@@ -76,8 +76,7 @@ class FlamePane(Column):
         message.stop()
         match message.what:
             case "table":
-                self.prompt.input.value = ""  # its matches are those of the graph
-                self.prompt.end()
+                self._forget_found()  # which are bars of the graph
                 self.rows.display, self.view.display = True, False
                 self.rows.focus_pane()
             case "find":
@@ -103,9 +102,12 @@ class FlamePane(Column):
     @on(Prompt.Left)
     def _left(self, event: Prompt.Left) -> None:
         event.stop()
+        self._forget_found()
+        self.view.focus()
+
+    def _forget_found(self) -> None:
         self.prompt.input.value = ""
         self.prompt.end()
-        self.view.focus()
 
     @on(Prompt.Moved)
     def _moved(self, event: Prompt.Moved) -> None:
