@@ -223,17 +223,16 @@ class Latest:
     def __init__(self, group: Ints, start: Ints) -> None:
         """`group` and `start` of the intervals, sorted by both."""
         self._group = group
-        self._starts = np.sort(start)
-        self._keys = self._key(group, start)
+        self._start = start
 
     def at(self, group: Ints, instant: Ints) -> Ints:
         """For each group and instant the index of the interval, -1 where none has begun."""
-        if len(self._keys) == 0:
+        if (found := sweep.latest(self._group, self._start, group, instant)) is not None:
+            return found
+        if len(self._group) == 0:
             return np.full(len(group), -1, np.int64)
-        found = passed(self._keys, self._key(group, instant)) - 1
-        return np.where(self._group[found] == group, found, -1)  # index -1 is of the last group, which has begun later
-
-    def _key(self, group: Ints, instant: Ints) -> Ints:
-        """One number that sorts like (group, instant): instants are counted, which leaves room for any group."""
-        key: Ints = group * (len(self._starts) + 1) + passed(self._starts, instant)
-        return key
+        instants = np.sort(self._start)
+        keys = [whose * (len(instants) + 1) + passed(instants, when)  # sorts like both: counts of instants are small
+                for whose, when in ((self._group, self._start), (group, instant))]  # fmt: skip
+        last = passed(*keys) - 1
+        return np.where(self._group[last] == group, last, -1)  # index -1 is of the last group, which has begun later

@@ -110,6 +110,7 @@ def intervals(random: Random, turns: int) -> int:
         taken += sweep.merge(*one, *other) is not None
         sweep.intersect(*one, *other)
         sweep.passed(start, end)
+        sweep.latest(np.sort(end % 5), start // 9, end % 7, start)
         before = np.append(0, np.cumsum(one[1] - one[0]))
         sweep.covered(*one, before, end, end[::-1])
         sweep.shared_time(end, end[::-1] + 3, end % 5, one, np.arange(len(one[0])) % 3, np.zeros(7, np.int64))

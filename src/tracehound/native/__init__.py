@@ -18,7 +18,7 @@ from typing import Any, Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 15
+VERSION: Final = 16
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 _OFF: Final = ("0", "false", "no", "off")
@@ -47,6 +47,7 @@ _FUNCTIONS: Final = MappingProxyType(
         "sweep_self_time": (c_int32, (_P, _P, _P, _N, _P)),
         "sweep_innermost": (_N, (_P, _P, _P, _N, _P, c_int32, _P, _P, _P, _P)),
         "sweep_passed": (None, (_P, _N, _P, _N, _P)),
+        "sweep_latest": (None, (_P, _P, _N, _P, _P, _N, _P)),
         "sweep_covered": (None, (_P, _P, _P, _N, _P, _P, _N, _P)),
         "sweep_shared_time": (None, (_P, _P, _P, _N, _P, _P, _P, _N, _P)),
         "trees_nearest": (c_int32, (_P, _P, _N, _P)),

@@ -167,11 +167,18 @@ EXPORTED int64_t sweep_innermost(
     return found;
 }
 
-/* The first place of a sorted array with more than this value, sought from `near` on. */
-static int64_t beyond(const int64_t *sorted, int64_t count, int64_t near, int64_t value)
+/* Whether there is more than this value at a place of an array that is sorted, where there are groups by group first. */
+static inline int more(const int64_t *group, const int64_t *sorted, int64_t at, int64_t whose, int64_t value)
+{
+    return group && group[at] != whose ? group[at] > whose : sorted[at] > value;
+}
+
+/* The first place of a sorted array with more than this value, sought from `near` on. `group` may be NULL. */
+static inline int64_t beyond(
+    const int64_t *group, const int64_t *sorted, int64_t count, int64_t near, int64_t whose, int64_t value)
 {
     int64_t low = 0, high = near; /* all before `low` are no more, all from `high` on are more */
-    if (near == 0 || sorted[near - 1] <= value) {
+    if (near == 0 || !more(group, sorted, near - 1, whose, value)) {
         low = near;
         for (int64_t reach = 1;; reach *= 2) {
             high = low + reach;
@@ -179,7 +186,7 @@ static int64_t beyond(const int64_t *sorted, int64_t count, int64_t near, int64_
                 high = count;
                 break;
             }
-            if (sorted[high - 1] > value) {
+            if (more(group, sorted, high - 1, whose, value)) {
                 high--;
                 break;
             }
@@ -188,7 +195,7 @@ static int64_t beyond(const int64_t *sorted, int64_t count, int64_t near, int64_
     }
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (sorted[middle] > value)
+        if (more(group, sorted, middle, whose, value))
             high = middle;
         else
             low = middle + 1;
@@ -202,7 +209,19 @@ EXPORTED void sweep_passed(
 {
     int64_t at = 0;
     for (int64_t row = 0; row < many; row++)
-        passed[row] = at = beyond(instants, count, at, now[row]);
+        passed[row] = at = beyond(NULL, instants, count, at, 0, now[row]);
+}
+
+/* The last interval of each of these groups that has begun at the instant beside it, -1 where none has. */
+EXPORTED void sweep_latest(
+    const int64_t *group, const int64_t *start, int64_t count,
+    const int64_t *whose, const int64_t *now, int64_t many, int64_t *latest)
+{
+    int64_t at = 0;
+    for (int64_t row = 0; row < many; row++) {
+        at = beyond(group, start, count, at, whose[row], now[row]);
+        latest[row] = at > 0 && group[at - 1] == whose[row] ? at - 1 : -1;
+    }
 }
 
 /* How much of each window a set of disjoint intervals in order covers; `before` has how much all before each have. */
@@ -215,7 +234,7 @@ EXPORTED void sweep_covered(
         int64_t sums[2];
         for (int side = 0; side < 2; side++) {
             int64_t until = side ? high[row] : low[row] < high[row] ? low[row] : high[row];
-            at = beyond(start, count, at, until);
+            at = beyond(NULL, start, count, at, 0, until);
             sums[side] = 0;
             if (at > 0) {
                 int64_t stop = until < end[at - 1] ? until : end[at - 1];
@@ -234,7 +253,7 @@ EXPORTED void sweep_shared_time(
 {
     int64_t at = 0;
     for (int64_t row = 0; row < count; row++) {
-        at = beyond(high, intervals, at, start[row]);
+        at = beyond(NULL, high, intervals, at, 0, start[row]);
         for (int64_t one = at; one < intervals && low[one] < end[row]; one++) {
             int64_t begin = start[row] > low[one] ? start[row] : low[one];
             sums[place[row] + further[one]] += (end[row] < high[one] ? end[row] : high[one]) - begin;

@@ -103,6 +103,23 @@ def passed(instants: Ints, now: Ints) -> Ints | None:
     return found
 
 
+def latest(group: Ints, start: Ints, whose: Ints, now: Ints) -> Ints | None:
+    """The last interval of each of these groups that has begun at the instant beside it, -1 where none has.
+
+    Intervals are sorted by (group, start); quick for runs of near instants of one group.
+    """
+    native = library()
+    if native is None:
+        return None
+    groups, starts, groups_asked, asked = (np.ascontiguousarray(each, np.int64) for each in (group, start, whose, now))
+    found = np.empty_like(asked)
+    native.sweep_latest(
+        *(groups.ctypes.data, starts.ctypes.data, len(starts)),
+        *(groups_asked.ctypes.data, asked.ctypes.data, len(asked), found.ctypes.data),
+    )
+    return found
+
+
 def covered(start: Ints, end: Ints, before: Ints, low: Ints, high: Ints) -> Ints | None:
     """How much of each window a set of disjoint intervals in order covers; `before` each are so many of theirs."""
     native = library()

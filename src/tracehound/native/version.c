@@ -2,4 +2,4 @@
 
 #include <stdint.h>
 
-__attribute__((visibility("default"))) int32_t native_version(void) { return 15; }
+__attribute__((visibility("default"))) int32_t native_version(void) { return 16; }
