@@ -46,12 +46,13 @@ def told(regions: list[Region], makers: list[int]) -> list[tuple[int, int, int]]
     for name, at in (("start", 1), ("end", 2), ("produces", 3), ("consumes", 4)):
         valid = np.array([row[at] is not None for row in rows], np.bool_)
         columns[name] = Column(np.array([row[at] or 0 for row in rows], np.int64), valid)
-    begin, stop, ops = (np.array([row[at] for row in rows], np.bool_) for at in (5, 6, 7))
+    for name, at in (("begins", 5), ("stops", 6), ("op", 7)):
+        columns[name] = Column(np.array([row[at] for row in rows], np.bool_))
+    columns["step"] = Column((columns["start"].values // STEP).astype(np.int32))
     events = Rows(np.array([row[0] for row in rows], np.int64), columns, 0)
-    found = handed(events, begin, stop, np.array([MARKED]), ops, lambda some: some.start // STEP)
+    found = handed(events, np.array([MARKED]))
     lanes, starts = (np.array([region[at] for region in regions], np.int64) for at in (0, 1))
-    steps = np.append(found.step, OPEN)[found.at(lanes, starts)]
-    return list(zip(lanes.tolist(), starts.tolist(), steps.tolist(), strict=True))
+    return list(zip(lanes.tolist(), starts.tolist(), found.at(lanes, starts).tolist(), strict=True))
 
 
 def slow(regions: list[Region], makers: list[int]) -> list[tuple[int, int, int]]:

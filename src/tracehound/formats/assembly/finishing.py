@@ -279,7 +279,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen, spill: Spill)
         step = by_time(events)
         if flow is None:
             return step
-        told = np.append(flow.step, OPEN)[flow.at(events.lane, events.start)]
+        told = flow.at(events.lane, events.start)
         return np.where(told == OPEN, step, told)
 
     in_turn = untold(ran, lanes.rank[ran.lane])
@@ -338,23 +338,25 @@ def _handed(raw: Raw, by_time: Callable[[Rows], Ints]) -> Handed | None:
     """What threads of hosts handed to one another; None where nothing tells of it."""
     if not {"produces", "consumes"} <= raw.columns(HOSTS):
         return None
-    every = _telling(raw, raw.holding(HOSTS), _HANDING, ("produces", "consumes", "step"), (BEGIN, STOP))
-    if every is None:
-        return None
-    events = every.at(np.flatnonzero(raw.lanes.rank[every.lane] < 0))
-    begin, stop = (_codes(events.columns["name"].values, [name]) for name in (BEGIN, STOP))
-    own = np.unique(events.lane[events.valid("step")])
+    parts, own = list[dict[str, Column]](), list[Ints]()
+    for batch in chain.from_iterable(raw.batches(HOSTS)):
+        events = batch.read(_HANDING)
+        name, kind = (events.columns[each].values for each in ("name", "kind"))
+        begins, stops = (_codes(name, (each,)) for each in (BEGIN, STOP))
+        rows = np.flatnonzero(events.valid("produces") | events.valid("consumes") | begins | stops)
+        columns = {each: events.columns[each] for each in _HANDED if each in events.columns}
+        columns |= {"lane": Column(events.lane), "step": Column(by_time(events).astype(np.int32))}
+        columns |= {"begins": Column(begins), "stops": Column(stops), "op": Column(RUNNING[kind])}
+        parts.append({each: column.at(rows) for each, column in columns.items()})
+        own.append(distinct(events.lane[events.valid("step")]))
+    columns, sizes = {}, [len(part["lane"].values) for part in parts]
+    for each in (*_HANDED, "lane", "step", "begins", "stops", "op"):  # one by one, for parts and whole are large
+        columns |= joined([{each: part.pop(each)} if each in part else {} for part in parts], sizes)
+    return handed(Rows(columns.pop("lane").values, columns, 0), distinct(np.concatenate(own)))
 
-    def in_order(some: Rows) -> Ints:
-        order = np.lexsort((some.start, some.lane))
-        step = np.empty(len(order), np.int64)
-        step[order] = by_time(some.at(order)) if len(order) else step
-        return step
 
-    return handed(events, begin, stop, own, RUNNING[events.columns["kind"].values], in_order)
-
-
-_HANDING: Final = ("start", "end", "name", "kind", "produces", "consumes", "step")
+_HANDED: Final = ("start", "end", "produces", "consumes")
+_HANDING: Final = (*_HANDED, "name", "kind", "step")
 
 
 class _Batch(NamedTuple):

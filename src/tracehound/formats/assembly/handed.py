@@ -6,13 +6,14 @@ thread pool, are work of whoever produced it, wherever and whenever they run. XP
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from tracehound.formats.assembly.batches import Rows
+from tracehound.formats.assembly.batches import SIZE, Rows
 from tracehound.intervals import Ints, Latest, Mask
+from tracehound.lookup import rows_with
 from tracehound.nesting import lane_order, nesting
 from tracehound.own_time import one_at_a_time
 
@@ -27,76 +28,88 @@ OPEN: Final = -2
 class Handed(NamedTuple):
     """Stretches of threads, none of which overlap: `latest` finds them by lane and start, `end` is when each ends.
 
-    `step` is that in which they were handed over, -1 for none, `OPEN` where that is not told.
+    `label` is what each is called, in the end the step in which it was handed over (-1: in none, `OPEN`: not told).
+    Both have one more, the last: what is at -1, where there is no stretch.
     """
 
     latest: Latest
     end: Ints
-    step: Ints
+    label: npt.NDArray[np.signedinteger[Any]]
 
-    def at(self, lane: Ints, instant: Ints) -> Ints:
-        """The stretch of each lane and instant, -1 for none."""
+    def at(self, lane: Ints, instant: Ints) -> npt.NDArray[np.signedinteger[Any]]:
+        """What the stretch at each lane and instant is called, where there is none as the last."""
         found = self.latest.at(lane, instant)
-        return np.where(instant < np.append(self.end, np.iinfo(np.int64).min)[found], found, -1)
+        found[instant >= self.end.take(found)] = -1
+        return self.label.take(found)
 
 
-def handed(events: Rows, begin: Mask, stop: Mask, own: Ints, ops: Mask, step_at: Callable[[Rows], Ints]) -> Handed:
-    """The stretches that `events` tell of: those of hosts that produce or consume anything or `stop` a region, sorted.
+_NOTHING: Final = -1
 
-    `begin` and `ops` say which of them begin regions and which are ops, `own` has the lanes whose events are of the
-    steps that are marked there, whatever they consume; `step_at` gives the steps of events by when they are.
+
+def handed(events: Rows, own: Ints) -> Handed:
+    """The stretches that `events` tell of: those of hosts that produce or consume anything or stop a region, sorted.
+
+    Columns `begins`, `stops` and `op` say which of them begin or stop a region, and which are ops; `step` has the step
+    of each by when it is. `own` are the lanes whose events are of the steps that are marked there, whatever they
+    consume.
     """
-    work, maker = _made(events, ~np.isin(events.lane, own))
-    until = _until(events, begin, stop)[work]
-    lasting = until > events.start[work]
-    work, maker, until = work[lasting], maker[lasting], until[lasting]
-    lane, start = events.lane[work], events.start[work]
+    elsewhere = np.ones(int(max(events.lane.max(initial=0), own.max(initial=0))) + 1, np.bool_)
+    elsewhere[own] = False
+    work, maker = _made(events, elsewhere.take(events.lane))
+    until = _until(events).take(work)
+    lasting = until > events.start.take(work)
+    if not lasting.all():
+        work, maker, until = work[lasting], maker[lasting], until[lasting]
+    lane, start = events.lane.take(work), events.start.take(work)
     order = lane_order(lane, start, until)
     if order is not None:
-        work, maker, until, lane, start = (values[order] for values in (work, maker, until, lane, start))
+        maker, until, lane, start = (values.take(order) for values in (maker, until, lane, start))
     begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])[: len(lane)])
     owned = one_at_a_time(start, until, nesting(start, until, begins).parent, lane)
-    found = Handed(Latest(lane[owned.owner], owned.start), owned.end, owned.owner)
-
-    def around(rows: Ints) -> Ints:
-        at = found.at(events.lane[rows], events.start[rows])
-        return np.where(at >= 0, np.append(owned.owner, -1)[at], -1)
-
-    above = around(maker)
-    above = np.where((above >= 0) & (np.append(start, 0)[above] < start), above, -1)
-    executing = np.zeros(len(work) + 1, np.bool_)
-    executing[around(np.flatnonzero(ops))] = True
-    by_time = np.append(step_at(events.at(maker)), OPEN)
-    step = by_time[_top(np.where(executing[:-1], len(work), above))]
-    return found._replace(step=step[owned.owner])
+    stretches = Handed(
+        Latest(lane.take(owned.owner), owned.start),
+        np.append(owned.end, np.iinfo(np.int64).min),
+        np.append(owned.owner, _NOTHING),
+    )
+    around = np.empty(len(events.lane), np.int32)
+    for low in range(0, len(around), SIZE):
+        some = slice(low, low + SIZE)
+        around[some] = stretches.at(events.lane[some], events.start[some])
+    above = around.take(maker)
+    above[np.append(start, 0).take(above) >= start] = _NOTHING
+    executing = np.zeros(len(start) + 1, np.bool_)
+    executing[around[events.columns["op"].values]] = True
+    by_time = np.append(events.columns["step"].values.take(maker), np.int32(OPEN))
+    step = by_time.take(_top(np.where(executing[:-1], len(start), above)))
+    return stretches._replace(label=np.append(step.take(owned.owner), OPEN))
 
 
 def _made(events: Rows, allowed: Mask) -> tuple[Ints, Ints]:
     """The allowed events that consume what is known to have been produced before, and what produced it."""
     makers = np.flatnonzero(events.valid("produces"))
-    ids = events.columns["produces"].values[makers]
-    order = np.argsort(ids, kind="stable")
-    makers, ids = makers[order], ids[order]
     work = np.flatnonzero(events.valid("consumes") & allowed)
-    if not len(makers) or not len(work):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    wanted = events.columns["consumes"].values[work]
-    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    known = (ids[at] == wanted) & (events.start[makers[at]] <= events.start[work])
-    return work[known], makers[at[known]]
+    ids = events.columns["produces"].values.take(makers)
+    order = np.argsort(ids, kind="stable")
+    ids = ids.take(order)
+    first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
+    makers, ids = makers.take(order)[first], ids[first]
+    row = rows_with(ids, events.columns["consumes"].values.take(work))
+    work, maker = work[row >= 0], makers.take(row[row >= 0])
+    before = events.start.take(maker) <= events.start.take(work)
+    return work[before], maker[before]
 
 
-def _until(events: Rows, begin: Mask, stop: Mask) -> Ints:
+def _until(events: Rows) -> Ints:
     """When the work of each event ends: it does, or the region that it begins; at the latest when all events have."""
-    stops = np.flatnonzero(stop)
+    regions, stops = (np.flatnonzero(events.columns[name].values) for name in ("begins", "stops"))
+    until = events.end.copy()
     lane, when = events.lane[stops], events.start[stops]
-    following = Latest(lane, when).at(events.lane, events.start - 1) + 1
-    first = np.searchsorted(lane, events.lane)
-    following = np.where(following > 0, following, first)
-    same = np.append(lane, -1)[following] == events.lane
-    last = int(events.end.max()) + 1 if len(events.end) else 0
-    stopped = np.where(same, np.append(when, last)[following], last)
-    return np.where(begin, stopped, events.end)
+    begun, since = events.lane[regions], events.start[regions]
+    following = Latest(lane, when).at(begun, since - 1) + 1
+    following = np.where(following > 0, following, np.searchsorted(lane, begun))
+    last = int(until.max()) + 1 if len(until) else 0
+    until[regions] = np.where(np.append(lane, -1)[following] == begun, np.append(when, last)[following], last)
+    return until
 
 
 def _top(above: Ints) -> Ints:
