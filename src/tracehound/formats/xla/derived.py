@@ -6,7 +6,7 @@ there only where neither runs nor calls do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -148,10 +148,10 @@ def _whole(named: Sequence[Named], made: Callable[[pl.DataFrame], pl.DataFrame])
     return pl.concat([made(_telling(kept)) for kept, _ in named], how="diagonal").sort("record", maintain_order=True)
 
 
-def _begun(named: Sequence[Named]) -> pl.DataFrame:
-    """When each op began: `BEGUN`."""
-    found = (kept.rows(columns=[name for name in BEGUN if name in kept.dtypes]) for kept, _ in named)
-    return pl.concat([pl.DataFrame(schema=BEGUN), *(with_run(each).select(*BEGUN) for each in found)])
+def _begun(named: Sequence[Named]) -> Iterator[pl.DataFrame]:
+    """When each op began, with the columns of `BEGUN`."""
+    for kept, _ in named:
+        yield with_run(kept.rows(columns=[name for name in BEGUN if name in kept.dtypes]))
 
 
 def _telling(kept: Kept) -> pl.DataFrame:

@@ -6,6 +6,7 @@ them; knows no bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
@@ -37,10 +38,10 @@ class TrueEnds:
 
     XLA writes a mark when the thread comes back from all that could begin as the op had ended, which may be long after.
     So no op ends later than one of its `users` (in the schema `USERS`) begins, in the same run of the program on its
-    device: `begun` has `BEGUN` of all ops. Where several devices are `MINGLED` that says nothing.
+    device: the frames of `begun` have `BEGUN` of all ops. Where several devices are `MINGLED` that says nothing.
     """
 
-    def __init__(self, marks: pl.DataFrame, users: pl.DataFrame, begun: pl.DataFrame) -> None:
+    def __init__(self, marks: pl.DataFrame, users: pl.DataFrame, begun: Iterable[pl.DataFrame]) -> None:
         self._consumes = self._end = np.empty(0, np.int64)
         if not marks.is_empty():
             ids, end = (marks.drop_nulls("consumes")[name].to_numpy() for name in ("consumes", "end"))
@@ -50,7 +51,8 @@ class TrueEnds:
             self._consumes, self._end = ids[first], np.maximum.reduceat(end, first) if len(first) else end
         self._users = users
         known = pl.concat([users.select("program", "name"), users.select("program", name="user")]).unique()
-        self._begun = _comparable(begun.join(known, on=["program", "name"], how="semi")).sort("start")
+        found = (_comparable(ops.select(*BEGUN).join(known, on=["program", "name"], how="semi")) for ops in begun)
+        self._begun = pl.concat([pl.DataFrame(schema=BEGUN), *found])
 
     def of(self, ops: pl.DataFrame) -> pl.DataFrame:
         """The ops, each until its end."""
@@ -92,8 +94,9 @@ class TrueEnds:
 
     def _next(self, ops: pl.DataFrame, name: str, alias: str) -> pl.DataFrame:
         """The ops with when the op of the name in this column begins next in the same run, null where it does not."""
-        begun = self._begun.select(*_EXECUTION, pl.col("name").alias(name), "start", pl.col("start").alias(alias))
         by = [*_EXECUTION, name]
+        begun = self._begun.select(*_EXECUTION, pl.col("name").alias(name), "start", pl.col("start").alias(alias))
+        begun = begun.join(ops, on=by, how="semi").sort("start")
         return ops.sort("start").join_asof(begun, on="start", by=by, strategy="forward", check_sortedness=False)
 
 
