@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from tracehound.formats.spill import frame_of
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla.asides import asides_of, idle
 from tracehound.formats.xla.counters import counts, sampled
@@ -27,7 +29,15 @@ from tracehound.formats.xla.names import (
 )
 from tracehound.formats.xla.ops import Met
 from tracehound.formats.xla.planes import DEVICE, HOST, RUN_BITS, Share
-from tracehound.formats.xla.rows import NAMING, STATS, ColumnsOf, PlaneRows, Portioning, nullable_columns
+from tracehound.formats.xla.rows import (
+    NAMING,
+    STATS,
+    ColumnsOf,
+    PlaneRows,
+    Portioning,
+    combinations,
+    nullable_columns,
+)
 from tracehound.formats.xla.xevents import Slice, Stretched
 from tracehound.formats.xla.xframes import Columns, Known
 from tracehound.formats.xla.xshelf import Shelf, Table
@@ -210,13 +220,19 @@ class HostColumns:
             here.marks.append((self._rows.number, here.put(marks)))
         self._rows.put(rows)
         if self._on_cpu and "hlo_op" in rows.columns:
-            ops = rows.at(rows.columns["hlo_op"].values >= 0).frame()
-            ops = self._rows.with_leaves(nullable_columns(ops, "program", "module", "device")).drop(
-                "op", "bytes", strict=False
-            )
-            asked = ops.select("program", "module", pl.col("leaf").alias("name"))
-            found = here.ops.of_names(self._rows.number, asked).rename({"kind": "role"})
-            self._rows.put_named(ops.hstack(found).with_columns(pl.col("device").fill_null(0)))
+            self._put_ops(rows.at(rows.columns["hlo_op"].values >= 0))
+
+    def _put_ops(self, rows: Table) -> None:
+        """Put the ops that ran on the host's threads aside, as those of the CPU's devices."""
+        ops = nullable_columns(frame_of(rows.columns, rows.dtypes), *_NAMING, "device")
+        each, which = combinations(ops, _NAMING)
+        told = self._rows.named(self._rows.with_leaves(each))[which]
+        rest = ops.drop(told.columns, strict=False).with_columns(pl.col("device").fill_null(0))
+        self._rows.put_named(rest.hstack(told))
+
+
+_NAMING: Final = ("program", "module", "hlo_op")
+"""What tells which op an event is of."""
 
 
 def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> Share:

@@ -270,22 +270,21 @@ class PlaneRows:
         if "hlo_op" not in table.columns:
             self.put(table)
             return
-        rows = self.with_leaves(nullable_columns(table.frame(), "op", "bytes", "program", "module"))
-        ran = rows.select("program", pl.col("leaf").alias("name"), pl.col("name").cast(pl.String).alias("kernel"))
-        rows = rows.with_columns(self.portioning.ops.of_kernels(ran).alias("leaf")).with_row_index("row")
-        named = rows.filter(pl.col("leaf").is_not_null())
-        found = self.portioning.ops.of_names(
-            self.number, named.select("program", "module", pl.col("leaf").alias("name"))
-        )
-        known = named.select("row").hstack(found.rename({"op": "named", "kind": "role", "bytes": "moved"}))
-        rows = rows.join(known, on="row", how="left", maintain_order="left").with_columns(
-            pl.coalesce("op", "named").alias("op"),
-            pl.coalesce("bytes", pl.when(pl.col("role") == "collective").then("moved")).alias("bytes"),
-            pl.when((pl.col("kind") == "kernel") & (pl.col("role") == "collective"))
+        rows = nullable_columns(table.frame(), "op", "bytes", "program", "module")
+        each, which = combinations(rows, ("program", "module", "hlo_op", "name"))
+        each = self.with_leaves(each)
+        ran = each.select("program", pl.col("leaf").alias("name"), pl.col("name").cast(pl.String).alias("kernel"))
+        run = self.named(each.with_columns(self.portioning.ops.of_kernels(ran).alias("leaf")))[which]
+        collective = run["kind"] == "collective"
+        rows = rows.with_columns(
+            pl.coalesce("op", run["op"]).alias("op"),
+            pl.coalesce("bytes", pl.when(collective).then(run["bytes"])).alias("bytes"),
+            pl.when((pl.col("kind") == "kernel") & collective)
             .then(pl.lit("collective", KIND)).otherwise(pl.col("kind")).alias("kind"),
         )  # fmt: skip
         self.portioning.pieces.append(self.portioning.keep(rows))
-        self.put_named(rows.filter(pl.col("leaf").is_not_null()).with_columns(pl.lit(0, pl.Int64).alias("device")))
+        named = rows.with_columns(*run.drop("op", "bytes"), pl.lit(0, pl.Int64).alias("device"))
+        self.put_named(named.filter(pl.col("name").is_not_null()))
 
     def _put_unnamed(self, table: Table) -> None:
         """Put the work aside that names no op, but may have been launched in an execution of a module."""
@@ -306,16 +305,37 @@ class PlaneRows:
         op = pl.col("hlo_op")
         return rows.with_columns(**texts).with_columns(leaf_op(op).alias("leaf"), outer_loop(op).alias("loop"))
 
+    def named(self, each: pl.DataFrame) -> pl.DataFrame:
+        """What rows with `leaf`, `loop`, `module` and `program` are as executions of ops, null without a leaf.
+
+        Name, module, loop and kind, and the number and the bytes of the op.
+        """
+        asked = each.select("program", "module", pl.col("leaf").alias("name"))
+        named = asked.filter(pl.col("name").is_not_null())
+        found = self.portioning.ops.of_names(self.number, named)
+        told = asked.join(
+            named.hstack(found).unique(), on=asked.columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return told.select(
+            pl.col("name", "module").cast(pl.Categorical),
+            each["loop"].cast(pl.Categorical),
+            pl.col("kind").fill_null("op").cast(KIND),
+            "op",
+            "bytes",
+        )
+
     def put_named(self, rows: pl.DataFrame) -> None:
-        """Executions of ops: rows with `leaf` and `role`, its kind."""
+        """Put executions of ops aside."""
         if rows.height:
-            rows = rows.with_columns(
-                pl.col("leaf").cast(pl.Categorical).alias("name"),
-                pl.col("module", "loop").cast(pl.Categorical),
-                pl.col("role").fill_null("op").cast(KIND).alias("kind"),
-            )
             kept = self.portioning.keep(rows, "module", "program", "device", "loop")
             self.portioning.named.append((self.number, kept))
+
+
+def combinations(rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, pl.Series]:
+    """Each combination of these columns once, in the order in which they come, and which of them every row has."""
+    each = rows.select(by).unique(maintain_order=True).with_row_index("which")
+    found = rows.select(by).join(each, on=by, how="left", nulls_equal=True, maintain_order="left")
+    return each.drop("which"), found["which"]
 
 
 def nullable_columns(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
