@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import distinct
 from tracehound.native import sweep
+from tracehound.nesting import lane_order
 
 _NOTHING: Final = np.empty(0, np.int64)
 
@@ -92,6 +93,8 @@ def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints:
     Sorted by (group, start, -end), of which `group` numbers lanes from 0; `parent` indexes into the same arrays, -1 for
     none.
     """
+    if (found := sweep.unshared(start, end, parent, group)) is not None:
+        return found
     torn = _torn(start, end, parent)
     if np.all(group[torn] != group[torn - 1]):  # the first of their lanes
         return start
@@ -154,12 +157,31 @@ def one_at_a_time(start: Ints, end: Ints, parent: Ints, group: Ints) -> Owned:
     Of a lane no two overlap, and together they are when any of its intervals is: what two share that overlap in part is
     the earlier one's. Arguments are those of `unshared`.
     """
-    if (found := sweep.innermost(start, end, parent, group=group)) is not None:
+    if (found := _swept(start, end, parent, group)) is not None:
         return Owned(*found)
     begin = unshared(start, end, parent, group)
     owned = own_stretches(begin, end if begin is start else np.maximum(end, begin), parent)
     order = np.lexsort((owned.start, group[owned.owner]))
     return Owned(*(values[order] for values in owned))
+
+
+def _swept(
+    start: Ints, end: Ints, parent: Ints, group: Ints, label: npt.NDArray[np.int8] | None = None
+) -> tuple[Ints, Ints, Ints] | None:
+    """The stretches in which each interval is the innermost, of intervals that may overlap in part; see `sweep`."""
+    if (found := sweep.innermost(start, end, parent, group=group, label=label)) is not None:
+        return found
+    if (begin := sweep.unshared(start, end, parent, group)) is None:
+        return None
+    until = np.maximum(end, begin)
+    order = lane_order(group, begin, until)
+    if order is None:
+        return sweep.innermost(begin, until, parent, group=group, label=label)
+    place = np.full(len(order) + 1, -1)
+    place[order] = np.arange(len(order))
+    begin, until, parent, group = (values.take(order) for values in (begin, until, place.take(parent), group))
+    found = sweep.innermost(begin, until, parent, group=group, label=None if label is None else label.take(order))
+    return None if found is None else (*found[:2], order.take(found[2]))
 
 
 class Labelled(NamedTuple):
@@ -176,9 +198,10 @@ def innermost(start: Ints, end: Ints, parent: Ints, label: npt.NDArray[np.int8])
     Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none. Stretches of one
     label may touch.
     """
-    if (found := sweep.innermost(start, end, parent, label=label)) is not None:
+    lane = np.broadcast_to(np.int64(0), len(start))
+    if (found := _swept(start, end, parent, lane, label)) is not None:
         return Labelled(*found[:2], label[found[2]])
-    start = unshared(start, end, parent, np.broadcast_to(np.int64(0), len(start)))
+    start = unshared(start, end, parent, lane)
     # an interval with the label of the one around it is a part of that
     row = np.flatnonzero((end > start) & ((parent < 0) | (label != label[parent])))
     back = row[::-1][np.argsort(end[row[::-1]], kind="stable")]  # of those that end at once the inner come first

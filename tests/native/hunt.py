@@ -110,6 +110,7 @@ def intervals(random: Random, turns: int) -> int:
         taken += sweep.merge(*one, *other) is not None
         sweep.intersect(*one, *other)
         sweep.passed(start, end)
+        sweep.unshared(start, end, parent, np.sort(end % 5))
         sweep.latest(np.sort(end % 5), start // 9, end % 7, start)
         before = np.append(0, np.cumsum(one[1] - one[0]))
         sweep.covered(*one, before, end, end[::-1])

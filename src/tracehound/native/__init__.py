@@ -45,6 +45,7 @@ _FUNCTIONS: Final = MappingProxyType(
         "sweep_merge": (_N, (_P, _P, _N, _P, _P, _N, _P, _P)),
         "sweep_intersect": (_N, (_P, _P, _N, _P, _P, _N, _P, _P)),
         "sweep_self_time": (c_int32, (_P, _P, _P, _N, _P)),
+        "sweep_unshared": (c_int32, (_P, _P, _P, _P, _N, _P)),
         "sweep_innermost": (_N, (_P, _P, _P, _N, _P, c_int32, _P, _P, _P, _P)),
         "sweep_passed": (None, (_P, _N, _P, _N, _P)),
         "sweep_latest": (None, (_P, _P, _N, _P, _P, _N, _P)),

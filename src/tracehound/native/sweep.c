@@ -116,6 +116,38 @@ EXPORTED int32_t sweep_self_time(
     return state;
 }
 
+/* From when each interval has its time for itself: from its start on, or when what began before it and is not around it
+ * has ended.
+ *
+ * Parents come before their children, and lanes, which are runs of one `group`, in the order of their numbers. */
+EXPORTED int32_t sweep_unshared(
+    const int64_t *start, const int64_t *end, const int64_t *parent, const int64_t *group, int64_t count,
+    int64_t *begin)
+{
+    int64_t *reach = malloc((size_t)count * sizeof *reach); /* how far the children of each have come so far */
+    if (reach == NULL && count)
+        return NO_MEMORY;
+    int32_t state = 0;
+    int64_t top = INT64_MIN;
+    for (int64_t row = 0; row < count; row++) {
+        int64_t around = parent[row];
+        if (around >= row || (row && group[row] < group[row - 1])) {
+            state = REFUSED;
+            break;
+        }
+        if (row && group[row] != group[row - 1])
+            top = INT64_MIN;
+        int64_t *before = around < 0 ? &top : &reach[around];
+        int64_t since = around >= 0 && begin[around] > start[row] ? begin[around] : start[row];
+        begin[row] = *before > since ? *before : since;
+        if (end[row] > *before)
+            *before = end[row];
+        reach[row] = INT64_MIN;
+    }
+    free(reach);
+    return state;
+}
+
 /* Which interval is the innermost when: how many stretches, or REFUSED.
  *
  * They come lane by lane, in the order of time. Lanes are runs of one `group`; without it there is one lane, or, with

@@ -68,6 +68,21 @@ def self_time(start: Ints, end: Ints, parent: Ints) -> Ints | None:
     return None if state else own
 
 
+def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints | None:
+    """From when each interval has its time for itself; parents come before their children, and groups in order."""
+    native = library()
+    if native is None:
+        return None
+    starts, ends, above, lanes = (np.ascontiguousarray(each, np.int64) for each in (start, end, parent, group))
+    begin = np.empty_like(starts)
+    state = native.sweep_unshared(
+        *(starts.ctypes.data, ends.ctypes.data, above.ctypes.data, lanes.ctypes.data, len(starts), begin.ctypes.data)
+    )
+    if state == _NO_MEMORY:
+        raise MemoryError
+    return None if state else begin
+
+
 def innermost(
     start: Ints, end: Ints, parent: Ints, *, group: Ints | None = None, apart: bool = False, label: Bytes | None = None
 ) -> tuple[Ints, Ints, Ints] | None:
