@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from tracehound.analysis.devices.allocations import (
@@ -103,12 +104,10 @@ def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
 def _operators(blocks: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The operator that each block was given to, and its event; null where there was none."""
     calls, innermost = callers(share, rows[blocks["given"]])
-    known = calls.events.select(
-        pl.int_range(pl.len(), dtype=pl.Int64).alias("at"),
-        pl.col("name").cast(pl.String).alias("operator"),
-        pl.col("id").alias("event"),
+    at = pl.Series(np.where(innermost >= 0, innermost, 0)).set(pl.Series(innermost < 0), None)
+    return calls.events.select(
+        pl.col("name").gather(at).cast(pl.String).alias("operator"), pl.col("id").gather(at).alias("event")
     )
-    return pl.DataFrame({"at": innermost}).join(known, on="at", how="left", maintain_order="left").drop("at")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

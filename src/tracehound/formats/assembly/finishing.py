@@ -184,40 +184,23 @@ _CANDIDATES: Final = schema(
 
 def _marks(raw: Raw) -> pl.DataFrame:
     """The events that mark steps, in order, with host and rank."""
-    marks = _telling(raw, range(len(raw.sources)), _MARK, ("step",))
-    return pl.DataFrame() if marks is None else _placed(marks, raw.lanes)
-
-
-def _telling(
-    raw: Raw, sources: Sequence[int], names: Sequence[str], any_of: Sequence[str], called: Sequence[str] = ()
-) -> Rows | None:
-    """The events of these pieces that have a value in one of the columns `any_of`, or are `called` so, in order.
-
-    They have those of the columns `names` that there are. None where there are no such events.
-    """
     of_lane = _lane_of_rows(raw)
-    lanes, found, sizes = list[Ints](), list[dict[str, Column]](), list[int]()
-    for number in sources:
-        kept, shift, *_ = raw.sources[number]
-        telling = [name for name in any_of if name in kept.dtypes]
-        if not telling and not called:
+    lanes, found = list[Ints](), list[dict[str, Column]]()
+    for number, (kept, shift, *_) in enumerate(raw.sources):
+        if "step" not in kept.dtypes:
             continue
-        columns = kept.read(0, kept.height, list(dict.fromkeys([*telling, *(["name"] if called else [])])))
-        wanted = _codes(columns["name"].values, called) if called else np.zeros(kept.height, np.bool_)
-        for valid in (columns[name].valid for name in telling):
-            wanted = np.ones(kept.height, np.bool_) if valid is None else wanted | valid
-        rows = np.flatnonzero(wanted)
+        valid = kept.read(0, kept.height, ["step"])["step"].valid
+        rows = np.arange(kept.height) if valid is None else np.flatnonzero(valid)
         if len(rows):
-            there = kept.read(0, kept.height, [name for name in names if name in kept.dtypes])
+            there = kept.read(0, kept.height, _MARK)
             held = {name: column.at(rows) for name, column in there.items()}
             found.append({**held, **{name: Column(held[name].values + shift) for name in ("start", "end")}})
             lanes.append(of_lane(number, rows))
-            sizes.append(len(rows))
     if not found:
-        return None
-    events = Rows(np.concatenate(lanes), joined(found, sizes), 0)
-    order = lane_order(events.lane, events.start, events.end)
-    return events if order is None else events.at(order)
+        return pl.DataFrame()
+    marks = Rows(np.concatenate(lanes), joined(found, list(map(len, lanes))), 0)
+    order = lane_order(marks.lane, marks.start, marks.end)
+    return _placed(marks if order is None else marks.at(order), raw.lanes)
 
 
 def _codes(names: npt.NDArray[Any], called: Sequence[str]) -> Mask:
