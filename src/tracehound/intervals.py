@@ -77,8 +77,8 @@ def pairs_of(start: Ints, end: Ints, a: Intervals) -> tuple[Ints, Ints]:
 
     The stretches may be any, the intervals may touch; the pairs are in the order of the stretches.
     """
-    first = np.searchsorted(a.end, start, side="right")
-    many = np.maximum(np.searchsorted(a.start, end, side="left") - first, 0)
+    first = passed(a.end, start)
+    many = np.maximum(passed(a.start, end - 1) - first, 0)
     stretch = np.repeat(np.arange(len(many)), many)
     return stretch, np.arange(len(stretch)) + np.repeat(first - (np.cumsum(many) - many), many)
 

@@ -106,9 +106,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if not legs:
         return pl.DataFrame()
     rows = _rows(legs, found.host)
-    events = [event for event in rows["event"].to_list() if event is not None]
+    events = rows["event"].drop_nulls().unique()
     names = pl.concat(
-        collected(each.filter(pl.col("id").is_in(events)).select("id", pl.col("name").cast(pl.String)))
+        collected(each.filter(pl.col("id").is_in(events.implode())).select("id", pl.col("name").cast(pl.String)))
         for each in (share.threads, share.anytime)
     )
     lanes = share.lanes.select("lane", pl.col("name").alias("where"))

@@ -39,6 +39,7 @@ from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.formats.runtime_calls import COPY as COPYING
 from tracehound.intervals import Intervals, Ints, union
+from tracehound.lookup import among
 from tracehound.trace import collected
 
 SILENT: Final = ("python", "annotation", "step", "module")
@@ -190,8 +191,8 @@ def _calls(host: pl.DataFrame, ran: Work, share: Share) -> dict[int, list[Call]]
     copies = told_by_name(host, lambda name, kind: 1 if kind == "runtime" and _COPIES.search(name) else None) > 0
     waiting = host.filter((pl.col("kind") == "sync") | pl.Series(copies)).sort("end", "start")
     own: dict[int, list[int]] = {}
-    for row, call in enumerate(ran.call):
-        own.setdefault(call, []).append(row)
+    for row in np.flatnonzero(among(np.array(ran.call, np.int64), host["id"].to_numpy()[copies])).tolist():
+        own.setdefault(ran.call[row], []).append(row)
     synchronised = _synchronised(share)
     found: dict[int, list[Call]] = {}
     for event, lane, start, end, kind, correlation in waiting.select(

@@ -141,8 +141,11 @@ class Walk(Struct, frozen=True):
         while place is not None and place.time > start:
             legs, place = self._from_work(place) if place.row >= 0 else self._from_thread(place, start)
             found += legs
-        clipped = (leg._replace(start=max(leg.start, start)) for leg in reversed(found) if leg.end > leg.start)
-        return [leg for leg in clipped if leg.end > leg.start]
+        return [
+            leg if leg.start >= start else leg._replace(start=start)
+            for leg in reversed(found)
+            if leg.end > leg.start and leg.end > start
+        ]
 
     def _from_work(self, place: Place) -> tuple[list[Leg], Place | None]:
         """The work itself, and what it waited for: its launch, the work before on its lane, or work on another.
@@ -154,7 +157,8 @@ class Walk(Struct, frozen=True):
         until = min(begin, place.time)
         ran = Leg(until, place.time, work.what[row], work.lane[row], work.event[row])
         free = LONG_AGO if before < 0 else min(work.end[before], begin)
-        other = self._waited_for(row, max(free, launched), until)
+        since = max(free, launched)
+        other = self._waited_for(row, since, until) if since < until else -1
         if other >= 0:
             before, free = other, work.end[other]
         if launched >= free and launched > LONG_AGO:
@@ -180,8 +184,6 @@ class Walk(Struct, frozen=True):
     def _waited_for(self, row: int, since: int, until: int) -> int:
         """The row of the work on another lane that this one waited for, where it ended between these; else -1."""
         work, begin, launched = self.work, self.work.start[row], self.work.launched[row]
-        if since >= until:
-            return -1
         close = max(since, begin - self.near - 1)
         if self.waits is None or launched == LONG_AGO:
             by = launched if launched > LONG_AGO else begin
