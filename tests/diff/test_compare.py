@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from runs import MODEL, Kernel, changed, measured, run
 
-from building import Building, Lane, stream
+from building import Building, Lane, stream, thread
 from tracehound.diff import Comparison, Profile, compare, profile
 from tracehound.diff.profile import PARTS
 from tracehound.store import load, open_paths, workshop
@@ -227,6 +227,15 @@ def test_nothing_at_all_compares_with_nothing() -> None:
     found = compared(Building().trace(), Building().trace())
     assert found.ops.table.is_empty()
     assert set(found.step.table["verdict"]) == {"the same"}
+
+
+def test_what_has_no_ops_matches_nothing() -> None:
+    empty, full = Building(), Building()
+    empty.event(thread(), "epoch", 0, 100, "annotation")
+    full.event(stream(), "gemm", 0, 100)
+    for base, other, without in ((empty, full, "base"), (full, empty, "other")):
+        told = compared(base.trace(), other.trace()).ops.notes
+        assert f"matched: nothing, for no op takes any time in the {without}" in told
 
 
 def test_real_pairs_read_true(shared: Path) -> None:

@@ -374,8 +374,12 @@ def _across(ops: pl.DataFrame) -> list[str]:
 def _about_ops(found: Sequence[Match], own: Pair, table: pl.DataFrame) -> list[str]:
     """How much of each run found a partner, and whether anything differs."""
     alone = np.array([match.how == ALONE for match in found], np.bool_)
-    shares = [1 - float(side[alone].sum()) / float(side.sum()) if side.sum() else 1.0 for side in own.means]
-    notes = [f"matched: {share(shares[0])} of the ops' time in the base, {share(shares[1])} in the other"]
+    whole = [float(side.sum()) for side in own.means]
+    if all(whole):
+        shares = [share(1 - float(side[alone].sum()) / time) for side, time in zip(own.means, whole, strict=True)]
+        notes = [f"matched: {shares[0]} of the ops' time in the base, {shares[1]} in the other"]
+    else:
+        notes = [f"matched: nothing, for no op takes any time in the {'other' if whole[0] else 'base'}"]
     changed = (
         (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
     )
