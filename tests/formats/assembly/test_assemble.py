@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from building import Building, stream
 from slow_assembly import slow_part
 from tracehound.formats.assembly import assemble
-from tracehound.formats.assembly.assemble import RAW, RAW_LANES, Decoded, Piece, held, part
+from tracehound.formats.assembly.assemble import RAW, RAW_LANES, TWICE, Decoded, Piece, held, part
 from tracehound.formats.spill import Spill
-from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Part
+from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Note, Part
 
 Event = dict[str, Any]
 
@@ -194,3 +195,17 @@ def test_lanes_alike_in_all_stay_in_their_order() -> None:
     lanes = pl.DataFrame({"name": [f"thread {row}" for row in range(500)], "order": order})
     found = assemble._distinct(lanes.with_columns(host=0, rank=None), count)["order"].to_numpy()
     assert np.argsort(found).tolist() == sorted(range(500), key=lambda row: (order[row], -count[row], row))
+
+
+def test_work_that_is_in_a_file_twice_is_told() -> None:
+    """Work that differs in anything, that nothing launched or that takes no time is no other's copy."""
+    built = Building()
+    for start, end, name, correlation in (
+        (0, 5, "gemm", 1), (0, 5, "gemm", 1), (0, 5, "gemm", 2), (0, 5, "relu", 2), (9, 9, "set", 3), (9, 9, "set", 3),
+        (20, 25, "gemm", None), (20, 25, "gemm", None), (30, 31, "copy", 4), (30, 31, "copy", 4), (30, 31, "copy", 4),
+    ):  # fmt: skip
+        built.event(stream(), name, start, end, correlation=correlation, record=len(built.rows))
+    built.event(stream(number=8), "copy", 30, 31, correlation=4, record=len(built.rows))
+    assert Note("info", TWICE, 3, "event 1") in built.part().notes
+    del built.rows[1], built.rows[8:10]
+    assert TWICE not in {note.text for note in built.part().notes}

@@ -72,6 +72,8 @@ class Piece(Struct, frozen=True, eq=False):
     ops: Ints | None = None
 
 
+TWICE: Final = "device events that are in the file twice, which count twice: it may hold the same recording twice"
+
 HOLDING: Final = ("while", "conditional", "cond", "call")
 """Categories of ops that run other ops; by their names alone conditionals are ``cond``."""
 
@@ -129,6 +131,9 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     if seen.unsized:
         unsized = np.concatenate(seen.unsized)
         notes.append(Note("repaired", NO_SIZE, len(unsized), f"{decoded.counted} {unsized.min():,}"))
+    twice = np.concatenate([np.empty(0, np.int64), *seen.twice])
+    if len(twice):
+        notes.append(Note("info", TWICE, len(twice), f"{decoded.counted} {twice.min():,}"))
     if again := sum(seen.repeated):
         notes.append(Note("inferred", SEVERAL, again))
     if steps.height and steps["inferred"].all():

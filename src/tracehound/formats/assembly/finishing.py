@@ -55,6 +55,7 @@ RAW = schema(
 
 _ALL: Final = tuple(name for name in RAW if name != "lane")
 _MARK: Final = ("start", "end", "name", "step")
+_LAUNCHED: Final = ("start", "end", "name", "correlation")
 _EXECUTION: Final = ("start", "end", "name", "correlation", "consumes", "run")
 
 HOSTS, MODULES, OTHERS = range(3)
@@ -103,7 +104,8 @@ class Raw(Struct, frozen=True, eq=False):
 class Seen(Struct, frozen=True, eq=False):
     """What the events say of their lanes, the ids of those that mark steps, and the records of those of no size.
 
-    Grows with every batch. `repeated` is how many correlation ids mean several calls.
+    Grows with every batch. `repeated` is how many correlation ids mean several calls, `twice` has the records of work
+    that is like the one before it on its lane in all: name, times and the id of its launch.
     """
 
     rows: Ints
@@ -112,6 +114,7 @@ class Seen(Struct, frozen=True, eq=False):
     marks: list[Ints]
     unsized: list[Ints]
     repeated: list[int]
+    twice: list[Ints]
 
     def add(self, events: Rows, depth: Ints) -> None:
         """The events of a batch, drawn on these rows."""
@@ -122,11 +125,18 @@ class Seen(Struct, frozen=True, eq=False):
         self.last[here] = np.maximum(self.last[here], np.maximum.reduceat(events.end, begins))
         self.marks.append(events.ids[events.valid("step")])
 
+    def add_launched(self, events: Rows) -> None:
+        """The events of a batch of devices."""
+        alike = events.valid("correlation")[1:] & (events.end > events.start)[1:]
+        for values in (events.lane, *(events.columns[name].values for name in _LAUNCHED if name in events.columns)):
+            alike &= values[1:] == values[:-1]
+        self.twice.append(_records(events)[1:][alike])
+
 
 def nothing_seen(lanes: int) -> Seen:
     """For a file with so many lanes."""
     none = np.iinfo(np.int64)
-    return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [])
+    return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [], [])
 
 
 Unmarked = Callable[[pl.DataFrame], pl.DataFrame]
@@ -297,6 +307,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen, spill: Spill)
         by_launch = launches.steps(batch.call)
         step = np.where(by_launch >= 0, by_launch, own_step(batch.events))
         seen.add(batch.events, batch.nested.depth)
+        seen.add_launched(batch.events)
         run = runs.of(batch.events, lanes.rank)
         told = {} if run is None else {"run": run}
         yield _events(batch, lanes, step, launches.ids(batch.call)) | _sizes(batch.events, seen) | told
@@ -399,5 +410,11 @@ def _sizes(events: Rows, seen: Seen) -> dict[str, Column]:
         return {}
     sizes, beyond = possible(events.columns["bytes"])
     if beyond.any():
-        seen.unsized.append(events.columns.get("record", Column(events.ids)).values[beyond])
+        seen.unsized.append(_records(events)[beyond])
     return {"bytes": sizes}
+
+
+def _records(events: Rows) -> Ints:
+    """Where in the file the events are."""
+    records: Ints = events.columns.get("record", Column(events.ids)).values
+    return records
