@@ -430,6 +430,17 @@ def test_idleness_of_many_small_causes_has_a_cost_and_a_place() -> None:
     assert row["evidence"].startswith("on rank 3 (busy 48.00 %); on average 1.300 us of an average step")
 
 
+def test_steps_of_no_length_hold_no_time() -> None:
+    """All that the device idles is outside of them."""
+    b = Building()
+    for number, start in enumerate((0, 50, 900)):
+        b.event(MAIN, f"ProfilerStep#{number}", start, start, "step", step=number)
+    b.event(MAIN, "aten::mm", 0, 1000, "op")
+    work(b, "gemm", 600, 620)
+    (finding,) = found(b.trace()).values()
+    assert finding["share"] == pytest.approx(0.98)
+
+
 def test_a_rank_of_whose_device_nothing_was_recorded_idles_for_nobody() -> None:
     """Its steps are known, and not what its device did in them."""
     silent, heard = Building(path=Path("rank1.json"), claim=1), steps(busy=20)

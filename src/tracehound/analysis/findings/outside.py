@@ -46,11 +46,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if events.is_empty() or low >= high:
         return pl.DataFrame()
     whole = whole_steps(share, events, options)
-    seen = _stretches(whole) if whole.height else _one(*bounds(events, share))
+    first, last = (
+        (min(whole["start"].to_list()), max(whole["end"].to_list())) if whole.height else bounds(events, share)
+    )
+    seen = _stretches(whole) if whole.height else _one(first, last)
     silent = subtract(complement(seen, low, high), worked(events))
     if silent.length <= MOST * (high - low):
         return pl.DataFrame()
-    first, last = int(seen.start[0]), int(seen.end[-1])
     when = {
         BEFORE: _one(-_EVER, first),
         BETWEEN: _one(first, last),
