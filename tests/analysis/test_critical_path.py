@@ -642,3 +642,11 @@ def _ran(event: dict, row: dict, end: int) -> bool:
     if row["class"] in ("kernel-kernel delay", "unknown"):
         return end <= event["start"]
     return event["start"] <= row["start"] and (end <= event["end"] or row["class"] == "launch")
+
+
+def test_a_profile_of_xla_has_no_path_where_a_device_has_streams_alone() -> None:
+    b = two_kernels()
+    b.format = "xplane"
+    found = result(b.trace())
+    assert found.table.is_empty()
+    assert found.notes == ("no path: an XLA profile does not say what each HLO op waited for",)

@@ -98,7 +98,7 @@ _LOADS: Final = re.compile(r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefe
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the rank's path, in order."""
-    if share.lanes["role"].is_in(["ops", "modules"]).any():
+    if share.profiler == "XLA":
         return pl.DataFrame()  # HLO ops nest in one another and are launched as one module: there is nothing to follow
     share, what = _chosen(share)
     found = edges(share, NEAR.of(options.given))
