@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from textual import events
 from textual.geometry import Region
 
-from building import US, Building, stream, thread
+from building import US, Building, Lane, stream, thread
 from stages import TRACE, chosen, cursor, lines, stage
-from tracehound.draw.glyphs import ASCII
+from tracehound.draw.glyphs import ASCII, UNICODE
 from tracehound.trace import Trace
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.screens.explorer import Explorer
@@ -33,6 +33,16 @@ async def test_the_screen_at_80_by_24() -> None:
         assert seen[6].startswith("▾ host host ")
         assert all("\x1b" not in line for line in seen)
         assert all(len(line) == 80 for line in seen)
+
+
+async def test_lanes_whose_names_do_not_fit_are_told_apart() -> None:
+    built = Building()
+    for number in (16, 17):
+        built.event(Lane(f"Stream #{number}(MemcpyOther)", 0, "stream", work=True), "copy", number, 30, "copy")
+    for glyphs, sign in ((UNICODE, "…"), (ASCII, "~")):
+        async with stage(glyphs=glyphs, trace=built.trace()) as (_, timeline, _pilot):
+            names = [line[: timeline.gutter_width] for line in lines(timeline) if "Str" in line]
+            assert [number in name and sign in name for number, name in zip(("16", "17"), names, strict=True)] == [1, 1]
 
 
 async def test_the_screen_in_ascii() -> None:

@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.cache import LRUCache
 from textual.strip import Strip
 
+from tracehound.draw.apart import apart
 from tracehound.draw.graph import plot
 from tracehound.draw.lanes import Cells, Names, choose, edges, ink, paint, shade
 from tracehound.draw.outline import HOST, Group, Line, Outline, Track
@@ -133,7 +134,8 @@ class Artist(Struct):
         """A row of a lane; its name alone where its slices have yet to be read."""
         if track.graph:
             return self.graph(line, track, shown, cursor=cursor)
-        gutter = self._gutter(self._label(line, track.name), shown.gutter, cursor=cursor, dim=not line.first)
+        label = self._label(line, track.name, shown.gutter - MARGIN)
+        gutter = self._gutter(label, shown.gutter, cursor=cursor, dim=not line.first)
         try:
             slices, row = self.rows.lane(track.lane), self.rows.row(track.lane, line.depth)
         except NotReadError:
@@ -253,15 +255,21 @@ class Artist(Struct):
 
         return names
 
-    def _label(self, line: Line, name: str) -> str:
+    def _label(self, line: Line, name: str, room: int) -> str:
+        """The name of a lane, cut so that those of its group are told apart, and how many rows have no line."""
         more = f"{self.looks.glyphs.ellipsis} +{plural(line.hidden, 'row')}" if line.hidden else ""
-        return f"{name} {more}".rstrip() if line.first else more
+        if not line.first:
+            return more
+        room -= len(more) + 1 if more else 0
+        if cell_len(name) > room:
+            name = apart((track.name for track in line.group.tracks), max(1, room))[name]
+        return f"{name} {more}".rstrip()
 
     def _gutter(self, label: str, width: int, *, cursor: bool, dim: bool) -> list[Segment]:
         glyphs, theme = self.looks.glyphs, self.looks.theme
         style = theme.cursor if cursor else theme.dim if dim else theme.gutter
         lead = glyphs.cursor if cursor else " "
-        text = glyphs.cut(label, width - 3)
+        text = glyphs.cut(label, width - MARGIN)
         return [Segment(set_cell_size(f"{lead}{text}", width - 1), style), Segment(glyphs.gutter, theme.dim)]
 
     def _corner(self, text: str, width: int) -> list[Segment]:
