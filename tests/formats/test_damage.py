@@ -343,6 +343,10 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
             '{"ph": "X", "name": "a", "ts": true, "dur": 1}',
             "event without a time, or with one that cannot be",
         ),
+        (
+            '{"ph": "X", "cat": "cpu_op", "name": "a", "dur": 1}',
+            "event without a time, or with one that cannot be",
+        ),
     ],
 )
 def test_what_is_left_out_is_counted_once(element: str, said: str, tmp_path: Path) -> None:

@@ -386,9 +386,11 @@ def test_a_file_that_the_writer_cut_is_told(part, monkeypatch):
 
 
 def test_times_that_are_none_are_dropped(part):
-    got = part([x(701, 9, "a", 1, 1), x(701, 9, "b", "soon", 1), x(701, 9, "c", 1, -2), x(701, 9, "d", 10**18, 1)])
+    none = {key: value for key, value in x(701, 9, "e", 1, 1).items() if key != "ts"}
+    timed = [x(701, 9, "a", 1, 1), x(701, 9, "b", "soon", 1), x(701, 9, "c", 1, -2), x(701, 9, "d", 10**18, 1)]
+    got = part([*timed, none])
     assert got.events["name"].to_list() == ["a", "c"]
-    assert [(note.level, note.count) for note in got.notes][:2] == [("dropped", 2), ("repaired", 1)]
+    assert [(note.level, note.count) for note in got.notes][:2] == [("dropped", 3), ("repaired", 1)]
 
 
 def test_it_says_the_same_as_the_xplane_beside_it(shared):

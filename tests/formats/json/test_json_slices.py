@@ -68,7 +68,7 @@ def read(path: Path, sizes: Sizes) -> tuple[list[dict], Document]:
     chain = chained(extent for extent, _ in found)
     assert chain is not None
     events = [event for _, kept in found for event in kept.events]
-    assert [event.get("ts", 0) for event in events] == [time for _, kept in found for time in kept.spelled]
+    assert [event.get("ts") for event in events] == [time for _, kept in found for time in kept.spelled]
     assert events == [event for _, kept in found for event in kept.raws]
     return events, document(chain)
 

@@ -5,6 +5,7 @@ Owns which fields of an event are read: XLA writes a profile's stats as args, al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -73,7 +74,7 @@ class Event(msgspec.Struct, gc=False):
     name: str = ""
     pid: int | float | str | None = None
     tid: int | float | str | None = None
-    ts: int | float = 0
+    ts: int | float = math.nan
     dur: int | float = False  # which is 0, and tells that the file says nothing
     args: Args = _NO_ARGS
 
@@ -86,7 +87,7 @@ def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
         name=as_text(event.get("name")),
         pid=as_id(event.get("pid")),
         tid=as_id(event.get("tid")),
-        ts=event.get("ts", 0),
+        ts=event.get("ts", math.nan),
         dur=False if event.get("dur") is None else event["dur"],
         args=Args(**{key: as_id(said[key]) for key in Args.__struct_fields__ if key in said}),
     )

@@ -97,12 +97,12 @@ def exact_ticks(values: Sequence[Any], per_us: int) -> Ints:
 
 
 def _plain(numbers: Sequence[msgspec.Raw], per_us: int) -> Ints | None:
-    """Numbers of JSON all at once; None where some have an exponent, parts of a tick, or more digits than fit.
+    """Numbers of JSON all at once; None where some are null, or have an exponent, parts of a tick, or too many digits.
 
     They are read as whole numbers without their points, and each point tells by what its number is too large.
     """
     text = b",".join([*numbers, b""])
-    if b"e" in text or b"E" in text:
+    if b"e" in text or b"E" in text or b"null" in text:
         return None
     characters = np.frombuffer(text, np.uint8)
     ends, points = np.flatnonzero(characters == ord(",")), np.flatnonzero(characters == ord("."))

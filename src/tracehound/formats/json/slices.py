@@ -60,7 +60,7 @@ class Shape(Struct, Generic[Some, E], frozen=True):
 
 
 class _Start(msgspec.Struct, gc=False):
-    ts: msgspec.Raw = msgspec.Raw(b"0")
+    ts: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Length(msgspec.Struct, gc=False):
@@ -252,7 +252,7 @@ class _Reader(Generic[Some, E]):
         extent.elements += len(events)
         return Slice(
             events,
-            lambda: [event.get("ts", 0) for event, _ in found],
+            lambda: [event.get("ts") for event, _ in found],
             lambda: [0 if event.get("dur") is None else event["dur"] for event, _ in found],
             lambda: [_encoded(event) for event, _ in found],
             lambda text: any(text in bytes(_encoded(event)) for event, _ in found),

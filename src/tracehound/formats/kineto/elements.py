@@ -5,6 +5,7 @@ Owns which fields of an element are read, and the phases that PyTorch writes. Kn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, get_args
@@ -28,7 +29,7 @@ class _Event(msgspec.Struct, gc=False):
     name: str = ""
     pid: Id = None
     tid: Id = None
-    ts: Time = 0
+    ts: Time = math.nan
     dur: Time = False  # which is 0, and tells that the file says nothing
 
 
@@ -53,7 +54,7 @@ class Counter(msgspec.Struct, tag_field="ph", tag="C", gc=False):
 
     name: str = ""
     pid: Id = None
-    ts: Time = 0
+    ts: Time = math.nan
 
 
 class Metadata(msgspec.Struct, tag_field="ph", tag="M", gc=False):
@@ -138,7 +139,7 @@ def lenient(event: Mapping[str, Any], _: bytes) -> Element:
         name=as_text(event.get("name")),
         pid=as_id(event.get("pid")),
         tid=as_id(event.get("tid")),
-        ts=event.get("ts", 0),
+        ts=event.get("ts", math.nan),
         dur=False if event.get("dur") is None else event["dur"],
     )
     return found.element(partial(read, event.get("args")))

@@ -169,7 +169,7 @@ class FromScan:
             record=record,
             signature=self._signature.of(events.places, places).astype(np.int32),
             name=self._name.of(events.names, names).astype(np.int32),
-            start=_zero_where_absent(number[TS]),
+            start=number[TS],
             length=_zero_where_absent(number[DUR]),
             correlation=np.maximum(number[CORRELATION], MISSING),
             external=np.maximum(np.where(number[EXTERNAL] == ABSENT, number[EXTERNAL_OLD], number[EXTERNAL]), MISSING),
@@ -192,7 +192,7 @@ class FromScan:
         if not len(rows):
             return
         numbers, record = events.objects.numbers[:, rows], rows + first
-        time, change = _zero_where_absent(numbers[TS]), numbers[CHANGE]
+        time, change = numbers[TS], numbers[CHANGE]
         self._tally.add(ALLOCATIONS, len(rows), int(record[0]))
         device = devices(np.maximum(numbers[HOLDER_TYPE], MISSING), np.maximum(numbers[HOLDER], MISSING))
         changed = np.where(change == ABSENT, np.nan, change)
