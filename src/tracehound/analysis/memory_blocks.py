@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from tracehound.analysis.devices.allocations import (
@@ -104,7 +103,7 @@ def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
 def _operators(blocks: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The operator that each block was given to, and its event; null where there was none."""
     calls, innermost = callers(share, rows[blocks["given"]])
-    at = pl.Series(np.where(innermost >= 0, innermost, 0)).set(pl.Series(innermost < 0), None)
+    at = pl.Series(innermost).set(pl.Series(innermost < 0), None)
     return calls.events.select(
         pl.col("name").gather(at).cast(pl.String).alias("operator"), pl.col("id").gather(at).alias("event")
     )

@@ -43,9 +43,6 @@ class Handed(NamedTuple):
         return self.label.take(found)
 
 
-_NOTHING: Final = -1
-
-
 def handed(events: Rows, own: Ints) -> Handed:
     """The stretches that `events` tell of: those of hosts that produce or consume anything or stop a region, sorted.
 
@@ -69,14 +66,14 @@ def handed(events: Rows, own: Ints) -> Handed:
     stretches = Handed(
         Latest(lane.take(owned.owner), owned.start),
         np.append(owned.end, np.iinfo(np.int64).min),
-        np.append(owned.owner, _NOTHING),
+        np.append(owned.owner, -1),
     )
     around = np.empty(len(events.lane), np.int32)
     for low in range(0, len(around), SIZE):
         some = slice(low, low + SIZE)
         around[some] = stretches.at(events.lane[some], events.start[some])
     above = around.take(maker)
-    above[np.append(start, 0).take(above) >= start] = _NOTHING
+    above[np.append(start, 0).take(above) >= start] = -1
     executing = np.zeros(len(start) + 1, np.bool_)
     executing[around[events.columns["op"].values]] = True
     by_time = np.append(events.columns["step"].values.take(maker), np.int32(OPEN))
