@@ -6,6 +6,7 @@ Owns what the codes of the scanner are in the segment's own numbers. Knows no sp
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -99,6 +100,16 @@ class _Answers(Generic[T]):
 _UNASKED: Final = int(np.iinfo(np.int64).min)
 
 
+def _device_of(signatures: Codes, devices: Codes, place: Place) -> int:
+    """The number of the device and stream of a place that is drawn on one.
+
+    A method that `FromScan` asks itself would keep a segment's columns in memory: while a file is read nobody looks for
+    cycles.
+    """
+    number = signatures[place.signature]
+    return devices[number, place.device, place.stream] if on_device(place.signature) else MISSING
+
+
 class FromScan:
     """Adds scanned events to what a segment has so far: the arguments are those of `Columns`."""
 
@@ -106,7 +117,7 @@ class FromScan:
         self, signatures: Codes, names: Codes, devices: Codes, tally: Tally, samples: Samples, facets: Facets
     ) -> None:
         self._tally, self._samples, self._facets = tally, samples, facets
-        self._signatures, self._devices = signatures, devices
+        self._device_of = partial(_device_of, signatures, devices)
         self._signature = _Answers[Place](lambda place: signatures[place.signature])
         self._device = _Answers[Place](self._device_of)
         self._calls = _Answers[Place](lambda place: calls(place.signature))
@@ -132,10 +143,6 @@ class FromScan:
         rows = np.flatnonzero(drawn)
         self._meet(events, rows)
         return self._columns(events, rows, complete, first)
-
-    def _device_of(self, place: Place) -> int:
-        number = self._signatures[place.signature]
-        return self._devices[number, place.device, place.stream] if on_device(place.signature) else MISSING
 
     def _meet(self, events: Scanned, rows: Ints) -> None:
         """Number the places in the order of the file, those of events that are left over, too."""
