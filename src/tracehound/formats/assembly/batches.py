@@ -19,7 +19,7 @@ from tracehound.intervals import Ints, Mask
 from tracehound.lookup import distinct
 from tracehound.nesting import lane_order, outermost, still_open
 
-SIZE: Final = 1 << 18
+SIZE: Final = 1 << 17
 """How many events a batch has, about: 150 to 200 bytes of memory each while they are worked on."""
 
 _STRIDE: Final = 64
@@ -240,7 +240,7 @@ def batches(runs: Runs, sources: Sequence[Source], first: int, size: int = SIZE)
 def _cut(runs: Runs, sources: Sequence[Source], size: int) -> list[Runs]:
     """One lane in stretches of time of about `size` events."""
     stride = max(1, size // _STRIDE)
-    samples = [_starts(runs, sources, run)[::stride] for run in range(len(runs.lane))]
+    samples = [_starts(runs, sources, run)[::stride].copy() for run in range(len(runs.lane))]  # a view keeps them all
     weight = np.full(sum(map(len, samples)), stride)
     length = runs.high - runs.low
     weight[np.cumsum([len(sample) for sample in samples]) - 1] = (length - 1) % stride + 1

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -35,8 +35,11 @@ _PACKED: Final = {
 _WRITERS: Final = 2
 """Threads that write: one compresses what the other has encoded."""
 
+_TOGETHER: Final = 2
+"""Batches of a file: with more files each question about the events takes longer."""
+
 _MANY: Final = 16
-"""Batches; of fewer the next file needs what is handed back, and to fetch it anew takes longer than to read that."""
+"""Files; of fewer the next file needs what is handed back, and to fetch it anew takes longer than to read that."""
 
 _ROWS: Final = 1 << 16
 """Rows of a record batch, the least that is read."""
@@ -52,22 +55,55 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
     if folder is None:
         held = [frame_of(batch, EVENTS) for batch in batches]
         return pl.concat(held, rechunk=True).lazy() if held else pl.LazyFrame(schema=EVENTS)
-    paths: list[Path] = []
     with ThreadPoolExecutor(_WRITERS) as writer:
-        waiting: deque[Future[None]] = deque()
-        for number, batch in enumerate(batches):
-            if len(waiting) == _WRITERS:
-                waiting.popleft().result()
-            paths.append(folder / f"events-{number:06}.arrow")
-            waiting.append(writer.submit(_write, batch, paths[-1]))
-        for last in waiting:
-            last.result()
+        files = _Files(folder, writer)
+        for batch in batches:
+            files.add(batch)
+        paths = files.done()
     if len(paths) > _MANY:
         release()
     return scan(paths)
 
 
-def _write(events: Mapping[str, Column], path: Path) -> None:
+class _Files:
+    """Files of several batches each, which the threads of `writer` make and write."""
+
+    def __init__(self, folder: Path, writer: ThreadPoolExecutor) -> None:
+        self._folder, self._writer = folder, writer
+        self._paths: list[Path] = []
+        self._next: list[Future[pl.DataFrame]] = []
+        self._running: deque[Future[Any]] = deque()
+
+    def add(self, batch: Mapping[str, Column]) -> None:
+        """Put a batch into the next file. Raises what writing those before raised."""
+        while len(self._running) >= _WRITERS:
+            self._running.popleft().result()
+        self._next.append(self._writer.submit(_frame, batch))
+        self._running.append(self._next[-1])
+        if len(self._next) == _TOGETHER:
+            self._write()
+
+    def done(self) -> list[Path]:
+        """All files, which are written now."""
+        self._write()
+        for running in self._running:
+            running.result()
+        return self._paths
+
+    def _write(self) -> None:
+        frames, self._next = self._next, []
+        if frames:
+            self._paths.append(self._folder / f"events-{len(self._paths):06}.arrow")
+            self._running.append(self._writer.submit(_write, frames, self._paths[-1]))
+
+
+def _write(frames: Sequence[Future[pl.DataFrame]], path: Path) -> None:
+    frame = pl.concat([frame.result() for frame in frames])  # they were begun before this
+    frame.write_ipc(path, compression="zstd", record_batch_size=_ROWS)
+
+
+def _frame(events: Mapping[str, Column]) -> pl.DataFrame:
+    """The events of a batch as they lie in files."""
     start, end, own, ids = (events[name].values for name in ("start", "end", "self", "id"))
     columns = {name: events[name] for name in (*_AS_IS, "lane") if name in events}
     wide = {"start": Column(start), "length": Column(end - start), "inner": Column(end - start - own)}
@@ -85,7 +121,7 @@ def _write(events: Mapping[str, Column], path: Path) -> None:
         beside = values - ids
         columns["beside"] = Column(beside.astype(np.uint16), valid)
         columns["beside_high"] = Column((beside >> _LOW_BITS).astype(np.int32), valid)
-    frame_of(columns, _PACKED).write_ipc(path, compression="zstd", record_batch_size=_ROWS)
+    return frame_of(columns, _PACKED)
 
 
 _LOW_BITS: Final = 16
