@@ -142,3 +142,19 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_text_does_not_wait_in_files(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="said"):
         Spill(tmp_path).keep(pl.DataFrame({"said": ["this"]}), "some")
+
+
+def test_numbers_that_are_added_are_read_as_one_array(spill: Spill) -> None:
+    pile = spill.pile("some", np.int32)
+    assert pile.values().tolist() == []
+    assert pile.values().dtype == np.int32
+    for values in ([3, -1], [], [2**31 - 1]):
+        pile.add(np.array(values, np.int64))
+    assert pile.height == 3
+    found = pile.values()
+    for path in () if spill.folder is None else spill.folder.iterdir():
+        path.unlink()
+    assert (found.tolist(), found.dtype) == ([3, -1, 2**31 - 1], np.int32)
+    again = spill.pile("some", np.int32)
+    again.add(np.array([5], np.int32))
+    assert again.values().tolist() == [5], "nothing is left of one before"

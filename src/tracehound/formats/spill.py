@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tracehound.intervals import Ints, Mask
@@ -177,6 +177,30 @@ class Filed(NamedTuple):
             return {name: self.places[name].read(file, low, high) for name in columns}
 
 
+class Pile(Struct):
+    """Numbers that are added one after the other, and then read as one array: mapped, where they are in a file."""
+
+    path: Path | None
+    dtype: np.dtype[Any]
+    height: int = 0
+    _held: list[npt.NDArray[Any]] = field(default_factory=list)
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        """Put some at the end. Raises OSError as writing does."""
+        if self.path is None:
+            self._held.append(values.astype(self.dtype))
+        elif len(values):
+            with self.path.open("ab" if self.height else "wb", buffering=0) as file:
+                _append(file, np.asarray(values, self.dtype))
+        self.height += len(values)
+
+    def values(self) -> npt.NDArray[Any]:
+        """All of them. The file may be removed meanwhile."""
+        if self.path is None or not self.height:
+            return np.concatenate([np.empty(0, self.dtype), *self._held])
+        return np.asarray(np.memmap(self.path, self.dtype, "r"))  # the array alone: what numpy adds to it is slow
+
+
 class Spill(Struct, frozen=True):
     """Keeps rows in files of `folder`, which exists and is the caller's to remove; without one in memory.
 
@@ -198,6 +222,10 @@ class Spill(Struct, frozen=True):
             return Kept(frame.height, dtypes, frame, runs)
         columns = ((series.name, _column(series)) for series in frame)
         return Kept(frame.height, dtypes, _filed(self.folder, name, columns, dtypes), runs)
+
+    def pile(self, name: str, dtype: npt.DTypeLike) -> Pile:
+        """A pile of numbers, with none yet."""
+        return Pile(None if self.folder is None else self.folder / f"{name}{WAITING}", np.dtype(dtype))
 
     def put(
         self, columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType], name: str, rows: Ints | None = None

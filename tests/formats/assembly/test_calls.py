@@ -34,9 +34,13 @@ def calls(of: list[Call], first: int) -> Calls:
 @pytest.mark.parametrize("meant", [Calls.firsts, Calls.apart])
 @pytest.mark.parametrize("on_disk", [True, False])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(parts=st.lists(st.lists(CALL, min_size=1, max_size=8), min_size=1, max_size=4), alone=st.booleans())
+@given(
+    parts=st.lists(st.lists(CALL, min_size=1, max_size=8), min_size=1, max_size=4),
+    alone=st.booleans(),
+    size=st.integers(1, 20),
+)
 def test_they_are_settled_as_if_they_had_come_together(
-    tmp_path: Path, parts: list[list[Call]], *, meant: Callable[[Calls], Calls], on_disk: bool, alone: bool
+    tmp_path: Path, parts: list[list[Call]], size: int, *, meant: Callable[[Calls], Calls], on_disk: bool, alone: bool
 ) -> None:
     """Whether some ids or none (`alone`) are those of several calls."""
     if alone:
@@ -46,16 +50,16 @@ def test_they_are_settled_as_if_they_had_come_together(
     waiting = Waiting(Spill(tmp_path if on_disk else None), "calls")
     for some in came:
         waiting.add(meant(some))
-    found, expected = waiting.settled(meant), meant(together(came))
-    assert found is not None
-    assert found.key.tolist() == expected.key.tolist()
-    assert found.id.tolist() == expected.id.tolist()
-    assert found.step.tolist() == expected.step.tolist()
-    if found.begun is None:
-        assert len(set(found.key.tolist())) == len(found.key)
-    else:
-        assert found.begun.tolist() == expected.begun.tolist()
+    found, expected = list(waiting.settled(meant, size)), meant(together(came))
+    key = expected.key.tolist()
+    assert [value for some in found for value in some.key.tolist()] == key
+    assert [value for some in found for value in some.id.tolist()] == expected.id.tolist()
+    assert [value for some in found for value in some.step.tolist()] == expected.step.tolist()
+    first = np.cumsum([0, *(len(some.key) for some in found)]).tolist()
+    rows = [row + before for some, before in zip(found, first, strict=False) for row in some.rows.tolist()]
+    assert rows == [row for row, value in enumerate(key) if key.count(value) > 1]
+    assert [time for some in found for time in some.begun.tolist()] == expected.begun[rows].tolist()
 
 
 def test_none_are_settled_where_none_came() -> None:
-    assert Waiting(Spill(), "calls").settled(Calls.firsts) is None
+    assert not list(Waiting(Spill(), "calls").settled(Calls.firsts))

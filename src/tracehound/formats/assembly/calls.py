@@ -6,7 +6,7 @@ bytes, and no columns of events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,8 +14,10 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct, field
 
+from tracehound.formats.assembly.batches import SIZE
 from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.intervals import Ints, Mask
+from tracehound.lookup import distinct
 from tracehound.trace import schema
 
 
@@ -79,50 +81,81 @@ def together(tables: Sequence[Calls]) -> Calls:
 
 
 class Settled(NamedTuple):
-    """Calls by key, with what is asked of them. `begun` is None where no key repeats: nobody asks for it then."""
+    """Calls by key, with what is asked of them. Of those at `rows`, whose keys repeat, `begun` has the starts."""
 
     key: Ints
     id: Ints
     step: npt.NDArray[np.int32]
-    begun: Ints | None
+    rows: Ints
+    begun: Ints
 
 
 class Waiting(Struct):
-    """Calls that wait in a spill until all are there, in rows whose names begin with `name`."""
+    """Calls that wait in a spill until all are there, sorted by key, in rows whose names begin with `name`."""
 
     spill: Spill
     name: str
     _parts: list[Kept] = field(default_factory=list)
 
     def add(self, calls: Calls) -> None:
-        """Put some aside. Raises OSError as writing does."""
+        """Put some aside, sorted by key. Raises OSError as writing does."""
         columns = {name: Column(values) for name, values in calls._asdict().items()}
         self._parts.append(self.spill.put(columns, _COLUMNS, f"{self.name}-{len(self._parts)}"))
 
-    def settled(self, meant: Callable[[Calls], Calls]) -> Settled | None:
-        """All of them, of those that share a key the ones that are `meant`; None where there are none.
+    def settled(self, meant: Callable[[Calls], Calls], size: int = SIZE) -> Iterator[Settled]:
+        """All of them by key, about `size` at a time: of those that share a key the ones that are `meant`."""
+        for stretch in self._stretches(size):
+            key = _column(stretch, "key")
+            order = np.argsort(key, kind="stable")
+            key = key[order]
+            begins = fresh(key)
+            alone = begins & np.append(begins[1:], True)
+            if alone.all():
+                id_, step = (_column(stretch, name)[order] for name in ("id", "step"))
+                yield Settled(key, id_, step, *(np.empty(0, np.int64),) * 2)
+            else:
+                yield _several(meant(Calls(*(_column(stretch, name)[order] for name in Calls._fields))))
 
-        A column is read at a time, of which few are needed where no key repeats.
-        """
+    def _stretches(self, size: int) -> Iterator[list[_Stretch]]:
+        """Rows of parts which have the next keys, about `size` of them; what shares a key comes together."""
         if not self._parts:
-            return None
-        key = self._column("key")
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        begins = fresh(key)
-        alone = begins & np.append(begins[1:], True)
-        if alone.all():
-            return Settled(key, self._column("id")[order], self._column("step")[order], None)
-        some, rest = meant(Calls(*(self._column(name)[order[~alone]] for name in Calls._fields))), order[alone]
-        keys = np.concatenate([key[alone], some.key])
-        order = np.argsort(keys, kind="stable")
-        names = Settled._fields[1:]
-        others = (np.concatenate([self._column(name)[rest], getattr(some, name)])[order] for name in names)
-        return Settled(keys[order], *others)
+            return
+        heights = np.array([part.height for part in self._parts])
+        stride = max(1, size // _SAMPLES)
+        samples = np.sort(np.concatenate([_keys(part)[::stride] for part in self._parts]))
+        edges = distinct(samples[size // stride :: size // stride])
+        at = [np.searchsorted(_keys(part), edges) for part in self._parts]
+        bounds = np.column_stack([np.zeros(len(at), np.int64), at, heights])
+        for low, high in zip(bounds.T[:-1], bounds.T[1:], strict=True):
+            if some := np.flatnonzero(high > low).tolist():
+                yield [_Stretch(self._parts[part], int(low[part]), int(high[part])) for part in some]
 
-    def _column(self, name: str) -> npt.NDArray[Any]:
-        return np.concatenate([part.read(0, part.height, (name,))[name].values for part in self._parts])
 
+class _Stretch(NamedTuple):
+    """The rows `[low, high)` of some that wait."""
+
+    kept: Kept
+    low: int
+    high: int
+
+
+def _keys(part: Kept) -> Ints:
+    return part.read(0, part.height, ("key",))["key"].values
+
+
+def _column(stretches: Sequence[_Stretch], name: str) -> npt.NDArray[Any]:
+    return np.concatenate([kept.read(low, high, (name,))[name].values for kept, low, high in stretches])
+
+
+def _several(calls: Calls) -> Settled:
+    """Calls by key, of which some share one."""
+    begins = fresh(calls.key)
+    rows = np.flatnonzero(~(begins & np.append(begins[1:], True)))
+    return Settled(calls.key, calls.id, calls.step, rows, calls.begun[rows])
+
+
+_SAMPLES: Final = 64
+"""So many keys of every stretch are looked at to tell where the next begins."""
 
 _COLUMNS: Final = schema(
     {

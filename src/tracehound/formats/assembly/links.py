@@ -15,11 +15,11 @@ import polars as pl
 from msgspec import Struct, field
 
 from tracehound.formats.assembly.batches import Rows
-from tracehound.formats.assembly.calls import Calls, Settled, Waiting, fresh, together
+from tracehound.formats.assembly.calls import Calls, Waiting, fresh, together
 from tracehound.formats.assembly.turns import CALL, UNSAID, Functions, counted, paired
 from tracehound.formats.spill import Column, Spill, frame_of
 from tracehound.intervals import Ints, Latest, Mask
-from tracehound.lookup import Members, distinct
+from tracehound.lookup import Members, distinct, rows_with
 from tracehound.nesting import nearest
 from tracehound.trace import KINDS
 
@@ -148,17 +148,29 @@ class HostCalls(Struct):
 
     def launches(self) -> Launches:
         """All calls, ready to be joined; they are collected no longer."""
-        waiting = [(there, self._found.pop(there, None)) for _, there in _JOINS]
-        tables = [None if calls is None else calls.settled(_meant(there)) for there, calls in waiting]
+        ids, steps = self.spill.pile("launches-id", np.int64), self.spill.pile("launches-step", np.int32)
+        tables, first = list[_Table](), [0]
+        for _, there in _JOINS:
+            keys, waiting = self.spill.pile(f"launches-{there}", np.int64), self._found.pop(there, None)
+            rows, groups, begun = ([np.empty(0, np.int64)] for _ in range(3))
+            for some in () if waiting is None else waiting.settled(_meant(there)):
+                rows.append(some.rows + keys.height)
+                groups.append(some.key[some.rows])
+                begun.append(some.begun)
+                for pile, values in ((keys, some.key), (ids, some.id), (steps, some.step)):
+                    pile.add(values)
+            tables.append(_Table(keys.values(), _Again.of(*map(np.concatenate, (rows, groups, begun)))))
+            first.append(ids.height)
         turns = together(self._executes).apart() if self._executes else None
-        some = [table for table in (*tables, turns) if table is not None]
-        ends = np.cumsum([0 if table is None else len(table.key) for table in tables])
+        for pile, values in () if turns is None else ((ids, turns.id), (steps, turns.step)):
+            pile.add(values)
+        ids.add(np.full(1, -1))
+        steps.add(np.full(1, -1, np.int32))
         return Launches(
-            tuple(np.empty(0, np.int64) if table is None else table.key for table in tables),
-            (0, *ends.tolist()),
-            np.concatenate([*(table.id for table in some), np.full(1, -1)]),
-            np.concatenate([*(table.step for table in some), np.full(1, -1, np.int32)]),
-            tuple(None if table is None else _begun(table) for table in tables),
+            tuple(tables),
+            tuple(first),
+            ids.values(),
+            steps.values(),
             np.empty(0, np.int64) if turns is None else turns.begun,
             np.empty(0, np.int64) if turns is None else turns.key,
             self._functions,
@@ -184,30 +196,42 @@ def _known_by(events: Rows, name: str, rows: npt.NDArray[np.intp], host: Ints) -
     return apart(ids, host[events.lane[rows]]) if name == _RUN else ids
 
 
-class _Begun(NamedTuple):
-    """Which of several calls of one key has begun: `group` numbers the keys of a table's rows."""
+class _Again(NamedTuple):
+    """Calls whose keys repeat: their `rows` in a table (and -1, the last), and which of a key has begun.
 
-    group: Ints
+    Keys are numbered: `first` has the first row of each.
+    """
+
+    first: Ints
+    rows: Ints
     latest: Latest
 
+    @classmethod
+    def of(cls, rows: Ints, key: Ints, begun: Ints) -> _Again:
+        """Those of these rows, keys and starts, sorted by key and start."""
+        begins = fresh(key)
+        return cls(rows[begins], np.append(rows, -1), Latest(np.cumsum(begins) - 1, begun))
 
-def _begun(table: Settled) -> _Begun | None:
-    """None where no key repeats."""
-    begins = fresh(table.key)
-    if table.begun is None or begins.all():
-        return None
-    group = np.cumsum(begins) - 1
-    return _Begun(group, Latest(group, table.begun))
+    def meant(self, row: Ints, instant: Ints) -> Ints:
+        """Of the calls with the key that each row is the first of, the latest that has begun at an instant."""
+        number = rows_with(self.first, row)
+        return np.where(number < 0, row, np.maximum(row, self.rows[self.latest.at(number, instant)]))
+
+
+class _Table(NamedTuple):
+    """The keys of some calls, sorted, and those of which there are several."""
+
+    key: Ints
+    again: _Again
 
 
 class Launches(NamedTuple):
     """The host events that launch something. A *call* is a row of `id` and `step`; -1, their last row, is none."""
 
-    keys: tuple[Ints, ...]
+    tables: tuple[_Table, ...]
     first: tuple[int, ...]
     id: Ints
     step: npt.NDArray[np.int32]
-    begun: tuple[_Begun | None, ...]
     executes: Ints
     function: Ints
     functions: Functions
@@ -216,8 +240,7 @@ class Launches(NamedTuple):
     @property
     def repeated(self) -> int:
         """How many ids of events mean several calls, one after the other or in several processes."""
-        groups = (begun.group for begun in self.begun if begun is not None)
-        return sum(int(np.count_nonzero(np.bincount(group) > 1)) for group in groups)
+        return sum(len(table.again.first) for table in self.tables)
 
     def joined(self, events: Rows) -> Ints:
         """The call of each device event by its own ids.
@@ -229,16 +252,14 @@ class Launches(NamedTuple):
         does.
         """
         call = np.full(len(events.lane), -1, np.int64)
-        for (here, _), key, first, begun in zip(_JOINS, self.keys, self.first[:-1], self.begun, strict=True):
+        for (here, _), (key, again), first in zip(_JOINS, self.tables, self.first[:-1], strict=True):
             rows = np.flatnonzero(events.valid(here))
             if not len(key) or not len(rows):
                 continue
             wanted = _known_by(events, here, rows, self.host)
             at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
             known = key[at] == wanted
-            if begun is not None:
-                at = np.maximum(at, begun.latest.at(begun.group[at], events.start[rows]))
-            call[rows[known]] = at[known] + first
+            call[rows[known]] = again.meant(at[known], events.start[rows[known]]) + first
         return call
 
     def in_turn(self, executions: Rows) -> Ints:
