@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tracehound.lookup import among, distinct, looked_up, members, rows_with
+from tracehound.lookup import among, distinct, looked_up, members, rows_with, united
 from tracehound.native import groups
 
 FAR = 2**62
@@ -54,7 +54,9 @@ def test_which_numbers_are_among_others(numbers: list[int], others: list[int]) -
 def test_members_come_in_several_parts(parts: list[list[int]], far: list[int], wanted: list[int]) -> None:
     """Those that lie close together, and with one that is far from the others."""
     every = [*parts, far]
-    found = members(*(np.array(part, np.int64) for part in every)).has(np.array(wanted, np.int64))
+    found = united([members(np.array(part, np.int64)) for part in every])
+    assert sorted({each for part in every for each in part}) == found.all().tolist()
+    found = found.has(np.array(wanted, np.int64))
     assert found.tolist() == [number in {each for part in every for each in part} for number in wanted]
 
 

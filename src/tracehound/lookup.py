@@ -6,6 +6,7 @@ near the one before, where a join would make a table of all of them first, and o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -67,12 +68,14 @@ def among(numbers: Ints, others: Ints) -> Mask:
 class Members(NamedTuple):
     """Some numbers, for who asks of many others whether they are among them.
 
-    They are `numbers`, in order. Where they lie close together these are only the first and the last, and `bits` tells
-    of all in between, which is far quicker: number `n` is bit `n - numbers[0]`.
+    They are `numbers`, in order. Where they lie close together these are only two of which all are between, and `bits`
+    tells which there are, which is far quicker: number `n` is bit `n - numbers[0]`, and `numbers[0]` the multiple of 8
+    before the lowest. `many` is how many they are at most: of one that is in several parts each counts.
     """
 
     numbers: Ints
     bits: npt.NDArray[np.uint8] | None
+    many: int
 
     def has(self, wanted: Ints) -> Mask:
         """Which of the wanted numbers are among them."""
@@ -87,20 +90,44 @@ class Members(NamedTuple):
         near[near] = (self.bits[place >> 3] >> (place & 7).astype(np.uint8)) & 1
         return near
 
+    def all(self) -> Ints:
+        """The numbers, in order."""
+        if self.bits is None:
+            return self.numbers
+        found: Ints = np.flatnonzero(np.unpackbits(self.bits, bitorder="little")) + self.numbers[0]
+        return found
 
-def members(*numbers: Ints) -> Members:
+
+def members(numbers: Ints) -> Members:
     """All of these numbers, in any order."""
-    some = [each for each in numbers if len(each)]
-    low, high = min((int(each.min()) for each in some), default=0), max((int(each.max()) for each in some), default=0)
-    if not some or high - low > _SPARSE * sum(map(len, some)):
-        return Members(distinct(np.concatenate(some or [np.empty(0, np.int64)])), None)
+    found = distinct(numbers)
+    return united([Members(found, None, len(found))])
+
+
+def united(parts: Sequence[Members]) -> Members:
+    """What is in any of the parts."""
+    some, many = [part for part in parts if part.many], sum(part.many for part in parts)
+    low = min((int(part.numbers[0]) for part in some), default=0) & -8
+    high = max((int(part.numbers[-1]) for part in some), default=0)
+    if not some or high - low > _SPARSE * many:
+        found = distinct(np.concatenate([np.empty(0, np.int64), *(part.all() for part in some)]))
+        return Members(found, None, len(found))
     bits = np.zeros((high - low >> 3) + 1, np.uint8)
-    for each in some:
-        place = distinct(each) - low
-        byte, bit = place >> 3, np.left_shift(1, place & 7).astype(np.uint8)
-        first = np.flatnonzero(np.append(True, byte[1:] != byte[:-1]))
-        bits[byte[first]] |= np.bitwise_or.reduceat(bit, first)
-    return Members(np.array([low, high]), bits)
+    for part in some:
+        own = _bits(part.numbers) if part.bits is None else part.bits
+        first = (int(part.numbers[0]) & -8) - low >> 3
+        bits[first : first + len(own)] |= own
+    return Members(np.array([low, high]), bits, many)
+
+
+def _bits(numbers: Ints) -> npt.NDArray[np.uint8]:
+    """The bits of numbers in order, of which each is there once."""
+    place = numbers - (int(numbers[0]) & -8)
+    byte, bit = place >> 3, np.left_shift(1, place & 7).astype(np.uint8)
+    first = np.flatnonzero(np.append(True, byte[1:] != byte[:-1]))
+    bits = np.zeros(int(byte[-1]) + 1, np.uint8)
+    bits[byte[first]] = np.bitwise_or.reduceat(bit, first)
+    return bits
 
 
 def looked_up(told: pl.DataFrame, by: str, wanted: pl.Series) -> pl.DataFrame:

@@ -27,7 +27,7 @@ from tracehound.formats.assembly.steps import Told, calendar, infer, mark
 from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, Spill, frame_of
 from tracehound.intervals import Ints, Mask
-from tracehound.lookup import Members, distinct, members
+from tracehound.lookup import Members, distinct, members, united
 from tracehound.nesting import lane_order
 from tracehound.trace import KIND, KINDS, Note, schema
 
@@ -315,13 +315,13 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen, spill: Spill)
 
 def _meant(raw: Raw) -> Members:
     """The ids of calls that events of devices have, whichever host's they are."""
-    every = list[Ints]()
+    every = list[Members]()
     for low, high in (raw.bounds(group) for group in (MODULES, OTHERS)):
         for first in range(low, high, _RUNS):
             some = Batch(raw.runs.at(slice(first, min(first + _RUNS, high))), 0, raw.sources).column("correlation")
             if some is not None:
-                every.append(some.values if some.valid is None else some.values[some.valid])
-    return members(*every)
+                every.append(members(some.values if some.valid is None else some.values[some.valid]))
+    return united(every)
 
 
 _RUNS: Final = 64
