@@ -19,6 +19,9 @@ from tracehound.trace import collected
 _ROWS: Final = 1 << 19
 """Rows from which on a file begins anew."""
 
+_LEAST: Final = 1 << 16
+"""Rows of a record batch, the least that is read."""
+
 Placed = Callable[[Ints], tuple[Mask, Ints]]
 """What tells which times of a file can be true, and what they are on the clock of the part."""
 
@@ -74,7 +77,7 @@ def _filed(rows: pl.DataFrame, name: str, number: int, spill: Spill) -> pl.DataF
     if spill.folder is None:
         return rows
     path = spill.folder / f"{name}-{number:06}.arrow"
-    rows.write_ipc(path, compression="zstd")
+    rows.write_ipc(path, compression="zstd", record_batch_size=_LEAST)
     return path
 
 

@@ -6,7 +6,7 @@ Owns these quantities for the kernels of one device, and their means over stretc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,22 +26,52 @@ def in_threads(calls: pl.LazyFrame) -> pl.Expr:
     return pl.col("launch").is_in(by_threads.implode()).fill_null(value=False).alias("in_threads")
 
 
-def told(launched: pl.LazyFrame) -> pl.DataFrame:
-    """What the facet `launched` tells that `resident` needs, in memory and in the order of records."""
-    known = collected(launched.select("record", *LAUNCHED)).rechunk()
-    return known if known["record"].is_sorted() else known.sort("record", maintain_order=True)
+class Told(NamedTuple):
+    """What the facet `launched` tells that `resident` needs, in the order of records.
+
+    Rows that lie on disk are read as they are wanted; `marks` has the record of every `_STRIDE`-th of them, and the
+    last.
+    """
+
+    rows: pl.DataFrame | pl.LazyFrame
+    marks: Ints
+
+    def around(self, records: Ints) -> pl.DataFrame:
+        """The rows with these records, and some more."""
+        if not len(records):
+            return collected(self.rows.lazy().slice(0, 0))
+        low, high = int(records.min()), int(records.max())
+        first = max(int(np.searchsorted(self.marks, low)) - 1, 0) * _STRIDE
+        last = int(np.searchsorted(self.marks, high, side="right")) * _STRIDE
+        return collected(self.rows.lazy().slice(first, max(last - first, 0)))
 
 
-def resident(kernels: pl.DataFrame, launched: pl.DataFrame, of: Device) -> pl.DataFrame:
+def told(launched: pl.LazyFrame) -> Told:
+    """What that facet tells; rows that are not in the order of records are in memory."""
+    rows, step = launched.select("record", *LAUNCHED), _STRIDE * _AT_ONCE
+    marks, last, low = [np.empty(0, np.int64)], np.iinfo(np.int64).min, 0
+    while len(record := collected(rows.slice(low, step).select("record")).to_series().to_numpy()):
+        if record[0] < last or (record[1:] < record[:-1]).any():
+            known = collected(rows).sort("record", maintain_order=True)
+            return Told(known, np.append(known["record"].gather_every(_STRIDE).to_numpy(), known["record"][-1]))
+        marks.append(record[::_STRIDE])
+        last, low = int(record[-1]), low + step
+    return Told(rows, np.append(np.concatenate(marks), last))
+
+
+_STRIDE: Final = 1 << 10
+_AT_ONCE: Final = 1 << 6
+"""So many strides of a facet are looked at together."""
+
+
+def resident(kernels: pl.DataFrame, launched: Told, of: Device) -> pl.DataFrame:
     """What each kernel fills, by `residency`, in the order of the kernels.
 
     `kernels` need `record` and `in_threads`; `launched` is what is `told` of them and others.
     """
     wanted = kernels["record"]
-    records, sought = launched["record"].to_numpy(), wanted.drop_nulls().to_numpy()
-    if len(sought):  # of many only those around: they are looked through once for each call
-        launched = launched[slice(*np.searchsorted(records, [sought.min(), sought.max() + 1]).tolist())]
-    return residency(looked_up(launched, "record", wanted).with_columns(kernels["in_threads"]), of)
+    around = launched.around(wanted.drop_nulls().to_numpy())
+    return residency(looked_up(around, "record", wanted).with_columns(kernels["in_threads"]), of)
 
 
 def curves(kernels: pl.DataFrame) -> dict[str, Curve]:

@@ -6,7 +6,7 @@ Owns which curves there are and where their lanes stand. What they mean is in `f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from tracehound.facets import empty
 from tracehound.formats.assembly.curves import Floats, bucket, buckets
 from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums, told
+from tracehound.formats.assembly.in_time import in_time
 from tracehound.formats.exported import FILLED, FILLS, called, exported
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import Ints, union
-from tracehound.trace import COUNTERS, LANES, Part, copied
+from tracehound.trace import COUNTERS, LANES, Part, streamed
 
 FEWEST: Final = 16
 """Kernels of a device from which a curve tells more than they do themselves."""
@@ -88,32 +89,46 @@ def _curves(found: Part) -> Iterator[_Curve]:
     by_threads = in_threads(found.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
     launched = told(found.facets.get("launched", empty("launched")))
     for row, (host, ordinal) in enumerate(found.ranks.select("host", "device").iter_rows()):
-        kernels = _kernels(found, row, by_threads)
-        if kernels.height < FEWEST:
+        lanes = _lanes(found, row)
+        many, low, high = _span(found.scan, lanes)
+        if many < FEWEST:
             continue
-        measured = _measured(kernels, partial(resident, launched=launched, of=device(found.facts, ordinal)))
+        kernels = in_time(found.scan.select("start", "end", "kind", "record", by_threads), lanes, _KERNELS, _HELD)
+        filled = partial(resident, launched=launched, of=device(found.facts, ordinal))
+        measured = _measured(kernels, (low, high), filled)
         for place, (measure, name) in enumerate(CURVES.items(), start=_FIRST):
             if (changes := measured.get(measure)) is not None:
                 yield _Curve(row, host, measure, name, place, changes.filter(_changed(changes["value"])))
 
 
-def _kernels(found: Part, rank: int, by_threads: pl.Expr) -> pl.DataFrame:
-    """The kernels of a rank that have a length, sorted by start."""
+_KERNELS: Final = pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end") > pl.col("start"))
+"""Those that have a length."""
+
+
+def _span(scan: pl.LazyFrame, lanes: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+    """How many kernels there are on these lanes, when the first begins and when the last ends."""
+    if not lanes:
+        return 0, 0, 0
+    kernels = pl.concat([scan.slice(low, many) for low, many in lanes]).filter(_KERNELS)
+    span = (pl.len(), pl.col("start").min().fill_null(0), pl.col("end").max().fill_null(0))
+    many, low, high = streamed(kernels.select(*span)).row(0)
+    return many, low, high
+
+
+def _lanes(found: Part, rank: int) -> list[tuple[int, int]]:
+    """The first event of each lane of a rank that does its work, and how many there are."""
     places = found.lanes.sort("lane").with_columns((pl.col("events").cum_sum() - pl.col("events")).alias("low"))
-    lanes = places.filter(pl.col("work") & (pl.col("rank") == rank)).select("low", "events").iter_rows()
-    events = pl.concat([found.scan.slice(0, 0), *(found.scan.slice(low, many) for low, many in lanes)])
-    kernels = events.filter(pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end") > pl.col("start")))
-    table = copied(kernels, ("start",), ("end",), ("record", by_threads))
-    return table if table["start"].is_sorted() else table.sort("start")
+    return places.filter(pl.col("work") & (pl.col("rank") == rank)).select("low", "events").rows()
 
 
-def _measured(kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def _measured(
+    kernels: Iterable[pl.DataFrame], span: tuple[int, int], filled: Callable[[pl.DataFrame], pl.DataFrame]
+) -> dict[str, pl.DataFrame]:
     """The means of each measure that is known, in stretches, with 0 at the end: `time`, and `value` in percent.
 
-    `kernels` are sorted by start; `filled` tells what some of them fill.
+    `kernels` come sorted by start, and lie in the `span`; `filled` tells what some of them fill.
     """
-    begun, ended = kernels["start"].to_numpy(), kernels["end"].to_numpy()
-    low, high = int(begun[0]), int(ended.max())
+    low, high = span
     start, end = buckets(low, high, bucket(high - low, STRETCHES))
     parts = list(_sums(kernels, filled, start, end))
     found = means({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, start, end)
@@ -129,25 +144,37 @@ def _measured(kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFra
 
 
 def _sums(
-    kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFrame], start: Ints, end: Ints
+    kernels: Iterable[pl.DataFrame], filled: Callable[[pl.DataFrame], pl.DataFrame], start: Ints, end: Ints
 ) -> Iterator[dict[str, Floats]]:
     """The sums of the kernels' curves in stretches that follow one another, some stretches at a time."""
-    reach = np.maximum.accumulate(kernels["end"].to_numpy())
-    until = np.searchsorted(kernels["start"].to_numpy(), end)
-    done = 0
-    while done < len(start):
-        first = int(np.searchsorted(reach, start[done], side="right"))
-        next_ = max(int(np.searchsorted(until, first + _AT_ONCE, side="right")), done + 1)
-        low, high = int(start[done]), int(end[next_ - 1])
-        some = kernels[first : int(until[next_ - 1])]
-        inside = some.select(pl.col("start", "end").clip(low, high))
-        works = union(inside["start"].to_numpy(), inside["end"].to_numpy())
-        heights = curves(pl.concat([inside, filled(some)], how="horizontal"))
-        yield sums(heights, works, start[done:next_], end[done:next_])
-        done = next_
+    done, waiting = 0, list[pl.DataFrame]()
+    for some in (each for frame in kernels for each in frame.iter_slices(_AT_ONCE)):
+        waiting.append(some)
+        known = int(np.searchsorted(end, some["start"][-1], side="right"))
+        if known > done:
+            over = slice(done, known)
+            held, done = pl.concat(waiting), known
+            yield _summed(held, filled, start[over], end[over])
+            waiting = [held.filter(pl.col("end") > int(start[done]))]
+    if done < len(start):
+        yield _summed(pl.concat(waiting), filled, start[done:], end[done:])
 
 
-_AT_ONCE: Final = 1 << 16
+def _summed(
+    kernels: pl.DataFrame, filled: Callable[[pl.DataFrame], pl.DataFrame], start: Ints, end: Ints
+) -> dict[str, Floats]:
+    """The sums of the curves of these kernels in some stretches."""
+    low, high = int(start[0]), int(end[-1])
+    some = kernels.filter(pl.col("start") < high)
+    inside = some.select(pl.col("start", "end").clip(low, high))
+    works = union(inside["start"].to_numpy(), inside["end"].to_numpy())
+    return sums(curves(pl.concat([inside, filled(some)], how="horizontal")), works, start, end)
+
+
+_HELD: Final = 1 << 17
+"""Events of all lanes of a device that are held at once, about."""
+
+_AT_ONCE: Final = 1 << 15
 """Kernels whose curves are worked out together, about: a kilobyte of memory each."""
 
 
