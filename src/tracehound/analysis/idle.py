@@ -312,16 +312,16 @@ def _summed(pauses: Pauses, rows: npt.NDArray[np.intp], ids: pl.Series, times: M
     length = (pauses.end - pauses.start)[rows]
     after = pauses.after[rows]
     longest = int(rows[length.argmax()])
-    lengths = pl.Series(np.sort(length)).set_sorted()
+    lengths = pl.Series(length)
     return {
         "count": 1 + int(np.count_nonzero(after[1:] != after[:-1])),  # parts of one pause are one
         "idle": int(length.sum()),
         **{part: int(time[rows].sum()) for part, time in times.items()},
         "mean": lengths.mean(),
         "std": lengths.std(),
-        "min": lengths[0],
+        "min": lengths.min(),
         **{f"p{part}": lengths.quantile(part / 100, "linear") for part in (25, 50, 75)},
-        "duration": lengths[-1],
+        "duration": lengths.max(),
         "start": int(pauses.start[longest]),
         "event": ids[int(pauses.after[longest])],
     }

@@ -136,11 +136,11 @@ def _by_name(share: Share, given: Given) -> dict[tuple[str, int], Intervals]:
         name: cause for name in names_of(share.threads) for cause, pattern in _BY_NAME.items() if pattern.search(name)
     }
     rows = collected(share.threads.filter(pl.col("name").is_in(list(telling))).select("lane", "name", "start", "end"))
-    causes = rows["name"].cast(pl.String).replace_strict(telling, default=None, return_dtype=pl.String)
     return {
-        (str(cause), int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
-        for (cause, lane), part in rows.with_columns(causes.alias("cause"))
-        .partition_by("cause", "lane", as_dict=True)
+        (cause, int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
+        for cause in dict.fromkeys(telling.values())
+        for (lane,), part in rows.filter(pl.col("name").is_in([name for name in telling if telling[name] == cause]))
+        .partition_by("lane", as_dict=True)
         .items()
     }
 
