@@ -174,7 +174,7 @@ def _summed(
 _HELD: Final = 1 << 17
 """Events of all lanes of a device that are held at once, about."""
 
-_AT_ONCE: Final = 1 << 15
+_AT_ONCE: Final = 1 << 16
 """Kernels whose curves are worked out together, about: a kilobyte of memory each."""
 
 
