@@ -81,7 +81,7 @@ class Beside(NamedTuple):
     def found(self, *columns: str) -> pl.DataFrame:
         """These columns of each event that is sought, in rows of the same order; null where it is none of the host."""
         events = self.events.select(columns)
-        if self.many <= PIECE:
+        if self.many <= _HELD:
             found, place = collected(events).rechunk(), self.row
         else:
             parts, place = [collected(events.clear())], np.full(len(self.row), -1)

@@ -24,6 +24,7 @@ from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints
 from tracehound.lookup import rows_with
 from tracehound.nesting import inherited
+from tracehound.trace import KINDS
 
 COMPILING: Final = "compiling"
 PROGRAM: Final = "loading a program onto the device"
@@ -188,8 +189,9 @@ def doing_codes(
     rows = rows_with(threads["id"].to_numpy(), np.array(list(blocking), np.int64))
     rows = rows[rows >= 0]
     own[rows[code[rows] == _NUMBER[LAUNCHING]]] = _NUMBER[COPYING]
-    python = threads["kind"].is_in(["python", "annotation"]).to_numpy()
-    marked = np.flatnonzero((threads["kind"] == "step").to_numpy())
+    kind = threads["kind"].to_physical().to_numpy()
+    python = (kind == KINDS.index("python")) | (kind == KINDS.index("annotation"))
+    marked = np.flatnonzero(kind == KINDS.index("step"))
     python[marked[nearest_around(parent, python, marked) >= 0]] = True
     found = np.where(python, np.int8(_NUMBER[PYTHON]), np.int8(-1))
     found[code == _SLEEP] = _NUMBER[ASLEEP]
