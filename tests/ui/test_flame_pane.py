@@ -160,12 +160,13 @@ async def test_frames_are_weighed_by_device_time_too() -> None:
         assert lines(app)[0] == " Stacks by time on the host · 100.0 us"
 
 
-async def test_a_weight_without_values_is_passed_over() -> None:
+async def test_a_weight_without_values_is_passed_over_and_told() -> None:
     b = Building()
     b.event(MAIN, "main", 0, 100, "python")
     async with shown(run(named("stacks"), b.trace())) as (app, pilot):
         await pilot.press("b")
         assert lines(app)[0] == " Stacks by time on the host · 100.0 us"
+        assert [said.message for said in app._notifications] == ["no frame has device time launched"]
 
 
 async def test_what_is_found_is_marked_and_n_leads_to_it() -> None:

@@ -31,7 +31,7 @@ from tracehound.draw.palette import HUES, TINTS
 from tracehound.draw.wrap import paragraphs
 from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
-from tracehound.ui.terminal.outside import copy
+from tracehound.ui.terminal.outside import copy, tell
 from tracehound.ui.widgets.frames import Frames, Weight, frames
 from tracehound.ui.wording.tones import Tones, tones
 
@@ -303,9 +303,14 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         self.zoom = ALL
 
     def action_weigh(self) -> None:
-        """Weigh by the next column."""
-        if self._frames is not None:
-            self._reframe(self._frames.result, self._weight + 1, self._least)
+        """Weigh by the next column that has values."""
+        if self._frames is None:
+            return
+        before = self._weight
+        self._reframe(self._frames.result, before + 1, self._least)
+        if self._weight == before:
+            others = " or ".join(weight.words for weight in self._weights if weight != self._weights[before])
+            tell(self.app, f"no frame has {others}")
 
     def action_every(self) -> None:
         """Give every frame its bar, or leave out those that only pass on."""
