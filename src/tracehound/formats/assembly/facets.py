@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from tracehound.facets import FACETS
-from tracehound.formats.spill import Kept, Spill
+from tracehound.formats.assembly.batches import joined
+from tracehound.formats.spill import Column, Kept, Spill, frame_of
 from tracehound.intervals import Ints, Mask
 from tracehound.trace import collected
 
@@ -39,12 +41,21 @@ def pieces(
     for; without one its rows stay in memory. Raises OSError as writing does.
     """
     for name in dict.fromkeys(name for segment in segments for name in segment):
-        of_segments = (
-            _of_part(segment[name].rows(), name, first, placed)
-            for segment, first in zip(segments, firsts, strict=True)
-            if name in segment
-        )
-        yield from filed(name, of_segments, spill)
+        waiting = [(segment[name], first) for segment, first in zip(segments, firsts, strict=True) if name in segment]
+        yield from filed(name, (_of_part(some, name, placed) for some in _together(waiting)), spill)
+
+
+def _together(segments: Iterable[tuple[Kept, int]]) -> Iterator[list[tuple[Kept, int]]]:
+    """Segments as they are read together: polars takes a millisecond for each frame, however small it is."""
+    some, rows = [], 0
+    for kept, first in segments:
+        some.append((kept, first))
+        rows += kept.height
+        if rows >= _ROWS:
+            yield some
+            some, rows = [], 0
+    if some:
+        yield some
 
 
 def filed(name: str, frames: Iterable[pl.DataFrame], spill: Spill) -> Iterator[Piece]:
@@ -101,14 +112,19 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for name in FACETS for path in folder.glob(f"{name}-*.arrow"))
 
 
-def _of_part(rows: pl.DataFrame, name: str, first: int, placed: Placed) -> pl.DataFrame:
-    """The rows with all columns of the facet, and records and times of the part."""
-    absent = {column: pl.lit(None, dtype) for column, dtype in FACETS[name].items() if column not in rows.columns}
-    rows = rows.with_columns(pl.col("record") + first, **absent).select(FACETS[name].names())
-    if "time" not in rows.columns:
-        return rows
-    good, time = placed(rows["time"].to_numpy())
-    return rows.with_columns(pl.Series("time", time)).filter(pl.Series(good))
+def _of_part(segments: Sequence[tuple[Kept, int]], name: str, placed: Placed) -> pl.DataFrame:
+    """The rows of some segments with all columns of the facet, and records and times of the part."""
+    parts = []
+    for kept, first in segments:
+        columns = kept.read(0, kept.height, list(kept.dtypes))
+        parts.append(columns | {"record": Column(columns["record"].values + first)})
+    columns = joined(parts, [kept.height for kept, _ in segments])
+    if "time" in columns:
+        good, time = placed(columns["time"].values)
+        columns["time"] = Column(time)
+        if not good.all():
+            columns = {each: column.at(np.flatnonzero(good)) for each, column in columns.items()}
+    return frame_of(columns, FACETS[name])
 
 
 def _scan(name: str, made: Sequence[pl.DataFrame | Path]) -> pl.LazyFrame:
