@@ -20,8 +20,9 @@ import polars as pl
 from msgspec import Struct, field
 
 from tracehound.formats.json.columns import INVALID, Codes
+from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.intervals import Ints
-from tracehound.trace import COUNTERS
+from tracehound.trace import COUNTERS, schema
 
 Values = npt.NDArray[np.float64]
 
@@ -120,23 +121,39 @@ class Sampled(NamedTuple):
         """Some of them."""
         return Sampled(self.keys, self.number[rows], self.time[rows], self.value[rows], self.ordinal[rows])
 
+    def put(self, spill: Spill, name: str) -> SampledAside:
+        """Put them aside under this name. Raises OSError as writing does."""
+        columns = {each: Column(getattr(self, each)) for each in _ASIDE}
+        return SampledAside(self.keys, spill.put(columns, _ASIDE, name) if self.keys else None)
+
+
+class SampledAside(NamedTuple):
+    """Samples that were put aside; None where there are none."""
+
+    keys: tuple[Any, ...]
+    kept: Kept | None
+
+
+_ASIDE: Final = schema({"number": pl.Int32(), "time": pl.Int64(), "value": pl.Float64(), "ordinal": pl.Int64()})
 
 NONE: Final = Sampled((), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.int64))
 
 
-def joined(shares: Sequence[Sampled], firsts: Sequence[int]) -> Sampled:
+def joined(shares: Sequence[SampledAside], firsts: Sequence[int]) -> Sampled:
     """The samples of all shares, whose first events have the ordinals `firsts`; counters are numbered anew."""
     codes = Codes()
-    numbers = [np.array([codes[key] for key in share.keys], np.int32)[share.number] for share in shares if share.keys]
-    if not numbers:
+    parts = [_numbered(share, first, codes) for share, first in zip(shares, firsts, strict=True)]
+    return Sampled(tuple(codes), *map(np.concatenate, zip(NONE[1:], *(part[1:] for part in parts), strict=True)))
+
+
+def _numbered(share: SampledAside, first: int, codes: Codes) -> Sampled:
+    """The samples of a share as numbered for all."""
+    if share.kept is None:
         return NONE
-    held, first = zip(*((share, first) for share, first in zip(shares, firsts, strict=True) if share.keys), strict=True)
+    read = share.kept.read(0, share.kept.height, list(_ASIDE))
+    number, time, value, ordinal = (read[name].values for name in _ASIDE)
     return Sampled(
-        tuple(codes),
-        np.concatenate(numbers),
-        np.concatenate([share.time for share in held]),
-        np.concatenate([share.value for share in held]),
-        np.concatenate([share.ordinal + before for share, before in zip(held, first, strict=True)]),
+        share.keys, np.array([codes[key] for key in share.keys], np.int32)[number], time, value, ordinal + first
     )
 
 

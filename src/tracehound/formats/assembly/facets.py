@@ -18,7 +18,7 @@ from tracehound.formats.spill import Column, Kept, Spill, frame_of
 from tracehound.intervals import Ints, Mask
 from tracehound.trace import collected
 
-_ROWS: Final = 1 << 19
+_ROWS: Final = 1 << 18
 """Rows from which on a file begins anew."""
 
 _LEAST: Final = 1 << 16

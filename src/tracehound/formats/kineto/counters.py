@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.counters import Counters, Sampled, Series, counters, titled
 from tracehound.formats.json.columns import MISSING, whole_number
@@ -29,7 +30,14 @@ def drawn(found: Sampled, origin: int, ranks: pl.DataFrame, whose: Members) -> C
     """The counters as lanes: of these ranks by their devices, else of the host; times in ps from `origin`."""
     found = _summed(_told(found))
     titles = titled([key for key in found.keys if isinstance(key, Series)])
-    return counters(found, lambda ns: (ns - origin) * 1000, partial(_lane, titles, _Ranks(ranks, whose)))
+    made = counters(found, lambda ns: (ns - origin) * 1000, partial(_lane, titles, _Ranks(ranks, whose)))
+    told = [number for number, key in enumerate(found.keys) if isinstance(key, Memory)]
+    return replace(made, samples=made.samples.filter(~(pl.col("lane").is_in(told) & _REPEATED))) if told else made
+
+
+_LIKE_BEFORE: Final = pl.all_horizontal(pl.col(name) == pl.col(name).shift() for name in ("lane", "value"))
+_REPEATED: Final = (_LIKE_BEFORE & _LIKE_BEFORE.shift(-1)).fill_null(value=False)
+"""Samples between two of their counter that are like them: each event of memory tells all that is reserved, too."""
 
 
 def renumbered(process: str, devices: Mapping[int, int]) -> str:

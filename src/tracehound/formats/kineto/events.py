@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from tracehound.formats.assembly.counters import Sampled
+from tracehound.formats.assembly.counters import SampledAside
 from tracehound.formats.assembly.finishing import RAW
 from tracehound.formats.json.columns import INVALID, Answers, Numbers
 from tracehound.formats.kineto.columns import Columns
@@ -67,7 +67,7 @@ class Share(Struct, frozen=True):
     sample: Ints
     span: tuple[int, int] | None
     family: str
-    samples: Sampled
+    samples: SampledAside
     facets: Mapping[str, Kept]
     arrows: tuple[End, ...]
 
@@ -115,7 +115,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         sample=starts[:: 1 + len(starts) // _SAMPLE].copy(),  # and not all of them, which a view keeps
         span=_span(events, own),
         family=next((found for cat, *_ in columns.signatures if (found := category(cat).family)), ""),
-        samples=columns.samples.done(),
+        samples=columns.samples.done().put(spill, f"{name}-samples"),
         facets=columns.facets.put(spill, name, tally),
         arrows=tuple(columns.arrows),
     )

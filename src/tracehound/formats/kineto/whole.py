@@ -125,7 +125,7 @@ def _samples(shares: Sequence[Share], times: _Times, firsts: Sequence[int], tall
     lost = distinct(samples.ordinal[~good])
     tally.add(UNPLACED, len(lost), int(lost[0]) if len(lost) else 0)
     tally.add(NO_TOTALS, tells_no_totals(samples), 0)
-    return samples.at(np.flatnonzero(good))
+    return samples if good.all() else samples.at(np.flatnonzero(good))
 
 
 def _placed(ns: Ints, times: _Times, origin: int) -> tuple[Mask, Ints]:
