@@ -141,3 +141,24 @@ def test_a_curve_has_a_lane_of_its_own_beside_those_of_memory(tmp_path: Path) ->
     found = curves(part)
     assert {value for _, value in found["memory reserved"]} == {128.0}
     assert {value for _, value in found["GPU utilisation"]} == {0.0, 100.0}
+
+
+def test_what_is_reserved_is_told_where_it_changes(tmp_path: Path) -> None:
+    """Each event of memory tells it; what is allocated is another with each."""
+
+    def told(ts: int, allocated: int, reserved: int, device: int) -> dict[str, object]:
+        args = {"Device Type": 1, "Device Id": device, "Bytes": 64, "Addr": 1, "Total Allocated": allocated}
+        args |= {"Total Reserved": reserved}
+        return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": args}
+
+    reserved = [128, 128, 128, 256, 256, 128]
+    several = [told(ts, 64 * ts, size, 0) for ts, size in enumerate(reserved, 1)]
+    steady = [told(10 * ts, 64, 128, 1) for ts in range(1, 4)]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*reversed(several), *steady]}))
+    found = curves(KINETO.read(path))
+    values = {name: [(time - samples[0][0], value) for time, value in samples] for name, samples in found.items()}
+    alike = [(0, 128), (2, 128), (3, 256), (4, 256), (5, 128)]
+    assert sorted(values.values()) == sorted(
+        [[(ts, 64 * (ts + 1)) for ts in range(6)], alike, [(0, 64), (20, 64)], [(0, 128), (20, 128)]]
+    )
