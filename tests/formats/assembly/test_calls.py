@@ -63,3 +63,13 @@ def test_they_are_settled_as_if_they_had_come_together(
 
 def test_none_are_settled_where_none_came() -> None:
     assert not list(Waiting(Spill(), "calls").settled(Calls.firsts))
+
+
+def test_calls_that_overlap_in_part_are_one_however_they_come() -> None:
+    """The third begins after the first has ended, and while the second lasts, which is none of its own."""
+    came = [calls([(1, 0, False, 0, begun, 5)], number) for number, begun in enumerate((0, 3, 6))]
+    for parts in ([[0, 1, 2]], [[0, 1], [2]], [[0], [1, 2]], [[0, 2], [1]], [[0], [1], [2]]):
+        waiting = Waiting(Spill(), "calls")
+        for part in parts:
+            waiting.add(together([came[number] for number in part]).apart())
+        assert [each for some in waiting.settled(Calls.apart) for each in some.id.tolist()] == [0], parts

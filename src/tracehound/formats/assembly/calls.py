@@ -42,7 +42,11 @@ class Calls(NamedTuple):
         return self.at(order[fresh(self.key[order])])
 
     def apart(self) -> Calls:
-        """Sorted by key and start: of each key the calls of the runtime, else the others, and none inside another."""
+        """Sorted by key and start: of each key the calls of the runtime, else the others, and none inside another.
+
+        Of calls on one thread that overlap, in part too, the first is left, and lasts until all of them have ended: so
+        it does not matter which of them are looked at together first.
+        """
         order = self._order()
         begins = fresh(self.key[order])
         if begins.all():
@@ -55,8 +59,9 @@ class Calls(NamedTuple):
         known, rank = np.unique(same.until[order], return_inverse=True)
         reach = known[np.maximum.accumulate(group * len(known) + rank) - group * len(known)]
         inside = np.append(False, (group[1:] == group[:-1]) & (same.begun[order][1:] < reach[:-1]))
-        outer = order[~inside]
-        return same.at(outer[np.lexsort((same.id[outer], same.begun[outer], same.key[outer]))])
+        outer = np.flatnonzero(~inside)
+        left = same.at(order[outer])._replace(until=np.maximum.reduceat(same.until[order], outer))
+        return left.at(np.lexsort((left.id, left.begun, left.key)))
 
     def _order(self) -> npt.NDArray[np.intp]:
         order = np.argsort(self.key, kind="stable")
