@@ -202,10 +202,11 @@ def test_work_that_is_in_a_file_twice_is_told() -> None:
     built = Building()
     for start, end, name, correlation in (
         (0, 5, "gemm", 1), (0, 5, "gemm", 1), (0, 5, "gemm", 2), (0, 5, "relu", 2), (9, 9, "set", 3), (9, 9, "set", 3),
-        (20, 25, "gemm", None), (20, 25, "gemm", None), (30, 31, "copy", 4), (30, 31, "copy", 4), (30, 31, "copy", 4),
+        (20, 25, "gemm", None), (20, 25, "gemm", None), (26, 27, "set", None), (26, 27, "set", 0),
+        (30, 31, "copy", 4), (30, 31, "copy", 4), (30, 31, "copy", 4),
     ):  # fmt: skip
         built.event(stream(), name, start, end, correlation=correlation, record=len(built.rows))
     built.event(stream(number=8), "copy", 30, 31, correlation=4, record=len(built.rows))
     assert Note("info", TWICE, 3, "event 1") in built.part().notes
-    del built.rows[1], built.rows[8:10]
+    del built.rows[1], built.rows[10:12]
     assert TWICE not in {note.text for note in built.part().notes}

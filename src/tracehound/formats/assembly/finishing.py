@@ -55,7 +55,7 @@ RAW = schema(
 
 _ALL: Final = tuple(name for name in RAW if name != "lane")
 _MARK: Final = ("start", "end", "name", "step")
-_LAUNCHED: Final = ("start", "end", "name", "correlation")
+_LAUNCHED: Final = ("start", "end", "name", "kind", "correlation")
 _EXECUTION: Final = ("start", "end", "name", "correlation", "consumes", "run")
 
 HOSTS, MODULES, OTHERS = range(3)
@@ -127,7 +127,8 @@ class Seen(Struct, frozen=True, eq=False):
 
     def add_launched(self, events: Rows) -> None:
         """The events of a batch of devices."""
-        alike = events.valid("correlation")[1:] & (events.end > events.start)[1:]
+        told = events.valid("correlation")
+        alike = told[1:] & told[:-1] & (events.end > events.start)[1:]
         for values in (events.lane, *(events.columns[name].values for name in _LAUNCHED if name in events.columns)):
             alike &= values[1:] == values[:-1]
         self.twice.append(_records(events)[1:][alike])
