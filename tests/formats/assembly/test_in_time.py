@@ -4,34 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.formats.assembly import in_time as module
-from tracehound.formats.assembly.in_time import in_time
+from tracehound.formats.assembly.in_time import Place, in_time, of_lanes
 
 WANTED = pl.col("kind") == "kernel"
 
 
 @given(
-    lanes=st.lists(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=20), max_size=4),
+    lanes=st.lists(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=20), max_size=5),
     size=st.integers(1, 40),
+    apart=st.integers(0, 20),
+    left_out=st.integers(-1, 3),
 )
-def test_all_that_is_wanted_comes_by_its_start(lanes: Sequence[Sequence[tuple[int, bool]]], size: int) -> None:
+def test_all_that_is_wanted_comes_by_its_start(
+    lanes: Sequence[Sequence[tuple[int, bool]]], size: int, apart: int, left_out: int
+) -> None:
     """However many rows are held; the first lane is asked for too, though its rows come last."""
-    rows = [(start, "kernel" if kernel else "memcpy") for lane in lanes for start, kernel in sorted(lane)]
-    events = pl.DataFrame(rows, {"start": pl.Int64(), "kind": pl.String()}, orient="row").with_row_index("id")
-    low, places = 0, []
-    for lane in lanes:
-        places.append((low, len(lane)))
-        low += len(lane)
+    rows = [
+        (lane, start, "kernel" if kernel else "memcpy") for lane, of in enumerate(lanes) for start, kernel in sorted(of)
+    ]
+    events = pl.DataFrame(rows, {"lane": pl.Int64(), "start": pl.Int64(), "kind": pl.String()}, orient="row")
+    events = events.with_row_index("id")
+    lows = np.cumsum([0, *map(len, lanes)]).tolist()
+    places = [Place(lane, lows[lane], len(of)) for lane, of in enumerate(lanes) if lane != left_out]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FEWEST", 1)
+        patch.setattr(module, "_APART", apart)
         found = list(in_time(events.lazy(), places[::-1], WANTED, size))
     assert all(frame.height for frame in found)
-    expected = events.filter(WANTED)
+    expected = events.filter(WANTED & (pl.col("lane") != left_out))
+    assert of_lanes(events.lazy(), places).filter(WANTED).collect().equals(expected)
     if not found:
         assert not expected.height
         return

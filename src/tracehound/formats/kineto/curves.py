@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tracehound.facets import empty
 from tracehound.formats.assembly.curves import Floats, bucket, buckets
 from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums, told
-from tracehound.formats.assembly.in_time import in_time
+from tracehound.formats.assembly.in_time import Place, in_time, of_lanes
 from tracehound.formats.exported import FILLED, FILLS, called, exported
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
@@ -93,7 +93,7 @@ def _curves(found: Part) -> Iterator[_Curve]:
         many, low, high = _span(found.scan, lanes)
         if many < FEWEST:
             continue
-        kernels = in_time(found.scan.select("start", "end", "kind", "record", by_threads), lanes, _KERNELS, _HELD)
+        kernels = in_time(found.scan.select(*_READ, "record", by_threads), lanes, _KERNELS, _HELD)
         filled = partial(resident, launched=launched, of=device(found.facts, ordinal))
         measured = _measured(kernels, (low, high), filled)
         for place, (measure, name) in enumerate(CURVES.items(), start=_FIRST):
@@ -105,20 +105,21 @@ _KERNELS: Final = pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end"
 """Those that have a length."""
 
 
-def _span(scan: pl.LazyFrame, lanes: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+_READ: Final = ("lane", "start", "end", "kind")
+
+
+def _span(scan: pl.LazyFrame, lanes: Sequence[Place]) -> tuple[int, int, int]:
     """How many kernels there are on these lanes, when the first begins and when the last ends."""
-    if not lanes:
-        return 0, 0, 0
-    kernels = pl.concat([scan.slice(low, many) for low, many in lanes]).filter(_KERNELS)
     span = (pl.len(), pl.col("start").min().fill_null(0), pl.col("end").max().fill_null(0))
-    many, low, high = streamed(kernels.select(*span)).row(0)
+    many, low, high = streamed(of_lanes(scan.select(_READ), lanes).filter(_KERNELS).select(*span)).row(0)
     return many, low, high
 
 
-def _lanes(found: Part, rank: int) -> list[tuple[int, int]]:
-    """The first event of each lane of a rank that does its work, and how many there are."""
+def _lanes(found: Part, rank: int) -> list[Place]:
+    """Where the events are of each lane of a rank that does its work."""
     places = found.lanes.sort("lane").with_columns((pl.col("events").cum_sum() - pl.col("events")).alias("low"))
-    return places.filter(pl.col("work") & (pl.col("rank") == rank)).select("low", "events").rows()
+    mine = places.filter(pl.col("work") & (pl.col("rank") == rank))
+    return [Place(*row) for row in mine.select("lane", "low", "events").iter_rows()]
 
 
 def _measured(
@@ -132,15 +133,17 @@ def _measured(
     start, end = buckets(low, high, bucket(high - low, STRETCHES))
     parts = list(_sums(kernels, filled, start, end))
     found = means({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, start, end)
+    percent = {name: (found[name].fill_null(0.0) * 100).round(_DIGITS).to_numpy() for name in CURVES}
     return {
         name: pl.DataFrame(
-            {
-                "time": np.append(start[over], end[over][-1]),
-                "value": np.append(found[name].fill_null(0.0).to_numpy()[over] * 100, 0.0),
-            }
+            {"time": np.append(start[over], end[over][-1]), "value": np.append(percent[name][over], 0.0)}
         )
         for name, over in drawn(found, CURVES).items()
     }
+
+
+_DIGITS: Final = 9
+"""Of percent: what is less is left by adding up in another order, and no change of a curve."""
 
 
 def _sums(
