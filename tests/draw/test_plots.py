@@ -105,6 +105,9 @@ def test_lengths_of_very_different_sizes_have_a_logarithmic_scale() -> None:
     assert "log scale" in wide[-1]
     assert "31.62 us" in wide[-2], "the geometric mean is in the middle"
     assert "log scale" not in plots.histogram(np.array([0, 10**9]), (90, 8))[-1]
+    near = plots.histogram(np.array([194_400_000_000, 194_403_000_000, 194_410_000_000]), (60, 8))
+    assert near[-2].split("  ")[0] == "194.4 ms"
+    assert near[-2].split()[2:] == ["+5.000", "us", "+10.00", "us"]
 
 
 @pytest.mark.parametrize("size", [(10, 8), (78, 1), (0, 0)])

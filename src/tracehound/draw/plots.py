@@ -5,7 +5,7 @@ Owns which chart an analysis has, and its words. Knows no colours; `draw.chart` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -125,12 +125,20 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size, what: str = "execution
     told = [f"median {middle}", f"p99 {late}"]
     told += ["log scale"] if logarithmic else []
     told.append(f"highest {count(int(numbers.max()))}")
-    axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)
+    axis = _spread(apart((low, round(center), high)), len(drawn[0])).ljust(width)
     told = told if len(lengths) > 1 else []
     axis = axis if low < high else duration(low).center(width)
     one, space, rest = what.partition(" ")
     told.insert(0, plural(len(lengths), f"{one.removesuffix('s')}{space}{rest}", what))
     return [*(line.ljust(width) for line in drawn), axis, filled(joined(told, width), width)]
+
+
+def apart(lengths: Sequence[int]) -> list[str]:
+    """Lengths (ps) in words that differ as they do: where four digits are too few, by how much more than the first."""
+    words = [duration(length) for length in lengths]
+    if len(set(words)) == len(set(lengths)):
+        return words
+    return [words[0], *(f"+{duration(length - lengths[0])}" for length in lengths[1:])]
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(

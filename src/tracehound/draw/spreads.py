@@ -56,7 +56,7 @@ def by_rank(lengths: Ints, ranks: Ints, apart: Collection[int], size: Size) -> l
     more = len(found) - len(lines)
     told = [f"{count(more)} more ranks"] if more else []
     told += ["! stands out by its sum"] if apart else []
-    told += ["shortest ─ middle half ▒ median █ to p99", f"{duration(round(low))} to {duration(round(high))}"]
+    told += ["shortest ─ middle half ▒ median █ to p99", " to ".join(plots.apart((round(low), round(high))))]
     while len(", ".join(told)) > width and len(told) > 1:
         told.pop()
     return [*lines, filled(", ".join(told), width)]
