@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -168,7 +169,7 @@ def args_of(event: msgspec.Raw) -> Mapping[str, object]:
 
 def number(value: object) -> float | None:
     """A finite number, also one in text; None for everything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:
         found = float(value)
