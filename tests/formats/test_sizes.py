@@ -89,6 +89,33 @@ def test_totals_of_pytorch(tmp_path: Path) -> None:
     assert told(trace) == [("repaired", 3, "trace.json, event 1")]
 
 
+@pytest.mark.parametrize("size", [-512e30, 1e40, 10**30, -(10**30), HUGE])
+def test_sizes_of_any_spelling_in_pytorch(tmp_path: Path, size: float) -> None:
+    """Those that Int64 cannot hold, too."""
+    events = [memory(1, 10), memory(2, size), memory(3, 20)]  # type: ignore[arg-type]
+    trace = kineto(tmp_path, on_stream("kernel", "k", 0), *events)
+    assert trace.counters["value"].to_list() == [10, 30]
+    assert told(trace) == [("repaired", 1, "trace.json, event 2")]
+
+
+def test_totals_below_zero_in_pytorch(tmp_path: Path) -> None:
+    events = [memory(n, 10, **{"Total Allocated": total}) for n, total in ((1, 10), (2, -20), (3, 20))]
+    trace = kineto(tmp_path, on_stream("kernel", "k", 0), *events)
+    assert trace.counters["value"].to_list() == [10, 20]
+    assert told(trace) == [("repaired", 1, "trace.json, event 2")]
+
+
+@pytest.mark.parametrize("before", [0, 40])
+def test_totals_that_are_written_as_floats_in_pytorch(tmp_path: Path, before: int) -> None:
+    """At the end of a file, where events are read leniently, and before it."""
+    events = [memory(n, 10, **{"Total Allocated": float(n)}) for n in (1, 2, 3)]
+    kernels = [on_stream("kernel", "k", 100 + n) for n in range(before)]
+    trace = kineto(tmp_path, on_stream("kernel", "k", 0), *events, *kernels)
+    (lane,) = trace.lanes.filter(name="memory allocated")["lane"]
+    assert trace.counters.filter(lane=lane)["value"].to_list() == [1, 2, 3]
+    assert not told(trace)
+
+
 def test_a_memory_timeline(tmp_path: Path) -> None:
     start = 1_696_966_047_000_000_000
     rows = [[start, 2, 100, 0], *([start + n, 2, 1 << 60, 0] for n in range(1, 11)), [start + 20, 4, -(1 << 60), 0]]

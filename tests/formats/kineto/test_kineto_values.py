@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from tracehound.formats.kineto.values import count, natural, signed
+from tracehound.formats.kineto.values import count, natural, signed, size
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,13 @@ from tracehound.formats.kineto.values import count, natural, signed
 def test_whole_numbers_are_read_in_any_spelling(said: object, value: int | None) -> None:
     assert signed(said) == value
     assert natural(said) == count(said) == (None if value is None or value < 0 else value)
+
+
+@pytest.mark.parametrize("said", [2**63, 10**40, 1e40, Decimal("1e40"), float("inf")])
+def test_a_size_beyond_all_numbers_is_the_largest(said: float | Decimal) -> None:
+    assert (size(said), size(-said)) == (2**63 - 1, 1 - 2**63)
+
+
+@pytest.mark.parametrize("said", [7, "7", -7, 2.0, Decimal("2.0"), True, "x", None, float("nan")])
+def test_any_other_size_is_a_whole_number(said: object) -> None:
+    assert size(said) == signed(said)

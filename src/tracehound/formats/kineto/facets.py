@@ -29,6 +29,7 @@ from tracehound.formats.kineto.values import (
     number,
     percentage,
     signed,
+    size,
     text,
     valued,
 )
@@ -313,10 +314,10 @@ _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyT
         "allocated": {
             "time": signed,
             "device": signed,
-            "bytes": signed,
+            "bytes": size,
             "address": signed,
-            "allocated": natural,
-            "reserved": natural,
+            "allocated": size,
+            "reserved": size,
             "thread": natural,
         },
     }

@@ -77,6 +77,7 @@ def held(allocated: Totals, reserved: Totals, changed: Values, device: Ints) -> 
     told = np.vstack([allocated.told, reserved.told, ~(allocated.told | reserved.told)])
     values = np.vstack([allocated.values, reserved.values, changed])
     told &= ~(np.abs(values) > MOST_BYTES)
+    told[:2] &= ~(values[:2] < 0)
     event, what = np.nonzero(told.T)
     known, number = np.unique(device, return_inverse=True)
     keys = [Memory(each, held) for each in known.tolist() for held in TITLES]

@@ -97,6 +97,9 @@ class _Answers(Generic[T]):
         return rows if not len(rows) else np.sort(rows[np.unique(codes[rows], return_index=True)[1]])
 
 
+_OF_MEMORY: Final = {"bytes": CHANGE, "address": ADDRESS, "allocated": ALLOCATED, "reserved": RESERVED}
+"""Columns of events of memory."""
+
 _UNASKED: Final = int(np.iinfo(np.int64).min)
 
 
@@ -209,10 +212,7 @@ class FromScan:
         columns = {
             "time": Column(time),
             "device": Column(device),
-            "bytes": _but(change, change != ABSENT),
-            "address": _but(numbers[ADDRESS], numbers[ADDRESS] != ABSENT),
-            "allocated": _natural(numbers[ALLOCATED]),
-            "reserved": _natural(numbers[RESERVED]),
+            **{name: _but(numbers[column], numbers[column] != ABSENT) for name, column in _OF_MEMORY.items()},
             "thread": _natural(self._thread.of(events.places, events.objects.codes[PLACE][rows])),
         }
         self._facets.add_columns("allocated", record, columns)

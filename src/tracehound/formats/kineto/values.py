@@ -68,6 +68,19 @@ def signed(value: object) -> int | None:
     return None if isinstance(value, bool) else integer(value)
 
 
+def size(value: object) -> int | None:
+    """A whole number of bytes, of any spelling; what is beyond Int64, and no size, is the farthest that is not."""
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        if value > _LARGEST:
+            return _LARGEST
+        if value < -_LARGEST:
+            return -_LARGEST
+    return signed(value)
+
+
+_LARGEST: Final = 2**63 - 1
+
+
 def natural(value: object) -> int | None:
     """A whole number of Int64 that is not negative, of any spelling."""
     found = signed(value)
@@ -90,7 +103,7 @@ def count(value: object) -> int | None:
 
 
 _RANGES: Final[Mapping[Callable[[Any], Any], tuple[int, int]]] = MappingProxyType(
-    {signed: (1 - 2**63, 2**63 - 1), natural: (0, 2**63 - 1), count: (0, 2**31 - 1)}
+    {signed: (-_LARGEST, _LARGEST), size: (-_LARGEST, _LARGEST), natural: (0, _LARGEST), count: (0, 2**31 - 1)}
 )
 """The whole numbers that these let through."""
 
