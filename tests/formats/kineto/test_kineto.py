@@ -386,7 +386,7 @@ def test_odd_ids(part):
             x("cpu_op", "d", 3, 1, -5, [1]),
         ]
     )
-    assert set(got.lanes["thread"]) == {"None", str(huge), "[1]", "main"}
+    assert set(got.lanes["thread"]) == {"", str(huge), "[1]", "main"}
     assert got.events["external"].to_list() == [None] * 4
 
 
@@ -756,3 +756,15 @@ def test_events_of_no_category_of_pytorch_are_told_of(tmp_path: Path) -> None:
     (note,) = (note for note in part.notes if "categories" in note.text)
     assert (note.level, note.count) == ("info", 2)
     assert not [note for note in decoded(write(tmp_path / "u.json", known)).notes if "categories" in note.text]
+
+
+def test_events_without_a_name_or_a_thread_are_told_of(tmp_path: Path) -> None:
+    nameless = [{**x("cpu_op", "", 10 * n, 5), "name": name} for n, name in enumerate(("", None), 1)]
+    nameless.append({key: value for key, value in x("kernel", "", 30, 5, device=0, stream=7).items() if key != "name"})
+    threadless = {key: value for key, value in x("cpu_op", "b", 40, 5).items() if key != "tid"}
+    for events in ([*nameless, threadless], [*nameless, threadless, *(x("cpu_op", "c", n, 1) for n in range(50, 90))]):
+        part = decoded(write(tmp_path / "t.json", [x("cpu_op", "a", 0, 5), *events]))
+        notes = {note.text.partition(",")[0]: note.count for note in part.notes if "without a" in note.text}
+        assert notes == {"events without a name": 3, "events of the host without a thread": 1}
+        assert "no thread" in part.lanes["name"].to_list()
+    assert not [note for note in decoded(write(tmp_path / "u.json", [x("cpu_op", "a", 0, 5)])).notes if note.count]

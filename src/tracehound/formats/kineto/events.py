@@ -6,7 +6,7 @@ Runs where the segment is decoded; what needs the whole file is `kineto.whole`'s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import starmap
 from typing import Final, NamedTuple
 
@@ -24,8 +24,19 @@ from tracehound.formats.kineto.kinds import KnownKinds, kinds_and_steps, may_be_
 from tracehound.formats.kineto.lanes import LaneKey, Use, lane_keys
 from tracehound.formats.kineto.legacy import End, kind_of
 from tracehound.formats.kineto.names import category, foreign
-from tracehound.formats.kineto.piece import Piece, Signature
-from tracehound.formats.kineto.tally import FAR, FOREIGN, NEGATIVE, NO_NUMBER, RANGES, UNTIMED, Tally
+from tracehound.formats.kineto.piece import Piece, Signature, on_device
+from tracehound.formats.kineto.tally import (
+    FAR,
+    FOREIGN,
+    NAMELESS,
+    NEGATIVE,
+    NO_NUMBER,
+    RANGES,
+    THREADLESS,
+    UNTIMED,
+    Tally,
+    What,
+)
 from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.formats.times import FARTHEST
 from tracehound.intervals import Ints, Mask
@@ -88,12 +99,12 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     tally.rows(FAR, endless, events.record)
     drawn &= ~endless
     tally.rows(NEGATIVE, drawn & (events.length < 0), events.record)
-    strange = Answers(columns.signatures, _foreign).all() > 0
-    if strange.any():
-        tally.rows(FOREIGN, drawn & strange[events.signature], events.record)
-    ranges = Answers(columns.signatures, lambda signature: kind_of(signature) == "kernel").all() > 0
-    if ranges.any():
-        tally.rows(RANGES, drawn & ranges[events.signature], events.record)
+    for what, question in _OF_SIGNATURES.items():
+        which = Answers(columns.signatures, question).all() > 0
+        if which.any():
+            tally.rows(what, drawn & which[events.signature], events.record)
+    if "" in columns.names:
+        tally.rows(NAMELESS, drawn & (events.name == columns.names[""]), events.record)
     rows = np.flatnonzero(drawn)
     kept = events if len(rows) == len(drawn) else events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)
@@ -124,6 +135,14 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
 def _foreign(signature: Signature) -> bool:
     """Whether it is not known what the events of a signature are."""
     return foreign(signature[0]) and kind_of(signature) is None
+
+
+_OF_SIGNATURES: Final[Mapping[What, Callable[[Signature], bool]]] = {
+    FOREIGN: _foreign,
+    RANGES: lambda signature: kind_of(signature) == "kernel",
+    THREADLESS: lambda signature: signature[2] is None and not on_device(signature),
+}
+"""What is said of events by their category, process and thread."""
 
 
 def _columns(

@@ -155,9 +155,14 @@ _THREAD = re.compile(r"(?:thread\s+)?(-?\d+)(?:\s*\((.*)\))?\s*$")
 
 
 def thread_name(recorded: str, tid: object) -> str:
-    """A thread's name for people: ``thread 5714 (python)`` becomes ``python (5714)``, no name ``thread 5714``."""
+    """A thread's name for people: ``thread 5714 (python)`` becomes ``python (5714)``, no name ``thread 5714``.
+
+    `tid` is None where the file gives events no thread.
+    """
     match = _THREAD.match(recorded.strip())
     own = (match[2] if match else recorded.strip()) or ""
+    if tid is None:
+        return own or "no thread"
     if not own:
         return f"thread {tid}"
     return own if str(tid) in own else f"{own} ({tid})"

@@ -37,6 +37,8 @@ RANGES: Final[What] = (
     "operators timed on devices by the autograd profiler: each has those inside it in its time, and totals count them"
     " again",
 )
+NAMELESS: Final[What] = ("info", "events without a name")
+THREADLESS: Final[What] = ("info", "events of the host without a thread, drawn on one of their own")
 NO_PHASE: Final[What] = ("dropped", "array element without a phase")
 STRANGE: Final[What] = ("dropped", "event of a phase that PyTorch does not write")
 UNTIMED: Final[What] = ("dropped", "event without a time, or with one that cannot be")
@@ -48,8 +50,8 @@ TOO_LARGE: Final[What] = ("repaired", "id of more than 63 bits, read as none")
 UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
-    COUNTERS, MEMORY, FLOWS, FOREIGN, RANGES, STRAYS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED,
-    NEGATIVE, ENDLESS, TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
+    COUNTERS, MEMORY, FLOWS, FOREIGN, RANGES, STRAYS, NAMELESS, THREADLESS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR,
+    NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS, TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
 )  # fmt: skip
 
 
