@@ -219,3 +219,16 @@ def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
     for name, counted in found.items():
         counted[1:3] = len(busy[name]), len(exposed[name])
     return found
+
+
+def test_that_other_threads_launch_is_said() -> None:
+    """As in steps of PyTorch/XLA; where one launch is inside, the note would be false."""
+    b = Building()
+    b.event(MAIN, "step", 0, 100, "annotation")
+    b.event(thread("worker"), "call", 10, 20, "runtime", correlation=1)
+    b.event(stream(0, 7), "k", 30, 60, "kernel", correlation=1)
+    said = "what others launch for them is in steps"
+    assert said in result(b.trace()).notes[-1]
+    b.event(MAIN, "call", 40, 50, "runtime", correlation=2)
+    b.event(stream(0, 7), "k", 70, 80, "kernel", correlation=2)
+    assert not any(said in note for note in result(b.trace()).notes)

@@ -163,7 +163,12 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 def _notes(table: pl.DataFrame, scene: Scene) -> list[str]:
     """What device time leaves out."""
-    if "PyTorch" not in scene.profilers or table["device"].null_count() == table.height:
+    launched = table.filter(on="host")["launched"].drop_nulls()
+    if not len(launched):
+        return []
+    if not launched.sum():
+        return ["device: nothing was launched on the annotations' own threads; what others launch for them is in steps"]
+    if "PyTorch" not in scene.profilers:
         return []
     return ["device: what was launched on the annotation's own thread; what autograd launches on its own is in modules"]
 
