@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from test_kineto import SIZED, told
 
 from tracehound import native
@@ -17,6 +19,7 @@ from tracehound.formats.format import ALL, silent
 from tracehound.formats.json.window import SIZES, Sizes
 from tracehound.formats.kineto import reader as kineto
 from tracehound.formats.kineto import scan as kineto_scan
+from tracehound.formats.kineto.elements import Element
 from tracehound.formats.kineto.scan import Scan, Scanned
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
@@ -201,3 +204,25 @@ def test_most_events_of_a_real_trace_are_scanned(samples: Path, monkeypatch: pyt
     events, left = (sum(column) for column in zip(*counts, strict=True))
     assert left * 50 < events
     assert part.scan.select(pl.len()).collect().item() > 1000
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS, SIZED)
+def test_any_events_that_are_read_leniently(tmp_path, events, sizes):
+    """As beside damage, and at the end of a file: the same as when all are read at once."""
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [*events, *LAST]}))
+
+    def refused(data: memoryview) -> list[Element]:
+        if bytes(data).strip(b"[] "):
+            raise msgspec.ValidationError("damaged")
+        return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kineto, "scan", lambda: None)
+        decoded = read(path, sizes)
+        patch.setattr(kineto, "decoded", refused)
+        found = read(path, sizes)
+    notes = tuple(note for note in found.notes if "text read as a number" not in note.text)  # of arrows, in the one way
+    known = tuple(note for note in decoded.notes if "text read as a number" not in note.text)
+    assert told(replace(found, notes=notes, places=decoded.places)) == told(replace(decoded, notes=known))

@@ -180,4 +180,6 @@ def as_text(value: object) -> str:
 
 def as_id(value: object) -> int | float | str | None:
     """A process, thread or device id, whatever it is."""
+    if isinstance(value, Decimal):
+        return float(value)
     return value if isinstance(value, int | float | str | None) else str(value)
