@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -246,3 +248,20 @@ def test_a_step_that_was_inferred_is_inferred_from_the_one_execution_in_the_wind
     assert first.steps.select("name", "start", "step", "inferred").rows() == [("jit_step(7)", 0, 0, True)]
     written(first, tmp_path / "second.json")
     assert opened(tmp_path / "second.json").steps.drop("event").equals(first.steps.drop("event"))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_that_the_file_was_cut_off_is_said_where_its_export_is_read(tmp_path: Path, *, again: bool) -> None:
+    (path,) = job(tmp_path, rank(0, at=0))
+    whole = document(opened(path))
+    text = path.read_text("utf-8")
+    path.write_text(text[: text.rindex('"name"')], "utf-8")
+    found = document(opened(path))
+    assert "severedSource" not in whole
+    assert found["severedSource"] is True
+    if again:
+        (tmp_path / "again.json").write_text(json.dumps(found), "utf-8")
+        found = document(opened(tmp_path / "again.json"))
+    (tmp_path / "out.json").write_text(json.dumps(found), "utf-8")
+    health = run(named("health"), opened(tmp_path / "out.json")).table
+    assert health.filter(pl.col("what").str.contains("ends within its events"))["level"].to_list() == ["missing"]

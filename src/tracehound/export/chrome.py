@@ -21,7 +21,8 @@ from tracehound.export.model import modelled
 from tracehound.export.narrow import shift
 from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
-from tracehound.formats.exported import STEP, WINDOW
+from tracehound.formats.exported import ENDED, SEVERED, STEP, WINDOW
+from tracehound.formats.json.mend import NO_END
 from tracehound.formats.kineto.facts import APART
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, plural
@@ -42,11 +43,22 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     apart = _clocks(trace, window) if len(formats) > 1 else ""
     as_it_is = set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON)
     step = {} if _OF_RANKS in formats else _step(trace, window)
-    known = {**({APART: apart} if apart else {}), **step, **_window(trace, window, own_clock=as_it_is)}
+    known = {
+        **({APART: apart} if apart else {}),
+        **({SEVERED: True} if _severed(trace, window) else {}),
+        **step,
+        **_window(trace, window, own_clock=as_it_is),
+    }
     document = Document(file, known)
     written = (copied if as_it_is else modelled)(trace, window, document, tell)
     told = f"{apart}: read back, nothing corrects them; --align collectives writes them corrected"
     return replace(written, notes=(*written.notes, told)) if apart else written
+
+
+def _severed(trace: Trace, window: Window) -> bool:
+    """Whether one of the files ends within its events."""
+    notes = (note for number in parts_of(trace, window) for note in trace.parts[number].notes)
+    return any(note.text in (NO_END, ENDED) for note in notes)
 
 
 def _window(trace: Trace, window: Window, *, own_clock: bool) -> dict[str, Any]:

@@ -22,6 +22,12 @@ STEP: Final = "exportedStep"
 """The key under which an export names the module whose executions are the steps of an XLA profile that marks none: of a
 window there may be too few of them left to tell."""
 
+SEVERED: Final = "severedSource"
+"""The key under which an export says that a file that it was made of ends within its events, as a run that was killed
+leaves it."""
+
+ENDED: Final = "exported from a file that ends within its events, and what is missing may be just that"
+
 _TIME: Final = re.compile(r"-?\d{1,20}(\.\d{1,6})?")
 
 QUEUE: Final = "Queue length"
@@ -55,6 +61,11 @@ def repeating(metadata: Mapping[str, Any]) -> str:
     """The module whose executions are the steps, where the file is an export that names it; "" for none."""
     said = metadata.get(STEP)
     return said if isinstance(said, str) else ""
+
+
+def severed(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
+    """That the file was exported from one that ends within its events."""
+    return (Note("missing", ENDED),) if metadata.get(SEVERED) is True else ()
 
 
 def _is_time(said: object) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from tracehound.formats.exported import ENDED
 from tracehound.formats.json.glance import value_of
 from tracehound.formats.json.mend import NO_END
 from tracehound.formats.kineto.lanes import claimed_rank
@@ -90,13 +91,13 @@ def unrecorded(made: Part) -> dict[str, Any]:
     `runtime` says what calls of a device's runtime there are: "launches", else "calls" that launch nothing, else "";
     `family` whose launches these are (`runtime_calls.family`; empty for others and for several); `allocates` whether
     memory of a device was allocated, `foreign` how many events may be another profiler's, `unread` how many have phases
-    that PyTorch does not write, `severed` whether the file ends within its events.
+    that PyTorch does not write, `severed` whether the file ends within its events, or was exported from one that does.
     """
     counts = {
         name: sum(note.count for note in made.notes if note.text == text)
         for name, (_, text) in {"foreign": FOREIGN, "unread": STRANGE}.items()
     }
-    severed = any(note.text == NO_END for note in made.notes)
+    severed = any(note.text in (NO_END, ENDED) for note in made.notes)
     return {**_runtime(made.scan), "allocates": _allocates(made.facets), **counts, "severed": severed}
 
 
