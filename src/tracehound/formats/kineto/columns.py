@@ -45,13 +45,22 @@ from tracehound.formats.kineto.elements import (
 )
 from tracehound.formats.kineto.facets import Facets, Known
 from tracehound.formats.kineto.legacy import LAUNCHING, End, ends
-from tracehound.formats.kineto.memory import devices_of, held_by
+from tracehound.formats.kineto.memory import devices_of, held_by, lacks
 from tracehound.formats.kineto.names import message_bytes, tensor_bytes
 from tracehound.formats.kineto.piece import GLOO, NO_EVENTS, OWN, Piece, Signature, calls, on_device, waits
 from tracehound.formats.kineto.piece import MEMORY as MEMORY_NAME
 from tracehound.formats.kineto.scan import Scanned, samples
 from tracehound.formats.kineto.scanned import FromScan
-from tracehound.formats.kineto.tally import COUNTERS, ENDLESS, FLOWS, MEMORY, NO_PHASE, STRANGE, TOO_LARGE, Tally
+from tracehound.formats.kineto.tally import (
+    COUNTERS,
+    ENDLESS,
+    FLOWS,
+    MEMORY,
+    NO_PHASE,
+    STRANGE,
+    TOO_LARGE,
+    Tally,
+)
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints, Mask
 
@@ -283,6 +292,8 @@ class Columns:
         args = [instant.args for instant in instants]
         device = devices_of(args)
         self.samples.extend(records, time, held_by(args, device))
+        for what, lacking in lacks(args).items():
+            self.tally.rows(what, lacking, records)
         self.facets.add_memory(records, time, device, [instant.tid for instant in instants], args)
 
 

@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from tracehound.formats.assembly.counters import Said, Values, numbers
-from tracehound.formats.json.columns import whole_numbers
+from tracehound.formats.json.columns import integer, whole_numbers
 from tracehound.formats.kineto.args import InstantArgs
+from tracehound.formats.kineto.tally import NO_ADDRESS, UNSAID, What
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Mask
 
@@ -59,6 +60,19 @@ def devices(kinds: Ints, holders: Ints) -> Ints:
 def devices_of(args: Sequence[InstantArgs]) -> Ints:
     """The same of events."""
     return devices(whole_numbers([said.holder_type for said in args]), whole_numbers([said.holder for said in args]))
+
+
+def lacks(args: Sequence[InstantArgs]) -> dict[What, Mask]:
+    """Which events do not say how much was allocated or freed, of which device's memory, or where."""
+    sizes, kinds, addresses = (
+        np.array([integer(value) is None for value in values], np.bool_)
+        for values in (
+            [said.change for said in args],
+            [said.holder_type for said in args],
+            [said.address for said in args],
+        )
+    )
+    return {UNSAID: sizes | kinds, NO_ADDRESS: addresses}
 
 
 def held_by(args: Sequence[InstantArgs], device: Ints) -> Said:

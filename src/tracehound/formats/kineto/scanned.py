@@ -43,7 +43,7 @@ from tracehound.formats.kineto.scan import (
     Place,
     Scanned,
 )
-from tracehound.formats.kineto.tally import ENDLESS, FLOWS, Tally
+from tracehound.formats.kineto.tally import ENDLESS, FLOWS, NO_ADDRESS, UNSAID, Tally
 from tracehound.formats.kineto.tally import MEMORY as ALLOCATIONS
 from tracehound.formats.kineto.values import natural
 from tracehound.formats.spill import Column
@@ -204,6 +204,8 @@ class FromScan:
         numbers, record = events.objects.numbers[:, rows], rows + first
         time, change = numbers[TS], numbers[CHANGE]
         self._tally.add(ALLOCATIONS, len(rows), int(record[0]))
+        self._tally.rows(UNSAID, (numbers[[CHANGE, HOLDER_TYPE]] == ABSENT).any(axis=0), record)
+        self._tally.rows(NO_ADDRESS, numbers[ADDRESS] == ABSENT, record)
         device = devices(np.maximum(numbers[HOLDER_TYPE], MISSING), np.maximum(numbers[HOLDER], MISSING))
         changed = np.where(change == ABSENT, np.nan, change)
         self._samples.extend(

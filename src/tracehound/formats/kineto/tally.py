@@ -20,6 +20,8 @@ What = tuple[Level, str]
 COUNTERS: Final[What] = ("info", "counter samples, drawn as graphs")
 MEMORY: Final[What] = ("info", "memory allocations and frees, drawn as graphs of what is held")
 NO_TOTALS: Final[What] = ("inferred", "memory events without totals: drawn is what was allocated since the start")
+UNSAID: Final[What] = ("missing", "memory events without a size, or without a kind of device, which is then the host")
+NO_ADDRESS: Final[What] = ("missing", "memory events without an address, of which others have one")
 MINGLED: Final[What] = ("missing", "memory of several ranks in one file, which is not told apart")
 STRAYS: Final[What] = (
     "info",
@@ -51,7 +53,7 @@ UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
     COUNTERS, MEMORY, FLOWS, FOREIGN, RANGES, STRAYS, NAMELESS, THREADLESS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR,
-    NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS, TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
+    NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS, TOO_LARGE, UNSIZED, UNSAID, NO_ADDRESS, NO_TOTALS, MINGLED,
 )  # fmt: skip
 
 
@@ -74,6 +76,10 @@ class Tally(Struct):
         """Count what another counted, whose ordinals begin at `first`."""
         for what, (count, at) in other.counts.items():
             self.add(what, count, first + at)
+
+    def told_of_all(self, what: What, of: What) -> bool:
+        """Whether something was met as often as something else."""
+        return self.counts.get(what, (0,))[0] == self.counts.get(of, (0,))[0]
 
     def notes(self) -> tuple[Note, ...]:
         """One note for each kind; what is merely said has no place."""

@@ -26,7 +26,17 @@ from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.events import Share, Stretch
 from tracehound.formats.kineto.lanes import UNUSED, LaneKey, Placed, Use, place, tidy
 from tracehound.formats.kineto.piece import GLOO
-from tracehound.formats.kineto.tally import AT_ZERO, FAR, MINGLED, NO_TOTALS, STRAYS, UNPLACED, Tally
+from tracehound.formats.kineto.tally import (
+    AT_ZERO,
+    FAR,
+    MEMORY,
+    MINGLED,
+    NO_ADDRESS,
+    NO_TOTALS,
+    STRAYS,
+    UNPLACED,
+    Tally,
+)
 from tracehound.formats.spill import Spill
 from tracehound.formats.times import FARTHEST, UNIX
 from tracehound.intervals import Ints, Mask
@@ -95,6 +105,8 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
     found = tied(found, shares, firsts, placed, spill)
     samples = _samples(shares, times, firsts, tally)
     tally.add(STRAYS, placed.strays, 0)
+    if tally.told_of_all(NO_ADDRESS, MEMORY):
+        tally.counts.pop(NO_ADDRESS, None)  # PyTorch did not write them until 2021
     if placed.members.several:
         tally.add(MINGLED, mingled(samples, placed.ranks), 0)
     origin = min((stretch.start for stretch, *_ in found), default=int(samples.time.min(initial=2**62)))
@@ -114,6 +126,8 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
 
 def _times(shares: Sequence[Share], base: int) -> _Times:
     starts = np.concatenate([np.empty(0, np.int64), *(share.sample for share in shares)])
+    if not len(starts):
+        starts = joined([share.samples for share in shares], [0] * len(shares)).time
     middle = int(np.median(starts)) if len(starts) else 0
     return _Times(middle - FARTHEST, middle + FARTHEST, 0 if base and middle > ZERO_GAP else None)
 
