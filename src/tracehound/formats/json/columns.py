@@ -5,7 +5,7 @@ Owns exact times, whole numbers of any spelling, and the coding of repeated valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import islice
 from typing import Any, Final
@@ -163,14 +163,35 @@ def whole_number(value: object) -> int:
 
 
 def integer(value: object) -> int | None:
-    """A number as a whole one of Int64; text may be hexadecimal (``0x1f``). None for what is none, or exceeds that."""
+    """A number as a whole one of Int64; text may be hexadecimal (``0x1f``) or end in ``.0``.
+
+    None for what is none, or exceeds that.
+    """
     if not isinstance(value, int | float | str | Decimal):
         return None
     try:
-        number = int(value, 16) if isinstance(value, str) and "x" in value.lower() else int(value)
+        number = _in_text(value) if isinstance(value, str) else int(value)
     except (ValueError, ArithmeticError):
         return None
     return number if abs(number) < 2**63 else None
+
+
+def _in_text(text: str) -> int:
+    if "x" in text.lower():
+        return int(text, 16)
+    before, point, after = text.partition(".")
+    return int(before if point and not after.strip().strip("0") else text)
+
+
+def whole_floats(value: object, depth: int = 8) -> object:
+    """A value of JSON with floats that are whole numbers as these, so deep: some writers know floats alone."""
+    if isinstance(value, float | Decimal):
+        return integer(value) if value == integer(value) else value
+    if isinstance(value, Mapping) and depth:
+        return {key: whole_floats(each, depth - 1) for key, each in value.items()}
+    if isinstance(value, list) and depth and not set(map(type, value)) <= {int, str}:
+        return [whole_floats(each, depth - 1) for each in value]
+    return value
 
 
 def as_text(value: object) -> str:

@@ -24,6 +24,7 @@ from tracehound.formats.json.columns import (
     as_text,
     exact_ticks,
     ids,
+    integer,
     ticks,
     whole_number,
 )
@@ -61,6 +62,7 @@ from tracehound.formats.kineto.tally import (
     TOO_LARGE,
     Tally,
 )
+from tracehound.formats.kineto.values import sizes_in
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints, Mask
 
@@ -291,9 +293,9 @@ class Columns:
         """Events of memory, which are many: all at once."""
         args = [instant.args for instant in instants]
         device = devices_of(args)
-        self.samples.extend(records, time, held_by(args, device))
         for what, lacking in lacks(args).items():
             self.tally.rows(what, lacking, records)
+        self.samples.extend(records, time, held_by(args, device))
         self.facets.add_memory(records, time, device, [instant.tid for instant in instants], args)
 
 
@@ -338,7 +340,7 @@ def _size(said: Args) -> int:
 def _inputs_size(said: Args) -> int:
     """Bytes of the tensors that an operator was called with."""
     try:
-        return tensor_bytes(msgspec.json.decode(said.dims), msgspec.json.decode(said.types))
+        return tensor_bytes(sizes_in(msgspec.json.decode(said.dims)), msgspec.json.decode(said.types))
     except (msgspec.MsgspecError, RecursionError):
         return MISSING
 
@@ -348,7 +350,6 @@ _LAST_NUMBER = re.compile(r"(\d{1,18})\s*$")
 
 def number_in(value: object) -> int:
     """The id in a field that holds a number, or text that ends with one (``stream 7``); -1 without any."""
-    number = whole_number(value)
-    if number == MISSING and isinstance(value, str) and (match := _LAST_NUMBER.search(value)):
+    if integer(value) is None and isinstance(value, str) and (match := _LAST_NUMBER.search(value)):
         return int(match[1])
-    return number
+    return whole_number(value)

@@ -108,7 +108,7 @@ def _lane(titles: Mapping[Series, tuple[str, str]], ranks: _Ranks, key: Series |
         name, unit = f"{whose}{TITLES[key.held]}", "bytes"
     else:
         name, unit = titles[key]
-    process = "" if isinstance(key, Memory) else str(key.process)
+    process = "" if isinstance(key, Memory) else str(tidy(key.process))
     return {"host": host, "rank": rank, "name": name, "unit": unit, "process": process}
 
 

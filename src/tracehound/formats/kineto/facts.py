@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.formats.exported import ENDED
+from tracehound.formats.json.columns import integer, whole_floats
 from tracehound.formats.json.glance import value_of
 from tracehound.formats.json.mend import NO_END
 from tracehound.formats.kineto.lanes import claimed_rank
@@ -27,8 +28,39 @@ MERGED: Final = "mergedRanks"
 APART: Final = "clocksApart"
 """The key under which an export of several files into one says that the clocks of their ranks are apart, in words."""
 
+_VERSION: Final = "_version"
+
+_NUMBERED: Final = ("rank", "world_size", "pg_count", "pg_size", "ranks")
+"""What of a job and of its groups is a number, or a list of them, however these are spelled."""
+
 _OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 _LEVELS: Final = ("ERROR", "WARNING", "INFO")
+
+
+def spelled(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says beside its events, with numbers of the job and of devices as such where they are floats or text.
+
+    All that a file tells of a device but its name is a number.
+    """
+    found: dict[str, Any] = {
+        name: value if name.endswith(_VERSION) else whole_floats(value) for name, value in metadata.items()
+    }
+    job = found.get("distributedInfo")
+    for each in (job, *_list(job.get("pg_config"))) if isinstance(job, dict) else ():
+        if isinstance(each, dict):
+            each.update({name: _number(each[name]) for name in _NUMBERED if name in each})
+    for listed in ("deviceProperties", "computeProperties"):
+        for device in _list(found.get(listed)):
+            if isinstance(device, dict):
+                device.update({name: _number(value) for name, value in device.items() if name != "name"})
+    return found
+
+
+def _number(value: object) -> object:
+    if isinstance(value, list) and str in set(map(type, value)):
+        return [_number(each) for each in value]
+    number = integer(value) if isinstance(value, str) else None
+    return value if number is None else number
 
 
 def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: Members) -> dict[str, Any]:
@@ -44,7 +76,7 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: M
         distributed = {name: value for name, value in distributed.items() if name != "rank"}
     found: dict[str, Any] = {
         "options": {name: bool(metadata[name]) for name in _OPTIONS if name in metadata},
-        "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith("_version")},
+        "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith(_VERSION)},
         "devices": metadata.get("deviceProperties", metadata.get("computeProperties")),
         "distributed": distributed,
         "span_ns": span_ns,
@@ -117,16 +149,17 @@ def _runtime(events: pl.LazyFrame) -> dict[str, str]:
 
 def claims(text: str) -> dict[str, Any]:
     """What some text of a file claims: `rank`, `world_size`, `backend`, `devices` (names) and `host`, where it does."""
-    distributed = value_of("distributedInfo", text)
-    listed = value_of("deviceProperties", text) or value_of("computeProperties", text)
-    names = [device.get("name") for device in _list(listed) if isinstance(device, Mapping)]
+    names = ("distributedInfo", "deviceProperties", "computeProperties")
+    said = spelled({name: value_of(name, text) for name in names})
+    distributed, listed = said["distributedInfo"], said["deviceProperties"] or said["computeProperties"]
+    models = [device.get("name") for device in _list(listed) if isinstance(device, Mapping)]
     of_job = distributed if isinstance(distributed, Mapping) else {}
     world, backend, host = of_job.get("world_size"), of_job.get("backend"), value_of("host_name", text)
     found: dict[str, Any] = {
         "rank": claimed_rank(distributed),
         "world_size": world if isinstance(world, int) else None,
         "backend": backend if isinstance(backend, str) else None,
-        "devices": [name for name in names if isinstance(name, str) and name],
+        "devices": [name for name in models if isinstance(name, str) and name],
         "host": host if isinstance(host, str) else None,
     }
     return {name: value for name, value in found.items() if value not in (None, [], "")}

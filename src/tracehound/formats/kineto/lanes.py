@@ -205,11 +205,14 @@ def ordinal(said: Id) -> int:
 
 
 def tidy(value: Id) -> Id:
-    """An id in text as a number: files spell one thread both ways."""
-    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
+    """An id in text, or a float, as a whole number, where it is one: files spell one thread both ways."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    match = _WHOLE.fullmatch(value) if isinstance(value, str) else None
+    return value if match is None else int(match[1])
 
 
-_WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
+_WHOLE: Final = re.compile(r"(-?[0-9]{1,30})(?:\.0*)?")
 
 
 def _stream_lane(

@@ -29,7 +29,7 @@ from tracehound.formats.kineto.curves import with_curves
 from tracehound.formats.kineto.elements import decoded, lenient
 from tracehound.formats.kineto.events import Share, share
 from tracehound.formats.kineto.facets import Known
-from tracehound.formats.kineto.facts import calls_modules, claims, clocks, facts, merged, unrecorded
+from tracehound.formats.kineto.facts import calls_modules, claims, clocks, facts, merged, spelled, unrecorded
 from tracehound.formats.kineto.kinds import KnownKinds
 from tracehound.formats.kineto.scan import scan
 from tracehound.formats.kineto.whole import whole
@@ -72,7 +72,8 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     if chain is None:
         return finish(path, [decode(path, ALL, spill, silent, portions[0].sizes)], spill)
     read = document(chain)
-    events = whole([found[extent.number][1] for extent in chain], read.firsts, read.metadata, spill)
+    metadata = spelled(read.metadata)
+    events = whole([found[extent.number][1] for extent in chain], read.firsts, metadata, spill)
     with aside(events.facets) as facets:
         made = part(
             Decoded(
@@ -83,13 +84,13 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
                 ranks=events.placed.ranks,
                 hosts=events.placed.hosts,
                 wall_ns=events.wall_ns,
-                facts={**facts(read.metadata, events.span_ns, events.placed.members), **events.limits},
+                facts={**facts(metadata, events.span_ns, events.placed.members), **events.limits},
                 notes=(
                     *read.notes,
                     *events.notes,
-                    *merged(read.metadata, events.placed.members),
-                    *clocks(read.metadata),
-                    *severed(read.metadata),
+                    *merged(metadata, events.placed.members),
+                    *clocks(metadata),
+                    *severed(metadata),
                     *cut(events.limits),
                 ),
                 places=read.places,
