@@ -263,5 +263,15 @@ def test_that_the_file_was_cut_off_is_said_where_its_export_is_read(tmp_path: Pa
         (tmp_path / "again.json").write_text(json.dumps(found), "utf-8")
         found = document(opened(tmp_path / "again.json"))
     (tmp_path / "out.json").write_text(json.dumps(found), "utf-8")
-    health = run(named("health"), opened(tmp_path / "out.json")).table
+    read = opened(tmp_path / "out.json")
+    assert any("cut short" in note for note in run(named("findings"), read).notes)
+    health = run(named("health"), read).table
     assert health.filter(pl.col("what").str.contains("ends within its events"))["level"].to_list() == ["missing"]
+
+
+def test_that_an_xplane_was_cut_off_is_said_where_its_export_is_read(tmp_path: Path) -> None:
+    device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("fusion", n, 1) for n in range(99)])])
+    (tmp_path / "vm.xplane.pb").write_bytes(space(device)[:-20])
+    (tmp_path / "out.json").write_text(json.dumps(document(opened(tmp_path / "vm.xplane.pb"))), "utf-8")
+    notes = opened(tmp_path / "out.json").parts[0].notes
+    assert any("exported from a file that ends within its events" in note.text for note in notes)

@@ -21,9 +21,9 @@ from tracehound.export.model import modelled
 from tracehound.export.narrow import shift
 from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
-from tracehound.formats.exported import ENDED, SEVERED, STEP, WINDOW
-from tracehound.formats.json.mend import NO_END
+from tracehound.formats.exported import SEVERED, STEP, WINDOW
 from tracehound.formats.kineto.facts import APART
+from tracehound.formats.severed import severed
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, plural
 
@@ -36,7 +36,8 @@ _JSON: Final = (_OF_RANKS, "chrome")
 
 def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     """Write it. Raises TracehoundError where the files are not of one kind, or cannot be read again."""
-    formats = [trace.parts[number].format for number in parts_of(trace, window)]
+    parts = [trace.parts[number] for number in parts_of(trace, window)]
+    formats, notes = [part.format for part in parts], [note for part in parts for note in part.notes]
     if _OF_RANKS in formats and len(set(formats)) > 1:
         remedy = "export each alone, or all of them to a folder"
         raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy=remedy)
@@ -45,7 +46,7 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     step = {} if _OF_RANKS in formats else _step(trace, window)
     known = {
         **({APART: apart} if apart else {}),
-        **({SEVERED: True} if _severed(trace, window) else {}),
+        **({SEVERED: True} if severed(notes) else {}),
         **step,
         **_window(trace, window, own_clock=as_it_is),
     }
@@ -53,12 +54,6 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     written = (copied if as_it_is else modelled)(trace, window, document, tell)
     told = f"{apart}: read back, nothing corrects them; --align collectives writes them corrected"
     return replace(written, notes=(*written.notes, told)) if apart else written
-
-
-def _severed(trace: Trace, window: Window) -> bool:
-    """Whether one of the files ends within its events."""
-    notes = (note for number in parts_of(trace, window) for note in trace.parts[number].notes)
-    return any(note.text in (NO_END, ENDED) for note in notes)
 
 
 def _window(trace: Trace, window: Window, *, own_clock: bool) -> dict[str, Any]:

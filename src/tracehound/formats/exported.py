@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from tracehound.formats.severed import ENDED
 from tracehound.trace import Note
 from tracehound.units import PS_PER_US
 
@@ -25,8 +26,6 @@ window there may be too few of them left to tell."""
 SEVERED: Final = "severedSource"
 """The key under which an export says that a file that it was made of ends within its events, as a run that was killed
 leaves it."""
-
-ENDED: Final = "exported from a file that ends within its events, and what is missing may be just that"
 
 _TIME: Final = re.compile(r"-?\d{1,20}(\.\d{1,6})?")
 
@@ -63,7 +62,7 @@ def repeating(metadata: Mapping[str, Any]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def severed(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
+def ended(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
     """That the file was exported from one that ends within its events."""
     return (Note("missing", ENDED),) if metadata.get(SEVERED) is True else ()
 

@@ -21,6 +21,8 @@ from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
 from tracehound.analysis.share import maps
 from tracehound.errors import printable
+from tracehound.formats.severed import severed
+from tracehound.trace import Note
 from tracehound.units import duration, which_ranks
 
 RULES: Final = (*time.RULES, *xla.RULES, *outside.RULES, *device.RULES, *slow_kernels.RULES)
@@ -176,7 +178,7 @@ def _notes(evidence: Evidence, found: int) -> list[str]:
 
 def _lost(scene: Scene) -> str:
     """Of which ranks the file was cut short, as words that end the evidence of idleness; "" where none was."""
-    parts = {number for number, notes in enumerate(scene.read) if any(_CUT.search(note.text) for note in notes)}
+    parts = {number for number, notes in enumerate(scene.read) if any(map(_is_cut, notes))}
     of_host = scene.ranks.select("rank", "host").iter_rows()
     ranks = [rank for rank, host in of_host if scene.hosts[host].part in parts]
     return f"; some of it may be work that was lost: the file of {which_ranks(ranks)} was cut short" if ranks else ""
@@ -188,12 +190,16 @@ def _doubted(finding: Finding, lost: str) -> Finding:
 
 def _cut_short(scene: Scene) -> list[str]:
     """Which files end before their end: what was lost looks like idleness to the rules."""
-    cut = dict.fromkeys(note.where.partition(", ")[0] for note in scene.notes if _CUT.search(note.text))
+    cut = dict.fromkeys(note.where.partition(", ")[0] for note in scene.notes if _is_cut(note))
     if not cut:
         return []
     first = printable(next(iter(cut)))
     files = f"{first} was" if len(cut) == 1 else f"{len(cut):,} files ({first}, ...) were"
     return [f"{files} cut short (health): what seems to end or to idle there may be what was lost"]
+
+
+def _is_cut(note: Note) -> bool:
+    return _CUT.search(note.text) is not None or severed((note,))
 
 
 _CUT: Final = re.compile(r"\bends early\b|\bcut off at the end of the file\b")

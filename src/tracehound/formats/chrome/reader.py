@@ -20,7 +20,7 @@ from tracehound.formats.assembly.assemble import Decoded, held, part
 from tracehound.formats.chrome.columns import SHAPE, Columns
 from tracehound.formats.chrome.hosts import hosts
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
-from tracehound.formats.exported import cut, limits, repeating, severed
+from tracehound.formats.exported import cut, ended, limits, repeating
 from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.json.document import args, document
 from tracehound.formats.json.glance import ends
@@ -100,7 +100,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             wall_ns=None,
             ops=gathered.ops.frame(),
             facts=of_window,
-            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), *severed(read.metadata), *cut(of_window)),
+            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), *ended(read.metadata), *cut(of_window)),
             places=read.places,
             repeating=repeating(read.metadata),
             facets={"launched": launches.lazy()} if launches.height else {},

@@ -25,7 +25,6 @@ from tracehound.formats.json.text import COMMA, REFUSALS, STRICT, Lenient, Value
 from tracehound.trace import Level, Note
 
 CUT_OFF: Final = "event cut off at the end of the file"
-NO_END: Final = "the array of events has no end"
 NO_JSON: Final = "event that is not JSON"
 TOO_DEEP: Final = "event with too many brackets in brackets"
 NO_EVENT: Final = "array element that is not an event"

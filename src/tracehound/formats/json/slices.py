@@ -26,9 +26,10 @@ from msgspec.structs import replace
 from tracehound.errors import TracehoundError
 from tracehound.formats.format import Portion, Progress
 from tracehound.formats.inflate import Stream, opened
-from tracehound.formats.json.mend import NO_END, Mends, Walked, oddities, parsed, walk
+from tracehound.formats.json.mend import Mends, Walked, oddities, parsed, walk
 from tracehound.formats.json.text import NO_UTF8
 from tracehound.formats.json.window import Cut, Sizes, Window
+from tracehound.formats.severed import NO_END
 from tracehound.formats.signs import BOM
 from tracehound.trace import Note
 

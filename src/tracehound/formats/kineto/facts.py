@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.formats.exported import ENDED
-from tracehound.formats.json.columns import integer, whole_floats
 from tracehound.formats.json.glance import value_of
-from tracehound.formats.json.mend import NO_END
 from tracehound.formats.kineto.lanes import claimed_rank
 from tracehound.formats.kineto.members import Members
 from tracehound.formats.kineto.tally import FOREIGN, STRANGE
+from tracehound.formats.kineto.values import sizes_in
 from tracehound.formats.runtime_calls import CALL, LAUNCH, family
+from tracehound.formats.severed import severed
 from tracehound.formats.torch_names import MODULE
 from tracehound.trace import Note, Part, collected
 from tracehound.units import several
@@ -27,8 +26,6 @@ MERGED: Final = "mergedRanks"
 
 APART: Final = "clocksApart"
 """The key under which an export of several files into one says that the clocks of their ranks are apart, in words."""
-
-_VERSION: Final = "_version"
 
 _NUMBERED: Final = ("rank", "world_size", "pg_count", "pg_size", "ranks")
 """What of a job and of its groups is a number, or a list of them, however these are spelled."""
@@ -42,25 +39,25 @@ def spelled(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
     All that a file tells of a device but its name is a number.
     """
-    found: dict[str, Any] = {
-        name: value if name.endswith(_VERSION) else whole_floats(value) for name, value in metadata.items()
-    }
-    job = found.get("distributedInfo")
-    for each in (job, *_list(job.get("pg_config"))) if isinstance(job, dict) else ():
-        if isinstance(each, dict):
-            each.update({name: _number(each[name]) for name in _NUMBERED if name in each})
-    for listed in ("deviceProperties", "computeProperties"):
-        for device in _list(found.get(listed)):
-            if isinstance(device, dict):
-                device.update({name: _number(value) for name, value in device.items() if name != "name"})
+    found, job = dict(metadata), metadata.get("distributedInfo")
+    if isinstance(job, Mapping):
+        found["distributedInfo"] = _job(job)
+    for name in ("deviceProperties", "computeProperties"):
+        if isinstance(listed := metadata.get(name), list):
+            found[name] = [_device(each) if isinstance(each, Mapping) else each for each in listed]
     return found
 
 
-def _number(value: object) -> object:
-    if isinstance(value, list) and str in set(map(type, value)):
-        return [_number(each) for each in value]
-    number = integer(value) if isinstance(value, str) else None
-    return value if number is None else number
+def _job(said: Mapping[str, Any]) -> dict[str, Any]:
+    """A job, or a group of its ranks."""
+    found = {name: sizes_in(value) if name in _NUMBERED else value for name, value in said.items()}
+    if isinstance(groups := said.get("pg_config"), list):
+        found["pg_config"] = [_job(each) if isinstance(each, Mapping) else each for each in groups]
+    return found
+
+
+def _device(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value if name == "name" else sizes_in(value) for name, value in said.items()}
 
 
 def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: Members) -> dict[str, Any]:
@@ -76,7 +73,7 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: M
         distributed = {name: value for name, value in distributed.items() if name != "rank"}
     found: dict[str, Any] = {
         "options": {name: bool(metadata[name]) for name in _OPTIONS if name in metadata},
-        "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith(_VERSION)},
+        "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith("_version")},
         "devices": metadata.get("deviceProperties", metadata.get("computeProperties")),
         "distributed": distributed,
         "span_ns": span_ns,
@@ -129,8 +126,7 @@ def unrecorded(made: Part) -> dict[str, Any]:
         name: sum(note.count for note in made.notes if note.text == text)
         for name, (_, text) in {"foreign": FOREIGN, "unread": STRANGE}.items()
     }
-    severed = any(note.text in (NO_END, ENDED) for note in made.notes)
-    return {**_runtime(made.scan), "allocates": _allocates(made.facets), **counts, "severed": severed}
+    return {**_runtime(made.scan), "allocates": _allocates(made.facets), **counts, "severed": severed(made.notes)}
 
 
 def _allocates(facets: Mapping[str, pl.LazyFrame]) -> bool:

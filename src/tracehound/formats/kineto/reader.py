@@ -18,7 +18,7 @@ from tracehound.formats.ahead import aside
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.facets import beside
 from tracehound.formats.assembly.recurring import recurring
-from tracehound.formats.exported import cut, severed
+from tracehound.formats.exported import cut, ended
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.json.document import args, chained, document
 from tracehound.formats.json.glance import ends
@@ -90,7 +90,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
                     *events.notes,
                     *merged(metadata, events.placed.members),
                     *clocks(metadata),
-                    *severed(metadata),
+                    *ended(metadata),
                     *cut(events.limits),
                 ),
                 places=read.places,

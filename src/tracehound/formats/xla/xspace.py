@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from tracehound.formats.severed import EARLY
 from tracehound.formats.wire import (
     BYTES,
     VARINT,
@@ -106,7 +107,7 @@ class Space(Struct):
             return
         self.cuts.add(end)
         if end == file.size and error.overrun:
-            text, at = "the file ends early; what lies before was kept", end
+            text, at = EARLY, end
         else:
             text, at = f"{what} makes no sense from here on ({error.what}); the rest of it was left out", error.at
         self.notes.append(Note("dropped", text, where=f"byte {at:,}"))
