@@ -5,7 +5,7 @@ Owns exact times, whole numbers of any spelling, and the coding of repeated valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import islice
 from typing import Any, Final
@@ -181,17 +181,6 @@ def _in_text(text: str) -> int:
         return int(text, 16)
     before, point, after = text.partition(".")
     return int(before if point and not after.strip().strip("0") else text)
-
-
-def whole_floats(value: object, depth: int = 8) -> object:
-    """A value of JSON with floats that are whole numbers as these, so deep: some writers know floats alone."""
-    if isinstance(value, float | Decimal):
-        return integer(value) if value == integer(value) else value
-    if isinstance(value, Mapping) and depth:
-        return {key: whole_floats(each, depth - 1) for key, each in value.items()}
-    if isinstance(value, list) and depth and not set(map(type, value)) <= {int, str}:
-        return [whole_floats(each, depth - 1) for each in value]
-    return value
 
 
 def as_text(value: object) -> str:

@@ -52,16 +52,7 @@ from tracehound.formats.kineto.piece import GLOO, NO_EVENTS, OWN, Piece, Signatu
 from tracehound.formats.kineto.piece import MEMORY as MEMORY_NAME
 from tracehound.formats.kineto.scan import Scanned, samples
 from tracehound.formats.kineto.scanned import FromScan
-from tracehound.formats.kineto.tally import (
-    COUNTERS,
-    ENDLESS,
-    FLOWS,
-    MEMORY,
-    NO_PHASE,
-    STRANGE,
-    TOO_LARGE,
-    Tally,
-)
+from tracehound.formats.kineto.tally import COUNTERS, ENDLESS, FLOWS, MEMORY, NO_PHASE, STRANGE, TOO_LARGE, Tally
 from tracehound.formats.kineto.values import sizes_in
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Ints, Mask
@@ -350,6 +341,7 @@ _LAST_NUMBER = re.compile(r"(\d{1,18})\s*$")
 
 def number_in(value: object) -> int:
     """The id in a field that holds a number, or text that ends with one (``stream 7``); -1 without any."""
-    if integer(value) is None and isinstance(value, str) and (match := _LAST_NUMBER.search(value)):
-        return int(match[1])
-    return whole_number(value)
+    number = integer(value)
+    if number is None and isinstance(value, str) and (match := _LAST_NUMBER.search(value)):
+        number = int(match[1])
+    return MISSING if number is None or number < 0 else number

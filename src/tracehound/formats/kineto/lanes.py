@@ -18,7 +18,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.formats.assembly.assemble import RAW_LANES
-from tracehound.formats.json.columns import MISSING
+from tracehound.formats.json.columns import MISSING, as_text
 from tracehound.formats.kineto.columns import Columns, number_in
 from tracehound.formats.kineto.elements import Id
 from tracehound.formats.kineto.legacy import on_devices
@@ -260,8 +260,8 @@ class _Threads(Struct, frozen=True, dict=True):
             "role": "thread",
             "work": False,
             "name": thread_name(self.named.get(("thread_name", *key), ""), key.tid),
-            "process": self.processes.get(key.pid) or _said(key.pid),
-            "thread": _said(key.tid),
+            "process": self.processes.get(key.pid) or as_text(key.pid),
+            "thread": as_text(key.tid),
             "stream": None,
             "order": 0 if _is_main(key) else 1 + bisect_left(self._fullness, -self.used.get(key, 0)),
         }
@@ -281,11 +281,6 @@ class _Threads(Struct, frozen=True, dict=True):
         process = "" if pid in ("", None) else f"{name} ({pid})"
         machine = None if whose.marked else metadata.get("host_name")
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
-
-
-def _said(number: Id) -> str:
-    """The id of a process or thread as text, "" where the file has none."""
-    return "" if number is None else str(number)
 
 
 def _is_main(key: Thread) -> bool:

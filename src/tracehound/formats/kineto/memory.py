@@ -5,7 +5,7 @@ Owns the spelling of their args and the names of the counters. Knows no lanes an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -15,6 +15,7 @@ from tracehound.formats.assembly.counters import Said, Values, numbers
 from tracehound.formats.json.columns import integer, whole_numbers
 from tracehound.formats.kineto.args import InstantArgs
 from tracehound.formats.kineto.tally import NO_ADDRESS, UNSAID, What
+from tracehound.formats.kineto.values import size
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Mask
 
@@ -64,15 +65,13 @@ def devices_of(args: Sequence[InstantArgs]) -> Ints:
 
 def lacks(args: Sequence[InstantArgs]) -> dict[What, Mask]:
     """Which events do not say how much was allocated or freed, of which device's memory, or where."""
-    sizes, kinds, addresses = (
-        np.array([integer(value) is None for value in values], np.bool_)
-        for values in (
-            [said.change for said in args],
-            [said.holder_type for said in args],
-            [said.address for said in args],
-        )
-    )
-    return {UNSAID: sizes | kinds, NO_ADDRESS: addresses}
+    sizes = _absent(size(said.change) for said in args)
+    kinds = _absent(integer(said.holder_type) for said in args)
+    return {UNSAID: sizes | kinds, NO_ADDRESS: _absent(integer(said.address) for said in args)}
+
+
+def _absent(values: Iterable[int | None]) -> Mask:
+    return np.fromiter((value is None for value in values), np.bool_)
 
 
 def held_by(args: Sequence[InstantArgs], device: Ints) -> Said:

@@ -77,9 +77,10 @@ class Tally(Struct):
         for what, (count, at) in other.counts.items():
             self.add(what, count, first + at)
 
-    def told_of_all(self, what: What, of: What) -> bool:
-        """Whether something was met as often as something else."""
-        return self.counts.get(what, (0,))[0] == self.counts.get(of, (0,))[0]
+    def unless_all(self, what: What, of: What) -> None:
+        """Forget something that was met as often as what it is some of."""
+        if what in self.counts and self.counts[what][0] == self.counts[of][0]:
+            del self.counts[what]
 
     def notes(self) -> tuple[Note, ...]:
         """One note for each kind; what is merely said has no place."""

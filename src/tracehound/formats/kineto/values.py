@@ -40,7 +40,7 @@ def json_text(value: bytes) -> str | None:
 
 @lru_cache(maxsize=1 << 12)
 def shapes(value: bytes) -> str | None:
-    """The same of sizes in lists: whole numbers, as floats or in text too."""
+    """The same of `sizes_in`."""
     said = json_text(value)
     if said is None or not {".", '"'} & set(said):
         return said
@@ -51,9 +51,9 @@ def shapes(value: bytes) -> str | None:
 
 
 def sizes_in(value: object) -> object:
-    """What stands where nested lists of sizes should, with the whole numbers in it as such."""
+    """A size, or nested lists of them: whole numbers in any spelling as such, and what is none as it is."""
     if isinstance(value, list):
-        return [sizes_in(each) for each in value]
+        return value if set(map(type, value)) == {int} else [sizes_in(each) for each in value]
     number = None if isinstance(value, float) and not value.is_integer() else signed(value)
     return value if number is None else number
 
@@ -61,21 +61,10 @@ def sizes_in(value: object) -> object:
 def extent(value: bytes) -> str | None:
     """The sizes of a grid or a block: ``128,1,1``."""
     try:
-        sizes = msgspec.json.decode(value, type=list[int]) if value else None
-    except (msgspec.MsgspecError, RecursionError):
-        sizes = _sizes(value)
-    return None if sizes is None else ",".join(map(str, sizes))
-
-
-def _sizes(value: bytes) -> list[int] | None:
-    """Whole numbers that are spelled otherwise; None where not all are."""
-    try:
-        said = msgspec.json.decode(value)
+        sizes = sizes_in(msgspec.json.decode(value)) if value else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    found = [signed(each) for each in said] if isinstance(said, list) else [None]
-    sizes = [size for size in found if size is not None]
-    return sizes if len(sizes) == len(found) else None
+    return ",".join(map(str, sizes)) if isinstance(sizes, list) and set(map(type, sizes)) <= {int} else None
 
 
 def number(value: object) -> float | None:

@@ -105,8 +105,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
     found = tied(found, shares, firsts, placed, spill)
     samples = _samples(shares, times, firsts, tally)
     tally.add(STRAYS, placed.strays, 0)
-    if tally.told_of_all(NO_ADDRESS, MEMORY):
-        tally.counts.pop(NO_ADDRESS, None)  # PyTorch did not write them until 2021
+    tally.unless_all(NO_ADDRESS, MEMORY)  # PyTorch did not write them until 2021
     if placed.members.several:
         tally.add(MINGLED, mingled(samples, placed.ranks), 0)
     origin = min((stretch.start for stretch, *_ in found), default=int(samples.time.min(initial=2**62)))
