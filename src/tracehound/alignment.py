@@ -10,7 +10,6 @@ from typing import Final, Literal, get_args
 from tracehound.analysis import named, run
 from tracehound.store import Alignment, Opening
 from tracehound.trace import Trace
-from tracehound.units import duration
 
 Way = Literal["auto", "wall", "collectives", "start"]
 
@@ -39,8 +38,7 @@ def by_collectives(trace: Trace) -> Alignment | None:
     parts = {trace.hosts[hosts[rank]].part: shift for rank, shift in table.select("rank", "shift").iter_rows()}
     if not parts:
         return None
-    exact = duration(max(table["exact"].to_list()))
-    return Alignment("wall", parts, f"placed by the ends of collectives, to within {exact}: see clocks")
+    return Alignment("wall", parts, max(table["exact"].to_list()))
 
 
 def _where_needed(trace: Trace) -> Alignment | None:

@@ -1,6 +1,6 @@
 """The vocabulary of the program: what a trace is, in frames.
 
-Owns `Trace`, `Part`, `Window`, `Note` and the schemas of the frames. Knows no file format, no analysis and no face.
+Owns `Trace`, `Part`, `Window` and the schemas of the frames. Knows no file format, no analysis and no face.
 
 A *part* is one ingested file with ids and times of its own; a `Trace` is the parts placed together: one clock, one
 numbering of hosts, ranks and lanes. Both are immutable. An id (event, lane, op) of a trace holds its part's number in
@@ -25,6 +25,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tracehound.ids import id_of, part_of, row_of
+from tracehound.notes import Note
 
 if TYPE_CHECKING:
     from polars.lazyframe.in_process import InProcessQuery
@@ -164,9 +165,6 @@ OPS = schema(
 )
 """What is true of every execution of an HLO op; events point here by `op`. Null: the file does not say."""
 
-Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
-
-
 Profiler = Literal["PyTorch", "XLA"]
 
 PROFILERS: Mapping[str, Profiler] = {
@@ -176,18 +174,6 @@ PROFILERS: Mapping[str, Profiler] = {
     "chrome": "XLA",
 }
 """Whose words the files of a format speak."""
-
-
-class Note(Struct, frozen=True):
-    """Something the user should know of how the trace was read; shown by `health`.
-
-    `count` is how often, `where` the first place ("worker0.json, byte 1,024").
-    """
-
-    level: Level
-    text: str
-    count: int = 1
-    where: str = ""
 
 
 class Host(Struct, frozen=True):

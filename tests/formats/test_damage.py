@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracehound.cli import main
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO, recognise
 from tracehound.formats.format import Portion, silent
@@ -176,7 +177,7 @@ def test_a_cut_gzip_keeps_every_event_that_zlib_can_give(tmp_path, members, shar
     part = KINETO.read(path)
     assert 0.97 * share * 3000 < part.events.height < 3000
     assert found(part) <= drawn(filler)
-    said = [(note.level, note.text) for note in part.notes]
+    said = [(note.level, note_text(note)) for note in part.notes]
     assert any(level == "dropped" and "gzip ends early" in text for level, text in said)
     assert ("repaired", "the array of events has no end") in said
 
@@ -198,11 +199,11 @@ def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, sh
             return
         raise
     good = len(os.path.commonprefix([text, sound]))
-    if any("50 days" in note.text for note in part.notes):  # what was repeated from the damage has other times
+    if any("50 days" in note_text(note) for note in part.notes):  # what was repeated from the damage has other times
         return
     assert drawn(event for event, (_, stop) in zip(EVENTS, spans, strict=True) if stop < good) <= found(part)
     assert text == sound or damage
-    assert not damage or any(note.level == "dropped" and "gzip" in note.text for note in part.notes)
+    assert not damage or any(note.level == "dropped" and "gzip" in note_text(note) for note in part.notes)
 
 
 def test_names_do_not_say_what_a_file_is(tmp_path):
@@ -220,7 +221,7 @@ def test_what_follows_a_gzip_is_no_loss(tmp_path):
     path.write_bytes(gzip.compress(sound) + b"signature: none")
     part = KINETO.read(path)
     assert found(part) == drawn(EVENTS)
-    assert ["is followed by bytes that are not gzip" in note.text for note in part.notes] == [True]
+    assert ["is followed by bytes that are not gzip" in note_text(note) for note in part.notes] == [True]
     path.write_bytes(gzip.compress(sound) + bytes(600))
     assert not KINETO.read(path).notes
 
@@ -246,7 +247,7 @@ def test_a_million_brackets_cost_what_they_are_part_of(tmp_path, opening):
         file.write("," + opening * 1_000_000)
     part = KINETO.read(path)
     assert found(part) == drawn(EVENTS[:8])
-    assert any("too many brackets" in note.text for note in part.notes)
+    assert any("too many brackets" in note_text(note) for note in part.notes)
 
 
 def test_a_string_without_an_end_costs_one_event(tmp_path):
@@ -255,7 +256,7 @@ def test_a_string_without_an_end_costs_one_event(tmp_path):
     path.write_text(text)
     part = KINETO.read(path)
     assert found(part) == drawn(EVENTS[:8])
-    assert ("dropped", "event cut off at the end of the file") in [(note.level, note.text) for note in part.notes]
+    assert ("dropped", "event cut off at the end of the file") in [(note.level, note_text(note)) for note in part.notes]
 
 
 def test_a_file_that_shrinks_or_grows_while_it_is_read(tmp_path):
@@ -269,7 +270,7 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read(tmp_path):
     path.write_text(text)
     part = KINETO.read(path, shrink)
     assert 0 < part.events.height < 20_000
-    assert ("repaired", "the array of events has no end") in [(note.level, note.text) for note in part.notes]
+    assert ("repaired", "the array of events has no end") in [(note.level, note_text(note)) for note in part.notes]
 
     def grow(_: int, __: int) -> None:
         with path.open("a") as file:
@@ -317,7 +318,7 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
     path.write_text(text)
     part = KINETO.read(path)
     assert found(part) == drawn([*EVENTS, {**event, "name": name}])
-    notes = {note.text: note for note in part.notes if note.level == "repaired"}
+    notes = {note_text(note): note for note in part.notes if note.level == "repaired"}
     assert list(notes) == said
     start = text.rindex('{"ph": "X", "cat"') if "cat" in text else 0
     assert [(note.count, note.where) for note in notes.values()] == [(1, f"byte {start:,}")] * len(said)
@@ -354,7 +355,7 @@ def test_what_is_left_out_is_counted_once(element: str, said: str, tmp_path: Pat
     path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS})[:-2] + f", {element}, {json.dumps(EVENTS[1])}]}}")
     part = KINETO.read(path)
     assert found(part) == drawn([*EVENTS, EVENTS[1]])
-    assert [(note.text, note.count) for note in part.notes if note.level in ("dropped", "repaired")] == [(said, 1)]
+    assert [(note_text(note), note.count) for note in part.notes if note.level in ("dropped", "repaired")] == [(said, 1)]
 
 
 @pytest.mark.parametrize("spelling", ["", ', "dur": null'])
@@ -365,7 +366,7 @@ def test_a_duration_that_is_missing_is_counted_in_every_portion(spelling: str, t
     path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS})[:-2] + f", {text}" * 500 + "]}")
     sizes = Sizes(2000, 10_000)
     part = finish(path, [decode(path, Portion(n, 2), Spill(), silent, sizes) for n in range(2)], Spill())
-    notes = [(note.text, note.count, note.where) for note in part.notes if note.level == "repaired"]
+    notes = [(note_text(note), note.count, note.where) for note in part.notes if note.level == "repaired"]
     assert notes == [("complete event without a duration, read as 0", 500, f"event {len(EVENTS)}")]
 
 
@@ -377,7 +378,7 @@ def test_an_id_that_no_int64_holds_is_none_and_counted(key: str, number: int, tm
     path.write_text(json.dumps({**HEAD, "traceEvents": [*EVENTS, event, event]}))
     part = KINETO.read(path)
     assert found(part) == drawn([*EVENTS, event, event])
-    notes = [(note.text, note.count, note.where) for note in part.notes if note.level == "repaired"]
+    notes = [(note_text(note), note.count, note.where) for note in part.notes if note.level == "repaired"]
     assert notes == [("id of more than 63 bits, read as none", 2, f"event {len(EVENTS)}")]
 
 
@@ -395,7 +396,7 @@ def test_commas_that_lack_or_are_too_many_are_counted(between: str, said: str, c
     first, rest = (",".join(map(one, part)) for part in (range(count // 2), range(count // 2, count)))
     path = tmp_path / "a.json"
     path.write_text(f'{{"traceEvents": [{first}{between}{rest}]}}')
-    assert [(each.text, each.count, each.where) for each in notes_of(path, count)] == [
+    assert [(note_text(each), each.count, each.where) for each in notes_of(path, count)] == [
         (said, 1, f"byte {path.read_text().index(between + rest):,}")
     ]
 
@@ -405,7 +406,7 @@ def test_commas_that_lack_or_are_too_many_are_counted(between: str, said: str, c
 def test_a_comma_behind_the_last_event_is_counted(comma: str, count: int, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(f'{{"traceEvents": [{",".join(map(one, range(count)))}{comma}]}}')
-    assert [(each.text, each.count) for each in notes_of(path, count)] == [("trailing comma", 1)]
+    assert [(note_text(each), each.count) for each in notes_of(path, count)] == [("trailing comma", 1)]
 
 
 @pytest.mark.parametrize("inner", ["[]", "[1]", '["x", {"y": 2}]'])
@@ -442,7 +443,7 @@ def test_repairs_of_the_facts_around_the_events_are_counted(tmp_path: Path) -> N
     at = path.read_text().index(', "distributedInfo')
     part = KINETO.read(path)
     assert part.ranks["rank"].to_list() == [3]
-    assert [(note.level, note.text, note.where) for note in part.notes if note.level != "info"] == [
+    assert [(note.level, note_text(note), note.where) for note in part.notes if note.level != "info"] == [
         ("repaired", "facts around the events: value that is not JSON (NaN, Infinity, N/A) read as null", "byte 0"),
         ("repaired", "facts around the events: trailing comma", f"byte {at:,}"),
     ]
@@ -451,7 +452,7 @@ def test_repairs_of_the_facts_around_the_events_are_counted(tmp_path: Path) -> N
 def test_what_is_behind_the_events_and_no_json_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS}) + "\0\0\0\0 and more")
-    notes = [(note.level, note.text) for note in KINETO.read(path).notes if note.level != "info"]
+    notes = [(note.level, note_text(note)) for note in KINETO.read(path).notes if note.level != "info"]
     assert notes == [("dropped", "bytes behind the array of events that are not JSON")]
 
 
@@ -510,7 +511,7 @@ def test_a_name_that_is_no_utf8_is_replaced_and_counted(tmp_path):
     names = set(part.events["name"].cast(pl.String))
     assert {"aten\ufffd::op5", "a\ufffd::op7"} < names
     (note,) = (note for note in part.notes if note.level == "repaired")
-    assert (note.text, note.count) == ("bytes that are not UTF-8", 2)
+    assert (note_text(note), note.count) == ("bytes that are not UTF-8", 2)
     assert note.where == f"byte {data.rindex(b'{', 0, data.index(b'aten::op5')):,}"
 
 
@@ -521,7 +522,7 @@ def test_bytes_that_are_no_utf8_in_what_is_not_read_are_replaced_when_looked_at(
     part = KINETO.read(path)
     assert found(part) == drawn(EVENTS)
     assert KINETO.reader.args(part, 1)["args"]["path"] == '\ufffd:\\x"}, {'
-    assert [(note.level, note.text, note.where) for note in part.notes] == [
+    assert [(note.level, note_text(note), note.where) for note in part.notes] == [
         ("repaired", "bytes that are not UTF-8", f"byte {data.index(b'C:'):,}")
     ]
 
@@ -571,7 +572,7 @@ def test_nothing_is_behind_events_that_are_cut(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     for end in range(text.rindex('{"ph"') + 1, text.rindex("]")):
         path.write_text(text[:end])
-        said = [note.text for note in KINETO.read(path).notes]
+        said = [note_text(note) for note in KINETO.read(path).notes]
         assert said
         assert not [words for words in said if "behind" in words], text[end - 20 : end]
 
@@ -609,4 +610,4 @@ def test_two_arrays_of_events_in_a_file(tmp_path: Path, between: str, events: in
     path.write_text(f'{{"traceEvents": [{one(0)}{between}"traceEvents": [{one(1)}, {one(2)}]}}\n')
     part = KINETO.read(path)
     assert part.events.height == events
-    assert said in [(note.level, note.text, note.count) for note in part.notes]
+    assert said in [(note.level, note_text(note), note.count) for note in part.notes]

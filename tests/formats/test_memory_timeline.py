@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tracehound.analysis import ANALYSES, Options, named, run, run_all
 from tracehound.analysis.topics import lacking
 from tracehound.diff import compare, condition, judged_alone, profile
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS, MEMORY_TIMELINE, recognise
 from tracehound.report import summarise
@@ -53,7 +54,7 @@ def test_it_is_recognised_by_its_rows(tmp_path: Path) -> None:
     assert recognise(tmp_path / "memory.raw.json.gz") is MEMORY_TIMELINE
     assert MEMORY_TIMELINE in FORMATS
     assert trace.origin_ns == START + 10
-    assert any("whose memory" in note.text for note in trace.notes)
+    assert any("whose memory" in note_text(note) for note in trace.notes)
 
 
 def test_a_byte_order_mark_before_its_rows_changes_nothing(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_the_curve_ends_where_it_ends(tmp_path: Path) -> None:
 )
 def test_what_is_damaged_is_said(tmp_path: Path, text: str, kept: int, words: str) -> None:
     trace = opened(tmp_path, None, text=text)
-    assert any(words in note.text for note in trace.notes)
+    assert any(words in note_text(note) for note in trace.notes)
     (device,) = run(named("memory"), trace).table.rows(named=True)
     assert device["allocations"] == sum(action == CREATED for _, action, *_ in ROWS[:kept])
 
@@ -188,7 +189,7 @@ def test_beside_a_trace_it_waits_to_be_named(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
     found = find.find([tmp_path])
     assert [file.path.name for file in found.files] == ["t.json"]
-    assert any("beside a trace" in note.text for note in found.notes)
+    assert any("beside a trace" in note_text(note) for note in found.notes)
 
 
 def test_a_real_one(shared: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis import run as answer
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.store import load, open_paths
 from tracehound.store.find import find
@@ -62,7 +63,7 @@ def test_a_gzip_in_a_folder_that_was_cut_at_its_start_is_told_of_with_the_place(
     cut.write_bytes(cut.read_bytes()[:18])
     (note,) = find([tmp_path]).notes
     assert (note.level, note.where) == ("dropped", f"{cut}, byte 18")
-    assert note.text.startswith("gzip ends early")
+    assert note_text(note).startswith("gzip ends early")
 
 
 def test_several_paths_and_the_same_twice(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_of_the_recordings_of_a_process_the_newest_is_opened(tmp_path: Path) -> 
     newest = [f"{worker}.1795659017154298212.pt.trace.json.gz" for worker in ("vm_7", "vm_8")]
     assert names(tmp_path) == newest
     (note,) = find([tmp_path]).notes
-    assert note.text == "recordings older than the one that is opened: each opens by its name"
+    assert note_text(note) == "recordings older than the one that is opened: each opens by its name"
     assert (note.level, note.count, note.where) == ("info", 4, str(tmp_path / newest[1].replace("212.pt", "211.pt")))
     assert len(names(*tmp_path.iterdir())) == 6
     kineto(tmp_path / "rank0.pt.trace.json")
@@ -249,7 +250,7 @@ def test_one_bad_file_of_many_is_noted(tmp_path: Path) -> None:
     (tmp_path / "rank1.json").write_text("")
     trace = load(open_paths([tmp_path]))
     assert trace.ranks.height == 1
-    assert ("the file is empty", str(tmp_path / "rank1.json")) in [(note.text, note.where) for note in trace.notes]
+    assert ("the file is empty", str(tmp_path / "rank1.json")) in [(note_text(note), note.where) for note in trace.notes]
 
 
 def test_a_named_file_that_is_no_trace_is_noted_where_others_are_there(tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_what_lies_beside_traces_by_design_is_no_loss(tmp_path: Path, name: str,
     (tmp_path / name).write_bytes(content)
     (note,) = find([tmp_path]).notes
     assert (note.level, note.where) == ("info", str(tmp_path / name))
-    assert "looks like" in note.text
+    assert "looks like" in note_text(note)
 
 
 def test_of_the_two_forms_of_a_profile_the_one_that_is_not_read_is_named(tmp_path: Path) -> None:
@@ -295,7 +296,7 @@ def test_of_the_two_forms_of_a_profile_the_one_that_is_not_read_is_named(tmp_pat
     )
     found = find([tmp_path])
     assert [file.path.name for file in found.files] == ["h0.xplane.pb", "h1.xplane.pb"]
-    (note,) = (note for note in found.notes if note.text.startswith("JSON"))
+    (note,) = (note for note in found.notes if note_text(note).startswith("JSON"))
     assert (note.level, note.count, note.where) == ("info", 1, json_form.name)
 
 
@@ -309,7 +310,7 @@ def test_a_file_and_its_copy_are_both_read_and_noted(tmp_path: Path, monkeypatch
     assert len(found.files) == 4
     (note,) = found.notes
     assert (note.level, note.count, note.where) == ("inferred", 2, "rank0/trace.json, rank1/trace.json")
-    assert note.text.startswith("equal files")
+    assert note_text(note).startswith("equal files")
     monkeypatch.chdir(tmp_path)
     assert find([first, Path("rank1")]).notes == (note,), "however they are spelt"
 
@@ -357,7 +358,7 @@ def test_traces_in_subfolders_of_a_folder_of_traces_are_told_of(tmp_path: Path) 
     assert names(tmp_path) == ["rank0.json"]
     (note,) = find([tmp_path]).notes
     assert (note.level, note.count, note.where) == ("info", 2, str(tmp_path / "more"))
-    assert "not read" in note.text
+    assert "not read" in note_text(note)
     (note,) = find([tmp_path, tmp_path / "more"]).notes
     assert (note.count, note.where) == (1, str(tmp_path / "other")), "what is named, too, is read"
 
@@ -392,7 +393,7 @@ def test_a_folder_that_cannot_be_read_is_told_of(tmp_path: Path, shut: str) -> N
         find([tmp_path])
     kineto(tmp_path / "rank0" / "trace.json")
     (note,) = find([tmp_path]).notes
-    assert (note.level, note.text, note.where) == ("dropped", "permission denied", str(tmp_path / "deep" / shut))
+    assert (note.level, note_text(note), note.where) == ("dropped", "permission denied", str(tmp_path / "deep" / shut))
 
 
 def test_what_looks_like_a_trace_and_is_no_file_is_told_of(tmp_path: Path) -> None:
@@ -404,7 +405,7 @@ def test_what_looks_like_a_trace_and_is_no_file_is_told_of(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "pipe")
     found = find([tmp_path])
     assert [file.path.name for file in found.files] == ["rank0.json"]
-    assert [(note.level, Path(note.where).name, note.text) for note in found.notes] == [
+    assert [(note.level, Path(note.where).name, note_text(note)) for note in found.notes] == [
         ("dropped", "rank1.json", "a link to what is not there"),
         ("dropped", "rank2.json", "a link to what is not there"),
         ("dropped", "rank3.json", "is not a regular file"),

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 
 from tracehound.analysis import ANALYSES, Options, run_all
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats.xla import xplane
 from tracehound.report.summary import summarise
@@ -73,7 +74,7 @@ def test_a_file_that_is_gone_before_the_workers_are_ready_is_told_of(samples: Pa
         opening.staff()
         trace = load(opening)
     assert len(trace.parts) == 1
-    assert [note.text for note in trace.notes if note.level == "dropped"] == [
+    assert [note_text(note) for note in trace.notes if note.level == "dropped"] == [
         "file not read: no such file or directory"
     ]
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from building import US, Building, stream, thread
 from tracehound.analysis import named, run
+from tracehound.draw.notes import note_text
 from tracehound.formats.assembly.counters import Counters
 from tracehound.store import place
 from tracehound.store.ranks import number
@@ -37,13 +38,13 @@ def test_files_far_apart_are_drawn_from_their_own_start() -> None:
     trace = place("t", [part("a.json", 100, 0), part("b.json", 100, 3_600_000_000_000)])
     assert trace.span == (0, 50 * US)
     assert trace.origin_ns is None
-    assert any("do not overlap" in note.text for note in trace.notes)
+    assert any("do not overlap" in note_text(note) for note in trace.notes)
 
 
 def test_no_wall_clock() -> None:
     trace = place("t", [part("a.json", 100, None, 0), part("b.json", 900, 5, 1)])
     assert trace.span == (0, 50 * US)
-    assert any("wall clock" in note.text for note in trace.notes)
+    assert any("wall clock" in note_text(note) for note in trace.notes)
 
 
 def test_a_file_without_events_has_no_say_in_the_clock() -> None:
@@ -52,7 +53,7 @@ def test_a_file_without_events_has_no_say_in_the_clock() -> None:
     trace = place("t", parts)
     assert trace.origin_ns == 1_100_000
     assert trace.span == (0, 70 * US)
-    assert not any("wall clock" in note.text for note in trace.notes)
+    assert not any("wall clock" in note_text(note) for note in trace.notes)
     assert place("t", [nothing.part()]).span == (0, 0)
 
 
@@ -129,8 +130,8 @@ def test_names_that_do_not_tell_are_counted_as_people_count() -> None:
     names = sorted(f"job.node{number}.json" for number in range(12))
     assert numbers(*names) == [int(re.findall(r"\d+", name)[0]) for name in names]
     trace = place("t", [part(name, 0, 0) for name in names])
-    (note,) = (note for note in trace.notes if "no rank recorded" in note.text)
-    assert note.text.endswith("from the order of the files' names")
+    (note,) = (note for note in trace.notes if "no rank recorded" in note_text(note))
+    assert note_text(note).endswith("from the order of the files' names")
 
 
 def test_process_ids_are_no_ranks() -> None:
@@ -152,7 +153,7 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
     assert told(*files)[0] == [(0, False), (8, True), (9, True), (10, True)]
     (note,) = number([*files, process("e.json", 5, claim=3, world=8)]).notes
     assert (note.count, note.where) == (3, "b.json")
-    assert note.text == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
+    assert note_text(note) == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
     said = run(named("health"), place("t", files)).table.select("count", "what").rows()
     assert (7, "of the job's 8 ranks not in this trace: ranks 1-7") in said
 
@@ -165,7 +166,7 @@ def test_files_that_claim_one_rank_have_the_numbers_of_their_names() -> None:
     files = [process(f"rank{number}.json", 5, claim=claim, world=8) for number, claim in enumerate(claims)]
     assert told(*files)[0] == [(0, False), (1, True), (2, False), (3, True), (4, True)]
     note, _ = number(files).notes
-    assert note.text == "rank 0 is claimed by 3 files: they are numbered by their names, as 0-1, 3"
+    assert note_text(note) == "rank 0 is claimed by 3 files: they are numbered by their names, as 0-1, 3"
     assert (note.count, note.where) == (3, "rank0.json")
 
 
@@ -193,7 +194,7 @@ def told(*parts: Part) -> tuple[list[tuple[int, bool]], list[str]]:
     """Each rank in the order of the files and their devices, and whether it is inferred; and what is said of ranks."""
     found = number(parts)
     ranks = [pair for each in zip(found.numbers, found.inferred, strict=True) for pair in zip(*each, strict=True)]
-    return ranks, [note.text.partition(":")[0] for note in found.notes]
+    return ranks, [note_text(note).partition(":")[0] for note in found.notes]
 
 
 def test_a_file_may_record_the_rank_of_each_device() -> None:
@@ -204,7 +205,7 @@ def test_a_file_may_record_the_rank_of_each_device() -> None:
     numbering = number([of("a.json", 3, 5), of("b.json", 5, 6), of("c.json", 4)])
     assert numbering.numbers == ((3, 5), (7, 6), (4,))
     (note,) = numbering.notes
-    assert note.text == "rank 5 is claimed by 2 files: all but the first are numbered anew, as 7"
+    assert note_text(note) == "rank 5 is claimed by 2 files: all but the first are numbered anew, as 7"
 
 
 def test_devices_of_one_process_are_ranks() -> None:
@@ -252,5 +253,5 @@ def test_notes_tell_files_of_one_name_apart() -> None:
     paths = ["/runs/a/0/trace.json", "/runs/b/0/trace.json", "/runs/b/1/trace.json", "/runs/b/other.json"]
     cut = [Note("repaired", "cut", where=where) for where in ("byte 9", "trace.json, byte 9", "", "")]
     parts = [replace(part(path, 0, 0), notes=(note,)) for path, note in zip(paths, cut, strict=True)]
-    found = [note.where for note in place("t", parts).notes if note.text == "cut"]
+    found = [note.where for note in place("t", parts).notes if note_text(note) == "cut"]
     assert found == ["a/0/trace.json, byte 9", "b/0/trace.json, byte 9", "1/trace.json", "other.json"]

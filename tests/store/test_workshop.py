@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from polars.exceptions import PanicException
 
+from tracehound.draw.notes import note_text
 from tracehound.formats.spill import WAITING
 from tracehound.store import ingest, load, open_paths, opening, workshop
 from tracehound.store.board import Board, StoppedError
@@ -128,7 +129,7 @@ def test_a_panic_costs_its_file_alone(samples: Path, tmp_path: Path, monkeypatch
     with workshop(2, partial(opened, tmp_path / "kept")) as shop:
         trace = load(open_paths([samples / "torch_ddp_gloo"], None, shop))
     assert trace.ranks["rank"].to_list() == [0]
-    assert [note.text for note in trace.notes if note.level == "dropped"] == [
+    assert [note_text(note) for note in trace.notes if note.level == "dropped"] == [
         "file not read: cannot be read: PanicException: index out of bounds"
     ]
 

@@ -24,6 +24,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import RUN_OR_STEP
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.intervals import covered
+from tracehound.notes import Note
 from tracehound.units import duration
 from tracehound.units import share as percent
 
@@ -49,7 +50,7 @@ that stretch, whichever step launched it; steps and step_parts follow a step unt
 tells how much of that ran outside of the marks. Overlapping steps count what they share in each. The note has all rows
 together."""
 
-WORKING: Final = "first to last work:"
+WORKING: Final = "work_in_part_of_recording"
 """How a note begins that tells of a recording longer than the work in it, of which the shares say nothing."""
 
 _PARTS: Final = (
@@ -127,7 +128,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(shown, scene, options, "no rank here")
     table = pl.concat(tables)
     silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
-    notes = silence(scene, silent)
+    notes: list[str | Note] = [*silence(scene, silent)]
     shares = [
         (pl.col(part) / pl.col("span")).fill_nan(None).alias(f"{part}_share")
         for part in ("compute", "communication", "copy", "idle")

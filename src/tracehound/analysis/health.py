@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import polars as pl
 
 from tracehound.analysis.devices.absent import absent
@@ -11,7 +12,7 @@ from tracehound.analysis.devices.beside import beside
 from tracehound.analysis.devices.silence import why
 from tracehound.analysis.ranks.process_groups import lacking
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.errors import printable
+from tracehound.notes import Note, note
 from tracehound.trace import collected
 
 DEFINITION = """\
@@ -22,7 +23,7 @@ was read and is not shown as an event. Always of the whole run: a window does no
 COLUMNS = (
     Column("level", "text", "what happened"),
     Column("count", "count", "how often"),
-    Column("what", "text", "to what"),
+    Column("what", "note", "to what"),
     Column("where", "text", "the first place"),
 )
 
@@ -46,47 +47,39 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per note, the most serious first."""
-    rows: list[tuple[str, int, str, str]] = [
-        (note.level, note.count, printable(note.text), printable(note.where)) for note in scene.notes
-    ]
-    rows.extend(_missing_launches(tables))
-    rows.extend(_missing_devices(tables))
-    rows.extend(("missing", number, words, "") for number, words in lacking(scene))
-    rows.extend(_missing_hosts(scene))
-    rows.extend(("missing", 1, f"device activity: {words}", "") for words in [why(scene.facts)] if words)
+    found = [*scene.notes, *_missing_launches(tables), *_missing_devices(tables), *lacking(scene)]
+    if (missing := absent(scene)) is not None:
+        found.append(missing.note)
+    if (reason := why(scene.facts)) is not None:
+        found.append(Note("missing", "no_device_activity", values=(("why", reason),)))
     if scene.ranks.height and scene.steps.is_empty():
-        rows.append(("missing", 1, "no steps: neither marked nor to be inferred", ""))
+        found.append(Note("missing", "no_steps"))
+    rows = [(each.level, each.count, msgspec.json.encode(each).decode(), each.place) for each in found]
     table = pl.DataFrame(rows, schema=["level", "count", "what", "where"], orient="row") if rows else blank(COLUMNS)
     table = table.sort(
         pl.col("level").replace_strict(dict(zip(ORDER, range(len(ORDER)), strict=True))), maintain_order=True
     )
-    return answer(ANALYSIS, table, scene, options, [] if rows else ["nothing to report: all was read as it stands"])
+    return answer(ANALYSIS, table, scene, options, [] if rows else [note("nothing_to_report")])
 
 
-def _missing_launches(tables: Sequence[pl.DataFrame]) -> list[tuple[str, int, str, str]]:
+def _missing_launches(tables: Sequence[pl.DataFrame]) -> list[Note]:
     if not tables:
         return []
     ranks = pl.concat(tables).filter((pl.col("orphans") > 0) & (pl.col("threads") > 0))
     orphans, work = int(ranks["orphans"].sum()), int(ranks["work"].sum())
     if not orphans:
         return []
-    where, what = f"first on rank {ranks['rank'][0]}", "a device event" if orphans == 1 else "device events"
-    return [("missing", orphans, f"{what} without a known launch, of {work:,}", where)]
+    where, values = f"first on rank {ranks['rank'][0]}", (("events", orphans), ("of", work))
+    return [Note("missing", "device_events_without_launch", orphans, where=where, values=values)]
 
 
-def _missing_devices(tables: Sequence[pl.DataFrame]) -> list[tuple[str, int, str, str]]:
+def _missing_devices(tables: Sequence[pl.DataFrame]) -> list[Note]:
     """Devices of one process that a file does not tell apart (PyTorch/XLA on CPUs, SPMD)."""
     ranks = pl.concat(tables).filter(pl.col("beside") > 0) if tables else pl.DataFrame()
     if ranks.is_empty():
         return []
-    what = "HLO ops begin while the same op runs: which of several devices ran them is not recorded, all are one rank"
-    return [("missing", int(ranks["beside"].sum()), what, f"first on rank {ranks['rank'][0]}")]
-
-
-def _missing_hosts(scene: Scene) -> list[tuple[str, int, str, str]]:
-    """Devices on which a program runs by its device assignment, and of which no file that is open tells."""
-    found = absent(scene)
-    return [("missing", found.devices - found.here, printable(found.words), "")] if found else []
+    where = f"first on rank {ranks['rank'][0]}"
+    return [Note("missing", "devices_not_told_apart", int(ranks["beside"].sum()), where=where)]
 
 
 ANALYSIS = Analysis(

@@ -20,6 +20,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, pairs_of, union
+from tracehound.notes import text_note
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -345,7 +346,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return told_by(ANALYSIS, tables, scene, options)
     found = told_by(ANALYSIS, [rows.filter(~_AT_AN_EDGE)], scene, options)
-    return replace(found, notes=(*found.notes, *_edges(rows.filter(_AT_AN_EDGE & pl.col("whole")))))
+    return replace(found, notes=(*found.notes, *map(text_note, _edges(rows.filter(_AT_AN_EDGE & pl.col("whole"))))))
 
 
 def _edges(rows: pl.DataFrame) -> list[str]:

@@ -16,6 +16,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.formats.torch_names import MODULE
+from tracehound.notes import Note
 from tracehound.units import duration, plural
 from tracehound.units import share as proportion
 
@@ -166,7 +167,7 @@ def _of_threads(guessed: int) -> list[str]:
     return [f"{plural(guessed, 'thread')} of the forward pass with numbers of autograd that others have, too: {whose}"]
 
 
-def _why_empty(scene: Scene) -> str:
+def _why_empty(scene: Scene) -> str | Note:
     if scene.xla:
         return "no modules: an XLA profile has the scopes of HLO ops instead: see hlo_ops with the setting by=scope"
     option = "profile with with_stack=True (with_modules=True alone records none of them)"

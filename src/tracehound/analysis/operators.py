@@ -22,6 +22,7 @@ from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import looked_up
 from tracehound.nesting import again, nearest
+from tracehound.notes import Note
 from tracehound.own_time import self_time
 from tracehound.sums import summed
 from tracehound.trace import PROFILERS, collected
@@ -238,7 +239,7 @@ def _notes(whole: int, unlaunched: int, *, works: bool) -> list[str]:
     return [f"{part} ({duration(unlaunched)})"]
 
 
-def _why_empty(scene: Scene) -> str:
+def _why_empty(scene: Scene) -> str | Note:
     if scene.xla:
         return "no operators: an XLA profile has HLO ops instead: see hlo_ops"
     return nothing(scene, "no operator", "profile with ProfilerActivity.CPU")

@@ -10,7 +10,7 @@ import polars as pl
 from tracehound.analysis.devices.absent import absent
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Given
-from tracehound.errors import printable
+from tracehound.notes import Note, text_note
 from tracehound.trace import collected
 from tracehound.units import duration, hosts_and_processes, plural
 
@@ -78,24 +78,24 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(scene))
 
 
-def _notes(scene: Scene) -> list[str]:
+def _notes(scene: Scene) -> list[Note]:
     formats = ", ".join(f"{scene.formats.count(name)} {name}" for name in sorted(set(scene.formats)))
     files = "file" if len(scene.formats) == 1 else "files"
     hosts, ranks = hosts_and_processes([host.name for host in scene.hosts]), scene.ranks.height
     missing = absent(scene)
     return [
-        f"{formats} {files}, {hosts}, {plural(ranks, 'rank')}, {duration(scene.end - scene.start)}",
-        *([printable(missing.words)] if missing else []),
+        text_note(f"{formats} {files}, {hosts}, {plural(ranks, 'rank')}, {duration(scene.end - scene.start)}"),
+        *([missing.note] if missing else []),
         *_joined(scene),
     ]
 
 
-def _joined(scene: Scene) -> list[str]:
+def _joined(scene: Scene) -> list[Note]:
     """What had to be guessed to make one trace of several files: their clock, whose rank is whose."""
     if len(scene.formats) < 2:
         return []
     own = {note for notes in scene.read for note in notes}
-    return [printable(note.text) for note in scene.notes if note.level == "inferred" and note not in own]
+    return [note for note in scene.notes if note.level == "inferred" and note not in own]
 
 
 ANALYSIS = Analysis(

@@ -19,11 +19,12 @@ from tracehound.analysis.limits import UNLIMITED, Limits
 from tracehound.analysis.settings import Given, Setting
 from tracehound.facets import empty
 from tracehound.formats.residency import UNKNOWN, Device
-from tracehound.trace import PROFILERS, Host, Note, Profiler
+from tracehound.notes import Note, note, text_note
+from tracehound.trace import PROFILERS, Host, Profiler
 
 Unit = Literal[
     "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "decimal",
-    "difference", "growth", "depth", "prose", "flops",
+    "difference", "growth", "depth", "prose", "flops", "note",
 ]  # fmt: skip
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
@@ -31,9 +32,9 @@ a fraction of the base that the column names, `id` an event of the trace (never 
 a fraction, such as an average of counts, `difference` a time with its sign, `growth` a difference as a fraction of what
 it is compared with, `depth` how deep in a tree a row lies (0: at a root; it has no words of its own: the first column
 of text is indented by it, and rows come depth first), `prose` a sentence, which is read whole and not cut,
-`flops` floating point operations per second."""
+`flops` floating point operations per second, `note` a `Note` in JSON, of which whoever shows it makes a sentence."""
 
-TEXTS: tuple[Unit, ...] = ("text", "prose")
+TEXTS: tuple[Unit, ...] = ("text", "prose", "note")
 """Units whose values are words."""
 
 COVER = pl.List(
@@ -73,7 +74,7 @@ class Result(Struct, frozen=True, eq=False):
     columns: tuple[Column, ...]
     table: pl.DataFrame
     total: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     window: tuple[int, int] | None = None
     about: str = ""
 
@@ -104,8 +105,8 @@ class Options(Struct, frozen=True):
 MEMBERS: Final = "counted"
 """The column with the ids of the events that each row counts."""
 
-WITH: Final = "with "
-"""What notes begin with that name a setting that was chosen, and its value."""
+SETTING: Final = "setting_chosen"
+"""The note that names a setting that was chosen, and its value."""
 
 
 class Share(Struct, frozen=True, dict=True):
@@ -268,6 +269,7 @@ class Scene(Struct, frozen=True):
 _TYPES: Mapping[Unit, pl.DataType] = {
     "text": pl.String(),
     "prose": pl.String(),
+    "note": pl.String(),
     "share": pl.Float64(),
     "rate": pl.Float64(),
     "decimal": pl.Float64(),
@@ -289,7 +291,7 @@ def blank(columns: Sequence[Column]) -> pl.DataFrame:
 
 
 def answer(
-    analysis: Analysis, table: pl.DataFrame, scene: Scene, options: Options, notes: Sequence[str] = ()
+    analysis: Analysis, table: pl.DataFrame, scene: Scene, options: Options, notes: Sequence[str | Note] = ()
 ) -> Result:
     """The result of an analysis: the columns it declares, in their order and types, cut to what was asked for."""
     names = [column.name for column in analysis.columns]
@@ -298,11 +300,12 @@ def answer(
         none = pl.lit([], pl.List(pl.Int64))
         whole = whole.with_columns(table[MEMBERS].cast(pl.List(pl.Int64))).with_columns(pl.col(MEMBERS).fill_null(none))
     shown = whole if options.top is None else whole.head(options.top)
-    told = [*notes, *(f"{WITH}{name}={value}" for name, value in options.given)]
+    told = [each if isinstance(each, Note) else text_note(each) for each in notes]
+    told += [note(SETTING, name=name, value=value) for name, value in options.given]
     return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(told), scene.bounds)
 
 
-def without(analysis: Analysis, scene: Scene, options: Options, *notes: str) -> Result:
+def without(analysis: Analysis, scene: Scene, options: Options, *notes: str | Note) -> Result:
     """The result of an analysis that has no rows here; the notes say why."""
     return answer(analysis, blank(analysis.columns), scene, options, notes)
 

@@ -29,6 +29,7 @@ from tracehound.analysis.result import (
 from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.intervals import Mask
+from tracehound.notes import Note
 from tracehound.units import duration, pool
 from tracehound.units import share as proportion
 
@@ -154,7 +155,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         share_of("device_total", whole).alias("device_share"),
         *(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE),
     )
-    notes = [f"{duration(roots)} on threads of hosts"] if roots else []
+    notes: list[str | Note] = [f"{duration(roots)} on threads of hosts"] if roots else []
     if whole and unlaunched:
         place = "has no known launch" if FRAMES.of(options.given) == "all" else "was launched in no frame that is known"
         notes.append(f"{proportion(unlaunched / whole)} of the device time {place} ({duration(unlaunched)})")
@@ -170,7 +171,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 _OF_DEVICE: Final = ("device_total", "device_self", "launched")
 
 
-def missing(scene: Scene, frames: str) -> str:
+def missing(scene: Scene, frames: str) -> str | Note:
     """Why there are no paths, or none of Python, and what would have recorded them."""
     pytorch = "PyTorch" in scene.profilers
     if frames != "python":

@@ -21,6 +21,7 @@ from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.analysis.spans.phases import inference, phases
 from tracehound.analysis.spans.stretches import BOUNDS, stretches
 from tracehound.intervals import covered
+from tracehound.notes import Note
 from tracehound.units import duration
 from tracehound.units import share as percent
 
@@ -179,9 +180,9 @@ def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[str]:
+def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[str | Note]:
     """What an average step is made of, and what is to be known of the steps."""
-    notes = []
+    notes: list[str | Note] = []
     total = int(whole["duration"].sum())
     if total:
         parts = [(part, int(whole[part].sum())) for part in PARTS]

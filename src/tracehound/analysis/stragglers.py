@@ -20,6 +20,7 @@ from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import union
+from tracehound.notes import Note
 from tracehound.trace import schema
 from tracehound.units import duration, plural
 
@@ -96,7 +97,7 @@ def with_waits(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -
     return replace(answer(ANALYSIS, table, scene, options, notes), table=table)
 
 
-def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tuple[pl.DataFrame, list[str]]:
+def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tuple[pl.DataFrame, list[str | Note]]:
     filled = [table for table in tables if table.height]
     done = [table.filter(pl.col("call").is_not_null()).select(ACTIVITIES.names()) for table in filled]
     found = matched([_calls(table) for table in filled], scene)

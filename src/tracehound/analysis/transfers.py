@@ -15,6 +15,7 @@ from tracehound.analysis.members import JOINED, listed
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.copies import HOST
+from tracehound.notes import Note
 from tracehound.units import PS_PER_S, duration, plural, rate
 from tracehound.units import share as percent
 
@@ -227,7 +228,7 @@ def _absurd(table: pl.DataFrame, peak: float) -> list[str]:
     return [f"no rate of {plural(beyond.height, 'row')}: above {rate(peak)}, more than the device's memory gives"]
 
 
-def _nothing(scene: Scene) -> str:
+def _nothing(scene: Scene) -> str | Note:
     if scene.pytorch:
         return nothing(scene, "no copies on a stream", remedy(scene))
     return (

@@ -18,6 +18,7 @@ from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.spans.stretches import stretches
+from tracehound.notes import Note
 from tracehound.units import plural
 from tracehound.units import share as percent
 
@@ -185,7 +186,7 @@ def _clocks(table: pl.DataFrame, by: str, scene: Scene) -> list[str]:
     return window_apart(table["span"], scene) if by == "run" else []
 
 
-def _nothing(by: str, scene: Scene) -> str:
+def _nothing(by: str, scene: Scene) -> str | Note:
     if by == "step" and scene.steps.is_empty():
         return no_steps(scene)
     return nothing(scene, "no kernels", remedy(scene))

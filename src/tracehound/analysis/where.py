@@ -23,6 +23,7 @@ from tracehound.analysis.needle import SIGN, checked, found, holding, matching
 from tracehound.analysis.result import TEXTS, Column, Result
 from tracehound.analysis.trees import passing
 from tracehound.errors import TracehoundError, printable
+from tracehound.notes import note
 
 DEEPEST: Final = 40
 """Brackets and `not` in each other; nobody writes more."""
@@ -67,8 +68,8 @@ def condition(text: str, columns: Sequence[Column]) -> pl.Expr:
 def kept(result: Result, text: str, top: int | None = None) -> Result:
     """At most `top` of the rows that the filter keeps, in a tree with those above them; a note says how many."""
     rows, passed = passing(result.table, result.columns, condition(text, result.columns))
-    told = f"where {printable(text.strip())}: {passed:,} of {result.table.height:,} rows"
-    told += f", and {rows.height - passed:,} above them" if rows.height > passed else ""
+    counts = {"passed": passed, "of": result.table.height, "above": rows.height - passed}
+    told = note("rows_filtered", filter=text.strip(), **counts)
     return replace(result, table=rows if top is None else rows.head(top), notes=(told, *result.notes))
 
 

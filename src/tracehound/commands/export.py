@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tracehound import console
 from tracehound.commands.traces import opened, reading, ready
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError, printable
 from tracehound.export import Form, Written, apart, destination, named, said
 from tracehound.export.destination import Destination
@@ -38,7 +39,7 @@ def run(asked: Namespace) -> int:
             places[path].refuse_old()
         written = [_written(form, trace, window, places[path]) for path, window in narrowed.items()]
     for note in (note for one in written for note in one.notes):
-        console.say(printable(note))
+        console.say(printable(": ".join(filter(None, (note.place, note_text(note))))))
     name = f"{printable(folder.name)}{os.sep}" if folder else places[Path(out)].name
     console.say(f"{name}: {said(written)}")
     if among:

@@ -12,6 +12,7 @@ from tracehound import console
 from tracehound.commands.shown import tell, tell_named
 from tracehound.commands.traces import helpers, opened, ready
 from tracehound.diff import Condition, Profile, Verdict, loaded, not_whole, profile, saved
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError, printable
 from tracehound.report import Writer, writer
 from tracehound.report.junit import junit
@@ -39,7 +40,7 @@ def profiled(paths: Sequence[str], asked: Namespace, shop: Workshop, *, more: bo
 def warn(runs: Mapping[str, Profile], conditions: Sequence[Condition]) -> None:
     """A gate that is open must not hide that half of a run is missing."""
     for line in not_whole(runs) if conditions else ():
-        console.say(printable(line))
+        console.say(printable(note_text(line)))
 
 
 def page_form(asked: Namespace) -> Writer | None:

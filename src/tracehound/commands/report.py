@@ -12,6 +12,7 @@ from tracehound.analysis import run as analysed
 from tracehound.arguments import COMMANDS
 from tracehound.commands.shown import refuse_forms, show
 from tracehound.commands.traces import helpers, read, reading
+from tracehound.draw.notes import with_sentences
 from tracehound.draw.table import UNLIMITED
 from tracehound.errors import TracehoundError, printable
 from tracehound.preferences import preferred
@@ -40,6 +41,7 @@ def run(asked: Namespace) -> int:
         trace, window = read(asked, shop, devices=analysis.of_devices and not form.of_trace)
         top = asked.top or form.readable
         result = analysed(analysis, trace, window, Options(None if asked.where else top, given), helpers(trace, shop))
+    result = with_sentences(result)
     result = where.kept(result, asked.where, top) if asked.where else result
     return show(result, trace, window, form, asked)
 

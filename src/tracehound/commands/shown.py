@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from tracehound import console
 from tracehound.analysis import Result
 from tracehound.analysis.spans import other_steps
+from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError, printable
 from tracehound.report import WRITERS, Writer, about, writer
 from tracehound.report.about import noted
@@ -43,7 +44,7 @@ def tell_named(notes: Iterable[tuple[str, str]]) -> None:
 
 def _remarks(result: Result) -> list[str]:
     """What is to be known of the rows: how many there are of how many, and the notes."""
-    return [*([result.cut] if result.cut else []), *result.notes]
+    return [*([result.cut] if result.cut else []), *note_texts(result.notes)]
 
 
 def refuse_forms(asked: Namespace, option: str) -> None:

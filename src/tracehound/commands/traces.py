@@ -16,6 +16,7 @@ from pathlib import Path
 from tracehound import console
 from tracehound.alignment import arranged
 from tracehound.analysis.spans import other_steps
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError, printable
 from tracehound.heap import hold_large
 from tracehound.progress import Progress
@@ -97,7 +98,7 @@ def loaded(opening: Opening) -> Trace:
     trace = _with_progress(opening)
     hold_large()
     dropped = [
-        f"{note.where}: {note.text}" if note.where else note.text for note in opening.notes if note.level == "dropped"
+        ": ".join(filter(None, (note.place, note_text(note)))) for note in opening.notes if note.level == "dropped"
     ]
     for line in dropped[:MANY_FILES]:
         console.say(printable(line))

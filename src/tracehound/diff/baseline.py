@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import orjson
 import polars as pl
 
@@ -17,6 +18,7 @@ from tracehound.diff.measures import MEASURES
 from tracehound.diff.profile import PARTS, Profile
 from tracehound.errors import TracehoundError
 from tracehound.formats.unknown import BASELINE
+from tracehound.notes import Note, text_note
 from tracehound.whole import whole
 
 SCHEMA: Final = "tracehound.profile/1"
@@ -57,10 +59,10 @@ def saved(profile: Profile, path: Path) -> None:
         "measures": profile.measures.select(list(MEASURES)).to_dict(as_series=False),
         "form": profile.form,
         "outside": profile.outside,
-        "lost": profile.lost,
+        "lost": msgspec.to_builtins(profile.lost),
         "partial": profile.partial,
         "without": profile.without,
-        "doubt": profile.doubt,
+        "doubt": msgspec.to_builtins(profile.doubt),
     }
     try:
         with whole(path) as file:
@@ -113,13 +115,18 @@ def _profile(document: dict[str, Any]) -> Profile:
     times = [steps.select("duration", *PARTS), ops.select("count", "time", "exposed"), measures.select("count")]
     if not all(each.select(pl.all().is_between(0, MOST)).to_numpy().all() for each in times):
         raise ValueError("a time that cannot be true")
-    words = [document["name"], document["what"], document["of"], document.get("form", ""), document.get("doubt", "")]
-    lost = document.get("lost", [])
-    if not all(isinstance(each, str) for each in (*words, *lost)):
+    words = [document["name"], document["what"], document["of"], document.get("form", "")]
+    if not all(isinstance(each, str) for each in words):
         raise TypeError("no text")
-    name, what, of, form, doubt = words
+    name, what, of, form = words
+    lost, doubt = map(_note, document.get("lost", [])), document.get("doubt")
     outside = float(document.get("outside", 0))
     partial = tuple(int(step) for step in document.get("partial", []))
     ranks, without = int(document["ranks"]), int(document.get("without", 0))
     told = (form, outside, tuple(lost), partial, without)
-    return Profile(name, ranks, what, of, steps, ops, measures, *told, doubt=doubt)
+    return Profile(name, ranks, what, of, steps, ops, measures, *told, doubt=_note(doubt) if doubt else None)
+
+
+def _note(saved: object) -> Note:
+    """A note of a baseline; the first baselines have sentences. Raises ValueError for what is none."""
+    return text_note(saved) if isinstance(saved, str) else msgspec.convert(saved, Note)

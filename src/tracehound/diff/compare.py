@@ -24,7 +24,7 @@ from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.quantities import filled
 from tracehound.diff.sections import sections
 from tracehound.diff.stretches import WHOLE, WINDOW
-from tracehound.units import duration, plural, share
+from tracehound.notes import Note, note
 
 DEFINITION: Final = """\
 Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
@@ -138,49 +138,43 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
 
 def _explained(base: Profile, other: Profile, tables: Sequence[Result]) -> list[Result]:
     """The tables, of which the first that has an unclear row says why there is such a thing."""
-    why = (
-        f"{UNCLEAR}: {base.steps.height:,} steps against {other.steps.height:,} tell neither a change nor that there is"
-        " next to none: they differ too much among themselves (see medians and spreads); more steps may"
-    )
+    why = note("steps_inconclusive", base=base.steps.height, other=other.steps.height)
     first = next((table for table in tables if UNCLEAR in table.table["verdict"]), None)
     return [replace(table, notes=(why, *table.notes)) if table is first else table for table in tables]
 
 
-def _strangers(base: Profile, other: Profile) -> str:
-    """What cannot be compared where different profilers wrote the runs, in one line; "" where that is everything."""
+def _strangers(base: Profile, other: Profile) -> list[Note]:
+    """What cannot be compared where different profilers wrote the runs; nothing where that is everything."""
     if base.form == other.form or not base.form or not other.form:
-        return ""
-    return f"{base.form} against {other.form}: ops share no names, only the step, its parts and its gaps are comparable"
+        return []
+    return [note("profilers_differ", base=base.form, other=other.form)]
 
 
-def doubts(base: Profile, other: Profile) -> str:
-    """What to know before any row is read, in one line: what cannot be compared, and which run is hardly one."""
-    alone = [f"{name}: {run.doubt}" for name, run in (("base", base), ("other run", other)) if run.doubt]
-    return "; ".join(filter(None, (_strangers(base, other), *alone)))
+def doubts(base: Profile, other: Profile) -> list[Note]:
+    """What to know before any row is read: what cannot be compared, and which run is hardly one."""
+    runs = (("base", base), ("other run", other))
+    alone = [note("run_in_doubt", run=name, doubt=run.doubt) for name, run in runs if run.doubt is not None]
+    return [*_strangers(base, other), *alone]
 
 
 def _of_steps(base: Profile, other: Profile, names: Sequence[str]) -> Pair:
     return Pair(*(filled(side.steps.select(names).to_numpy().astype(np.float64)) for side in (base, other)))
 
 
-def _step(found: Pair, told: Sequence[str], notes: Sequence[str]) -> Result:
+def _step(found: Pair, told: Sequence[str], notes: Sequence[Note]) -> Result:
     rows = tabled({"part": ["step", *PARTS], **found.columns(), "verdict": told}, STEP)
     return Result("diff", "Step", STEP, rows, rows.height, tuple(notes))
 
 
-def _about_steps(base: Profile, other: Profile) -> list[str]:
+def _about_steps(base: Profile, other: Profile) -> list[Note]:
     notes = []
     if min(base.steps.height, other.steps.height) < LEAST:
-        notes.append(f"too few steps to tell a change from chance: it takes {LEAST} on either side")
-    if unlike := not_alike(base, other):
+        notes.append(note("too_few_steps", least=LEAST))
+    if (unlike := not_alike(base, other)) is not None:
         notes.append(unlike)
-    if unlike := _strangers(base, other):
-        notes.append(unlike)
+    notes += _strangers(base, other)
     if max(base.outside, other.outside) >= TOLD:
-        told = " and ".join(
-            f"{share(side.outside)} of the {name}'s" for side, name in ((base, "base"), (other, "other"))
-        )
-        notes.append(f"in no step, and not compared: {told} time of work")
+        notes.append(note("work_in_no_step", base=base.outside, other=other.outside))
     runs = {"base": base, "other run": other}
     far = [line for name, run in runs.items() for line in outliers(run, name)]
     return [*notes, *far, *not_whole(runs)]
@@ -250,7 +244,7 @@ def _by_weight(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.Data
 
 
 def _result(
-    name: str, title: str, columns: tuple[Column, ...], table: pl.DataFrame, top: int | None, notes: Sequence[str]
+    name: str, title: str, columns: tuple[Column, ...], table: pl.DataFrame, top: int | None, notes: Sequence[Note]
 ) -> Result:
     shown = table if top is None else table.head(top)
     return Result(name, title, columns, shown, table.height, tuple(notes))
@@ -347,42 +341,44 @@ def _columns(ops: pl.DataFrame) -> tuple[Column, ...]:
     return tuple(replace(column, brief=told) if column.name == "other_name" else column for column in OPS)
 
 
-def _about_categories(ops: pl.DataFrame) -> list[str]:
+def _about_categories(ops: pl.DataFrame) -> list[Note]:
     """That what one category loses another may have got, where there is such a thing."""
     across = ops.drop_nulls("other_category").height
-    if not across:
-        return []
-    return [
-        f"ops are in the categories of their own run, which for {across:,} of them differ: what one category is without"
-        " another may have"
-    ]
+    return [note("categories_of_own_run", ops=across)] if across else []
 
 
-def _across(ops: pl.DataFrame) -> list[str]:
+def _across(ops: pl.DataFrame) -> list[Note]:
     """Which ops have a partner of another category, and the longest of them."""
     rows = ops.drop_nulls("other_category").sort(pl.max_horizontal("base", "other"), descending=True)
     if rows.is_empty():
         return []
-    row = rows.row(0, named=True)
-    told = f"{row['name']} ({row['category']}) is {row['other_name'] or row['name']} ({row['other_category']})"
+    longest = rows.row(0, named=True)
     return [
-        f"matched across categories: {plural(rows.height, 'op')}, {duration(int(rows['base'].sum()))} against"
-        f" {duration(int(rows['other'].sum()))}; {told} in the other run"
+        note(
+            "matched_across_categories",
+            ops=rows.height,
+            base=int(rows["base"].sum()),
+            other=int(rows["other"].sum()),
+            name=longest["name"],
+            category=longest["category"],
+            other_name=longest["other_name"] or longest["name"],
+            other_category=longest["other_category"],
+        )
     ]
 
 
-def _about_ops(found: Sequence[Match], own: Pair, table: pl.DataFrame) -> list[str]:
+def _about_ops(found: Sequence[Match], own: Pair, table: pl.DataFrame) -> list[Note]:
     """How much of each run found a partner, and whether anything differs."""
     alone = np.array([match.how == ALONE for match in found], np.bool_)
     whole = [float(side.sum()) for side in own.means]
     if all(whole):
-        shares = [share(1 - float(side[alone].sum()) / time) for side, time in zip(own.means, whole, strict=True)]
-        notes = [f"matched: {shares[0]} of the ops' time in the base, {shares[1]} in the other"]
+        base, other = (1 - float(side[alone].sum()) / time for side, time in zip(own.means, whole, strict=True))
+        notes = [note("ops_matched", base=base, other=other)]
     else:
-        notes = [f"matched: nothing, for no op takes any time in the {'other' if whole[0] else 'base'}"]
+        notes = [note("no_ops_matched", run="other" if whole[0] else "base")]
     changed = (
         (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
     )
     if not table.filter(changed).height:
-        notes.append("no difference")
+        notes.append(note("no_difference"))
     return notes

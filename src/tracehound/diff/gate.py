@@ -61,12 +61,16 @@ class Condition(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What came of a condition, and why in one line; `spared` is what is beyond its limit, and may be so by chance."""
+    """What came of a condition, and why in one line; `spared` is what is beyond its limit, and may be so by chance.
+
+    The change that it is about was tested `alone`, not together with the rows of a table.
+    """
 
     condition: Condition
     failed: bool
     why: str
     spared: bool = False
+    alone: bool = False
 
 
 def condition(text: str) -> Condition:
@@ -127,9 +131,11 @@ def judged(base: Profile, other: Profile, conditions: Sequence[Condition]) -> li
     each other.
     """
     _refuse_empty(conditions, base, other)
-    if any(each.sign for each in conditions) and (unlike := not_alike(base, other)):
+    if any(each.sign for each in conditions) and (unlike := not_alike(base, other)) is not None:
+        of = dict(unlike.values)
         raise TracehoundError(
-            unlike, remedy="mark the same steps in both runs, and record both with the same activities"
+            f"not alike: of the base {of['base']}, of the other {of['other']} is compared",
+            remedy="mark the same steps in both runs, and record both with the same activities",
         )
     _refuse_unknown(conditions, base, other)
     return [_change(base, other, each) if each.sign else _level(other, each) for each in conditions]
@@ -177,15 +183,19 @@ def _change(base: Profile, other: Profile, asked: Condition) -> Verdict:
     ((word,),) = verdicts(Pair(filled(ours[:, None]), filled(theirs[:, None])))
     decided = word in ("slower", "faster") or min(len(ours), len(theirs)) < LEAST
     beyond, why = _beyond(found, asked), f"{told}: {_said(word, asked, len(ours), len(theirs))}"
-    return Verdict(asked, decided and beyond, why, beyond and not decided)
+    return Verdict(asked, decided and beyond, why, beyond and not decided, alone=asked.alone and word not in _PLAIN)
 
 
 def _said(word: str, asked: Condition, base: int, other: int) -> str:
     """The word of the tables for a change, and what the test was where theirs is another one."""
-    if word in (FEW, "the same"):
+    if word in _PLAIN:
         return word
     said = f"{word} with {base:,} steps against {other:,}" if word == UNCLEAR else word
     return f"{more(said) if asked.what in PARTS else said}{', tested alone' if asked.alone else ''}"
+
+
+_PLAIN: Final = (FEW, "the same")
+"""Words for a change that need no test."""
 
 
 def _beyond(value: float, asked: Condition) -> bool:

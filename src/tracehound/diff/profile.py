@@ -24,10 +24,11 @@ from tracehound.diff.identity import IDENTITY, ONLY_MEMORY, identified
 from tracehound.diff.measures import MEASURES
 from tracehound.diff.stretches import WHOLE, WINDOW, Compared, Stretches, compared
 from tracehound.intervals import Ints
+from tracehound.notes import Note, note
 from tracehound.own_time import own_stretches
 from tracehound.store.strangers import doubt
 from tracehound.trace import PROFILERS, Trace, Window
-from tracehound.units import count, plural
+from tracehound.units import plural
 
 PARTS: Final = ("compute", "communication", "copy", "idle")
 """What a step's time goes to; they add up to it."""
@@ -48,7 +49,7 @@ class Profile(Struct, frozen=True, eq=False):
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
     the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
     `partial` which are partial on any rank (left out, unless there are no others), `without` how many ranks have no
-    step and are left out since others have some, `lost` what its files lack, in words, and `doubt` why they are
+    step and are left out since others have some, `lost` what its files lack, and `doubt` why they are
     hardly of one run; empty where they may be. Of a run whose trace is open `stretches` has the steps of each rank
     (rank, step, start, end, and duration on the clock that measures it) and `longest` the longest execution of each op
     (`IDENTITY`, event, length); what was saved has neither.
@@ -63,12 +64,12 @@ class Profile(Struct, frozen=True, eq=False):
     measures: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEASURES))
     form: str = ""
     outside: float = 0.0
-    lost: tuple[str, ...] = ()
+    lost: tuple[Note, ...] = ()
     partial: tuple[int, ...] = ()
     without: int = 0
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
-    doubt: str = ""
+    doubt: Note | None = None
 
     @property
     def unit(self) -> str:
@@ -90,23 +91,25 @@ class Profile(Struct, frozen=True, eq=False):
         return f"{count}{what} on {ranks}, {self.of}{lacking}"
 
 
-def not_alike(base: Profile, other: Profile) -> str:
-    """What is measured of one run and not of the other, in one line; "" where both are of a kind."""
+def not_alike(base: Profile, other: Profile) -> Note | None:
+    """What is measured of one run and not of the other; None where both are of a kind."""
     if base.of != other.of:
-        return f"not alike: of the base {base.of}, of the other {other.of} is compared"
+        return note("runs_not_alike", base=base.of, other=other.of)
     if base.unit != other.unit:
-        return f"not alike: of the base {base.what}, of the other {other.what} is compared"
-    return ""
+        return note("runs_not_alike", base=base.what, other=other.what)
+    return None
 
 
-def not_whole(runs: Mapping[str, Profile]) -> list[str]:
-    """What the files of these runs lack, in a line each."""
-    lines = []
-    for name, run in runs.items():
-        if run.lost:
-            more = f", and {len(run.lost) - 1} more" if len(run.lost) > 1 else ""
-            lines.append(f"the {name} is not whole: {run.lost[0]}{more}; see health")
-    return lines
+def not_whole(runs: Mapping[str, Profile]) -> list[Note]:
+    """What the files of these runs lack, in a note each."""
+    return [_not_whole(name, run.lost) for name, run in runs.items() if run.lost]
+
+
+def _not_whole(run: str, lost: Sequence[Note]) -> Note:
+    """The note that the files of a run lack something, with the first of what they lack."""
+    first, *more = lost
+    times = first.count if first.level == "dropped" else 0
+    return note("run_not_whole", run=run, first=first, where=first.place, times=times, more=len(more))
 
 
 _COLUMNS: Final = (
@@ -174,11 +177,10 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
     )
 
 
-def _lost(trace: Trace, window: Window) -> tuple[str, ...]:
+def _lost(trace: Trace, window: Window) -> tuple[Note, ...]:
     """What the files lack, and which ranks of the job are not here; of one rank alone that is no news."""
-    dropped = (f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped")
-    ranks = lacking(scene(trace, window)) if trace.ranks.height > 1 else []
-    return (*dropped, *(words for _, words in ranks))
+    dropped = (each for each in trace.notes if each.level == "dropped")
+    return (*dropped, *(lacking(scene(trace, window)) if trace.ranks.height > 1 else ()))
 
 
 def _stepping(rows: pl.DataFrame, more: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

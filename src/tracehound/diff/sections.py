@@ -19,15 +19,13 @@ from tracehound.diff.profile import Profile, not_alike
 from tracehound.diff.quantities import Quantities, summed
 from tracehound.formats.exported import exported
 from tracehound.formats.torch_names import CURVES
-from tracehound.units import bytes_
+from tracehound.notes import Note, note
 
 TOPICS: Final = ("launches", "idle", "compiling")
 """What is measured in ps, in the order of the table."""
 
 MARKED: Final = ("annotations", "modules")
 """What the program marked, in the order of the table."""
-
-NOT_MEASURED: Final = "launches, gaps and counters: not in the baseline, which an older version saved"
 
 
 class Section(Struct, frozen=True, eq=False):
@@ -39,7 +37,7 @@ class Section(Struct, frozen=True, eq=False):
     names: tuple[str, ...]
     time: Pair
     count: Pair
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     program: bool = False
     """Whether the rows are of the program, so that what one run has none of was added to it, or removed."""
 
@@ -82,13 +80,13 @@ _COUNTED: Final = (("memory", "Memory", MEMORY), ("counters", "Counters", COUNTE
 def _causes(base: Profile, other: Profile) -> Section:
     """Launches, pauses and compilations; what one run has none of is 0 there."""
     keys = _keys(base, other, TOPICS)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     without = [run for run, side in (("the base", base), ("the other run", other)) if side.of != ON_DEVICE]
     if without:
         keys = [key for key in keys if key[0] == "compiling"]
-        notes = (f"launches and gaps: no work of a device was recorded in {' and '.join(without)}",)
+        notes = (note("no_device_work_to_compare", runs=tuple(without)),)
     elif keys and (base.measures.is_empty() or other.measures.is_empty()):
-        keys, notes = [], (NOT_MEASURED,)
+        keys, notes = [], (note("not_measured_in_baseline"),)
     names = tuple(f"idle: {name}" if topic == "idle" else name for topic, name in keys)
     time, count = (Pair(_by_step(base, keys, column), _by_step(other, keys, column)) for column in ("value", "count"))
     return Section("diff-causes", "Launches, gaps and compiling", CAUSES, names, time, count, notes)
@@ -115,24 +113,23 @@ def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tup
     names = sorted(ours & theirs)
     alone = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
     recorded = ((sorted(name for name in left if not exported(name)), run) for left, run in alone)
-    notes = tuple(f"recorded in {run} alone: {', '.join(left)}" for left, run in recorded if left)
-    if ONLY_MEMORY in (base.of, other.of) and (unlike := not_alike(base, other)):
+    notes = tuple(note("recorded_in_one_run", run=run, names=tuple(left)) for left, run in recorded if left)
+    if ONLY_MEMORY in (base.of, other.of) and (unlike := not_alike(base, other)) is not None:
         notes = (*notes, unlike)
     keys = [(topic, name) for name in names]
     if topic == "memory":
-        notes = (*notes, *(note for name in names for note in _from_before(base, other, name)))
+        notes = (*notes, *(each for name in names for each in _from_before(base, other, name)))
     time = Pair(_by_step(base, keys, "value"), _by_step(other, keys, "value"))
     told = tuple(f"{name} (%)" if name in CURVES.values() else name for name in names)
     return Section(f"diff-{topic}", title, columns, told, time, time, notes)
 
 
-def _from_before(base: Profile, other: Profile, name: str) -> Iterator[str]:
+def _from_before(base: Profile, other: Profile, name: str) -> Iterator[Note]:
     """What of a counter of bytes is left out, for it was there before the recordings."""
     most = pl.col("value").max().fill_null(0)
     left = [side.measures.filter(topic="before", name=name).select(most).item() for side in (base, other)]
     if any(left):
-        ours, theirs = map(bytes_, left)
-        yield f"{name}: without what is left from before the recording, {ours} in the base, {theirs} in the other run"
+        yield note("memory_from_before", name=name, base=left[0], other=left[1])
 
 
 def _in_every_step(profile: Profile, topic: str) -> set[str]:

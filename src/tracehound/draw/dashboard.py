@@ -21,6 +21,7 @@ from tracehound.analysis.spans.partial_steps import counted
 from tracehound.draw import chart
 from tracehound.draw.apart import apart
 from tracehound.draw.cells import cell
+from tracehound.draw.notes import note_text
 from tracehound.draw.plots import PARTS, WORDS
 from tracehound.units import count, duration, plural, share
 
@@ -52,7 +53,7 @@ class Said(NamedTuple):
 def drawn(result: Result, width: int, height: int) -> Said:
     """A result in `height` lines of `width` cells, fewer where it has no more to say."""
     if result.table.is_empty():
-        words = result.notes[0] if result.notes else "nothing to show"
+        words = note_text(result.notes[0]) if result.notes else "nothing to show"
         return Said("", _wrapped(words, width, height, "dim"))
     said = _DRAWN.get(result.analysis, listed)(result, width, height)
     return Said(said.note, [_fit(line, width) for line in said.lines[:height]])
@@ -121,7 +122,7 @@ def breakdown(result: Result, width: int, height: int) -> Said:
 
 def _working(result: Result) -> list[Line]:
     """That devices work in a small part of the recording alone, where they do."""
-    return [[(note, "dim")] for note in result.notes if note.startswith(WORKING)]
+    return [[(note_text(note), "dim")] for note in result.notes if note.code == WORKING]
 
 
 def _sort(part: str) -> Sort:

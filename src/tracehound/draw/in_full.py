@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.cells import cell, heading, readable, valued
+from tracehound.draw.notes import note_texts
 from tracehound.draw.sentences import prose
 from tracehound.draw.sheet import Fact, Section
 from tracehound.errors import printable
@@ -40,7 +41,7 @@ def columns(result: Result) -> Section:
 
 def in_full(result: Result, head: Sequence[str], shown: Result, number: int) -> list[Section]:
     """All of it. `shown` has the rows as they are seen; what is read row by row begins with the row."""
-    said, about = notes(head, result.notes), row(shown, number)
+    said, about = notes(head, note_texts(result.notes)), row(shown, number)
     first = [*about, said] if prose(result) else [said, *about]
     return [*first, columns(result)]
 

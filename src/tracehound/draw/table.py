@@ -30,6 +30,7 @@ from tracehound.draw.cells import (
     words,
 )
 from tracehound.draw.indents import indents
+from tracehound.draw.notes import note_texts
 from tracehound.draw.wrap import wrap
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle
@@ -107,7 +108,7 @@ def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     if not result.table.is_empty():
         texts += _missing(layout.missing, "in these rows" if result.cut else "")
         texts += meanings([block.column for block in layout.beside])
-    return [*caption(result, width, unit), *_rows(layout, width), *notes([*texts, *result.notes], width)]
+    return [*caption(result, width, unit), *_rows(layout, width), *notes([*texts, *note_texts(result.notes)], width)]
 
 
 def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:

@@ -24,8 +24,8 @@ from tracehound.export.written import Tell, Written
 from tracehound.formats.exported import SEVERED, STEP, WINDOW
 from tracehound.formats.kineto.facts import APART
 from tracehound.formats.severed import severed
+from tracehound.notes import Note, note
 from tracehound.trace import Trace, Window
-from tracehound.units import duration, plural
 
 LEVEL: Final = 2
 """Of igzip's levels 0 to 3: as small as gzip's own first ones, at several times their speed."""
@@ -41,18 +41,18 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     if _OF_RANKS in formats and len(set(formats)) > 1:
         remedy = "export each alone, or all of them to a folder"
         raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy=remedy)
-    apart = _clocks(trace, window) if len(formats) > 1 else ""
+    apart = _clocks(trace, window) if len(formats) > 1 else None
     as_it_is = set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON)
     step = {} if _OF_RANKS in formats else _step(trace, window)
     known = {
-        **({APART: apart} if apart else {}),
+        **({APART: dict(apart.values)} if apart else {}),
         **({SEVERED: True} if severed(notes) else {}),
         **step,
         **_window(trace, window, own_clock=as_it_is),
     }
     document = Document(file, known)
     written = (copied if as_it_is else modelled)(trace, window, document, tell)
-    told = f"{apart}: read back, nothing corrects them; --align collectives writes them corrected"
+    told = note("clocks_written_as_recorded", clocks=apart)
     return replace(written, notes=(*written.notes, told)) if apart else written
 
 
@@ -80,14 +80,13 @@ def _step(trace: Trace, window: Window) -> dict[str, Any]:
     return {STEP: names[0]} if len(names) == 1 and steps["inferred"].all() else {}
 
 
-def _clocks(trace: Trace, window: Window) -> str:
-    """What is said of the clocks of ranks whose collectives tell that they are apart: one file has one clock."""
+def _clocks(trace: Trace, window: Window) -> Note | None:
+    """A note that the clocks of ranks are apart, as their collectives tell: one file has one clock."""
     apart = run(named("clocks"), trace, Window(ranks=window.ranks)).table.filter("applied")
     if apart.is_empty():
-        return ""
-    most = duration(int(apart["shift"].abs().max()))  # type: ignore[arg-type]  # it is not empty
-    ranks = plural(apart.height, "rank")
-    return f"the clocks of {ranks} are written as recorded, off by up to {most} as the ends of collectives tell"
+        return None
+    most = int(apart["shift"].abs().max())  # type: ignore[arg-type]  # it is not empty
+    return note("clocks_apart", ranks=apart.height, most=most)
 
 
 def packed(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:

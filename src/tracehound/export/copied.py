@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import shares
@@ -27,6 +28,7 @@ from tracehound.formats.json.document import document as read_document
 from tracehound.formats.json.elements import Texts, elements, encoded
 from tracehound.formats.json.slices import Extent
 from tracehound.formats.kineto.legacy import beside
+from tracehound.notes import Note
 from tracehound.trace import Trace, Window, collected
 
 
@@ -73,7 +75,7 @@ class _Copy:
     def __init__(self, trace: Trace, number: int, window: Window, document: Document, edit: Edit | None) -> None:
         self.events = 0
         self.behind: dict[str, Any] = {}
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[Note, ...] = ()
         self._part = trace.parts[number]
         check(self._part.path, self._part.state)
         self.size = self._part.path.stat().st_size
@@ -100,7 +102,7 @@ class _Copy:
             raise changed(self._part.path)
         read = read_document(extents)
         self.behind = {name: value for name, value in read.metadata.items() if name not in extents[0].metadata}
-        self.notes = tuple(f"{self._part.path.name}, {note.where}: {note.text}" for note in read.notes)
+        self.notes = tuple(replace(note, file=self._part.path.name) for note in read.notes)
         if self._edit is not None:
             self._add(list(self._edit.rest()))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from tracehound.notes import Note
 from tracehound.units import plural
 
 Tell = Callable[[float], None]
@@ -17,7 +18,7 @@ class Written(Struct, frozen=True):
 
     events: int
     curves: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def said(written: Sequence[Written]) -> str:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tracehound.formats.severed import ENDED
-from tracehound.trace import Note
+from tracehound.notes import Note
 from tracehound.units import PS_PER_US
 
 WINDOW: Final = "exportedWindow"
@@ -73,5 +73,4 @@ def _is_time(said: object) -> bool:
 
 def cut(facts: Mapping[str, Any]) -> tuple[Note, ...]:
     """That a file with these facts is the export of a window."""
-    why = "a window of a recording, exported: what lay outside is not in it, and steps that cross its edges are partial"
-    return (Note("missing", why),) if "limits" in facts else ()
+    return (Note("missing", "exported_window"),) if "limits" in facts else ()

@@ -18,7 +18,8 @@ from isal import igzip, igzip_lib
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.salvage import Damage, Point, Salvage
-from tracehound.trace import FileState, Note
+from tracehound.notes import Note
+from tracehound.trace import FileState
 
 MAGIC: Final = b"\x1f\x8b"
 
@@ -195,7 +196,7 @@ def whole(path: Path) -> tuple[bytes, tuple[Note, ...]]:
         buffer = memoryview(bytearray(1 << 20))
         while count := stream.readinto(buffer):
             parts.append(bytes(buffer[:count]))
-        return b"".join(parts), (stream.damage.note(path),) if stream.damage else ()
+        return b"".join(parts), (stream.damage.note(),) if stream.damage else ()
 
 
 def changed(path: Path) -> TracehoundError:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.errors import TracehoundError, file_name
+from tracehound.errors import TracehoundError
 from tracehound.facets import FACETS, UNTOLD
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.counters import Counters
@@ -27,7 +27,8 @@ from tracehound.formats.sizes import MOST_BYTES
 from tracehound.formats.spill import Spill
 from tracehound.formats.times import FARTHEST, UNIX
 from tracehound.intervals import Ints, Mask
-from tracehound.trace import COUNTERS, RANKS, Note, Part
+from tracehound.notes import Note
+from tracehound.trace import COUNTERS, RANKS, Part
 
 CATEGORIES: Final = (
     "parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown",
@@ -64,7 +65,7 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Ro
     text, notes = whole(path)
     rows, wrong = _rows(text, path)
     progress(len(text), len(rows))
-    rows, strays = _near(rows, path)
+    rows, strays = _near(rows)
     every = rows[:, 0]
     known = every[every != _BEFORE]
     rows = rows[~_unmoved(rows)]
@@ -79,16 +80,14 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Ro
     return Rows(last, time[order], rows[order, 2], category[order], moved, (*notes, *wrong, *strays))
 
 
-def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
+def _near(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
     """Without the rows that are far from the others in time, which picoseconds could not hold."""
     known = rows[:, 0] != _BEFORE
     times = np.sort(rows[known, 0])
     middle = int(times[(len(times) - 1) // 2]) if len(times) else 0  # the time of a row, so that one always stays
     near = ~known | (np.abs(rows[:, 0] - middle) < FARTHEST)
     lost = int(np.count_nonzero(~near))
-    return rows[near], (
-        (Note("dropped", "rows that are 50 days from the others", lost, file_name(path)),) if lost else ()
-    )
+    return rows[near], ((Note("dropped", "rows_far_away", lost),) if lost else ())
 
 
 def _unmoved(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -120,15 +119,15 @@ def _rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, .
             found = msgspec.json.decode(kept + b"]", type=list[Any])
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
             raise TracehoundError("damaged beyond the last row that can be read", path) from error
-        notes.append(Note("repaired", "the memory timeline breaks off", where=file_name(path)))
+        notes.append(Note("repaired", "memory_timeline_ends_early"))
     places = [at for at, row in enumerate(found) if _good(row)]
     if len(places) < len(found):
-        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(places), file_name(path)))
+        notes.append(Note("dropped", "rows_not_numbers", len(found) - len(places)))
     rows = np.array([found[at] for at in places], np.int64).reshape(-1, _WIDTH)
     odd = np.abs(rows[:, 2]) > MOST_BYTES
     if odd.any():
         first = f"row {places[int(np.argmax(odd))]:,}"
-        notes.append(Note("dropped", "rows of more than 16 TiB", int(np.count_nonzero(odd)), first))
+        notes.append(Note("dropped", "rows_too_large", int(np.count_nonzero(odd)), where=first))
     return rows[~odd], tuple(notes)
 
 
@@ -169,7 +168,6 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
     ]
     allocated = facet.with_columns(absent).select(*FACETS["allocated"]).cast(FACETS["allocated"])
     ranks = [{"rank": None, "host": 0, "device": None, "label": _LABEL, "model": None}]
-    whose = "a memory timeline does not say whose memory it tells (export_memory_timeline's device): taken for one rank"
     return part(
         Decoded(
             path=path,
@@ -179,7 +177,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
             ranks=pl.DataFrame(ranks, schema={name: dtype for name, dtype in RANKS.items() if name != "inferred"}),
             hosts=("host",),
             wall_ns=origin if origin > UNIX else None,
-            notes=(*rows.notes, Note("inferred", whose, where=file_name(path))),
+            notes=(*rows.notes, Note("inferred", "memory_timeline_of_one_rank")),
             places=np.empty(0, np.int64),
             counters=_counters(rows, time, (rows.last - origin) * 1000),
             facets={"allocated": _kept(allocated, spill)},

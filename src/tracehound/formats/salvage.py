@@ -8,30 +8,36 @@ from __future__ import annotations
 
 import io
 import zlib
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from tracehound.errors import file_name
-from tracehound.trace import Note
+from tracehound.notes import Note
 
 _INPUT: Final = 1 << 15
 _OUTPUT: Final = 1 << 18
 _GZIP: Final = 31
 
 
+GZIP_ENDS_EARLY: Final = "gzip_ends_early"
+
+
 class Damage(Struct, frozen=True):
-    """Where a gzip file stops making sense: `at` is the byte in the file, `inflated` what could be read until there."""
+    """Where a gzip file stops making sense: `at` is the byte in the file, `inflated` what could be read until there.
+
+    It `ends` there if the rest of it is missing.
+    """
 
     at: int
     inflated: int
     what: str
+    ends: bool = False
 
-    def note(self, path: Path) -> Note:
-        """The damage as the user is told of it."""
-        text = f"gzip {self.what}; {self.inflated:,} inflated bytes before it were kept"
-        return Note("dropped", text, where=f"{file_name(path)}, byte {self.at:,}")
+    def note(self) -> Note:
+        """The note of this damage."""
+        values = (("what", self.what), ("inflated", self.inflated))
+        code = GZIP_ENDS_EARLY if self.ends else "gzip_damaged"
+        return Note("dropped", code, where=f"byte {self.at:,}", values=values)
 
 
 class Point(NamedTuple):
@@ -77,7 +83,7 @@ class Salvage:
             if piece := self._inflated():
                 return piece
             if ended and self._begun:
-                self.damage = Damage(self.used, self.made, "ends early")
+                self.damage = Damage(self.used, self.made, "ends early", ends=True)
         return b""
 
     def readinto(self, view: memoryview, /) -> int:

@@ -13,7 +13,7 @@ from tracehound.intervals import Mask
 MOST_BYTES: Final = 1 << 44
 """16 TiB, more than any memory has; half a million of them can be summed up in Int64."""
 
-NO_SIZE: Final = "size below 0 or of more than 16 TiB: read as unknown"
+NO_SIZE: Final = "size_out_of_range"
 """What is said of events whose size is none."""
 
 

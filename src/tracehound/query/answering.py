@@ -15,9 +15,11 @@ from msgspec import Struct
 
 from tracehound.analysis import ANALYSES, Options, run_all
 from tracehound.analysis.events.own_clock import APART
-from tracehound.analysis.result import COVER, WITH, Column, Result
+from tracehound.analysis.result import COVER, Column, Result
 from tracehound.analysis.spans import other_steps
+from tracehound.draw.notes import with_sentences
 from tracehound.errors import TracehoundError
+from tracehound.notes import Note, note, text_note
 from tracehound.query.names import called, counted
 from tracehound.query.origins import origins
 from tracehound.query.refusal import missing, refusals
@@ -96,10 +98,10 @@ def answer(
         total=total,
         notes=(
             *_chosen(query.tables),
-            *_notes(table),
-            *_converted(query.statement, columns),
-            *_by_time(query, trace, window, collect),
-            *_by_clock(query, trace, collect),
+            *map(text_note, _notes(table)),
+            *map(text_note, _converted(query.statement, columns)),
+            *map(text_note, _by_time(query, trace, window, collect)),
+            *map(text_note, _by_clock(query, trace, collect)),
         ),
         window=window.within(*trace.span) if window.timed else None,
     )
@@ -114,14 +116,18 @@ def _tables(query: Query, trace: Trace, window: Window, executor: Executor | Non
     """The tables that the query names."""
     named = {table.name: table for table in query.tables}
     asked = [(each, Options(given=named[each.name].given)) for each in ANALYSES if each.name in named]
-    results = run_all(asked, trace, window, executor) if asked else []
+    results = map(with_sentences, run_all(asked, trace, window, executor)) if asked else ()
     lazily = {name: frame for name, frame in frames(trace, window).items() if name in named}
     return {**lazily, **{result.analysis: analysed(result, named[result.analysis]) for result in results}}
 
 
-def _chosen(tables: Sequence[Table]) -> list[str]:
+def _chosen(tables: Sequence[Table]) -> list[Note]:
     """The settings that were chosen of analyses."""
-    return [f"{table.name} {WITH}{name}={value}" for table in tables for name, value in table.given]
+    return [
+        note("query_setting_chosen", table=table.name, name=name, value=value)
+        for table in tables
+        for name, value in table.given
+    ]
 
 
 def _notes(table: pl.DataFrame) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tracehound.analysis.result import Result
+from tracehound.draw.notes import with_sentences
 from tracehound.draw.table import Line
 from tracehound.errors import TracehoundError
 from tracehound.report.about import About, Look, about
@@ -44,7 +45,7 @@ class Writer(Struct, frozen=True):
     def result(self) -> Callable[[About, Result, Look], Iterator[Line]]:
         """What writes a table."""
         write: Callable[[About, Result, Look], Iterator[Line]] = import_module(self.module).result
-        return write
+        return lambda facts, result, look: write(facts, with_sentences(result), look)
 
     @property
     def summary(self) -> Callable[[Summary, Look], Iterator[Line]]:

@@ -13,7 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
+from tracehound.draw.notes import note_text
 from tracehound.errors import printable
+from tracehound.notes import Note
 from tracehound.store.strangers import doubt
 from tracehound.trace import Part, Trace, Window
 from tracehound.units import (
@@ -52,7 +54,7 @@ class About(Struct, frozen=True):
 
     `origin_ns` is the wall clock (Unix, ns) of time 0, `span` the first start and last end in ps, `versions` those of
     drivers and libraries as the files name them, `window` what the caller asked for, `inferred` whether its steps
-    are inferred, none being marked. `doubt` says why the files are hardly of one run; empty where they may be.
+    are inferred, none being marked. `doubt` says why the files are hardly of one run; None where they may be.
     """
 
     name: str
@@ -64,7 +66,7 @@ class About(Struct, frozen=True):
     versions: Mapping[str, str]
     window: Window
     inferred: bool = False
-    doubt: str = ""
+    doubt: Note | None = None
 
     @property
     def recorded(self) -> str:
@@ -121,7 +123,7 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
         plural(len(facts.ranks), "rank"),
         f"{duration(facts.span[1] - facts.span[0], unit)} long",
     ]
-    lines = [*([facts.doubt] if facts.doubt else []), " · ".join(what)]
+    lines = [*([note_text(facts.doubt)] if facts.doubt else []), " · ".join(what)]
     if facts.recorded:
         lines.append(f"recorded {facts.recorded}")
     if facts.versions:

@@ -35,6 +35,7 @@ from msgspec.structs import asdict
 
 from tracehound import __version__
 from tracehound.analysis.result import Result
+from tracehound.draw.notes import note_texts
 from tracehound.draw.table import Line
 from tracehound.report.about import About, Look, noted
 from tracehound.report.summary import Summary
@@ -118,7 +119,7 @@ def _body(shown: Result, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "columns": [{"name": c.name, "unit": c.unit, "meaning": c.meaning, "base": c.base} for c in shown.columns],
         "rows": rows,
         "rows_total": shown.total,
-        "notes": list(shown.notes),
+        "notes": list(note_texts(shown.notes)),
     }
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tracehound.analysis.result import Result
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.cells import alignment, heading, meanings, readable, words
+from tracehound.draw.notes import note_texts
 from tracehound.draw.table import UNLIMITED, Line, caption
 from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
@@ -76,7 +77,7 @@ def _section(table: Result, look: Look, more: Sequence[str]) -> Iterator[Line]:
             for leads in [_leads(table, named=column is stands)]
         )
         yield from (_row(row) for row in zip(*cells, strict=True))
-    notes = [*meanings(columns), *table.notes, *more]
+    notes = [*meanings(columns), *note_texts(table.notes), *more]
     if notes:
         yield Line("")
         yield from _listed(notes)

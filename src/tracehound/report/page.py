@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff import Comparison, Profile, Verdict
+from tracehound.draw.notes import note_text
 from tracehound.errors import printable
+from tracehound.notes import note
 
 COMPARISON = "tracehound.comparison/1"
 CHECK = "tracehound.check/1"
@@ -22,8 +24,6 @@ GATE = (
     Column("verdict", "text", "failed or passed"),
     Column("why", "prose", "what was found"),
 )
-
-ALONE = "tested alone: rows of the tables are tested together, so that each needs stronger evidence"
 
 
 class Page(Struct, frozen=True):
@@ -61,11 +61,11 @@ def _page(
 
 
 def _of(run: Profile) -> str:
-    return printable(f"{run.name}: {run.about}{f'; {run.doubt}' if run.doubt else ''}")
+    return printable(f"{run.name}: {run.about}{f'; {note_text(run.doubt)}' if run.doubt else ''}")
 
 
 def _gate(verdicts: Sequence[Verdict]) -> Result:
     rows = [(each.condition.text, "failed" if each.failed else "passed", each.why) for each in verdicts]
     table = pl.DataFrame(rows, schema=dict.fromkeys((column.name for column in GATE), pl.String), orient="row")
-    notes = (ALONE,) if any("tested alone" in each.why for each in verdicts) else ()
+    notes = (note("tested_alone"),) if any(each.alone for each in verdicts) else ()
     return Result("gate", "Gate", GATE, table, table.height, notes)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from types import MappingProxyType
 
+import msgspec
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +19,8 @@ from tracehound.analysis.result import Column, Options, Result
 from tracehound.analysis.spans import other_steps
 from tracehound.analysis.spans.partial_steps import counted
 from tracehound.analysis.topics import tells_memory_alone
+from tracehound.draw.notes import with_sentences
+from tracehound.notes import Note
 from tracehound.report.about import About, about
 from tracehound.store.preferred import TWINS
 from tracehound.trace import Trace, Window
@@ -87,8 +90,9 @@ _CUT = ("steps", "health")
 
 def _unusual(health: Result, top: int) -> Result:
     """The rows of health that the page has."""
-    table = health.table.filter(~pl.col("what").is_in(_USUAL))
-    return replace(health, table=table.head(top), total=table.height)
+    codes = [msgspec.json.decode(what, type=Note).code for what in health.table["what"].to_list()]
+    table = health.table.filter(~pl.Series(codes, dtype=pl.String).is_in(_USUAL))
+    return with_sentences(replace(health, table=table.head(top), total=table.height))
 
 
 def spread(steps: Result, top: int) -> Result:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tracehound.analysis.result import Result
 from tracehound.draw.cells import meanings
 from tracehound.draw.chart import bar, line, stacked
+from tracehound.draw.notes import note_texts
 from tracehound.draw.plots import WORDS
 from tracehound.draw.roof import roofline
 from tracehound.draw.table import Line, body, caption, notes, table, wrapped
@@ -81,7 +82,7 @@ def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
     match shown.analysis:
         case "overview":
             yield from body(_only(shown, RANKS), look.width, look.unit)
-            yield from notes(shown.notes[1:], look.width)  # the first is what the heading says
+            yield from notes(note_texts(shown.notes[1:]), look.width)  # the first is what the heading says
         case "findings":
             yield from _plain(_only(shown, FINDINGS), look)
         case "breakdown":
@@ -115,7 +116,7 @@ def _plain(shown: Result, look: Look) -> Iterator[Line]:
 
 def _remarks(shown: Result, look: Look) -> list[Line]:
     shares = meanings(shown.columns) if shown.table.height else []
-    return notes([*shares, *shown.notes], look.width)
+    return notes([*shares, *note_texts(shown.notes)], look.width)
 
 
 def _ruled(text: str, width: int) -> Line:
@@ -181,4 +182,4 @@ def _sentences(shown: Result, look: Look) -> Iterator[Line]:
         place = f" ({where})" if where else ""
         times = f" {count(number)}:" if number > 1 else ":"
         yield from (Line(words) for words in wrapped(printable(f"{level}{times} {what}{place}"), look.width))
-    yield from notes(shown.notes, look.width)
+    yield from notes(note_texts(shown.notes), look.width)

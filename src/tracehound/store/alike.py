@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from tracehound.trace import Note
+from tracehound.notes import Note
 from tracehound.units import several
 
 ENDS: Final = 1 << 16
@@ -38,8 +38,7 @@ def copies(sizes: Mapping[Path, int]) -> Iterator[Note]:
             if len(same) > 1:
                 folder = os.path.commonpath(path.absolute().parent for path in same)
                 names = several([os.path.relpath(path, folder) for path in same], 4)
-                what = "equal files, each counted as ranks of its own: is one a copy?"
-                yield Note("inferred", what, len(same), names)
+                yield Note("inferred", "equal_files", len(same), file=names)
 
 
 def _ends(file: BinaryIO, size: int) -> bytes:

@@ -11,26 +11,27 @@ from typing import Final, Literal
 import polars as pl
 from msgspec import Struct, field
 
-from tracehound.trace import Note, Part, spanned
+from tracehound.notes import Note
+from tracehound.trace import Part, spanned
 
 
 class Alignment(Struct, frozen=True):
     """How files get one clock: by their wall clocks where they can, or each from its own first event.
 
-    On top of that each part (by number) moves by `moves` ps; `why` says in words who told so.
+    On top of that each part (by number) moves by `moves` ps, which are known to within `exact` ps.
     """
 
     way: Literal["wall", "start"] = "wall"
     moves: Mapping[int, int] = field(default_factory=dict)
-    why: str = ""
+    exact: int = 0
 
 
 WALL: Final = Alignment()
 """By the wall clock, as it is."""
 
 
-APART: Final = "the files do not overlap in time"
-"""What is said where files of one run have no stretch of time in common."""
+APART: Final = "files_apart_in_time"
+"""The note of files that have no interval of time in common."""
 
 
 class Clock(Struct, frozen=True):
@@ -49,8 +50,10 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
     spans = {index: span for index, part in enumerate(parts) if (span := part.recorded) is not None}
     moves = alignment.moves
     walls = {index: wall * 1000 + moves.get(index, 0) for index in spans if (wall := parts[index].wall_ns) is not None}
-    told = (Note("inferred", alignment.why, len(moves)),) if moves else ()
-    why = "--align start" if alignment.way == "start" else "not every file has a wall clock"
+    told = (
+        (Note("inferred", "placed_by_collectives", len(moves), values=(("exact", alignment.exact),)),) if moves else ()
+    )
+    why = "files_at_their_starts" if alignment.way == "start" else "files_without_wall_clock"
     if spans and len(walls) == len(spans) and alignment.way == "wall":
         bounds = sorted((low + walls[index], high + walls[index]) for index, (low, high) in spans.items())
         if together(bounds):
@@ -63,7 +66,7 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
     shift = [begins[index] - first if index in begins else 0 for index in range(len(parts))]
     if len(spans) < 2 or moves:
         return Clock(shift, None, told)
-    note = Note("inferred", f"{why}: each is drawn from its own first event", len(spans), str(parts[min(spans)].path))
+    note = Note("inferred", why, len(spans), file=str(parts[min(spans)].path))
     return Clock(shift, None, (note,))
 
 

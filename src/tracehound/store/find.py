@@ -19,11 +19,11 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import recognise
 from tracehound.formats.inflate import is_compressed
 from tracehound.formats.unknown import CompanionError
+from tracehound.notes import Note
 from tracehound.store.alike import copies
 from tracehound.store.found import Finding, Found
 from tracehound.store.natural import natural
 from tracehound.store.preferred import claim, preferred
-from tracehound.trace import Note
 
 _DERIVED = re.compile(
     r"perfetto_trace\.json(\.gz)?|.*\.(hlo_proto|op_stats\w*)\.pb|ALL_HOSTS\..*|.*\.(SSTABLE|LEVELDB)"
@@ -119,7 +119,7 @@ def _named(path: Path) -> Finding:
 
 def _dropped(path: Path, error: TracehoundError) -> Note:
     """What is said of a path that gives nothing."""
-    return Note("dropped", error.message, where=", ".join(filter(None, (str(path), error.where))))
+    return Note("dropped", "path_refused", file=str(path), where=error.where, values=(("why", error.message),))
 
 
 def _place(path: Path) -> Path:
@@ -229,14 +229,14 @@ def _in_profile(profile: Path, run: str | None, search: _Search) -> Finding:
         passed_over.extend(found.notes)
         if found.files:
             others = len(runs) - 1
-            more = [Note("info", f"run {child.name} opened; --run NAME opens another", others, str(profile))]
+            more = [Note("info", "run_opened", others, file=str(profile), values=(("run", child.name),))]
             return Finding(found.files, (*found.notes, *(more if others else [])))
     raise _EmptyError(f"no run here holds a profile{_why(passed_over)}", path=profile)
 
 
 def _why(notes: Sequence[Note]) -> str:
     """The first file that was passed over, in brackets."""
-    return f" ({Path(notes[0].where).name}: {notes[0].text})" if notes else ""
+    return f" ({Path(notes[0].file).name}: {dict(notes[0].values)['why']})" if notes else ""
 
 
 def _files_of(folder: Path, search: _Search) -> Finding:
@@ -261,7 +261,7 @@ def _files_of(folder: Path, search: _Search) -> Finding:
         try:
             files.append(_listed(path))
         except CompanionError as error:
-            notes.append(Note("info", error.message, where=str(path)))
+            notes.append(Note("info", "companion_file", file=str(path), values=(("why", error.message),)))
         except TracehoundError as error:
             if likely:
                 notes.append(_dropped(path, error))
@@ -294,8 +294,7 @@ def _beside(folder: Path, files: Sequence[Found]) -> list[Note]:
         )
     if not holding:
         return []
-    what = "traces in a subfolder are not read with those beside it: name it, too, if they belong together"
-    return [Note("info", what, len(holding), str(holding[0]))]
+    return [Note("info", "traces_in_subfolder", len(holding), file=str(holding[0]))]
 
 
 def _holds(folder: Path, search: _Search) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tracehound.formats.format import Format
-from tracehound.trace import Note
+from tracehound.notes import Note
 
 
 class Found(Struct, frozen=True):

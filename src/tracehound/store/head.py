@@ -10,7 +10,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from tracehound.formats.assembly import facets
 from tracehound.formats.assembly.packed import scan, written
 from tracehound.formats.spill import columns_of
+from tracehound.notes import Note
 from tracehound.stream import stream
-from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileState, Note, Part
+from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileState, Part
 
 HEAD: Final = "head.msgpack"
 EVENTS_FILES: Final = "events-*.arrow"
@@ -50,7 +51,7 @@ class _Head(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     wall_ns: int | None
     facts: str
-    notes: tuple[tuple[str, str, int, str], ...]
+    notes: tuple[Note, ...]
     places: bytes
     frames: dict[str, bytes]
     files: dict[str, tuple[int, int]]
@@ -75,7 +76,7 @@ def save(part: Part, folder: Path) -> None:
         hosts=part.hosts,
         wall_ns=part.wall_ns,
         facts=json.dumps(dict(part.facts)),
-        notes=tuple((note.level, note.text, note.count, note.where) for note in part.notes),
+        notes=part.notes,
         places=msgspec.msgpack.encode(part.places, enc_hook=_encoded),
         frames=frames,
         files={file.name: checked[file] for file in files},
@@ -111,7 +112,7 @@ def load(folder: Path, path: Path, state: FileState | None = None, *, fresh: boo
             hosts=head.hosts,
             wall_ns=head.wall_ns,
             facts=json.loads(head.facts),
-            notes=tuple(Note(_level(level), text, count, where) for level, text, count, where in head.notes),
+            notes=head.notes,
             places=Sealed(head.places),
             state=state,
             home=folder,
@@ -137,12 +138,6 @@ def _checked(file: Path) -> tuple[int, int]:
     """Size and CRC of a file of events, all of it: 10 MB are read in 2 ms, and damaged Arrow may tell other numbers."""
     content = file.read_bytes()
     return len(content), crc32(content)
-
-
-def _level(text: str) -> Literal["repaired", "dropped", "missing", "inferred", "info"]:
-    if text not in ("repaired", "dropped", "missing", "inferred", "info"):
-        raise DamagedError(text)
-    return text  # type: ignore[return-value]  # mypy does not narrow by `in`
 
 
 def _encoded(value: object) -> msgspec.msgpack.Ext:

@@ -21,6 +21,7 @@ from tracehound.errors import TracehoundError, file_name, starved
 from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
 from tracehound.ids import part_of
+from tracehound.notes import Note
 from tracehound.store.cache import Cache, stamp
 from tracehound.store.clock import WALL, Alignment
 from tracehound.store.find import find, silent
@@ -30,7 +31,7 @@ from tracehound.store.ingest import SMALL, TICK, Ingest, begin, copy, guessed_si
 from tracehound.store.place import place
 from tracehound.store.reading import Count, Listener, ignore
 from tracehound.store.workshop import Workshop, in_memory
-from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Note, Part, Trace
+from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Part, Trace
 
 FINISHED_LONG: Final = ("xplane",)
 """Formats of which most of the work is to finish what was decoded, which one process does."""
@@ -123,7 +124,7 @@ class Opening(Struct):
         for number, part in read.all():
             good += 1
             yield number, part
-        self.notes.extend(Note("info", f"not kept in the cache: {why}") for why in self.workshop.troubles)
+        self.notes.extend(Note("info", "not_cached", values=(("why", why),)) for why in self.workshop.troubles)
         if not good and read.failure is not None:
             raise read.failure
         if self.workshop.cache is not None and self.workshop.cache.grown:  # looking at all entries takes its time
@@ -256,7 +257,9 @@ class _Reader(Struct):
         elif not isinstance(error, TracehoundError):
             error = TracehoundError(f"cannot be read: {type(error).__name__}: {error}", found.path)
         self.failure = error
-        self.opening.notes.append(Note("dropped", f"file not read: {error.message}", 1, str(found.path)))
+        self.opening.notes.append(
+            Note("dropped", "file_not_read", file=str(found.path), values=(("why", error.message),))
+        )
         self.count.finish(found.path, found.size, 0)
 
 

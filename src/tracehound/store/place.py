@@ -12,13 +12,14 @@ from pathlib import Path
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.errors import file_name, printable
+from tracehound.errors import printable
 from tracehound.facets import FACETS
 from tracehound.ids import id_of
+from tracehound.notes import Note
 from tracehound.store.clock import WALL, Alignment, clocked
 from tracehound.store.ranks import Numbering, number
 from tracehound.store.step_numbers import later
-from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace
+from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Part, Trace
 
 _IDS = ("id", "lane", "parent", "launch", "op")
 
@@ -34,8 +35,8 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = (), alignmen
     from_later = later(steps)
     lanes = [_lanes(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)]
     all_notes = [
-        *(replace(note, where=printable(note.where)) for note in notes),
-        *(_located(note, part, name) for part, name in zip(parts, apart, strict=True) for note in part.notes),
+        *(_printable(note) for note in notes),
+        *(_located(note, name) for part, name in zip(parts, apart, strict=True) for note in part.notes),
         *_of_files([*clock.notes, *numbering.notes], parts, apart),
     ]
     return Trace(
@@ -151,16 +152,15 @@ def _apart(paths: Sequence[Path]) -> list[str]:
 
 
 def _of_files(notes: Sequence[Note], parts: Sequence[Part], names: Sequence[str]) -> list[Note]:
-    """Notes whose places are paths of the parts, with the names of these files, as all others have."""
+    """Notes of paths of the parts, with the names of these files, as all others have."""
     name_of = {str(part.path): name for part, name in zip(parts, names, strict=True)}
-    return [replace(note, where=name_of.get(note.where) or printable(note.where)) for note in notes]
+    return [replace(_printable(note), file=name_of.get(note.file) or printable(note.file)) for note in notes]
 
 
-def _located(note: Note, part: Part, name: str) -> Note:
-    """The note with the file's name, which tells it from others, before its place."""
-    file = file_name(part.path)
-    if note.where.startswith(file):
-        return replace(note, where=name + note.where.removeprefix(file))
-    if file in note.where:
-        return note
-    return replace(note, where=f"{name}, {note.where}" if note.where else name)
+def _located(note: Note, name: str) -> Note:
+    """The note with the file's name, which tells it from others."""
+    return replace(_printable(note), file=note.file or name)
+
+
+def _printable(note: Note) -> Note:
+    return replace(note, file=printable(note.file), where=printable(note.where))

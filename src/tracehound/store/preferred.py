@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from tracehound.errors import TracehoundError
+from tracehound.notes import Note
 from tracehound.store.found import Finding, Found
 from tracehound.store.spans import others
-from tracehound.trace import Note
 
 _XLA_NAME = re.compile(r"(?P<host>.*)\.(?P<form>xplane\.pb|trace\.json)(\.gz)?")
 
-TWINS = "JSON beside the xplane of its host is not read: it is made of that as a rule"
-"""What is said of files that every profile of XLA has."""
+TWINS: Final = "twin_json_skipped"
+"""The note of files that every profile of XLA has."""
 
 
 def preferred(files: Sequence[Found]) -> Finding:
@@ -26,17 +27,15 @@ def preferred(files: Sequence[Found]) -> Finding:
     traces = [file for file in files if file.format.name != "memory_timeline"]
     if traces and len(traces) < len(files):
         beside = [file.path for file in files if file not in traces]
-        notes.append(Note("info", "a memory timeline beside a trace: open it by its name", len(beside), str(beside[0])))
+        notes.append(Note("info", "memory_timeline_beside_trace", len(beside), file=str(beside[0])))
     kept = {file.path: file for file in _without_twins(traces or files)}
     if twins := [file.path for file in traces if file.path not in kept]:
-        notes.append(Note("info", TWINS, len(twins), twins[0].name))
+        notes.append(Note("info", TWINS, len(twins), file=twins[0].name))
     older, newer = others(list(kept), lambda path: claim(kept[path]))
     if older:
-        what = "recordings older than the one that is opened: each opens by its name"
-        notes.append(Note("info", what, len(older), str(older[-1])))
+        notes.append(Note("info", "older_recordings", len(older), file=str(older[-1])))
     if newer:
-        what = "recordings newer than the one that is opened, which has more processes: each opens by its name"
-        notes.append(Note("inferred", what, len(newer), str(newer[-1])))
+        notes.append(Note("inferred", "newer_recordings", len(newer), file=str(newer[-1])))
     left = {*older, *newer}
     return Finding(tuple(file for path, file in kept.items() if path not in left), tuple(notes))
 

@@ -15,9 +15,9 @@ from typing import Final
 import polars as pl
 from msgspec import Struct
 
+from tracehound.notes import Note
 from tracehound.store.natural import natural
-from tracehound.trace import Note, Part
-from tracehound.units import runs, several
+from tracehound.trace import Part
 
 RANKED = "kineto"
 """The format whose files are written by one rank of a job each; the devices of an XLA profile are counted through."""
@@ -100,9 +100,9 @@ def _settled(
     """What is said of files that claim one rank and are numbered by their names."""
     for rank in sorted({claim for at in disputed if (claim := claims[at]) is not None}):
         paths = [parts[at].path for at in sorted(disputed) if claims[at] == rank]
-        anew = runs(named[path] for path in paths)
-        text = f"rank {rank} is claimed by {len(paths)} files: they are numbered by their names, as {anew}"
-        yield Note("inferred", text, len(paths), str(paths[0]))
+        anew = sorted(named[path] for path in paths)
+        values = (("rank", rank), ("files", len(paths)), ("ranks", tuple(anew)))
+        yield Note("inferred", "rank_claimed_numbered_by_names", len(paths), file=str(paths[0]), values=values)
 
 
 class _Given:
@@ -145,9 +145,8 @@ class _Given:
 def _claimed(again: Mapping[int, Sequence[tuple[int, Path]]]) -> Iterator[Note]:
     """What is said of files that claim a rank which another has, given the numbers that they got."""
     for rank, files in again.items():
-        anew = runs([number for number, _ in files])
-        text = f"rank {rank} is claimed by {len(files) + 1} files: all but the first are numbered anew, as {anew}"
-        yield Note("inferred", text, len(files), str(files[0][1]))
+        values = (("rank", rank), ("files", len(files) + 1), ("ranks", tuple(number for number, _ in files)))
+        yield Note("inferred", "rank_claimed_numbered_anew", len(files), file=str(files[0][1]), values=values)
 
 
 _STRAY: Final = 100
@@ -180,9 +179,9 @@ def _world(part: Part) -> int:
     return world if isinstance(world, int) and 0 <= world < _MOST else 0
 
 
-UNRANKED: Final = "no rank recorded in the file"
-UNLIKE: Final = "files of different devices"
-"""How what is said of files begins that do not tell their ranks, and of devices that differ."""
+UNRANKED: Final = "ranks_not_recorded"
+UNLIKE: Final = "devices_differ"
+"""The notes of files that do not say their ranks, and of devices that differ."""
 
 _MOST: Final = 1 << 24
 """No job has so many ranks."""
@@ -195,20 +194,16 @@ def _notes(
     files = [at for at, part in enumerate(parts) if part.format == RANKED]
     silent = [at for at in files if claims[at] is None and owners[at] is not None]
     if silent and len(parts) > 1:
-        how = "from the file name" if named else "from the order of the files' names"
-        yield Note("inferred", f"{UNRANKED}: taken {how}", len(silent), str(parts[silent[0]].path))
+        values = (("from_names", bool(named)),)
+        yield Note("inferred", UNRANKED, len(silent), file=str(parts[silent[0]].path), values=values)
     mixed = [at for at in files if parts[at].ranks.height > 1 and parts[at].ranks["rank"].null_count()]
-    for text, chosen in (
-        ("several devices in a file of one rank: it is that of the one that works most", True),
-        ("several devices and no rank recorded: they are counted through", False),
-    ):
+    for code, chosen in (("devices_of_one_rank", True), ("devices_without_rank", False)):
         found = [at for at in mixed if (owners[at] is not None and (claims[at] is not None or bool(named))) == chosen]
         if found:
-            yield Note("inferred", text, len(found), str(parts[found[0]].path))
+            yield Note("inferred", code, len(found), file=str(parts[found[0]].path))
     models = list(dict.fromkeys(model for at in files for model in parts[at].ranks["model"].drop_nulls()))
     if len(models) > 1 and silent:
-        text = f"{UNLIKE}, of which not all say that they are of one job: {several(models, 4)}"
-        yield Note("inferred", text, len(models))
+        yield Note("inferred", UNLIKE, len(models), values=(("models", tuple(models)),))
 
 
 def _by_name(paths: Sequence[Path]) -> dict[Path, int]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from building import Building, stream
 from slow_assembly import slow_part
+from tracehound.draw.notes import note_text
 from tracehound.formats.assembly import assemble
 from tracehound.formats.assembly.assemble import RAW, RAW_LANES, TWICE, Decoded, Piece, held, part
 from tracehound.formats.spill import Spill
@@ -209,4 +210,4 @@ def test_work_that_is_in_a_file_twice_is_told() -> None:
     built.event(stream(number=8), "copy", 30, 31, correlation=4, record=len(built.rows))
     assert Note("info", TWICE, 3, "event 1") in built.part().notes
     del built.rows[1], built.rows[10:12]
-    assert TWICE not in {note.text for note in built.part().notes}
+    assert TWICE not in {note_text(note) for note in built.part().notes}

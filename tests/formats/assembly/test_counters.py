@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracehound.draw.notes import note_text
 from tracehound.formats import CHROME, KINETO
 from tracehound.formats.assembly.counters import Series, number, titled
 from tracehound.formats.format import ALL, silent
@@ -66,7 +67,7 @@ def graphs(part: Part) -> dict[str, list[tuple[int, float]]]:
 
 
 def notes(part: Part) -> set[tuple[str, str, int]]:
-    return {(note.level, note.text.split(",")[0], note.count) for note in part.notes}
+    return {(note.level, note_text(note).split(",")[0], note.count) for note in part.notes}
 
 
 def test_a_counter_is_a_lane_of_its_device(tmp_path):
@@ -143,7 +144,7 @@ def test_a_sample_far_from_all_events_is_left_out(tmp_path):
     )
     assert graphs(part) == {"c": [(0, 1.0)]}
     assert ("dropped", "counter sample at time 0 or more than 50 days from the events", 2) in notes(part)
-    (where,) = (note.where for note in part.notes if "50 days" in note.text)
+    (where,) = (note.where for note in part.notes if "50 days" in note_text(note))
     assert where.endswith("event 2")
 
 
@@ -215,7 +216,7 @@ def test_an_xla_trace_may_have_counters(tmp_path):
     assert dict(part.lanes.filter(role="counter").select("name", "rank").iter_rows()) == {
         "Queue length": 0, "load": None,
     }  # fmt: skip
-    assert {(note.level, note.count) for note in part.notes if "counter" in note.text} == {("info", 2), ("dropped", 2)}
+    assert {(note.level, note.count) for note in part.notes if "counter" in note_text(note)} == {("info", 2), ("dropped", 2)}
 
 
 def test_names_and_units():

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
+from tracehound.draw.notes import note_text
 from tracehound.formats.assembly.recurring import recurring
 from tracehound.trace import STEPS, Trace
 
@@ -35,7 +36,7 @@ def test_an_engine_marks_every_step_be_it_the_only_one() -> None:
     trace = b.trace()
     assert told(trace) == [(0, 0, 50, outer)]
     assert marks(trace) == [(outer, 0)]
-    assert any("annotations such as execute_32" in note.text for note in trace.notes)
+    assert any("annotations such as execute_32" in note_text(note) for note in trace.notes)
 
 
 def test_annotations_that_follow_one_another_and_cover_the_time_are_iterations() -> None:
@@ -63,7 +64,7 @@ def test_of_threads_that_run_the_same_loop_the_first_tells_the_steps_and_the_oth
         trace = b.trace()
         lanes = {trace.event(event)["lane"] for event in trace.steps["event"].to_list()}
         assert trace.lanes.filter(pl.col("lane").is_in(lanes))["name"].to_list() == [expected]
-        others = [note.count for note in trace.notes if "on other threads" in note.text]
+        others = [note.count for note in trace.notes if "on other threads" in note_text(note)]
         assert others == [8 - left]
 
 
@@ -99,7 +100,7 @@ def test_a_replay_of_a_graph_lasts_until_the_next() -> None:
         (2, 20, 22, "cudaGraphLaunch"),
     ]
     assert [start for _, start in marks(trace)] == [0, 10, 20]
-    assert any("replays of graphs" in note.text for note in trace.notes)
+    assert any("replays of graphs" in note_text(note) for note in trace.notes)
 
 
 def test_marks_and_modules_come_first() -> None:

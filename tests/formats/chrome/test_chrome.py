@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tracehound.draw.notes import note_text
 from tracehound.formats import CHROME, XPLANE
 from tracehound.formats.chrome import reader as chrome
 from tracehound.formats.chrome import rows as chrome_rows
@@ -151,7 +152,7 @@ def test_what_is_lost_is_what_is_not_there(part, device, run, lost):
             x(701, 9, "DoEnqueueProgram", 1, 2, run_id=run, device_ordinal="0"),
         ], {3: f"/device:{device}:0", 701: "/host:CPU"}, {(3, 2): "XLA Modules", (701, 9): "p"},
     )  # fmt: skip
-    (told,) = (note.text for note in got.notes if note.level == "missing")
+    (told,) = (note_text(note) for note in got.notes if note.level == "missing")
     assert lost in told
 
 
@@ -381,7 +382,7 @@ def test_devices_of_a_cpu_are_derived_from_its_threads(part):
 def test_a_file_that_the_writer_cut_is_told(part, monkeypatch):
     monkeypatch.setattr(chrome_rows, "CAPS", (3,))
     got = part([x(701, 9, "a", n, 1) for n in range(3)])
-    assert "exactly 3 events" in " ".join(note.text for note in got.notes)
+    assert "exactly 3 events" in " ".join(note_text(note) for note in got.notes)
     assert len(part([x(701, 9, "a", n, 1) for n in range(4)]).notes) == 1
 
 

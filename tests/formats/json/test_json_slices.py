@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from growth import TOO_FAST, growth
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats.format import Portion, silent
 from tracehound.formats.json.document import Document, chained, document, event_at
@@ -223,7 +224,7 @@ def damaged(tmp_path: Path, text: str | bytes) -> tuple[list[dict], dict[tuple[s
     for record, event in enumerate(found):
         assert event_at(path, document.places, record) == event
     return found, {
-        (note.level, note.text): (note.count, int(note.where.removeprefix("byte ").replace(",", "")))
+        (note.level, note_text(note)): (note.count, int(note.where.removeprefix("byte ").replace(",", "")))
         for note in document.notes
     }
 
@@ -279,7 +280,7 @@ def test_invalid_utf8_is_replaced(tmp_path):
     found, document = read(path, Sizes(300, 1000))
     assert [found[30]["name"], found[40]["name"]] == ["n\ufffd", "n\ufffd"]
     assert [event["ts"] for event in found] == list(range(60))
-    assert ("repaired", "bytes that are not UTF-8") in [(note.level, note.text) for note in document.notes]
+    assert ("repaired", "bytes that are not UTF-8") in [(note.level, note_text(note)) for note in document.notes]
 
 
 @pytest.mark.parametrize("left", [40, 1000, 2500])

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO
 from tracehound.formats.format import ALL, Portion, Progress, silent
@@ -185,7 +186,7 @@ def test_a_correlation_id_that_comes_again_means_the_call_that_had_begun_last(pa
         name: start[launch] // 10**6 for name, launch in kernels.select(pl.col("name").cast(pl.String), "launch").rows()
     }
     assert found == {"a": 0, "b": 100, "c": 100, "d": 200}
-    (note,) = [note for note in got.notes if "correlation" in note.text]
+    (note,) = [note for note in got.notes if "correlation" in note_text(note)]
     assert (note.level, note.count) == ("inferred", 1)
 
 
@@ -206,7 +207,7 @@ def test_ids_that_no_event_of_a_device_has_mean_nothing(part, apart):
     start = dict(got.events.select("id", "start").rows())
     kernels = got.events.filter(kind="kernel").select(pl.col("name").cast(pl.String), "launch")
     assert {name: start.get(launch) for name, launch in kernels.rows()} == {"a": 4 * 10**6, "b": 6 * 10**6, "c": None}
-    assert not [note for note in got.notes if "correlation" in note.text]
+    assert not [note for note in got.notes if "correlation" in note_text(note)]
 
 
 @pytest.mark.parametrize(("more", "claims"), [(1, (5, None)), (2, (5, None)), (3, (None, 5))])
@@ -242,14 +243,14 @@ def test_a_device_that_a_rank_only_touches_is_no_rank_and_keeps_none_busy(part):
     assert lanes.rows() == [(0, "stream 7", True, 2), (0, "GPU 0 stream 7", False, 2)]
     memset = got.events.filter(pl.col("name").cast(pl.String) == "Memset")
     assert memset["launch"].null_count() == 0
-    assert [(note.level, note.count) for note in got.notes if "another device" in note.text] == [("info", 2)]
+    assert [(note.level, note.count) for note in got.notes if "another device" in note_text(note)] == [("info", 2)]
 
 
 def test_a_device_that_does_more_or_whose_rank_is_unknown_is_a_rank(part):
     for got in (part(touched(length=20), distributedInfo={"rank": 1}), part(touched(length=8))):
         assert got.ranks["device"].to_list() == [0, 1]
         assert got.lanes.filter(role="stream")["work"].all()
-        assert not [note for note in got.notes if "another device" in note.text]
+        assert not [note for note in got.notes if "another device" in note_text(note)]
 
 
 def test_devices_that_are_no_gpus(part):
@@ -344,7 +345,7 @@ def test_one_start_of_another_spelling_changes_no_other(tmp_path, row, odd):
     path.write_bytes(b'{"traceEvents": [' + b",\n".join(event % start for start in starts) + b"]}")
     whole, cut = decoded(path), decoded(path, sizes=Sizes(400, 2000, 120))
     assert told(cut)[0] == told(whole)[0]
-    assert [(note.text, note.count) for note in cut.notes] == [(note.text, note.count) for note in whole.notes]
+    assert [(note_text(note), note.count) for note in cut.notes] == [(note_text(note), note.count) for note in whole.notes]
     good = {int(start.replace(b".", b"")) for n, start in enumerate(starts) if n != row}
     assert good <= {whole.wall_ns + start // 1000 for start in whole.events["start"].to_list()}
 
@@ -363,7 +364,7 @@ def test_times_that_cannot_be_true_are_left_out(part):
     got = part(good + bad)
     assert got.events["name"].to_list() == ["op0", "op1", "op2", "op3", "op4", "reversed"]
     assert got.events["end"].max() == 9 * 10**6
-    notes = {note.text: (note.level, note.count, note.where) for note in got.notes}
+    notes = {note_text(note): (note.level, note.count, note.where) for note in got.notes}
     assert notes == {
         "negative duration read as 0": ("repaired", 1, "event 10"),
         "event without a time, or with one that cannot be": ("dropped", 2, "event 7"),
@@ -683,7 +684,7 @@ def test_an_instant_is_no_event_that_lacks_its_duration(tmp_path: Path, phase: s
         mark,
         {"ph": phase, "cat": "cpu_op", "name": "odd", "pid": 10, "tid": 10, "ts": 2},
     ]
-    notes = {note.text for note in KINETO.read(write(tmp_path / "t.json", [*events, mark])).notes}
+    notes = {note_text(note) for note in KINETO.read(write(tmp_path / "t.json", [*events, mark])).notes}
     assert ("complete event without a duration, read as 0" in notes) == (phase == "X")
 
 
@@ -701,7 +702,7 @@ def test_every_phase_is_read_the_same_beside_one_that_is_unknown(tmp_path: Path)
     ]
     plain = KINETO.read(write(tmp_path / "plain.json", [*events, x("cpu_op", "end", 9, 1)]))
     odd = KINETO.read(write(tmp_path / "odd.json", [*events, x("cpu_op", "end", 9, 1), {"ph": "b", "name": "odd"}]))
-    assert [note for note in odd.notes if "phase" not in note.text] == list(plain.notes)
+    assert [note for note in odd.notes if "phase" not in note_text(note)] == list(plain.notes)
     assert told(odd)[:6] == told(plain)[:6]
     assert odd.counters.equals(plain.counters)
     assert odd.hosts == plain.hosts == ("train.py (10)",)
@@ -753,9 +754,9 @@ def test_events_of_no_category_of_pytorch_are_told_of(tmp_path: Path) -> None:
     known = [{**alike, "ts": at, "name": "aten::mm", "cat": cat} for at, cat in ((1, "cpu_op"), (9, "Overhead"))]
     strange = [{**alike, "ts": at, "name": "MatMulV2", **cat} for at, cat in ((20, {}), (30, {"cat": "AI_CORE"}))]
     part = decoded(write(tmp_path / "t.json", [*known, *strange]))
-    (note,) = (note for note in part.notes if "categories" in note.text)
+    (note,) = (note for note in part.notes if "categories" in note_text(note))
     assert (note.level, note.count) == ("info", 2)
-    assert not [note for note in decoded(write(tmp_path / "u.json", known)).notes if "categories" in note.text]
+    assert not [note for note in decoded(write(tmp_path / "u.json", known)).notes if "categories" in note_text(note)]
 
 
 def test_events_without_a_name_or_a_thread_are_told_of(tmp_path: Path) -> None:
@@ -764,7 +765,7 @@ def test_events_without_a_name_or_a_thread_are_told_of(tmp_path: Path) -> None:
     threadless = {key: value for key, value in x("cpu_op", "b", 40, 5).items() if key != "tid"}
     for events in ([*nameless, threadless], [*nameless, threadless, *(x("cpu_op", "c", n, 1) for n in range(50, 90))]):
         part = decoded(write(tmp_path / "t.json", [x("cpu_op", "a", 0, 5), *events]))
-        notes = {note.text.partition(",")[0]: note.count for note in part.notes if "without a" in note.text}
+        notes = {note_text(note).partition(",")[0]: note.count for note in part.notes if "without a" in note_text(note)}
         assert notes == {"events without a name": 3, "events of the host without a thread": 1}
         assert "no thread" in part.lanes["name"].to_list()
     assert not [note for note in decoded(write(tmp_path / "u.json", [x("cpu_op", "a", 0, 5)])).notes if note.count]

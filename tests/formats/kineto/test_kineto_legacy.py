@@ -11,6 +11,7 @@ import pytest
 
 from exporting import opened, written
 from tracehound.analysis import Result, named, run
+from tracehound.draw.notes import note_text
 from tracehound.formats.format import ALL, silent
 from tracehound.formats.json.window import SIZES, Sizes
 from tracehound.formats.kineto import reader
@@ -69,15 +70,15 @@ def report(trace: Trace, name: str) -> Result:
 
 
 def test_it_is_no_other_profilers(tmp_path: Path) -> None:
-    assert not [note.text for note in read(tmp_path, recording()).notes if "does not write" in note.text]
+    assert not [note_text(note) for note in read(tmp_path, recording()).notes if "does not write" in note_text(note)]
     other = {**op("x", 1, 2), "pid": "functions"}
-    assert [note.count for note in read(tmp_path, [other]).notes if "does not write" in note.text] == [1]
+    assert [note.count for note in read(tmp_path, [other]).notes if "does not write" in note_text(note)] == [1]
 
 
 def test_that_its_times_on_devices_hold_one_another_is_said(tmp_path: Path) -> None:
     """It times operators there, by events before and behind each, and not kernels."""
-    assert [note.count for note in read(tmp_path, recording()).notes if "count them again" in note.text] == [4]
-    assert not [note for note in read(tmp_path, [op("x", 1, 2)]).notes if "count them again" in note.text]
+    assert [note.count for note in read(tmp_path, recording()).notes if "count them again" in note_text(note)] == [4]
+    assert not [note for note in read(tmp_path, [op("x", 1, 2)]).notes if "count them again" in note_text(note)]
 
 
 def test_every_thread_of_the_devices_is_a_device(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from exporting import job, opened, rank, rows, x
 from growth import TOO_FAST, growth
 from tracehound.analysis import Options, named, run
+from tracehound.draw.notes import note_text
 from tracehound.formats.kineto.members import members, unmarked
 from tracehound.trace import Trace, collected
 
@@ -149,10 +150,10 @@ def test_it_is_said_that_a_file_was_merged(tmp_path: Path) -> None:
     path = tmp_path / "merged.json"
     path.write_text(json.dumps(merged(ranks(3), MARKS["bracketed"])))
     trace = opened(path)
-    (note,) = (note for note in trace.notes if "merged" in note.text)
+    (note,) = (note for note in trace.notes if "merged" in note_text(note))
     assert (note.level, note.count) == ("inferred", 3)
-    assert "TP00, TP01, TP02" in note.text
-    assert not [note for note in trace.notes if re.search("counted through|no rank", note.text)]
+    assert "TP00, TP01, TP02" in note_text(note)
+    assert not [note for note in trace.notes if re.search("counted through|no rank", note_text(note))]
     assert "rank" not in trace.parts[0].facts
 
 
@@ -171,7 +172,7 @@ def test_a_piece_of_a_merged_file_has_its_own_rank(tmp_path: Path) -> None:
     path.write_text(json.dumps({**whole, "traceEvents": mine}))
     trace = opened(path)
     assert trace.ranks.select("rank", "inferred").rows() == [(2, False)]
-    assert [note.text for note in trace.notes if "merged" in note.text] == [
+    assert [note_text(note) for note in trace.notes if "merged" in note_text(note)] == [
         "a piece of a file merged of several ranks' files: TP02"
     ]
 
@@ -183,11 +184,11 @@ def test_memory_of_several_ranks_is_said_to_be_one(tmp_path: Path) -> None:
     path = tmp_path / "merged.json"
     path.write_text(json.dumps(merged(documents, MARKS["bracketed"])))
     one = opened(path)
-    assert [note.count for note in one.notes if "memory of several ranks" in note.text] == [4]
+    assert [note.count for note in one.notes if "memory of several ranks" in note_text(note)] == [4]
     for name in ("memory", "memory_blocks", "memory_curve"):
         table = run(named(name), one, None, Options()).table
         assert set(table["rank"]) == {0}, f"{name}: what is there once is shown once, of the first of the file"
-    assert not [note for note in opened(*job(tmp_path, *documents)).notes if "memory of several" in note.text]
+    assert not [note for note in opened(*job(tmp_path, *documents)).notes if "memory of several" in note_text(note)]
 
 
 def test_the_name_of_a_process_takes_as_long_as_it_is() -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from test_kineto import decoded, told, write
 
 from tracehound.analysis import named, run
+from tracehound.draw.notes import note_text
 from tracehound.formats.kineto.facts import claims
 from tracehound.store import load, open_paths
 from tracehound.trace import Note, Part
@@ -66,7 +67,7 @@ def rewritten(value: Any, way: Callable[[int], object]) -> Any:
 
 def said(part: Part) -> list[object]:
     """All of it but where the events are, and that times are text."""
-    notes = tuple(Note(note.level, note.text, note.count) for note in part.notes if "text read as" not in note.text)
+    notes = tuple(Note(note.level, note_text(note), note.count) for note in part.notes if "text read as" not in note_text(note))
     return told(replace(part, notes=notes, places=np.empty((0, 4))))
 
 
@@ -111,7 +112,7 @@ def test_memory_events_that_do_not_say_all_are_told_of(tmp_path: Path, *, column
         memory(30, Addr=None),
     ]
     part = decoded(write(tmp_path / "t.json", [*(memory(n) for n in range(40, 80)), *lacking, *KERNELS]))
-    notes = {note.text.partition(",")[0]: note.count for note in part.notes if note.level == "missing"}
+    notes = {note_text(note).partition(",")[0]: note.count for note in part.notes if note.level == "missing"}
     assert notes["memory events without a size"] == 2
     assert notes["memory events without an address"] == 1
 
@@ -119,7 +120,7 @@ def test_memory_events_that_do_not_say_all_are_told_of(tmp_path: Path, *, column
 def test_that_no_memory_event_has_an_address_is_no_loss(tmp_path: Path) -> None:
     """As PyTorch wrote them before it wrote addresses."""
     part = decoded(write(tmp_path / "t.json", [memory(n, Addr=None) for n in range(9)]))
-    assert not [note for note in part.notes if "address" in note.text]
+    assert not [note for note in part.notes if "address" in note_text(note)]
 
 
 def test_a_file_of_memory_events_alone(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from growth import TOO_FAST, growth
 from hloprotos import F32, array, computation, instruction, proto
 from tracehound.analysis import named
 from tracehound.analysis import run as analysed
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats import XPLANE
 from tracehound.formats.format import Portion, silent
@@ -62,7 +63,7 @@ def on_role(part: Part, role: str) -> pl.DataFrame:
 
 
 def notes(part: Part) -> str:
-    return "\n".join(f"{note.level}: {note.text} {note.where}" for note in part.notes)
+    return "\n".join(f"{note.level}: {note_text(note)} {note.where}" for note in part.notes)
 
 
 # Reading the wire, against the slow, obvious way.
@@ -177,7 +178,7 @@ def test_an_event_of_a_damaged_length_moves_no_other(tmp_path: Path) -> None:
         found.append(read.events.select("start", pl.col("name").cast(pl.String)).rows())
     before, after = found
     assert set(before) - set(after) == {(51_000, "b")}
-    assert [note.text for note in read.notes if note.level == "repaired"] == [
+    assert [note_text(note) for note in read.notes if note.level == "repaired"] == [
         "fields of an event among those of its line: its length is damaged, and its stats are drawn as events"
     ]
 
@@ -499,7 +500,7 @@ def test_a_damaged_hlo_proto_is_told_of(part: Callable[..., Part], cut: int | No
     stats = {"jit_f(3)": [Stat("Hlo Proto", 6, sound[:cut])], "jit_g(4)": [Stat("Hlo Proto", 6, sound)]}
     core = Plane("/device:TPU:0", [Line("XLA Ops", [Event("a", 0, US)])])
     read = part(Plane("/host:metadata", metadata_stats=stats), core)
-    told = [(note.level, note.count, note.where) for note in read.notes if "HLO proto" in note.text]
+    told = [(note.level, note.count, note.where) for note in read.notes if "HLO proto" in note_text(note)]
     assert told == ([] if cut is None else [("dropped", 1, "jit_f")])
     assert [one["damaged"] for one in read.facts["programs"]] == [cut is not None, False]
 
@@ -645,7 +646,7 @@ def test_devices_that_did_nothing_are_noted(part: Callable[..., Part]) -> None:
     worked = Plane("/device:TPU:2", [Line("XLA Ops", [Event("%a = f32[] add(%x)", 0, 5)])])
     idle = [Plane("/device:TPU:0"), Plane("/device:TPU:1", [Line("XLA Ops", [])]), Plane("/device:TPU:1 SparseCore 0")]
     read = part(*idle, worked)
-    assert [(note.level, note.text, note.count) for note in read.notes] == [
+    assert [(note.level, note_text(note), note.count) for note in read.notes] == [
         ("missing", "devices without an event: TPU:0, TPU:1", 2)
     ]
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tracehound.analysis.result import Scene
+from tracehound.notes import Note
 
 _DEVICE: Final = re.compile(r"/device:(?:TPU|GPU):\d+")
 
@@ -22,12 +23,10 @@ class Absent(NamedTuple):
     here: int
 
     @property
-    def words(self) -> str:
-        """What that means, for people."""
-        return (
-            f"{self.program} runs on {self.devices:,} devices, of which {self.here:,} are here: the files of at least"
-            " one more host are missing"
-        )
+    def note(self) -> Note:
+        """The note that these devices are missing."""
+        values = (("program", self.program), ("devices", self.devices), ("here", self.here))
+        return Note("missing", "devices_missing", self.devices - self.here, values=values)
 
 
 def absent(scene: Scene) -> Absent | None:

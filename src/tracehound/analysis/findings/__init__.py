@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Final
@@ -21,8 +20,10 @@ from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
 from tracehound.analysis.share import maps
 from tracehound.errors import printable
+from tracehound.formats.json.mend import CUT_OFF
+from tracehound.formats.salvage import GZIP_ENDS_EARLY
 from tracehound.formats.severed import severed
-from tracehound.trace import Note
+from tracehound.notes import Note
 from tracehound.units import duration, which_ranks
 
 RULES: Final = (*time.RULES, *xla.RULES, *outside.RULES, *device.RULES, *slow_kernels.RULES)
@@ -190,7 +191,7 @@ def _doubted(finding: Finding, lost: str) -> Finding:
 
 def _cut_short(scene: Scene) -> list[str]:
     """Which files end before their end: what was lost looks like idleness to the rules."""
-    cut = dict.fromkeys(note.where.partition(", ")[0] for note in scene.notes if _is_cut(note))
+    cut = dict.fromkeys(note.file for note in scene.notes if _is_cut(note))
     if not cut:
         return []
     first = printable(next(iter(cut)))
@@ -199,11 +200,7 @@ def _cut_short(scene: Scene) -> list[str]:
 
 
 def _is_cut(note: Note) -> bool:
-    return _CUT.search(note.text) is not None or severed((note,))
-
-
-_CUT: Final = re.compile(r"\bends early\b|\bcut off at the end of the file\b")
-"""What the formats' notes say of such files."""
+    return note.code in (GZIP_ENDS_EARLY, CUT_OFF) or severed((note,))
 
 
 def _step(evidence: Evidence) -> list[str]:

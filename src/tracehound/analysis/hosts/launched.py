@@ -110,7 +110,7 @@ def doubts(unknown: int, early: int, scene: Scene) -> list[str]:
     told = [f"not counted: {unknown:,} device events without a known launch"] if unknown else []
     if early:
         told.append(f"{early:,} device events begin before their launch: the clocks of host and device disagree")
-    if several := sum(note.count for notes in scene.read for note in notes if note.text == SEVERAL):
+    if several := sum(note.count for notes in scene.read for note in notes if note.code == SEVERAL):
         ids = plural(several, "correlation id")
         told.append(f"{ids} of several calls: the latest that had begun is taken, which may be another process's")
     return told

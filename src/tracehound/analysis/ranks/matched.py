@@ -19,6 +19,7 @@ from tracehound.analysis.ranks.offsets import offsets
 from tracehound.analysis.ranks.process_groups import absent, absentees, circled, lacking, of_hlo
 from tracehound.analysis.result import Scene
 from tracehound.intervals import Ints
+from tracehound.notes import Note
 from tracehound.units import plural
 
 HOW: Final = f"""\
@@ -120,7 +121,7 @@ def latest() -> pl.Expr:
     return pl.when(at_last.n_unique() == 1).then(at_last.first())
 
 
-def nothing_met(found: Matched, scene: Scene) -> list[str]:
+def nothing_met(found: Matched, scene: Scene) -> list[str | Note]:
     """Why no collective is of two ranks: what hinders the matching first, then what helps."""
     if found.calls.is_empty() and not found.notes:
         return [NONE]

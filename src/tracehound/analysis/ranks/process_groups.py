@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.analysis.ranks.unnamed_groups import supposed
 from tracehound.analysis.result import Scene
 from tracehound.formats.hlo import members as hlo_members
+from tracehound.notes import Note
 from tracehound.trace import schema
 from tracehound.units import plural, which_ranks
 
@@ -237,12 +238,12 @@ def absent(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     return fewer.join(circles, on="circle", how="left").select("meeting", absent=missing.list.join(", "))
 
 
-def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
+def absentees(calls: pl.DataFrame, scene: Scene) -> list[str | Note]:
     """Notes: the ranks that process groups name and this trace does not have, and those that missed a collective.
 
     Where no group names any, those that the job had by its size.
     """
-    notes = []
+    notes: list[str | Note] = []
     here = set(scene.ranks["rank"].to_list())
     named = calls.filter(pl.col("members").is_not_null()).select("group", "description", "members")
     for group, description, members in named.unique(maintain_order=True).cast(pl.String).rows():
@@ -251,7 +252,7 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
             called = f"{group} ({description})" if description else group or members
             notes.append(f"of process group {called} not in this trace: {which_ranks(gone)}")
     if calls.height and not notes:
-        notes += [words for _, words in lacking(scene)]
+        notes += lacking(scene)
     more = len(notes) - _MOST_NOTES
     if more > 0:
         notes = [*notes[:_MOST_NOTES], f"of {plural(more, 'more process group')} ranks are missing too"]
@@ -262,16 +263,13 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
     return notes
 
 
-def lacking(scene: Scene) -> list[tuple[int, str]]:
-    """How many ranks that the job had by its size this trace does not have, and in words which; nothing without any."""
+def lacking(scene: Scene) -> list[Note]:
+    """A note of the ranks that the job had by its size and this trace does not have; nothing without any."""
     worlds = [world for facts in scene.facts if isinstance(world := facts.get("world_size"), int)]
     here = set(scene.ranks["rank"].to_list())
     others = sorted(set(range(min(max(worlds, default=0), _LARGEST))) - here)
-    return (
-        [(len(others), f"of the job's {max(worlds):,} ranks not in this trace: {which_ranks(others)}")]
-        if others
-        else []
-    )
+    values = (("world", max(worlds, default=0)), ("ranks", tuple(others)))
+    return [Note("missing", "ranks_missing", len(others), values=values)] if others else []
 
 
 def _numbers(text: str) -> set[int]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tracehound.analysis.result import Result, Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import of_ranks
+from tracehound.notes import text_note
 from tracehound.trace import ON_CPU, Trace, Window, collected
 from tracehound.units import PS_PER_US, runs
 from tracehound.units import share as percent
@@ -74,7 +75,7 @@ def told(trace: Trace, window: Window) -> str:
 def noted(result: Result, trace: Trace, window: Window) -> Result:
     """The result of a window with a note of that, where it does not follow the steps itself."""
     why = "" if result.analysis in _FOLLOWING else told(trace, window)
-    return replace(result, notes=(*result.notes, why)) if why else result
+    return replace(result, notes=(*result.notes, text_note(why))) if why else result
 
 
 def share(trace: Trace, window: Window) -> float:

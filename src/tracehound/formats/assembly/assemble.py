@@ -33,11 +33,12 @@ from tracehound.formats.assembly.finishing import (
 from tracehound.formats.assembly.links import SEVERAL
 from tracehound.formats.assembly.nests import CONCURRENT, Containers
 from tracehound.formats.assembly.packed import written
-from tracehound.formats.assembly.recurring import told_by, with_events
+from tracehound.formats.assembly.recurring import source_of, with_events
 from tracehound.formats.sizes import NO_SIZE
 from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints
-from tracehound.trace import LANES, ON_CPU, OPS, RANKS, ROLE, Note, Part, schema
+from tracehound.notes import Note
+from tracehound.trace import LANES, ON_CPU, OPS, RANKS, ROLE, Part, schema
 
 __all__ = ["RAW", "RAW_LANES", "Decoded", "Piece", "held", "part"]
 
@@ -72,7 +73,7 @@ class Piece(Struct, frozen=True, eq=False):
     ops: Ints | None = None
 
 
-TWICE: Final = "device events that are in the file twice, which count twice: it may hold the same recording twice"
+TWICE: Final = "device_events_doubled"
 
 HOLDING: Final = ("while", "conditional", "cond", "call")
 """Categories of ops that run other ops; by their names alone conditionals are ``cond``."""
@@ -130,15 +131,16 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     notes = [*decoded.notes, *told]
     if seen.unsized:
         unsized = np.concatenate(seen.unsized)
-        notes.append(Note("repaired", NO_SIZE, len(unsized), f"{decoded.counted} {unsized.min():,}"))
+        notes.append(Note("repaired", NO_SIZE, len(unsized), where=f"{decoded.counted} {unsized.min():,}"))
     twice = np.concatenate([np.empty(0, np.int64), *seen.twice])
     if len(twice):
-        notes.append(Note("info", TWICE, len(twice), f"{decoded.counted} {twice.min():,}"))
+        notes.append(Note("info", TWICE, len(twice), where=f"{decoded.counted} {twice.min():,}"))
     if again := sum(seen.repeated):
         notes.append(Note("inferred", SEVERAL, again))
     if steps.height and steps["inferred"].all():
-        how = f"the repeating module {steps['name'][0]}" if len(ran.lane) else told_by(steps)
-        notes.append(Note("inferred", f"no step marks; steps inferred from {how}", steps["step"].n_unique()))
+        source = "module" if len(ran.lane) else source_of(steps)
+        values = (("source", source), ("name", str(steps["name"][0])))
+        notes.append(Note("inferred", "steps_inferred", steps["step"].n_unique(), values=values))
         steps = steps if len(ran.lane) else with_events(steps, scan)
     timed = lanes.with_columns(
         pl.Series("rows", seen.rows), pl.Series("first", seen.first), pl.Series("last", seen.last)

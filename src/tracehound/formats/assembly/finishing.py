@@ -29,7 +29,8 @@ from tracehound.formats.spill import Column, Spill, frame_of
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import Members, distinct, members, united
 from tracehound.nesting import lane_order
-from tracehound.trace import KIND, KINDS, Note, schema
+from tracehound.notes import Note
+from tracehound.trace import KIND, KINDS, schema
 
 RAW = schema(
     {
@@ -158,8 +159,7 @@ def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None, repeating: str = ""
     candidates = _candidates(raw)
     steps = unmarked(candidates)
     others = elsewhere(steps, candidates)
-    told = "annotations on other threads that are called as those of the steps: they are no steps"
-    return Told(steps, (Note("inferred", told, others),) if others else ())
+    return Told(steps, (Note("inferred", "annotations_not_steps", others),) if others else ())
 
 
 def _candidates(raw: Raw) -> pl.DataFrame:

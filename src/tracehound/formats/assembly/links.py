@@ -29,7 +29,7 @@ _JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "corr
 _REPEATED: Final = "correlation"
 """Of this, events of a host that repeat one value mean different things."""
 
-SEVERAL: Final = "correlation ids of several calls: the latest that had begun is meant"
+SEVERAL: Final = "correlation_ids_repeated"
 """What is noted of a file in which they do."""
 
 _RUNTIME: Final = KINDS.index("runtime")

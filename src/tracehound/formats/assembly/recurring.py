@@ -6,7 +6,7 @@ inferred. Knows no bytes.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import polars as pl
 
@@ -71,12 +71,11 @@ def with_events(steps: pl.DataFrame, scan: pl.LazyFrame) -> pl.DataFrame:
     return steps.with_columns(ids.alias("event"))
 
 
-def told_by(steps: pl.DataFrame) -> str:
-    """What told the steps, in words."""
-    name = str(steps["name"][0])
+def source_of(steps: pl.DataFrame) -> Literal["optimizer", "graph", "annotation"]:
+    """What the steps were inferred from: ends of the optimizer, replays of graphs, or annotations."""
     if _by_optimizer(steps):
-        return f"the ends of {name}"
-    return f"replays of graphs, {name}" if name in GRAPHS else f"annotations such as {name}"
+        return "optimizer"
+    return "graph" if steps["name"][0] in GRAPHS else "annotation"
 
 
 def _by_optimizer(steps: pl.DataFrame) -> bool:

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.intervals import Ints
-from tracehound.trace import STEPS, Note
+from tracehound.notes import Note
+from tracehound.trace import STEPS
 
 MIN_EXECUTIONS = 3
 """A module that ran fewer times is not taken for the step of a loop."""
@@ -44,11 +45,11 @@ def mark(marks: pl.DataFrame) -> Told:
         return Told(steps)
     first = again.row(0, named=True)
     where = f"{first['name']} is step {first['step']}"
-    return Told(steps, (Note("inferred", AGAIN, again.height, where),))
+    return Told(steps, (Note("inferred", AGAIN, again.height, where=where),))
 
 
-AGAIN: Final = "steps with a number that an earlier one has: numbered anew"
-"""What is said of steps that do not keep the number that they are marked with."""
+AGAIN: Final = "step_numbers_repeated"
+"""The note of steps that do not keep the number that they are marked with."""
 
 _LENGTH: Final = pl.col("end") - pl.col("start")
 _WHOSE: Final = ("host", "rank")

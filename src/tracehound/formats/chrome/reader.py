@@ -30,19 +30,16 @@ from tracehound.formats.kineto.facts import clocks
 from tracehound.formats.spill import Spill
 from tracehound.formats.xla.gathered import Gathered
 from tracehound.formats.xla.ops import Ops
-from tracehound.trace import ON_CPU, Note, Part, collected
+from tracehound.notes import Note
+from tracehound.trace import ON_CPU, Part, collected
 
 
 def _lost(read: Part, *, ends: bool) -> Note:
     """What a profile has and this file not; `ends` says whether ops on CPUs end in it when they did."""
     linked = pl.col("launch").is_not_null() & pl.col("rank").is_not_null()
-    lost = ["wall clock", "HLO modules", "memory", "device facts"]
-    if not collected(read.scan.select(linked.any())).item():
-        lost.append("links from host to device")
-    if not ends and read.ranks["label"].str.starts_with(ON_CPU).any():
-        lost.append("true ends of ops on CPUs")
-    told = f"no {', '.join(lost[:-1])}, nor {lost[-1]}"
-    return Note("missing", f"this is the Chrome form of an XLA profile: {told}; an xplane.pb has them")
+    has_links = collected(read.scan.select(linked.any())).item()
+    has_ends = ends or not read.ranks["label"].str.starts_with(ON_CPU).any()
+    return Note("missing", "chrome_form_of_xla", values=(("has_links", has_links), ("has_ends", bool(has_ends))))
 
 
 _DEVICE: Final = re.compile(r'"name"\s*:\s*"/device:((?:TPU|GPU):\d{1,9})[" ]')

@@ -40,7 +40,8 @@ from tracehound.formats.xla.names import (
 )
 from tracehound.formats.xla.planes import RUN_BITS
 from tracehound.lookup import distinct
-from tracehound.trace import KIND, Note
+from tracehound.notes import Note
+from tracehound.trace import KIND
 
 CAPS: Final = (1_000_000, 5_000_000)
 """How many events XLA's writers stop at; they keep the earliest."""
@@ -104,12 +105,12 @@ def counted(columns: Columns, hosts: Hosts, gathered: Gathered) -> tuple[Counter
         rank = None if device is None else gathered.rank(device[1], int(device[2]), "", host=host)
         return {"host": host, "rank": rank, "name": name, "unit": unit, "process": hosts.plain(series.process, process)}
 
-    notes = [Note("info", "counter samples, drawn as graphs", len(found.time))] if len(found.time) else []
+    notes = [Note("info", "counter_samples", len(found.time))] if len(found.time) else []
     broken = [*columns.samples.broken, *([0] * int(np.count_nonzero(~good)))]
     if broken:
-        text = "counter sample with a value that is not a number, or without a time that can be true"
         first = columns.samples.broken[:1]
-        notes.append(Note("dropped", text, len(broken), f"event {first[0]:,}" if first else ""))
+        where = f"event {first[0]:,}" if first else ""
+        notes.append(Note("dropped", "counter_sample_impossible", len(broken), where=where))
     return counters(found.at(np.flatnonzero(good)), lambda ps: ps, lane), notes
 
 
@@ -453,16 +454,15 @@ def _left_out(
     notes = []
     if strange.any():
         first = f"event {int(np.argmax(strange)):,}"
-        notes.append(Note("dropped", "event of a phase that XLA does not write", int(np.count_nonzero(strange)), first))
+        notes.append(Note("dropped", "unknown_phase_xla", int(np.count_nonzero(strange)), where=first))
     untimed = np.flatnonzero(complete & ~timed)
     if len(untimed):
-        notes.append(Note("dropped", "event without a time that can be true", len(untimed), f"event {untimed[0]:,}"))
+        notes.append(Note("dropped", "event_time_impossible", len(untimed), where=f"event {untimed[0]:,}"))
     if (negative := int(np.count_nonzero(kept.length < 0))) > 0:
-        notes.append(Note("repaired", "negative duration read as 0", negative))
+        notes.append(Note("repaired", "negative_duration", negative))
     if endless:
         where = f"event {endless[0]:,}"
-        notes.append(Note("repaired", "complete event without a duration, read as 0", len(endless), where))
+        notes.append(Note("repaired", "event_without_duration", len(endless), where=where))
     if (count := int(np.count_nonzero(complete))) in CAPS:
-        text = f"exactly {count:,} events, the most that the writer keeps: those after the last one are missing"
-        notes.append(Note("missing", text))
+        notes.append(Note("missing", "writer_limit_reached", values=(("events", count),)))
     return notes

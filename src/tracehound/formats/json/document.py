@@ -20,7 +20,8 @@ from tracehound.formats.inflate import Section, section
 from tracehound.formats.json.mend import Mends, parsed
 from tracehound.formats.json.slices import Extent
 from tracehound.intervals import Ints
-from tracehound.trace import FileState, Note, Part
+from tracehound.notes import Note
+from tracehound.trace import FileState, Part
 
 
 class Document(Struct, frozen=True):
@@ -55,9 +56,9 @@ def document(chain: Sequence[Extent]) -> Document:
     mends, metadata, damage = Mends(), dict[str, Any](), dict[Note, None]()
     firsts, places, elements = [], [np.empty((0, 4), np.int64)], 0
     for extent in chain:
-        for (level, what), (times, first) in extent.mends.counts.items():
-            known, before = mends.counts.get((level, what), (0, first))
-            mends.counts[level, what] = (known + times, min(before, first))
+        for mend, (times, first) in extent.mends.counts.items():
+            known, before = mends.counts.get(mend, (0, first))
+            mends.counts[mend] = (known + times, min(before, first))
         metadata.update(extent.metadata)
         damage.update(dict.fromkeys(extent.damage))
         firsts.append(elements)

@@ -22,19 +22,19 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from tracehound.formats.json.text import COMMA, REFUSALS, STRICT, Lenient, Value, number, repaired
-from tracehound.trace import Level, Note
+from tracehound.notes import Level, Note
 
-CUT_OFF: Final = "event cut off at the end of the file"
-NO_JSON: Final = "event that is not JSON"
-TOO_DEEP: Final = "event with too many brackets in brackets"
-NO_EVENT: Final = "array element that is not an event"
-RUBBISH: Final = "stretch of bytes that are not JSON"
-STRAY: Final = "stray characters between events"
-NO_NAME: Final = "name that is not text"
-NO_ARGS: Final = "args that are not an object, read as none"
-TEXT_TIME: Final = "time that is text read as a number"
-NO_COMMA: Final = "no comma between two events"
-COMMAS: Final = "more than one comma between two events"
+CUT_OFF: Final = "event_cut_off"
+NO_JSON: Final = "event_not_json"
+TOO_DEEP: Final = "event_too_deep"
+NO_EVENT: Final = "element_not_event"
+RUBBISH: Final = "bytes_not_json"
+STRAY: Final = "stray_characters"
+NO_NAME: Final = "name_not_text"
+NO_ARGS: Final = "args_not_object"
+TEXT_TIME: Final = "time_as_text"
+NO_COMMA: Final = "comma_missing"
+COMMAS: Final = "commas_repeated"
 
 _KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"
 _NEXT: Final = re.compile(rb'\}\s*+,?+\s*+(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
@@ -79,23 +79,29 @@ Element = tuple[dict[str, Any] | None, int]
 """An event, or None where there is none to be read, and the byte behind it."""
 
 Tally = Callable[[Level, str, int], None]
-"""Told of a repair or a drop: level, what, and the byte of the inflated file."""
+"""Told of a repair or a drop: level, code, and the byte of the inflated file."""
+
+
+Mend = tuple[Level, str, tuple[tuple[str, int | str | bool], ...]]
+"""A kind of repair or drop: level, code and values of its note."""
 
 
 class Mends(Struct):
     """What was repaired and dropped so far: for each kind how often, and the first byte of the inflated file."""
 
-    counts: dict[tuple[Level, str], tuple[int, int]] = field(default_factory=dict)
+    counts: dict[Mend, tuple[int, int]] = field(default_factory=dict)
 
-    def tell(self, level: Level, what: str, at: int) -> None:
+    def tell(self, level: Level, code: str, at: int, **values: int | str | bool) -> None:
         """Count one."""
-        count, first = self.counts.get((level, what), (0, at))
-        self.counts[level, what] = (count + 1, min(first, at))
+        mend = (level, code, tuple(values.items()))
+        count, first = self.counts.get(mend, (0, at))
+        self.counts[mend] = (count + 1, min(first, at))
 
     def notes(self) -> tuple[Note, ...]:
         """One note for each kind."""
         return tuple(
-            Note(level, what, count, f"byte {first:,}") for (level, what), (count, first) in self.counts.items()
+            Note(level, code, count, where=f"byte {first:,}", values=values)
+            for (level, code, values), (count, first) in self.counts.items()
         )
 
 

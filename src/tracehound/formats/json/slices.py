@@ -31,7 +31,7 @@ from tracehound.formats.json.text import NO_UTF8
 from tracehound.formats.json.window import Cut, Sizes, Window
 from tracehound.formats.severed import NO_END
 from tracehound.formats.signs import BOM
-from tracehound.trace import Note
+from tracehound.notes import Note
 
 LONGEST_TAIL: Final = 16 << 20
 """Of what is behind the array, this many bytes are read."""
@@ -133,7 +133,7 @@ def segments(
                 filled.add(piece)
                 elements += len(piece.events)
                 progress(stream.position // portion.of, elements)
-            damage = (stream.damage.note(path),) if stream.damage else ()
+            damage = (stream.damage.note(),) if stream.damage else ()
             yield replace(extent, damage=damage), filled
             extent = None if extent.final else reader.segment(extent.number + portion.of)
 
@@ -275,9 +275,9 @@ class _Reader(Generic[Some, E]):
             window.grow()
         before = bytes(window.buffer[: array.before]).strip(BOM + b" \t\r\n,")
         if not array.told:
-            extent.mends.tell("repaired", "the array of events is not named", array.at)
+            extent.mends.tell("repaired", "events_not_named", array.at)
         elif before and not before.startswith(b"{"):
-            extent.mends.tell("repaired", "the first byte of the file is damaged", 0)
+            extent.mends.tell("repaired", "first_byte_damaged", 0)
             before = b"{" + before[not before.startswith(b'"') :]
         _add_metadata(before + b"}", extent, 0)
         window.drop(array.at)
@@ -307,7 +307,7 @@ class _Reader(Generic[Some, E]):
         if rest.startswith(b'"'):
             _add_metadata(b"{" + rest, extent, window.base)
         elif rest not in (b"", b"}"):
-            extent.mends.tell("dropped", "bytes behind the array of events that are not JSON", window.base + known)
+            extent.mends.tell("dropped", "bytes_behind_events", window.base + known)
 
     def _before_others(self, rest: bytes, at: int, extent: Extent) -> bytes:
         """Of what is behind the array, at `at`, all that is of its document; the rest is told of.
@@ -316,13 +316,12 @@ class _Reader(Generic[Some, E]):
         """
         again = _AGAIN.search(rest)
         if again and (b'"traceEvents"' in rest[again.end() :] or rest[again.end()] == _BRACKET):
-            size = f"{'' if self._window.last else 'more than '}{len(rest) - again.end():,} bytes"
-            what = f"another recording behind the first, of {size}: split the file there, and open both"
-            extent.mends.tell("dropped", what, at + again.end())
+            size, whole = len(rest) - again.end(), self._window.last
+            extent.mends.tell("dropped", "another_recording_behind", at + again.end(), bytes=size, exact=whole)
             return rest[: again.end()]
         sound = rest.rstrip(b"\0 \t\r\n")
         if b"\0" in rest[len(sound) :]:
-            extent.mends.tell("repaired", "zeros at the end of the file, left out", at + len(sound))
+            extent.mends.tell("repaired", "zeros_at_end", at + len(sound))
         return sound
 
 
@@ -352,13 +351,13 @@ def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
     try:
         found = parsed(data)
     except (ValueError, RecursionError):
-        extent.mends.tell("dropped", "facts around the events that are not JSON", at)
+        extent.mends.tell("dropped", "metadata_not_json", at)
         return
     for kind in found.kinds:
-        extent.mends.tell("repaired", f"facts around the events: {kind}", at)
+        extent.mends.tell("repaired", "metadata_repaired", at, kind=kind)
     again = found.value.pop("traceEvents", ())
     for _ in again if isinstance(again, list) else ():
-        extent.mends.tell("dropped", "event in a second array of that name", at)
+        extent.mends.tell("dropped", "event_in_second_array", at)
     extent.metadata.update(found.value)  # an object, since the bytes begin with its bracket
 
 

@@ -16,13 +16,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-NO_VALUE: Final = "value that is not JSON (NaN, Infinity, N/A) read as null"
-CONTROL: Final = "control character in a string"
-NO_UTF8: Final = "bytes that are not UTF-8"
-SURROGATE: Final = "half of a character (a lone surrogate) in a string"
-BACKSLASH: Final = "backslash that escapes nothing"
-QUOTE: Final = "unescaped quote in a string"
-COMMA: Final = "trailing comma"
+NO_VALUE: Final = "value_not_json"
+CONTROL: Final = "control_character"
+NO_UTF8: Final = "bytes_not_utf8"
+SURROGATE: Final = "lone_surrogate"
+BACKSLASH: Final = "stray_backslash"
+QUOTE: Final = "unescaped_quote"
+COMMA: Final = "trailing_comma"
 
 
 _DIGITS: Final = 400

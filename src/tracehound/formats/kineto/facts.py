@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from tracehound.formats.json.columns import integer
 from tracehound.formats.json.glance import value_of
 from tracehound.formats.kineto.lanes import claimed_rank
 from tracehound.formats.kineto.members import Members
@@ -18,8 +19,8 @@ from tracehound.formats.kineto.values import sizes_in
 from tracehound.formats.runtime_calls import CALL, LAUNCH, family
 from tracehound.formats.severed import severed
 from tracehound.formats.torch_names import MODULE
-from tracehound.trace import Note, Part, collected
-from tracehound.units import several
+from tracehound.notes import Note
+from tracehound.trace import Part, collected
 
 MERGED: Final = "mergedRanks"
 """The key under which an export of several ranks' files into one lists them."""
@@ -91,21 +92,25 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: M
 def merged(metadata: Mapping[str, Any], whose: Members) -> tuple[Note, ...]:
     """That a file has the threads of several ranks, and whether it is known which are whose."""
     if whose.several:
-        how = f"merged of the files of several ranks: {several(list(whose.marks), 4)}"
-        return (Note("inferred", f"{how}; which process is whose is told by their ids or names", len(whose.marks)),)
+        marks = tuple(whose.marks)
+        return (Note("inferred", "file_of_several_ranks", len(marks), values=(("marks", marks),)),)
     if whose.marked:
-        return (Note("inferred", f"a piece of a file merged of several ranks' files: {whose.marks[0]}"),)
+        return (Note("inferred", "piece_of_merged_file", values=(("mark", whose.marks[0]),)),)
     ranks = _list(metadata.get(MERGED))
     if len(ranks) < 2:
         return ()
-    why = "several ranks exported into one file, their hosts count as one: an export to a folder keeps them apart"
-    return (Note("missing", why, len(ranks)),)
+    return (Note("missing", "ranks_exported_into_one_file", len(ranks)),)
 
 
 def clocks(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
     """That the clocks of the ranks are apart, where an export said so when it put them into one file."""
     said = metadata.get(APART)
-    return (Note("missing", said),) if isinstance(said, str) else ()
+    if isinstance(said, str):  # as earlier versions wrote it
+        return (Note("missing", "clocks_apart_in_export", values=(("said", said),)),)
+    ranks, most = (integer(said.get(name)) for name in ("ranks", "most")) if isinstance(said, dict) else (None, None)
+    if ranks is None or most is None:
+        return ()
+    return (Note("missing", "clocks_apart", values=(("ranks", ranks), ("most", most))),)
 
 
 def calls_modules(events: pl.LazyFrame) -> bool:
@@ -123,8 +128,8 @@ def unrecorded(made: Part) -> dict[str, Any]:
     that PyTorch does not write, `severed` whether the file ends within its events, or was exported from one that does.
     """
     counts = {
-        name: sum(note.count for note in made.notes if note.text == text)
-        for name, (_, text) in {"foreign": FOREIGN, "unread": STRANGE}.items()
+        name: sum(note.count for note in made.notes if note.code == code)
+        for name, (_, code) in {"foreign": FOREIGN, "unread": STRANGE}.items()
     }
     return {**_runtime(made.scan), "allocates": _allocates(made.facets), **counts, "severed": severed(made.notes)}
 

@@ -1,6 +1,6 @@
 """What of a Kineto file's events was left out or repaired, counted.
 
-Owns the words for it. Knows no columns of events.
+Owns the codes for it. Knows no columns of events.
 """
 
 from __future__ import annotations
@@ -12,43 +12,33 @@ from msgspec import Struct, field
 
 from tracehound.formats.sizes import NO_SIZE
 from tracehound.intervals import Ints, Mask
-from tracehound.trace import Level, Note
+from tracehound.notes import Level, Note
 
 What = tuple[Level, str]
-"""A kind of note: its level and text."""
+"""A kind of note: its level and code."""
 
-COUNTERS: Final[What] = ("info", "counter samples, drawn as graphs")
-MEMORY: Final[What] = ("info", "memory allocations and frees, drawn as graphs of what is held")
-NO_TOTALS: Final[What] = ("inferred", "memory events without totals: drawn is what was allocated since the start")
-UNSAID: Final[What] = ("missing", "memory events without a size, or without a kind of device, which is then the host")
-NO_ADDRESS: Final[What] = ("missing", "memory events without an address, of which others have one")
-MINGLED: Final[What] = ("missing", "memory of several ranks in one file, which is not told apart")
-STRAYS: Final[What] = (
-    "info",
-    "events of under 1 % of the time, on another device than that of the rank: drawn with it, not counted as its work",
-)
-NO_NUMBER: Final[What] = ("dropped", "counter sample without a time, or with a value that is not a number")
-UNPLACED: Final[What] = ("dropped", "counter sample at time 0 or more than 50 days from the events")
-FLOWS: Final[What] = ("info", "flow arrows, not drawn: ids tell what they tie, calls and kernels, forward and backward")
-FOREIGN: Final[What] = (
-    "info",
-    "events of categories that PyTorch does not write (or of none), drawn on threads of the host: of another profiler?",
-)
-RANGES: Final[What] = (
-    "info",
-    "operators timed on devices by the autograd profiler: each has those inside it in its time, and totals count them"
-    " again",
-)
-NAMELESS: Final[What] = ("info", "events without a name")
-THREADLESS: Final[What] = ("info", "events of the host without a thread, drawn on one of their own")
-NO_PHASE: Final[What] = ("dropped", "array element without a phase")
-STRANGE: Final[What] = ("dropped", "event of a phase that PyTorch does not write")
-UNTIMED: Final[What] = ("dropped", "event without a time, or with one that cannot be")
-AT_ZERO: Final[What] = ("dropped", "event at time 0, far from all others")
-FAR: Final[What] = ("dropped", "event more than 50 days from the others")
-NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
-ENDLESS: Final[What] = ("repaired", "complete event without a duration, read as 0")
-TOO_LARGE: Final[What] = ("repaired", "id of more than 63 bits, read as none")
+COUNTERS: Final[What] = ("info", "counter_samples")
+MEMORY: Final[What] = ("info", "memory_events")
+NO_TOTALS: Final[What] = ("inferred", "memory_without_totals")
+UNSAID: Final[What] = ("missing", "memory_without_size")
+NO_ADDRESS: Final[What] = ("missing", "memory_without_address")
+MINGLED: Final[What] = ("missing", "memory_of_several_ranks")
+STRAYS: Final[What] = ("info", "events_on_another_device")
+NO_NUMBER: Final[What] = ("dropped", "counter_without_number")
+UNPLACED: Final[What] = ("dropped", "counter_far_away")
+FLOWS: Final[What] = ("info", "flow_events_skipped")
+FOREIGN: Final[What] = ("info", "foreign_categories")
+RANGES: Final[What] = ("info", "operators_timed_on_devices")
+NAMELESS: Final[What] = ("info", "events_without_name")
+THREADLESS: Final[What] = ("info", "events_without_thread")
+NO_PHASE: Final[What] = ("dropped", "element_without_phase")
+STRANGE: Final[What] = ("dropped", "unknown_phase_pytorch")
+UNTIMED: Final[What] = ("dropped", "event_without_time")
+AT_ZERO: Final[What] = ("dropped", "event_at_zero")
+FAR: Final[What] = ("dropped", "event_far_away")
+NEGATIVE: Final[What] = ("repaired", "negative_duration")
+ENDLESS: Final[What] = ("repaired", "event_without_duration")
+TOO_LARGE: Final[What] = ("repaired", "id_too_large")
 UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
@@ -86,6 +76,6 @@ class Tally(Struct):
         """One note for each kind; what is merely said has no place."""
         found = [(what, *self.counts[what]) for what in _ORDER if what in self.counts]
         return tuple(
-            Note(level, text, count, "" if level == "info" else f"event {first:,}")
-            for (level, text), count, first in found
+            Note(level, code, count, where="" if level == "info" else f"event {first:,}")
+            for (level, code), count, first in found
         )

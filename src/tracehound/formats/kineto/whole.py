@@ -41,7 +41,8 @@ from tracehound.formats.spill import Spill
 from tracehound.formats.times import FARTHEST, UNIX
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import distinct
-from tracehound.trace import KIND, Note
+from tracehound.notes import Note
+from tracehound.trace import KIND
 
 ZERO_GAP: Final = 3600 * 10**9
 """An event at 0 whose fellows are more than this (ns) away was never given a time."""

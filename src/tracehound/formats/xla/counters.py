@@ -20,7 +20,7 @@ from tracehound.formats.xla.rows import PlaneRows
 from tracehound.formats.xla.xevents import EVENT_STAT, Stretched
 from tracehound.formats.xla.xspace import Line
 from tracehound.formats.xla.xstats import DOUBLE, SIGNED, UNSIGNED, Stats, joined, stats
-from tracehound.trace import Note
+from tracehound.notes import Note
 
 SCHEMA: Final = pl.Schema(
     {
@@ -120,4 +120,4 @@ def counted(
 
     time, value, record = (samples[name].to_numpy() for name in ("time", "value", "record"))
     read = Sampled(tuple(keys), number.cast(pl.Int32).to_numpy(), time, value, record)
-    return counters(read, lambda ps: ps, lane), (Note("info", "counter samples, drawn as graphs", samples.height),)
+    return counters(read, lambda ps: ps, lane), (Note("info", "counter_samples", samples.height),)

@@ -22,7 +22,8 @@ from tracehound.formats.xla.rows import PlaneRows, nullable_columns
 from tracehound.formats.xla.xevents import Slice
 from tracehound.formats.xla.xshelf import Shelf
 from tracehound.formats.xla.xstats import DOUBLE
-from tracehound.trace import COUNTERS, Note
+from tracehound.notes import Note
+from tracehound.trace import COUNTERS
 
 SIGNS: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 """The events, and the sign of their bytes."""
@@ -117,7 +118,7 @@ def gathered(pieces: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame | None, tuple
     if not odd:
         return held, ()
     sized = held.with_columns(pl.when(true).then(name).alias(name) for name, true in sound.items())
-    return sized, (Note("repaired", NO_SIZE, len(odd), f"byte {min(odd):,}"),)
+    return sized, (Note("repaired", NO_SIZE, len(odd), where=f"byte {min(odd):,}"),)
 
 
 def counted(held: pl.DataFrame | None, ranks: pl.DataFrame) -> Counters:

@@ -39,8 +39,8 @@ from tracehound.formats.xla.rows import Portioning
 from tracehound.formats.xla.xevents import Stretched, TornError
 from tracehound.formats.xla.xplaces import Places, args, places, readable
 from tracehound.formats.xla.xspace import Extent, Plane, Space, followed, names_of_planes, probed, space_of
-from tracehound.trace import Note, Part
-from tracehound.units import several
+from tracehound.notes import Note
+from tracehound.trace import Part
 
 ENVIRONMENT = "Task Environment"
 """The plane whose stats tell when the session began and ended, on the wall clock."""
@@ -158,7 +158,7 @@ def _inflated(path: Path, spill: Spill, portion: Portion) -> Iterator[tuple[File
         with inflated.open("wb") as out:
             while count := stream.readinto(buffer):
                 out.write(buffer[:count])
-        notes = (stream.damage.note(path),) if stream.damage else ()
+        notes = (stream.damage.note(),) if stream.damage else ()
     with ExitStack() as opening:
         file = opening.enter_context(_mapped(inflated)) if inflated.stat().st_size else _of_bytes(b"")
         inflated.unlink()
@@ -223,8 +223,7 @@ def _leave_out_again(file: File, space: Space) -> None:
     if again:
         space.planes[:] = kept
         space.hostnames[:] = dict.fromkeys(space.hostnames)
-        text = "planes that are in the file twice, byte for byte: read once"
-        space.notes.append(Note("repaired", text, len(again), f"byte {again[0].start:,}"))
+        space.notes.append(Note("repaired", "planes_doubled", len(again), where=f"byte {again[0].start:,}"))
 
 
 def _same(file: File, one: Plane, other: Plane) -> bool:
@@ -309,10 +308,10 @@ _OFTEN = 1 << 22
 def _left_out(shares: Sequence[Share]) -> list[Note]:
     """Notes of the events that no lane shows."""
     counts = (
-        (sum(share.untimed for share in shares), "events that only count occurrences have no place in time"),
-        (sum(share.broken for share in shares), "damaged events"),
+        (sum(share.untimed for share in shares), "events_without_time"),
+        (sum(share.broken for share in shares), "events_damaged"),
     )
-    return [Note("dropped", text, count) for count, text in counts if count]
+    return [Note("dropped", code, count) for count, code in counts if count]
 
 
 def _refuse_ruins(path: Path, file: File, space: Space) -> None:
@@ -382,13 +381,12 @@ def _told(file: File, one: Program) -> dict[str, Any]:
 def _ruined(located: Sequence[Mapping[str, Any]]) -> list[Note]:
     """That the HLO of programs is damaged."""
     names = [one["name"] for one in located if one["damaged"]]
-    text = "damaged HLO proto: its program is told as far as it can be read"
-    return [Note("dropped", text, len(names), names[0])] if names else []
+    return [Note("dropped", "hlo_proto_damaged", len(names), where=names[0])] if names else []
 
 
 def _notes(space: Space) -> list[Note]:
-    notes = [Note("info", f"the profiler reports an error: {text}") for text in space.errors]
-    notes += [Note("info", f"the profiler warns: {text}") for text in space.warnings]
+    notes = [Note("info", "profiler_error", values=(("text", text),)) for text in space.errors]
+    notes += [Note("info", "profiler_warning", values=(("text", text),)) for text in space.warnings]
     return [*notes, *_idle(space), *space.notes]
 
 
@@ -396,7 +394,7 @@ def _idle(space: Space) -> list[Note]:
     """A note of the devices that have a plane and no event, if there are any."""
     devices = [(device, plane) for plane in space.planes if (device := DEVICE.match(plane.name)) and not device[3]]
     names = [f"{device[1]}:{device[2]}" for device, plane in devices if not plane.has_events]
-    return [Note("missing", f"devices without an event: {several(names, 8)}", len(names))] if names else []
+    return [Note("missing", "devices_without_events", len(names), values=(("names", tuple(names)),))] if names else []
 
 
 READER: Final = Reader(decode, finish, args, Places, glance, apart)

@@ -34,7 +34,7 @@ from tracehound.formats.wire import (
 from tracehound.formats.xla.xheads import TAG, Marks, ends_line, head_near, heads
 from tracehound.formats.xla.xmetadata import Metadata, metadata, stat_names
 from tracehound.formats.xla.xstats import Value, decoded, stats
-from tracehound.trace import Note
+from tracehound.notes import Note
 
 PLANE, ERROR, WARNING, HOSTNAME = 1, 2, 3, 4
 PLANE_ID, PLANE_NAME, LINE, EVENT_METADATA, STAT_METADATA, PLANE_STAT = 1, 2, 3, 4, 5, 6
@@ -107,10 +107,10 @@ class Space(Struct):
             return
         self.cuts.add(end)
         if end == file.size and error.overrun:
-            text, at = EARLY, end
+            self.notes.append(Note("dropped", EARLY, where=f"byte {end:,}"))
         else:
-            text, at = f"{what} makes no sense from here on ({error.what}); the rest of it was left out", error.at
-        self.notes.append(Note("dropped", text, where=f"byte {at:,}"))
+            values = (("message", what), ("error", error.what))
+            self.notes.append(Note("dropped", "message_damaged", where=f"byte {error.at:,}", values=values))
 
 
 Extent = Callable[[File, int, int], list[Stretch]]
@@ -158,8 +158,7 @@ def _plane(file: File, start: int, end: int, extent: Extent, space: Space) -> Pl
         stats=_own_stats(file, own, known),
     )
     if not len(plane.metadata.ids) and plane.has_events:
-        what = f"plane {name!r}" if name else "a plane without a name"
-        space.notes.append(Note("missing", f"{what} has events but not their names"))
+        space.notes.append(Note("missing", "plane_without_event_names", values=(("plane", name),)))
     return plane
 
 
@@ -205,8 +204,7 @@ def _of_line(parts: list[Field], space: Space) -> list[Field]:
             own[part.number] = part
     strange = next((part for part in foreign if part.number in _WIRES), None)
     if strange is not None:
-        text = "fields of an event among those of its line: its length is damaged, and its stats are drawn as events"
-        space.notes.append(Note("repaired", text, where=f"byte {strange.at:,}"))
+        space.notes.append(Note("repaired", "event_length_damaged", where=f"byte {strange.at:,}"))
     return list(own.values())
 
 

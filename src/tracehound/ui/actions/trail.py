@@ -16,6 +16,7 @@ from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.critical_path import BY
 from tracehound.analysis.settings import Given
 from tracehound.analysis.topics import lacking
+from tracehound.draw.notes import note_texts
 from tracehound.draw.path import Path
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
@@ -106,7 +107,7 @@ class Trail:
         screen, result = self._screen, found.result
         path = None if result is None else path_of(result)
         if screen.trace is None or result is None or path is None:
-            why = found.failure if result is None else next(iter(result.notes), "nothing is on it")
+            why = found.failure if result is None else next(iter(note_texts(result.notes)), "nothing is on it")
             screen.key_bar.say(why)
             return
         screen.timeline.mark_path(path)
@@ -119,7 +120,9 @@ class Trail:
         if found.aim.event is None and (summed or inside * LEGIBLE < view.end - view.start):
             screen.travels.jump(navigate.frame(screen.trace, view, low, high))
         through = f"n and N go through {plural(len(walk), 'event')} of {walk.what}" if len(walk) else LONGEST_STRETCH
-        screen.key_bar.say(f"critical path: {next(iter(result.notes), '') if found.aim.class_ is None else through}")
+        screen.key_bar.say(
+            f"critical path: {next(iter(note_texts(result.notes)), '') if found.aim.class_ is None else through}"
+        )
 
 
 def path_of(result: Result) -> Path | None:

@@ -19,6 +19,7 @@ from textual.message_pump import MessagePump
 
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.settings import Given
+from tracehound.draw.notes import with_sentences
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
 from tracehound.ui.background.threads import Background
@@ -77,7 +78,7 @@ def answered(trace: Trace, question: Question, *, members: bool = False) -> Resu
     analysis = named(question.analysis)
     given = preferred(analysis, [f"{name}={value}" for name, value in question.given])
     options = Options(MOST_ROWS.get(question.analysis), given, members)
-    return run(analysis, trace, question.window, options)
+    return with_sentences(run(analysis, trace, question.window, options))
 
 
 class Answers:

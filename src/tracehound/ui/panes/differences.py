@@ -15,6 +15,7 @@ from tracehound.analysis.result import Result
 from tracehound.diff import Comparison, doubts
 from tracehound.draw import in_full, plots
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.notes import note_texts
 from tracehound.draw.sheet import Section
 from tracehound.ui.panes.caption import Caption
 from tracehound.ui.panes.pane import TablePane
@@ -75,8 +76,8 @@ class WaterfallPane(Column, can_focus=True):
 
     def show(self, result: Result, about: str) -> None:
         """Draw this; `about` says what its figures are of."""
-        self.in_full = [in_full.notes((result.title, about), result.notes), in_full.columns(result)]
-        self.caption.parts = (result.title, about, *result.notes)
+        self.in_full = [in_full.notes((result.title, about), note_texts(result.notes)), in_full.columns(result)]
+        self.caption.parts = (result.title, about, *note_texts(result.notes))
         self.chart.draws = partial(plots.plot, result, "", 0)
 
 
@@ -102,7 +103,7 @@ class Differences(Column):
 
     def show(self, found: Comparison) -> None:
         """Show what two runs differ in, and before that why to doubt it."""
-        doubt = doubts(found.base, found.other)
+        doubt = "; ".join(note_texts(doubts(found.base, found.other)))
         known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
             if name in known:

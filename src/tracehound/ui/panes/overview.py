@@ -23,6 +23,7 @@ from tracehound.analysis.result import Result
 from tracehound.draw import dashboard, in_full
 from tracehound.draw.dashboard import Line, Place, Said, Sort
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.notes import note_texts
 from tracehound.draw.plain import in_ascii
 from tracehound.draw.sheet import Section
 from tracehound.ui.bindings.keys import bindings
@@ -92,7 +93,7 @@ class Slot:
         if self.result is None:
             return [in_full.notes((self.name,), (self.said,))]
         head = (self.result.title, words.scope(self.window), *filter(None, (self.so_far, self.result.cut)))
-        return [in_full.notes(head, self.result.notes)]
+        return [in_full.notes(head, note_texts(self.result.notes))]
 
     def drawn(self, width: int, height: int) -> Said:
         """What it says, in so many cells."""

@@ -19,6 +19,7 @@ from textual.message import Message
 from tracehound.analysis.result import Result
 from tracehound.draw import in_full
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.notes import note_texts
 from tracehound.draw.sentences import prose
 from tracehound.draw.sheet import Section
 from tracehound.ui.panes.caption import Caption
@@ -149,7 +150,7 @@ class TablePane(Column):
         result, shown = self.table.result, self.table.sheet
         if result is None or shown is None:
             return [in_full.notes(self.caption.parts, self.table.empty.split("\n") if self.table.empty else ())]
-        head = [part for part in self.caption.parts if part not in result.notes]
+        head = [part for part in self.caption.parts if part not in note_texts(result.notes)]
         row = self.table.cursor if self.display else -1
         untold = replace(result, notes=words.besides(result.notes, self.so_far))
         return in_full.in_full(untold, head, replace(result, table=shown.seen), row)

@@ -17,6 +17,7 @@ from tracehound.analysis import needle
 from tracehound.analysis.events.measured import LENGTH
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.errors import TracehoundError
+from tracehound.notes import text_note
 from tracehound.trace import Trace, collected
 from tracehound.ui.state.walk import Walk
 
@@ -107,4 +108,11 @@ def failed(text: str, why: str) -> Found:
 
 
 def _result(text: str, table: pl.DataFrame, *notes: str) -> Result:
-    return Result("search", f"Events named {text}" if text else "Search", COLUMNS, table, table.height, notes)
+    return Result(
+        "search",
+        f"Events named {text}" if text else "Search",
+        COLUMNS,
+        table,
+        table.height,
+        tuple(map(text_note, notes)),
+    )

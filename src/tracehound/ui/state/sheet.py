@@ -17,6 +17,7 @@ from tracehound.analysis.result import Column, Result
 from tracehound.analysis.trees import passing
 from tracehound.draw.cells import cell, valued
 from tracehound.errors import TracehoundError
+from tracehound.notes import note
 from tracehound.ui.state.folding import UNTOUCHED, Folds, Tree, ordered, tree
 
 Order = tuple[str, bool]
@@ -99,9 +100,9 @@ class Sheet(Struct, frozen=True, dict=True):
         hidden = [column.name for column in self.result.columns if column.name in self.choice.hidden]
         result = where.kept(self.result, self.filter) if self.filter else self.result
         columns = tuple(column for column in result.columns if column.name not in hidden)
-        notes = [*result.notes, *([f"hidden: {', '.join(hidden)}"] if hidden else [])]
+        notes = [*result.notes, *([note("columns_hidden", columns=tuple(hidden))] if hidden else [])]
         if self.order is not None:
-            notes.append(f"sorted by {self.order[0]}, {'falling' if self.order[1] else 'rising'}")
+            notes.append(note("rows_sorted", column=self.order[0], falling=self.order[1]))
         table = self.rows.select(column.name for column in columns)
         return replace(result, columns=columns, table=table, notes=tuple(notes))
 

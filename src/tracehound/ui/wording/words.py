@@ -12,10 +12,12 @@ from rich.cells import cell_len
 
 from tracehound import units
 from tracehound.analysis.devices.silence import why as unrecorded
-from tracehound.analysis.result import WITH, Result
+from tracehound.analysis.result import SETTING, Result
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.draw.apart import fitted
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.errors import printable
+from tracehound.notes import Note
 from tracehound.progress import said
 from tracehound.store import Reading
 from tracehound.store.found import Found
@@ -107,12 +109,14 @@ def caption(result: Result, about: str, shown: int, filter_: str) -> list[str]:
     rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.cut
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
-    return [result.title, about, *([rows] if rows else []), *result.notes]
+    return [result.title, about, *([rows] if rows else []), *note_texts(result.notes)]
 
 
-def besides(notes: Sequence[str], so_far: str) -> tuple[str, ...]:
+def besides(notes: Sequence[Note], so_far: str) -> tuple[Note, ...]:
     """The notes of a result, but those of settings that `so_far` names already."""
-    return tuple(note for note in notes if not (note.startswith(WITH) and note.removeprefix(WITH) in so_far))
+    return tuple(
+        note for note in notes if note.code != SETTING or "{name}={value}".format(**dict(note.values)) not in so_far
+    )
 
 
 def matches(place: str, names: int, dot: str) -> str:
@@ -194,7 +198,9 @@ NO_STREAMS = "no lane of a device, whose streams could stand together"
 def empty(result: Result, trace: Trace, window: tuple[int, int] | None) -> str:
     """Why a result has no rows: what its notes say, after what would fill it."""
     known = window is not None or result.analysis in NOTHING or not result.notes
-    return "\n".join(dict.fromkeys([*([nothing(result.analysis, trace, window)] if known else []), *result.notes]))
+    return "\n".join(
+        dict.fromkeys([*([nothing(result.analysis, trace, window)] if known else []), *note_texts(result.notes)])
+    )
 
 
 def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
@@ -205,8 +211,8 @@ def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
         return why
     works = bool(trace.lanes["work"].any())
     told = NOTHING.get(analysis, "nothing to show")
-    if told == NO_DEVICE and not works and (why := unrecorded(part.facts for part in trace.parts)):
-        return f"no device activity in this trace: {why}"
+    if told == NO_DEVICE and not works and (reason := unrecorded(part.facts for part in trace.parts)):
+        return f"no device activity in this trace: {note_text(reason)}"
     if analysis == "gaps" and works:
         return "no gaps: the devices work from the first event to the last"
     return told
