@@ -12,8 +12,9 @@ from tracehound.facets import FACETS
 from tracehound.formats.assembly.assemble import RAW, RAW_LANES, Decoded, held, part
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.assembly.recurring import recurring
+from tracehound.notes import Note
 from tracehound.store import place
-from tracehound.trace import OPS, RANKS, Note, Part, Trace
+from tracehound.trace import OPS, RANKS, Part, Trace
 
 US = 1_000_000
 """Picoseconds in a microsecond."""

@@ -23,8 +23,9 @@ from tracehound.analysis.findings.pauses import meanwhile
 from tracehound.analysis.hosts.doing import DOINGS
 from tracehound.analysis.hosts.words import QUIET
 from tracehound.facets import FACETS
+from tracehound.notes import Note
 from tracehound.store import load, open_paths, place
-from tracehound.trace import Note, Trace, Window
+from tracehound.trace import Trace, Window
 from tracehound.units import duration
 
 MAIN = thread("python (1)")

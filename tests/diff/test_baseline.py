@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from runs import measured, run
 
 from tracehound.diff import compare, loaded, saved
+from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 
 
@@ -21,7 +22,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert again.steps.equals(found.steps)
     assert again.ops.equals(found.ops)
     assert (again.name, again.ranks, again.what, again.of) == (found.name, found.ranks, found.what, found.of)
-    assert "no difference" in compare(found, again).ops.notes
+    assert "no difference" in note_texts(compare(found, again).ops.notes)
     assert [entry.name for entry in tmp_path.iterdir()] == ["base.json"]
 
 

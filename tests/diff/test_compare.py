@@ -13,6 +13,7 @@ from runs import MODEL, Kernel, changed, measured, run
 from building import Building, Lane, stream, thread
 from tracehound.diff import Comparison, Profile, compare, profile
 from tracehound.diff.profile import PARTS
+from tracehound.draw.notes import note_texts
 from tracehound.store import load, open_paths, workshop
 from tracehound.trace import OPS, Trace, Window
 
@@ -49,7 +50,7 @@ def test_a_run_against_itself_differs_in_nothing(sample: Trace) -> None:
         assert result.table.height
         assert set(result.table["verdict"]) == {"the same"}
         assert not result.table["change"].to_numpy().any()
-    assert "no difference" in found.ops.notes
+    assert "no difference" in note_texts(found.ops.notes)
     assert set(found.ops.table["matched_by"]) == {"the same in all"}
 
 
@@ -119,7 +120,7 @@ def test_one_step_that_idles_changes_no_op(seed: int) -> None:
     idle = steps(found)["idle"]
     assert 100 < idle["change"] / 1e6 < 125  # type: ignore[operator]
     assert idle["verdict"] == "unclear", "one step of eight may well be chance, and may not"
-    assert any(note.startswith("unclear: 8 steps against 8 tell neither") for note in found.step.notes)
+    assert any(note.startswith("unclear: 8 steps against 8 tell neither") for note in note_texts(found.step.notes))
 
 
 def test_one_kernel_split_in_three_is_one_match() -> None:
@@ -139,11 +140,11 @@ def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -
     assert rows.pop("gemm_nt") == ("kernel", "quantized_matmul", "copy")
     assert rows.pop("elementwise_add") == ("kernel", "vectorized_add", None)
     assert {row[1:] for row in rows.values()} == {(None, None)}
-    assert found.ops.notes[-1] == (
+    assert note_texts(found.ops.notes)[-1] == (
         "matched across categories: 1 op, 200.0 us against 200.0 us; gemm_nt (kernel) is quantized_matmul (copy) in the"
         " other run"
     )
-    assert found.categories.notes == (
+    assert note_texts(found.categories.notes) == (
         "ops are in the categories of their own run, which for 1 of them differ: what one category is without another"
         " may have",
     )
@@ -152,13 +153,15 @@ def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -
     assert not rare.ops.column("other_name").brief
     assert not rare.ops.table.drop_nulls("other_name").is_empty()
     same = compared(run(), run())
-    assert not [note for note in (*same.categories.notes, *same.ops.notes) if "categories" in note]
+    assert not [
+        note for note in (*note_texts(same.categories.notes), *note_texts(same.ops.notes)) if "categories" in note
+    ]
 
 
 def test_with_few_steps_nobody_can_tell() -> None:
     found = compared(run(steps=3), run(changed(0, length=400.0), steps=9))
     assert set(found.ops.table["verdict"]) == {"too few steps"}
-    assert any("too few steps" in note for note in found.step.notes)
+    assert any("too few steps" in note for note in note_texts(found.step.notes))
 
 
 def hlo(numbers: tuple[int, ...], suffix: str = "", rank: int = 0, module: str = "jit_step(12)") -> Trace:
@@ -234,7 +237,7 @@ def test_what_has_no_ops_matches_nothing() -> None:
     empty.event(thread(), "epoch", 0, 100, "annotation")
     full.event(stream(), "gemm", 0, 100)
     for base, other, without in ((empty, full, "base"), (full, empty, "other")):
-        told = compared(base.trace(), other.trace()).ops.notes
+        told = note_texts(compared(base.trace(), other.trace()).ops.notes)
         assert f"matched: nothing, for no op takes any time in the {without}" in told
 
 
@@ -283,7 +286,7 @@ def test_what_runs_more_often_in_the_same_time_is_told() -> None:
     found = compared(run(noise=0), run(halves, noise=0))
     row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
     assert (row["change"], row["base_count"], row["other_count"], row["verdict"]) == (0, 1, 2, "more often")
-    assert "no difference" not in found.ops.notes
+    assert "no difference" not in note_texts(found.ops.notes)
     causes = next(section for section in found.sections if section.analysis == "diff-causes").table
     assert causes.row(by_predicate=pl.col("part") == "launches", named=True)["verdict"] == "more"
     assert set(compared(run(halves), run(halves, seed=3)).ops.table["verdict"]) <= {"the same", "noise", "unclear"}
@@ -330,6 +333,6 @@ def test_why_something_is_unclear_is_said_where_it_is(last: float, told: str, no
     found = compare(loaded(1, 9, 1, 9, 1, 9), loaded(1, 9, 1, 9, 1, last))
     load = found.sections[-1]
     assert load.table.select("counter", "verdict").rows() == [("load", told)]
-    assert [result.analysis for result in found.results for note in result.notes if note.startswith("unclear")] == (
-        ["diff-counters"] * notes
-    )
+    assert [
+        result.analysis for result in found.results for note in note_texts(result.notes) if note.startswith("unclear")
+    ] == (["diff-counters"] * notes)

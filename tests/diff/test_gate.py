@@ -11,7 +11,9 @@ from runs import changed, measured, run
 from jobs import Rank, job
 from tracehound.cli import main
 from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole, profile, saved
+from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
+from tracehound.notes import Note
 from tracehound.report.page import comparison
 from tracehound.trace import Window
 from tracehound.units import duration
@@ -86,7 +88,7 @@ def test_what_is_tested_alone_is_said() -> None:
     (gate,) = judged(base, other, [condition("communication > +10%")])
     assert gate.failed
     assert gate.why.endswith(": more, tested alone")
-    (note,) = comparison(compare(base, other), [gate]).results[0].notes
+    (note,) = note_texts(comparison(compare(base, other), [gate]).results[0].notes)
     assert note.startswith("tested alone: ")
 
 
@@ -174,7 +176,7 @@ def test_what_is_not_alike_is_not_judged() -> None:
         with pytest.raises(TracehoundError, match=why):
             judged(BASE, other, asked)
         assert not judged(BASE, other, [condition("step_time > 1s")])[0].failed, "without a sign it is about one run"
-        assert any(why in note for note in compare(BASE, other).step.notes)
+        assert any(why in note for note in note_texts(compare(BASE, other).step.notes))
 
 
 def test_nothing_passes_no_gate() -> None:
@@ -186,10 +188,15 @@ def test_nothing_passes_no_gate() -> None:
 
 
 def test_what_a_run_lacks_is_told() -> None:
-    cut = replace(SLOWER, lost=("event cut off at the end of the file (x.json, byte 7)", "another"))
+    first = Note("dropped", "event_cut_off", file="x.json", where="byte 7")
+    cut = replace(SLOWER, lost=(first, Note("dropped", "event_not_json", 2)))
     line = "the other run is not whole: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
-    assert line in compare(BASE, cut).step.notes
-    assert not_whole({"other run": cut}) == [line]
+    assert line in note_texts(compare(BASE, cut).step.notes)
+    assert note_texts(not_whole({"other run": cut})) == (line,)
+    counted = replace(cut, lost=cut.lost[1:])
+    assert note_texts(not_whole({"base": counted})) == (
+        "the base is not whole: event that is not JSON (2); see health",
+    )
     assert not_whole({"base": BASE}) == []
 
 
@@ -202,4 +209,4 @@ def test_ranks_that_are_missing_beside_others_are_told_of(
     ranks = [Rank(number, 4) for number in here]
     for rank in ranks:
         rank.collective(5, 10, 20)
-    assert profile(job(tmp_path, *ranks), Window()).lost == told
+    assert note_texts(profile(job(tmp_path, *ranks), Window()).lost) == told

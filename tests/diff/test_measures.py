@@ -18,6 +18,7 @@ from tracehound.analysis import Options, named
 from tracehound.analysis import run as analysed
 from tracehound.diff import Comparison, Profile, compare, loaded, saved
 from tracehound.diff.measures import _levels, _peaks
+from tracehound.draw.notes import note_texts
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.kineto.curves import with_curves
 from tracehound.store import place
@@ -156,7 +157,7 @@ def test_what_an_earlier_recording_left_is_not_compared(other: Trace) -> None:
     memory = compared(on_host(0), other).sections[-1]
     assert memory.table.rows() == [("CPU memory allocated", 1000, 1000, 0.0, 1000, 1000, 0, 0, "the same")]
     why = "without what is left from before the recording, 0 B in the base, 500 B in the other run"
-    assert memory.notes == (f"CPU memory allocated: {why}",)
+    assert note_texts(memory.notes) == (f"CPU memory allocated: {why}",)
 
 
 def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None:
@@ -182,7 +183,10 @@ def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None
 
 def test_a_counter_of_one_run_alone_is_named() -> None:
     found = compared(with_counter((1.0, 2.0), "bytes", "a"), with_counter((1.0, 2.0), "bytes", "b"))
-    assert found.sections[-1].notes == ("recorded in the base alone: a", "recorded in the other run alone: b")
+    assert note_texts(found.sections[-1].notes) == (
+        "recorded in the base alone: a",
+        "recorded in the other run alone: b",
+    )
 
 
 def test_a_baseline_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -199,7 +203,7 @@ def test_a_baseline_of_an_older_version_says_what_it_lacks() -> None:
     base = measured(story())
     (section,) = compare(replace(base, measures=base.measures.clear()), base).sections
     assert section.table.is_empty()
-    assert "not in the baseline" in section.notes[0]
+    assert "not in the baseline" in note_texts(section.notes)[0]
 
 
 TIMES = st.lists(st.integers(0, 60), min_size=1, max_size=12, unique=True).map(sorted)

@@ -9,12 +9,13 @@ from runs import measured, run
 from test_compare import compared
 
 from tracehound.diff.outliers import outliers
+from tracehound.draw.notes import note_texts
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_stretched_step_is_the_one_that_is_told(seed: int) -> None:
     found = compared(run(seed=seed), run(seed=seed + 100, stretch=(3, 900)))
-    told = [note for note in found.step.notes if note.startswith("step ")]
+    told = [note for note in note_texts(found.step.notes) if note.startswith("step ")]
     assert len(told) == 1
     assert told[0].startswith("step 3 of the other run takes 1.4")
     assert told[0].endswith("more than its median step, most of it idle")
@@ -33,7 +34,7 @@ def test_many_are_counted() -> None:
     found = measured(run(steps=30))
     lengths = pl.Series("duration", [1e9] * 20 + [5e9] * 5 + [2e8] * 5)
     found = replace(found, steps=found.steps.with_columns(lengths))
-    told = outliers(found, "base")
+    told = note_texts(outliers(found, "base"))
     assert len(told) == 4
     assert told[0].startswith("step 20 of the base takes 5.000 ms, 4.000 ms more than")
     assert told[-1] == "7 other steps of the base far from its median, too"

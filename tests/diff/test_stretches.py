@@ -18,6 +18,7 @@ from tracehound.analysis.share import run as run_analysis
 from tracehound.analysis.share import shares
 from tracehound.diff import compare, loaded, profile, saved
 from tracehound.diff.stretches import Compared, compared
+from tracehound.draw.notes import note_texts
 from tracehound.store import place
 from tracehound.trace import Trace, Window
 
@@ -68,7 +69,7 @@ def test_a_step_begins_when_the_one_before_is_done() -> None:
 def test_work_of_no_step_is_told_of() -> None:
     trace = story([(100, 200)], [(110, 120, 180)], gone=[(0, 20)])
     assert measured(trace).outside == 0.25
-    notes = compare(measured(trace), measured(story([(100, 200)], [(110, 120, 180)]))).step.notes
+    notes = note_texts(compare(measured(trace), measured(story([(100, 200)], [(110, 120, 180)]))).step.notes)
     assert "in no step, and not compared: 25.00 % of the base's and 0.00 % of the other's time of work" in notes
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from exporting import document, job, opened, own, points, rank, rows, written, x
 from tracehound.diff import compare, profile
+from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 from tracehound.export import FORMS
 from tracehound.formats.inflate import whole
@@ -163,7 +164,7 @@ def test_what_was_damaged_is_sound_and_told_of(tmp_path: Path, old: str, new: st
     trace = opened(path)
     out = tmp_path / "out.json"
     told = written(trace, out)
-    assert any(note in each for each in told.notes)
+    assert any(note in each for each in note_texts(told.notes))
     assert len(own(json.loads(out.read_bytes()))) == len(rank(0)["traceEvents"])
     assert rows(opened(out)) == rows(trace)
 

@@ -9,6 +9,7 @@ import pytest
 
 from exporting import document, job, opened, own, rank, rows
 from tracehound.cli import main
+from tracehound.draw.notes import note_text
 from tracehound.export import FORMS, Form, named
 from tracehound.export.apart import names, parts_of
 from tracehound.store import load, open_paths
@@ -55,7 +56,7 @@ def test_it_reads_back_as_the_ranks_and_hosts_that_it_was(folder: Path) -> None:
     assert again.ranks.equals(trace.ranks)
     assert [host.name for host in again.hosts] == [host.name for host in trace.hosts]
     assert again.origin_ns == trace.origin_ns
-    assert not [note for note in again.notes if "several ranks" in note.text]
+    assert not [note for note in again.notes if "several ranks" in note_text(note)]
 
 
 def test_files_of_several_folders_are_read_back_together(folder: Path, samples: Path) -> None:

@@ -15,6 +15,7 @@ from exporting import BASE, document, job, opened, own, points, rank, rows, writ
 from jobs import Rank, files
 from tracehound.alignment import arranged
 from tracehound.analysis import Options, named, run
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -86,7 +87,7 @@ def test_it_reads_back_as_one_trace_of_all_ranks(tmp_path: Path) -> None:
 def test_read_back_health_says_that_it_was_merged(tmp_path: Path, ranks: tuple[int, ...], told: int) -> None:
     out = tmp_path / "out.json"
     written(opened(*job(tmp_path, rank(0), rank(1))), out, Window(ranks=ranks))
-    notes = [note.text for note in opened(out).notes]
+    notes = [note_text(note) for note in opened(out).notes]
     assert [note.startswith("merged of the files of several ranks: rank 0, rank 1") for note in notes].count(
         True
     ) == told
@@ -114,7 +115,7 @@ def test_where_processes_have_no_names_any_more_health_says_that_their_hosts_are
     (tmp_path / "out.json").write_text(json.dumps(found))
     again = opened(tmp_path / "out.json")
     assert len(again.hosts) == 1
-    assert any(note.text.startswith("several ranks exported into one file") for note in again.notes)
+    assert any(note_text(note).startswith("several ranks exported into one file") for note in again.notes)
 
 
 def test_a_rank_without_work_on_a_device_stays_a_rank(tmp_path: Path) -> None:
@@ -231,14 +232,14 @@ def test_memory_of_devices_stays_with_their_ranks(tmp_path: Path, others: tuple[
     assert direct.select("rank", "peak").rows() == [(0, 64), (1, 65)]
     held = ["memory allocated", "memory reserved"]
     assert [each for each in curves(again) if each[1] in held] == [(number, name) for number in (0, 1) for name in held]
-    assert not [note for note in again.notes if "memory of several ranks" in note.text]
+    assert not [note for note in again.notes if "memory of several ranks" in note_text(note)]
 
 
 def test_of_the_memory_of_hosts_health_says_that_it_is_not_told_apart(tmp_path: Path) -> None:
     trace = opened(*job(tmp_path, holding(0, 0, 1), holding(1, 0, 1)))
     assert [event["args"]["Device Id"] for event in of_name(document(trace), "[memory]")] == [0, 0, 0, 1]
     written(trace, tmp_path / "out.json")
-    notes = [note for note in opened(tmp_path / "out.json").notes if "memory of several ranks" in note.text]
+    notes = [note for note in opened(tmp_path / "out.json").notes if "memory of several ranks" in note_text(note)]
     assert [note.count for note in notes] == [4]
 
 
@@ -374,11 +375,12 @@ def test_that_clocks_are_written_as_recorded_is_said_where_collectives_tell_othe
         for at in range(0, 10_000, 1000):
             each.collective(at, at + 20 + each.rank, at + 500, Seq=at)
     paths = files(tmp_path, *ranks)
-    (note,) = written(opened(*paths), tmp_path / "out.json").notes
+    (note,) = note_texts(written(opened(*paths), tmp_path / "out.json").notes)
     assert note.startswith("the clocks of 1 rank are written as recorded, off by up to 3.000 ms")
-    (said,) = [note.text for note in opened(tmp_path / "out.json").notes if "clocks" in note.text]
+    (said,) = [note_text(note) for note in opened(tmp_path / "out.json").notes if "clocks" in note_text(note)]
     assert note.startswith(f"{said}: read back")
-    assert json.loads((tmp_path / "out.json").read_bytes())["clocksApart"] == said
+    apart = json.loads((tmp_path / "out.json").read_bytes())["clocksApart"]
+    assert (apart["ranks"], apart["most"] // 10**9) == (1, 3)
     assert written(opened(*paths), tmp_path / "out.json", Window(ranks=(1,))).notes == ()
     aligned = load(arranged(open_paths(paths), "collectives"))
     assert written(aligned, tmp_path / "out.json").notes == ()

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from exporting import document, opened, own, rows, written
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window, collected
 from xspaces import Event, Line, Plane, Stat, space
@@ -44,7 +45,7 @@ def test_a_profile_reads_back_as_it_was(samples: Path, tmp_path: Path, sample: s
     assert placed(again) == placed(trace)
     assert told.events == trace.lanes["events"].sum()
     assert again.ranks.select("rank", "label").equals(trace.ranks.select("rank", "label"))
-    assert [note.text for note in again.notes if note.level == "dropped"] == []
+    assert [note_text(note) for note in again.notes if note.level == "dropped"] == []
 
 
 def test_accelerators_of_real_profiles_read_back(shared: Path, tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_accelerators_of_real_profiles_read_back(shared: Path, tmp_path: Path) -
         assert told.curves > 0
         assert again.ranks.select("rank", "label", "model").equals(trace.ranks.select("rank", "label", "model"))
         assert enqueued(again) == enqueued(trace), "each execution is launched by the same host event"
-        assert [note.text for note in again.notes if note.level == "dropped"] == []
+        assert [note_text(note) for note in again.notes if note.level == "dropped"] == []
 
 
 def test_an_event_says_what_the_model_knows(samples: Path) -> None:
@@ -220,5 +221,7 @@ def test_xla_s_own_json_is_copied(shared: Path, tmp_path: Path) -> None:
     written(trace, out)
     again = opened(out)
     assert again.events().collect().equals(trace.events().collect())
-    assert [note.text for note in again.notes if note.level != "info"] == [note.text for note in trace.notes]
+    assert [note_text(note) for note in again.notes if note.level != "info"] == [
+        note_text(note) for note in trace.notes
+    ]
     assert json.loads(out.read_bytes())["displayTimeUnit"]

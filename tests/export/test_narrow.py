@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from exporting import document, job, opened, own, points, rank, written, x
 from tracehound.analysis import named, run
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.export.narrow import ps
 from tracehound.report.window import chosen
 from tracehound.trace import Trace, Window
@@ -80,7 +81,7 @@ def test_steps_that_cross_an_edge_of_the_window_read_back_as_partial(
         written(opened(*files), out, window)
         again = opened(out)
         assert list(partial(again).values()) == [expected] * len(files)
-        assert any(note.text.startswith("a window of a recording") for note in again.notes)
+        assert any(note_text(note).startswith("a window of a recording") for note in again.notes)
         written(again, tmp_path / "whole.json")
         assert partial(opened(tmp_path / "whole.json")) == partial(again)
         assert (tmp_path / "whole.json").read_bytes().count(b"exportedWindow") == 1
@@ -264,7 +265,7 @@ def test_that_the_file_was_cut_off_is_said_where_its_export_is_read(tmp_path: Pa
         found = document(opened(tmp_path / "again.json"))
     (tmp_path / "out.json").write_text(json.dumps(found), "utf-8")
     read = opened(tmp_path / "out.json")
-    assert any("cut short" in note for note in run(named("findings"), read).notes)
+    assert any("cut short" in note for note in note_texts(run(named("findings"), read).notes))
     health = run(named("health"), read).table
     assert health.filter(pl.col("what").str.contains("ends within its events"))["level"].to_list() == ["missing"]
 
@@ -274,4 +275,4 @@ def test_that_an_xplane_was_cut_off_is_said_where_its_export_is_read(tmp_path: P
     (tmp_path / "vm.xplane.pb").write_bytes(space(device)[:-20])
     (tmp_path / "out.json").write_text(json.dumps(document(opened(tmp_path / "vm.xplane.pb"))), "utf-8")
     notes = opened(tmp_path / "out.json").parts[0].notes
-    assert any("exported from a file that ends within its events" in note.text for note in notes)
+    assert any("exported from a file that ends within its events" in note_text(note) for note in notes)

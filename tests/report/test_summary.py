@@ -13,13 +13,15 @@ from rich.cells import cell_len
 from building import Building, stream, thread
 from tracehound.analysis import named, run
 from tracehound.analysis.result import blank
+from tracehound.draw.notes import note_text
 from tracehound.draw.table import Line
+from tracehound.notes import Note
 from tracehound.report import Look, Summary, about, summarise, writer
 from tracehound.report.summary import ROWS, spread
 from tracehound.store import place
 from tracehound.store.preferred import TWINS
 from tracehound.store.strangers import doubt
-from tracehound.trace import FileState, Note, Window
+from tracehound.trace import FileState, Window
 
 
 def built() -> Building:
@@ -27,7 +29,7 @@ def built() -> Building:
         "job\x1b[2J",
         wall_ns=1_700_000_000_000_000_000,
         facts={"versions": {"cuda_runtime_version": 12040}},
-        notes=(Note("repaired", "a \x1b bad event", 3, "built.json, byte 1,024"),),
+        notes=(Note("repaired", "text", 3, "built.json", "byte 1,024", (("text", "a \x1b bad event"),)),),
     )
     b.event(stream(), "gemm_with_a_name_that_is_far_too_long_for_any_table_of_eighty_columns", 0, 60)
     b.event(stream(), "ncclDevKernel_AllReduce", 60, 80, "collective")
@@ -188,11 +190,11 @@ def test_the_page_says_nothing_of_the_json_that_every_profile_of_xla_has() -> No
     b = Building(format="xplane")
     b.event(stream(), "gemm", 0, 1)
     trace = b.trace()
-    usual, other = Note("info", TWINS, 1, "host.trace.json.gz"), Note("dropped", "an event", 2, "")
+    usual, other = Note("info", TWINS, 1, "host.trace.json.gz"), Note("dropped", "event_not_json", 2)
     for notes, rows in (((usual,), 1), ((other, usual), 2)):
         noted = replace(trace, notes=notes)
         (page,) = [each for each in summarise(noted, Window()).results if each.analysis == "health"]
-        assert TWINS not in page.table["what"].to_list()
+        assert note_text(usual) not in page.table["what"].to_list()
         assert page.total == page.table.height == rows, "and that there are no steps"
 
 

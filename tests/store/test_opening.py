@@ -109,7 +109,7 @@ def test_a_bad_file_is_passed_over(shop: Workshop, samples: Path, tmp_path: Path
     assert len(asked.files) == len(good) + 1
     trace = load(asked)
     assert len(trace.parts) == len(good)
-    assert [note for note in trace.notes if note.level == "dropped" and "rank9.json" in note.where]
+    assert [note for note in trace.notes if note.level == "dropped" and "rank9.json" in note.place]
 
 
 def test_with_nothing_but_bad_files_the_error_is_raised(shop: Workshop, tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from building import US, Building, stream, thread
 from tracehound.analysis import named, run
 from tracehound.draw.notes import note_text
 from tracehound.formats.assembly.counters import Counters
+from tracehound.notes import Note
 from tracehound.store import place
 from tracehound.store.ranks import number
-from tracehound.trace import COUNTERS, EVENTS, LANES, RANKS, STEPS, Note, Part
+from tracehound.trace import COUNTERS, EVENTS, LANES, RANKS, STEPS, Part
 
 
 def part(name: str, first: int, wall_ns: int | None, claim: int | None = None) -> Part:
@@ -152,7 +153,7 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
     files = [process(f"{name}.json", 5, claim=0, world=8) for name in "abcd"]
     assert told(*files)[0] == [(0, False), (8, True), (9, True), (10, True)]
     (note,) = number([*files, process("e.json", 5, claim=3, world=8)]).notes
-    assert (note.count, note.where) == (3, "b.json")
+    assert (note.count, note.place) == (3, "b.json")
     assert note_text(note) == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
     said = run(named("health"), place("t", files)).table.select("count", "what").rows()
     assert (7, "of the job's 8 ranks not in this trace: ranks 1-7") in said
@@ -167,7 +168,7 @@ def test_files_that_claim_one_rank_have_the_numbers_of_their_names() -> None:
     assert told(*files)[0] == [(0, False), (1, True), (2, False), (3, True), (4, True)]
     note, _ = number(files).notes
     assert note_text(note) == "rank 0 is claimed by 3 files: they are numbered by their names, as 0-1, 3"
-    assert (note.count, note.where) == (3, "rank0.json")
+    assert (note.count, note.place) == (3, "rank0.json")
 
 
 def test_names_do_not_tell_of_files_that_claim_one_rank_what_another_file_claims() -> None:
@@ -243,15 +244,15 @@ def test_a_rank_in_a_name_is_that_of_the_device_that_works() -> None:
 
 def test_notes_name_files_in_one_way_whoever_makes_them() -> None:
     first, second = (part(f"/runs/{name}.json", 0, None) for name in "ab")
-    note = Note("repaired", "cut", where="byte 9")
+    note = Note("repaired", "event_cut_off", where="byte 9")
     notes = place("t", [replace(first, notes=(note,)), second]).notes
-    assert {note.where.partition(",")[0] for note in notes} == {"a.json"}
+    assert {note.file for note in notes} == {"a.json"}
     assert len(notes) > 1
 
 
 def test_notes_tell_files_of_one_name_apart() -> None:
     paths = ["/runs/a/0/trace.json", "/runs/b/0/trace.json", "/runs/b/1/trace.json", "/runs/b/other.json"]
-    cut = [Note("repaired", "cut", where=where) for where in ("byte 9", "trace.json, byte 9", "", "")]
+    cut = [Note("repaired", "event_cut_off", where=where) for where in ("byte 9", "byte 9", "", "")]
     parts = [replace(part(path, 0, 0), notes=(note,)) for path, note in zip(paths, cut, strict=True)]
-    found = [note.where for note in place("t", parts).notes if note_text(note) == "cut"]
+    found = [note.place for note in place("t", parts).notes if note.code == "event_cut_off"]
     assert found == ["a/0/trace.json, byte 9", "b/0/trace.json, byte 9", "1/trace.json", "other.json"]

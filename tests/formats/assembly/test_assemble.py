@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from building import Building, stream
 from slow_assembly import slow_part
-from tracehound.draw.notes import note_text
 from tracehound.formats.assembly import assemble
 from tracehound.formats.assembly.assemble import RAW, RAW_LANES, TWICE, Decoded, Piece, held, part
 from tracehound.formats.spill import Spill
-from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Note, Part
+from tracehound.notes import Note
+from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Part
 
 Event = dict[str, Any]
 
@@ -208,6 +208,6 @@ def test_work_that_is_in_a_file_twice_is_told() -> None:
     ):  # fmt: skip
         built.event(stream(), name, start, end, correlation=correlation, record=len(built.rows))
     built.event(stream(number=8), "copy", 30, 31, correlation=4, record=len(built.rows))
-    assert Note("info", TWICE, 3, "event 1") in built.part().notes
+    assert Note("info", TWICE, 3, where="event 1") in built.part().notes
     del built.rows[1], built.rows[10:12]
-    assert TWICE not in {note_text(note) for note in built.part().notes}
+    assert TWICE not in {note.code for note in built.part().notes}

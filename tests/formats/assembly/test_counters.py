@@ -216,7 +216,10 @@ def test_an_xla_trace_may_have_counters(tmp_path):
     assert dict(part.lanes.filter(role="counter").select("name", "rank").iter_rows()) == {
         "Queue length": 0, "load": None,
     }  # fmt: skip
-    assert {(note.level, note.count) for note in part.notes if "counter" in note_text(note)} == {("info", 2), ("dropped", 2)}
+    assert {(note.level, note.count) for note in part.notes if "counter" in note_text(note)} == {
+        ("info", 2),
+        ("dropped", 2),
+    }
 
 
 def test_names_and_units():

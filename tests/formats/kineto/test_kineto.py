@@ -345,7 +345,9 @@ def test_one_start_of_another_spelling_changes_no_other(tmp_path, row, odd):
     path.write_bytes(b'{"traceEvents": [' + b",\n".join(event % start for start in starts) + b"]}")
     whole, cut = decoded(path), decoded(path, sizes=Sizes(400, 2000, 120))
     assert told(cut)[0] == told(whole)[0]
-    assert [(note_text(note), note.count) for note in cut.notes] == [(note_text(note), note.count) for note in whole.notes]
+    assert [(note_text(note), note.count) for note in cut.notes] == [
+        (note_text(note), note.count) for note in whole.notes
+    ]
     good = {int(start.replace(b".", b"")) for n, start in enumerate(starts) if n != row}
     assert good <= {whole.wall_ns + start // 1000 for start in whole.events["start"].to_list()}
 

@@ -224,6 +224,8 @@ def test_any_events_that_are_read_leniently(tmp_path, events, sizes):
         decoded = read(path, sizes)
         patch.setattr(kineto, "decoded", refused)
         found = read(path, sizes)
-    notes = tuple(note for note in found.notes if "text read as a number" not in note_text(note))  # of arrows, in the one way
+    notes = tuple(
+        note for note in found.notes if "text read as a number" not in note_text(note)
+    )  # of arrows, in the one way
     known = tuple(note for note in decoded.notes if "text read as a number" not in note_text(note))
     assert told(replace(found, notes=notes, places=decoded.places)) == told(replace(decoded, notes=known))

@@ -16,8 +16,9 @@ from test_kineto import decoded, told, write
 from tracehound.analysis import named, run
 from tracehound.draw.notes import note_text
 from tracehound.formats.kineto.facts import claims
+from tracehound.notes import Note
 from tracehound.store import load, open_paths
-from tracehound.trace import Note, Part
+from tracehound.trace import Part
 
 KEPT = ("schemaVersion", "baseTimeNanoseconds")
 
@@ -67,7 +68,7 @@ def rewritten(value: Any, way: Callable[[int], object]) -> Any:
 
 def said(part: Part) -> list[object]:
     """All of it but where the events are, and that times are text."""
-    notes = tuple(Note(note.level, note_text(note), note.count) for note in part.notes if "text read as" not in note_text(note))
+    notes = tuple(Note(note.level, note.code, note.count) for note in part.notes if note.code != "time_as_text")
     return told(replace(part, notes=notes, places=np.empty((0, 4))))
 
 

@@ -34,8 +34,9 @@ from tracehound.formats.xla.xmetadata import described
 from tracehound.formats.xla.xplaces import Places
 from tracehound.formats.xla.xplane import glance
 from tracehound.formats.xla.xspace import followed, probed, space_of
+from tracehound.notes import Note
 from tracehound.store.place import place
-from tracehound.trace import Note, Part
+from tracehound.trace import Part
 from xspaces import Event, Line, Plane, Stat, block, integers, space, texts, whole
 
 US = 1_000_000
@@ -620,7 +621,7 @@ def test_a_file_that_was_joined_to_itself_is_read_once(tmp_path: Path) -> None:
     assert_same(structs.replace(joined, notes=alone.notes), alone)
     assert (XPLANE.reader.glance(path)["host"], joined.hosts) == ("vm", ("vm",))
     size = len(space(*planes, hostname="vm"))
-    told = Note("repaired", "planes that are in the file twice, byte for byte: read once", 2, f"byte {size + 2:,}")
+    told = Note("repaired", "planes_doubled", 2, where=f"byte {size + 2:,}")
     assert set(joined.notes) - set(alone.notes) == {told}
     path.write_bytes(space(*planes, other))
     assert on_role(XPLANE.read(path, silent), "ops").height == 3

@@ -14,8 +14,9 @@ from textual.pilot import Pilot
 
 from building import US
 from tracehound.errors import TracehoundError
+from tracehound.notes import Note
 from tracehound.store import Alignment, CancelledError, Opening, Reading, open_paths
-from tracehound.trace import Note, Part
+from tracehound.trace import Part
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.background import answers
 from tracehound.ui.background.loading import Loading
@@ -57,7 +58,7 @@ class Gated(Opening, dict=True):
                     raise CancelledError
             number = self.order.pop(0)
             if number in self.bad:
-                self.notes.append(Note("dropped", f"file not read: {self.bad[number]}"))
+                self.notes.append(Note("dropped", "file_not_read", values=(("why", self.bad[number]),)))
                 continue
             found = self.files[number]
             yield number, found.format.read(found.path, lambda *_: None)
