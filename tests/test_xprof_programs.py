@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import with_sentences
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 
@@ -57,7 +58,7 @@ def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -
 
 def test_the_other_host_of_the_job_is_missing(offload: Trace) -> None:
     """Its programs are compiled for 8 devices; the peer says nothing of the four that are not in the profile."""
-    rows = run(named("health"), offload).table.rows(named=True)
+    rows = with_sentences(run(named("health"), offload)).table.rows(named=True)
     told = "jit_f runs on 8 devices, of which 4 are here: the files of at least one more host are missing"
     assert ("missing", 4, told) in [(row["level"], row["count"], row["what"]) for row in rows]
 

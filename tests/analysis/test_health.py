@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from building import US, Building, Lane, stream
 from tracehound.analysis import named, run
 from tracehound.analysis.devices.absent import Absent, absent
 from tracehound.analysis.share import scene
+from tracehound.draw.notes import note_texts, with_sentences
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -24,9 +26,13 @@ def op(number: int) -> dict[str, object]:
     return {"op": number, "name": f"dot.{number}", "category": "dot", "module": "jit_f", "program": 1}
 
 
+def health(trace: Trace) -> pl.DataFrame:
+    return with_sentences(run(named("health"), trace)).table
+
+
 def beside(trace: Trace) -> int:
     """How many ops are said to run beside themselves."""
-    rows = run(named("health"), trace).table.rows(named=True)
+    rows = health(trace).rows(named=True)
     return sum(row["count"] for row in rows if row["level"] == "missing" and MANY in row["what"])
 
 
@@ -74,7 +80,7 @@ def test_ranks_that_the_job_had_and_that_are_not_here_are_missing_by_their_runs(
     b = Building(facts={"world_size": 128})
     for rank in (0, 1):
         b.event(stream(rank), "gemm", 0, 10)
-    rows = run(named("health"), b.trace()).table.filter(level="missing").select("count", "what").rows()
+    rows = health(b.trace()).filter(level="missing").select("count", "what").rows()
     assert (126, "of the job's 128 ranks not in this trace: ranks 2-127") in rows
 
 
@@ -93,11 +99,11 @@ def test_devices_of_the_program_that_no_file_tells_of_are_missing() -> None:
     """They are those of hosts whose files are not here; a device that did nothing is here."""
     said = "jit_step runs on 8 devices, of which 2 are here: the files of at least one more host are missing"
     trace = assigned(8, 2).trace()
-    rows = run(named("health"), trace).table.rows(named=True)
+    rows = health(trace).rows(named=True)
     assert ("missing", 6, said) in [(row["level"], row["count"], row["what"]) for row in rows]
-    assert said in run(named("overview"), trace).notes
+    assert said in note_texts(run(named("overview"), trace).notes)
     for whole in (assigned(2, 2), assigned(8, 8, label="GPU"), assigned(2, 0), assigned(0, 2)):
-        assert not any("host" in row["what"] for row in run(named("health"), whole.trace()).table.rows(named=True))
+        assert not any("host" in row["what"] for row in health(whole.trace()).rows(named=True))
         assert len(run(named("overview"), whole.trace()).notes) == 1
 
 

@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 from runs import measured, run
 
-from tracehound.diff import compare, loaded, saved
-from tracehound.draw.notes import note_texts
+from tracehound.diff import compare, loaded, not_whole, saved
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.errors import TracehoundError
+from tracehound.notes import Note
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
@@ -109,7 +110,22 @@ def test_a_later_version_is_called_that(tmp_path: Path) -> None:
 
 def test_what_the_files_lacked_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
-    saved(replace(measured(run(steps=2)), lost=("event cut off",)), path)
+    saved(replace(measured(run(steps=2)), lost=(Note("dropped", "event_cut_off", file="x"),)), path)
     again = loaded(path)
     assert again is not None
-    assert again.lost == ("event cut off",)
+    assert again.lost == (Note("dropped", "event_cut_off", file="x"),)
+
+
+def test_the_first_baselines_have_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    saved(measured(run(steps=2)), path)
+    document = {**json.loads(path.read_text()), "lost": ["event cut off (x.json, byte 7)"], "doubt": "hardly one run"}
+    path.write_text(json.dumps(document))
+    again = loaded(path)
+    assert again is not None
+    assert note_texts(again.lost) == ("event cut off (x.json, byte 7)",)
+    assert again.doubt is not None
+    assert note_text(again.doubt) == "hardly one run"
+    assert note_texts(not_whole({"base": again})) == (
+        "the base is not whole: event cut off (x.json, byte 7); see health",
+    )

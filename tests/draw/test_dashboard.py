@@ -13,6 +13,7 @@ from tracehound.analysis.result import Column, Result, blank
 from tracehound.draw import dashboard
 from tracehound.draw.dashboard import Place, placed, shared
 from tracehound.draw.plots import PARTS
+from tracehound.notes import text_note
 
 MS = 10**9
 
@@ -40,7 +41,7 @@ def breakdown(*idle: float) -> Result:
 def health(*rows: tuple[str, int, str]) -> Result:
     columns = (Column("level", "text", ""), Column("count", "count", ""), Column("what", "text", ""))
     table = pl.DataFrame(list(rows), schema=["level", "count", "what"], orient="row")
-    return Result("health", "Health", columns, table, table.height, () if rows else ("nothing to report",))
+    return Result("health", "Health", columns, table, table.height, () if rows else (text_note("nothing to report"),))
 
 
 def test_steps_are_columns_and_the_slow_ones_stand_out() -> None:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import msgspec
 import polars as pl
 import pytest
 
 from tracehound.analysis import named
 from tracehound.analysis.result import Column, Result
+from tracehound.draw.notes import with_sentences
 from tracehound.draw.plots import plot
 from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.table import body, table
+from tracehound.notes import Note
 
 COLUMNS = (
     Column("finding", "text", "what"),
@@ -50,8 +53,9 @@ def test_what_sentences_are_about_is_not_cut_in_a_report() -> None:
 
 
 def test_what_was_repaired_is_told_in_full_beside_its_table() -> None:
-    row = {"level": "missing", "count": 126, "what": "of the job's 4 ranks not in this trace: ranks 2-3", "where": ""}
-    health = Result("health", "Health", named("health").columns, pl.DataFrame([row]), 1)
+    what = msgspec.json.encode(Note("missing", "ranks_missing", 126, values=(("world", 4), ("ranks", (2, 3))))).decode()
+    row = {"level": "missing", "count": 126, "what": what, "where": ""}
+    health = with_sentences(Result("health", "Health", named("health").columns, pl.DataFrame([row]), 1))
     lines = ["missing", "what   of the job's 4 ranks not in", "       this trace: ranks 2-3"]
     assert plot(health, "level", 0, (34, 6)) == lines
 

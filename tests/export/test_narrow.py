@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from exporting import document, job, opened, own, points, rank, written, x
 from tracehound.analysis import named, run
-from tracehound.draw.notes import note_text, note_texts
+from tracehound.draw.notes import note_text, note_texts, with_sentences
 from tracehound.export.narrow import ps
 from tracehound.report.window import chosen
 from tracehound.trace import Trace, Window
@@ -266,7 +266,7 @@ def test_that_the_file_was_cut_off_is_said_where_its_export_is_read(tmp_path: Pa
     (tmp_path / "out.json").write_text(json.dumps(found), "utf-8")
     read = opened(tmp_path / "out.json")
     assert any("cut short" in note for note in note_texts(run(named("findings"), read).notes))
-    health = run(named("health"), read).table
+    health = with_sentences(run(named("health"), read)).table
     assert health.filter(pl.col("what").str.contains("ends within its events"))["level"].to_list() == ["missing"]
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.analysis import named, run
+from tracehound.draw.notes import with_sentences
 from tracehound.formats.sizes import MOST_BYTES, possible
 from tracehound.formats.spill import Column
 from tracehound.formats.xla.copies import copied
@@ -40,7 +41,7 @@ def memory(ts: float, size: int, **more: object) -> dict[str, Any]:
 
 
 def told(trace: Trace) -> list[tuple[str, int, str]]:
-    health = run(named("health"), trace).table
+    health = with_sentences(run(named("health"), trace)).table
     return health.filter(pl.col("what").str.contains("16 TiB")).select("level", "count", "where").rows()
 
 

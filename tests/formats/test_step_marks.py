@@ -7,6 +7,7 @@ import pytest
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import named, run
+from tracehound.draw.notes import with_sentences
 from tracehound.report.window import chosen
 from tracehound.trace import Part
 
@@ -52,7 +53,7 @@ def test_a_step_is_asked_for_by_what_its_first_mark_says() -> None:
     assert trace.steps["step"].to_list() == [0, 1, 2, 3, 4, 5]
     assert chosen(trace, steps="2").start == 20 * US
     assert chosen(trace, steps="5").start == 120 * US
-    told = run(named("health"), trace).table
+    told = with_sentences(run(named("health"), trace)).table
     assert told.filter(pl.col("what").str.contains("numbered anew"))["count"].to_list() == [3]
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from building import US, Building, stream, thread
 from tracehound.analysis import named, run
-from tracehound.draw.notes import note_text
+from tracehound.draw.notes import note_text, with_sentences
 from tracehound.formats.assembly.counters import Counters
 from tracehound.notes import Note
 from tracehound.store import place
@@ -155,7 +155,7 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
     (note,) = number([*files, process("e.json", 5, claim=3, world=8)]).notes
     assert (note.count, note.place) == (3, "b.json")
     assert note_text(note) == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
-    said = run(named("health"), place("t", files)).table.select("count", "what").rows()
+    said = with_sentences(run(named("health"), place("t", files))).table.select("count", "what").rows()
     assert (7, "of the job's 8 ranks not in this trace: ranks 1-7") in said
 
 
