@@ -9,9 +9,11 @@ import polars as pl
 from msgspec import Struct, field
 
 from tracehound.facets import FACETS
+from tracehound.file_facts import FileFacts
 from tracehound.formats.assembly.assemble import RAW, RAW_LANES, Decoded, held, part
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.assembly.recurring import recurring
+from tracehound.formats.kineto.device_properties import device_properties
 from tracehound.notes import Note
 from tracehound.store import place
 from tracehound.trace import OPS, RANKS, Part, Trace
@@ -38,6 +40,11 @@ def thread(name: str = "python") -> Lane:
     return Lane(name)
 
 
+def listing(*devices: dict[str, object]) -> FileFacts:
+    """The facts of a file that lists these devices, each as PyTorch writes it."""
+    return FileFacts(devices=device_properties({"deviceProperties": [*devices]}))
+
+
 class Building(Struct):
     """Collects lanes and events; times are given in whole microseconds unless `unit` says otherwise."""
 
@@ -47,7 +54,7 @@ class Building(Struct):
     rows: list[dict[str, object]] = field(default_factory=list)
     claim: int | None = None
     notes: Sequence[Note] = ()
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: FileFacts = FileFacts()
     ops: list[dict[str, object]] = field(default_factory=list)
     wall_ns: int | None = None
     path: Path = Path("built.json")

@@ -510,7 +510,7 @@ def test_utilisation_over_time_of_the_plugin(shared: Path) -> None:
     trace = load(open_paths([shared / "traces" / "kineto" / "gpu_counters"]))
     lane = trace.lanes.filter(pl.col("name").str.contains("(?i)gpu 0 utilization"))["lane"][0]
     theirs = trace.samples(lane)["value"].to_list()[:-1]  # the last one goes back to 0
-    start, length = trace.parts[0].facts["span_ns"]
+    start, length = trace.parts[0].facts.span_ns or (0, 0)
     begin = start * 1000 - (trace.origin_ns or 0) * 1000
     (share,) = shares(trace, Window())
     ours = filled(share).measures(*buckets(begin, begin + length * 1000, 1000 * US))["utilisation"]

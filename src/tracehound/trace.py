@@ -24,6 +24,7 @@ import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tracehound.file_facts import FileFacts
 from tracehound.ids import id_of, part_of, row_of
 from tracehound.notes import Note
 
@@ -196,9 +197,10 @@ class Part(Struct, frozen=True, eq=False):
     `scan` (the events, which may lie on disk), `lanes`, `ranks`, `steps`, `ops` and `counters` have the schemas above
     with local ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
     `ranks`. `facets` are those of `FACETS` that the file has, of which `record` is that of an event.
-    `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the
-    args of an event again, sealed in a part from a cache. `home` is the folder there in which the part lies, or a copy
-    of it; None without a cache. `state` is that of the file just before it was read; None where there is no file.
+    `facts` is what the file says of its run beside its events. `ranks.rank` is what the file claims (null: nothing),
+    and `places` is what the format needs to find the args of an event again, sealed in a part from a cache. `home` is
+    the folder there in which the part lies, or a copy of it; None without a cache. `state` is that of the file just
+    before it was read; None where there is no file.
     """
 
     path: Path
@@ -210,7 +212,7 @@ class Part(Struct, frozen=True, eq=False):
     ops: pl.DataFrame
     hosts: tuple[str, ...]
     wall_ns: int | None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: FileFacts = FileFacts()
     notes: tuple[Note, ...] = ()
     places: Any = None
     home: Path | None = None

@@ -12,6 +12,7 @@ from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, files, job
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.breakdown import WORKING
+from tracehound.file_facts import FileFacts, HostOnly
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
@@ -125,7 +126,7 @@ def test_memory_of_a_device_proves_that_there_is_one(tmp_path: Path) -> None:
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
     assert [*breakdown(b.trace()).notes] == [said.format("if it has a GPU, ")]
-    b.facts = {"allocates": True}
+    b.facts = FileFacts(host_only=HostOnly(allocates=True))
     assert [*breakdown(b.trace()).notes] == [said.format(proof)]
 
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from building import US, Building, Lane, stream, thread
+from building import US, Building, Lane, listing, stream, thread
 from jobs import Rank, job
 from tracehound.analysis import Result, named, run
 from tracehound.analysis.findings import ANALYSIS, RULES
@@ -23,6 +23,7 @@ from tracehound.analysis.findings.pauses import meanwhile
 from tracehound.analysis.hosts.doing import DOINGS
 from tracehound.analysis.hosts.words import QUIET
 from tracehound.facets import FACETS
+from tracehound.file_facts import FileFacts
 from tracehound.notes import Note
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
@@ -43,7 +44,7 @@ def found(trace: Trace) -> dict[str, dict[str, Any]]:
 
 def steps(count: int = 4, length: float = 100, busy: float = 96) -> Building:
     """Steps of a length in us, on one stream that is busy for the first part of each."""
-    b = Building(facts={"devices": [V100]})
+    b = Building(facts=listing(V100))
     for number in range(count):
         start = number * length
         b.event(MAIN, f"ProfilerStep#{number}", start, start + length, "step", step=number)
@@ -109,7 +110,7 @@ def test_what_is_exposed_is_found_and_what_is_hidden_is_not(kind: str, name: str
 @pytest.mark.parametrize("world", [1, 4])
 def test_communication_may_be_waiting_for_ranks_that_nobody_opened(world: int) -> None:
     b = steps(busy=80)
-    b.facts = {"world_size": world}
+    b.facts = FileFacts(world_size=world)
     for number in range(4):
         work(b, "ncclDevKernel_AllReduce", number * 100 + 80, number * 100 + 99, "collective", 8)
     evidence = found(b.trace())["communication is not hidden behind computation"]["evidence"]
@@ -350,7 +351,7 @@ def test_of_steps_that_a_window_cuts_no_pause_counts() -> None:
 
 def test_what_devices_wait_for_between_steps_is_no_share_of_a_step() -> None:
     """In steps they wait for the host to launch, for 30 us of each; between steps for the data loader, for longer."""
-    b = Building(facts={"devices": [V100]})
+    b = Building(facts=listing(V100))
     for number in range(4):
         start = number * 300
         b.event(MAIN, f"ProfilerStep#{number}", start, start + 100, "step", step=number)
@@ -472,7 +473,7 @@ def test_tensor_cores_are_missed_where_the_device_has_them() -> None:
     assert (row["start"], row["duration"], row["rank"]) == (50 * US, 49 * US, 0)
     assert (row["cost"], row["share"]) == (24.5 * US, 0.245)
     assert "they take 49.49 % of the time of all kernels in steps, 0.00 % of that on tensor cores" in row["evidence"]
-    b.facts = {"devices": [{**V100, "computeMajor": 6}]}
+    b.facts = listing({**V100, "computeMajor": 6})
     assert "products and convolutions do not use tensor cores" not in found(b.trace())
     used = steps(busy=50)
     for number in range(4):
@@ -513,7 +514,7 @@ def test_products_with_a_vector_need_no_tensor_cores(name: str, finds: bool) -> 
 
 
 def test_products_of_a_run_without_steps_cost_half_of_what_they_take_in_it() -> None:
-    b = Building(facts={"devices": [V100]})
+    b = Building(facts=listing(V100))
     work(b, "elementwise_kernel", 0, 60)
     work(b, "sgemm_128x64_nn", 60, 100)
     row = found(b.trace())["products and convolutions do not use tensor cores"]
@@ -547,9 +548,9 @@ def test_devices_that_do_no_work_have_no_say() -> None:
     b.facets = {"allocated": [told_of]}
     mine, other = ({**V100, "id": number, "totalGlobalMem": size} for number, size in ((0, 1000), (1, 400)))
     tensor_cores, full = "products and convolutions do not use tensor cores", "the device's memory is nearly full"
-    b.facts = {"devices": [mine, other]}
+    b.facts = listing(mine, other)
     assert (tensor_cores in found(b.trace()), full in found(b.trace())) == (True, False)
-    b.facts = {"devices": [{**mine, "computeMajor": 6, "totalGlobalMem": 510}, other]}
+    b.facts = listing({**mine, "computeMajor": 6, "totalGlobalMem": 510}, other)
     rows = found(b.trace())
     assert tensor_cores not in rows
     assert "500 B of 510 B" in rows[full]["evidence"]
@@ -586,7 +587,7 @@ def test_what_is_hidden_is_told_of_the_run_and_what_is_not_of_the_steps() -> Non
 
 
 def test_what_a_window_cuts_costs_no_more_than_the_window() -> None:
-    b = Building(facts={"devices": [V100]})
+    b = Building(facts=listing(V100))
     work(b, "k", 0, 10)
     work(b, "Memcpy DtoH (Pageable -> Device)", 20, 80, "copy")
     b.event(MAIN, "compile f", 5, 95, "compile")
@@ -675,7 +676,7 @@ def test_idleness_of_a_rank_whose_file_was_cut_short_is_told_to_be_doubtful() ->
     parts = []
     for rank, notes in enumerate([(), (Note("dropped", "event cut off at the end of the file", 1, "byte 7"),)]):
         b = Building(name=f"rank {rank}", claim=rank, wall_ns=10**18, notes=notes, path=Path(f"rank{rank}.json"))
-        b.facts = {"devices": [V100]}
+        b.facts = listing(V100)
         for start in (0, 90):
             work(b, "k", start, start + 10)
         work(b, "Memcpy DtoH (Pageable -> Device)", 10, 30, "copy")
@@ -1087,7 +1088,7 @@ def recorded(b: Building, end: float) -> Building:
 
 def burst(end: float = 1000) -> Building:
     """A run without steps whose one burst of work lasts from 300 to 340 us."""
-    b = Building(facts={"devices": [V100]})
+    b = Building(facts=listing(V100))
     work(b, "elementwise_kernel", 300, 340)
     return recorded(b, end)
 
@@ -1104,7 +1105,7 @@ def test_a_device_that_works_in_one_burst_of_a_long_recording_is_told_of() -> No
 
 
 def test_a_device_that_works_for_half_of_the_recording_is_none_that_does_nothing() -> None:
-    b = Building(facts={"devices": [V100]})
+    b = Building(facts=listing(V100))
     work(b, "elementwise_kernel", 300, 810)
     assert OUTSIDE not in found(recorded(b, 1000).trace())
 
@@ -1138,7 +1139,7 @@ def test_time_between_steps_that_is_told_of_already_is_told_once() -> None:
 def with_kernel(name: str, major: int | None, length: float = 40, *, beside: str = "") -> Building:
     """Steps with a kernel of so many us in each, on an NVIDIA device of this capability, beside one of 5 us."""
     b = steps(busy=50)
-    b.facts = {"devices": [{"name": "GPU", "computeMajor": major, "warpSize": 32}]} if major else {}
+    b.facts = listing({"name": "GPU", "computeMajor": major, "warpSize": 32}) if major else FileFacts()
     for number in range(4):
         work(b, name, number * 100 + 50, number * 100 + 50 + length)
         work(b, beside or "elementwise_kernel", number * 100 + 94, number * 100 + 99)

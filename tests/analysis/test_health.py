@@ -15,6 +15,7 @@ from tracehound.analysis import named, run
 from tracehound.analysis.devices.absent import Absent, absent
 from tracehound.analysis.share import scene
 from tracehound.draw.notes import note_texts, with_sentences
+from tracehound.file_facts import FileFacts, HloProgram, PlaneStats
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -77,7 +78,7 @@ def test_ops_beside_themselves_against_pairs(ran: list[tuple[int, int, int]]) ->
 
 
 def test_ranks_that_the_job_had_and_that_are_not_here_are_missing_by_their_runs() -> None:
-    b = Building(facts={"world_size": 128})
+    b = Building(facts=FileFacts(world_size=128))
     for rank in (0, 1):
         b.event(stream(rank), "gemm", 0, 10)
     rows = health(b.trace()).filter(level="missing").select("count", "what").rows()
@@ -85,13 +86,14 @@ def test_ranks_that_the_job_had_and_that_are_not_here_are_missing_by_their_runs(
 
 
 def assigned(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> Building:
-    b = Building(format="xplane")
+    b, runs = Building(format="xplane"), {"jit_init": 1, "jit_step": devices}
     for rank in range(ranks):
         b.event(Lane(f"XLA Ops {rank}", rank, "ops", work=True), "dot", 0, 10, "op")
-    b.facts = {
-        "programs": [{"name": "jit_init", "devices": 1}, {"name": "jit_step", "devices": devices}],
-        "planes": {f"/device:{label}:{number}": {} for number in range(planes)} | {"/device:TPU:0 SparseCore 0": {}},
-    }
+    named = [*(f"/device:{label}:{number}" for number in range(planes)), "/device:TPU:0 SparseCore 0"]
+    b.facts = FileFacts(
+        programs=tuple(HloProgram(name, replicas=many, partitions=1) for name, many in runs.items()),
+        planes=dict.fromkeys(named, PlaneStats()),
+    )
     return b
 
 

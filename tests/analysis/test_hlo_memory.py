@@ -13,6 +13,7 @@ from tracehound.analysis import Options, named, run
 from tracehound.analysis.hlo.buffers import WITHOUT
 from tracehound.draw.table import body
 from tracehound.facets import FACETS
+from tracehound.file_facts import FileFacts, HloProgram
 from tracehound.store import place
 from tracehound.trace import Trace
 
@@ -59,7 +60,9 @@ def test_each_program_has_a_peak_in_each_memory(trace: Trace) -> None:
 
 @pytest.mark.parametrize("analysis", ["hlo_memory", "hlo_heap", "hlo_buffers"])
 def test_that_protos_are_damaged_is_said_rather_than_that_they_were_not_recorded(analysis: str) -> None:
-    b = Building(format="xplane", facts={"programs": [{"name": name, "damaged": name != "h"} for name in "fgh"]})
+    b = Building(
+        format="xplane", facts=FileFacts(programs=tuple(HloProgram(name, damaged=name != "h") for name in "fgh"))
+    )
     b.event(Lane("XLA Ops", 0, "ops", work=True), "a", 0, 10, "op")
     (note,) = run(named(analysis), b.trace()).notes
     assert note.endswith("the HLO proto of f and 1 more program is damaged and cannot be read")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.hlo.groups import UNSCOPED, WAYS, parts_of
+from tracehound.file_facts import FileFacts, PlaneStats
 from tracehound.trace import Trace, Window
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
@@ -32,9 +33,11 @@ def rows(trace: Trace, *given: tuple[str, str], window: Window | None = None) ->
     return {row["name"]: row for row in table(trace, *given, window=window).table.rows(named=True)}
 
 
-def one(trace_ops: list[dict[str, object]], *, kind: str = "op", length: int = 10, facts: dict | None = None) -> Trace:
+def one(
+    trace_ops: list[dict[str, object]], *, kind: str = "op", length: int = 10, facts: FileFacts | None = None
+) -> Trace:
     """Each op runs once, one after the other."""
-    b = Building(ops=trace_ops, facts=facts or {}, format="xplane")
+    b = Building(ops=trace_ops, facts=facts or FileFacts(), format="xplane")
     for number, each in enumerate(trace_ops):
         b.event(OPS, str(each["name"]), number * length, (number + 1) * length, kind, op=each["op"])
     return b.trace()
@@ -294,10 +297,11 @@ def test_collectives_are_bound_by_the_interconnect() -> None:
 
 
 def test_memories_on_the_chip_bound_too() -> None:
-    planes = {"/device:GPU 0": {"peak_teraflops_per_second": 0.1, "peak_hbm_bw_gigabytes_per_second": 1.0,
-                                "peak_vmem_rd_bw_gigabytes_per_second": 10.0}}  # fmt: skip
+    stated = PlaneStats(
+        peak_teraflops_per_second=0.1, peak_hbm_bw_gigabytes_per_second=1.0, peak_vmem_rd_bw_gigabytes_per_second=10.0
+    )
     made = [op(0, "add", bytes_accessed=90_000, hbm_bytes=1_000, vmem_read=89_000, vmem_written=10**9)]
-    found = rows(one(made, facts={"planes": planes}))
+    found = rows(one(made, facts=FileFacts(planes={"/device:GPU 0": stated})))
     assert found["add"]["bound_by"] == "VMEM read"
     assert found["add"]["hbm_bandwidth"] == pytest.approx(1e8)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from building import US, Building, Lane, stream, thread
+from building import US, Building, Lane, listing, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.hosts.activity import PARTS
 from tracehound.report.summary import summarise
@@ -268,7 +268,7 @@ def test_what_was_not_recorded_is_told() -> None:
     assert lengths(result.table.row(0, named=True)) == {"cpu": 4, "other": 6}
     said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA (or XPU)"
     assert said.format("if it has a GPU, ") in result.notes
-    b.facts = {"devices": [{"id": 0}]}
+    b.facts = listing({"id": 0})
     assert said.format("") in told(b.trace()).notes
     nothing = Building()
     nothing.event(stream(), "k", 0, 1)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.step_time import PARTS
+from tracehound.file_facts import ExportedWindow, FileFacts
 from tracehound.trace import Trace, Window
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
@@ -199,9 +200,9 @@ def test_without_device_work_a_short_step_is_partial() -> None:
     assert times(b.trace()).table["partial"].to_list() == [True, False, False, False]
 
 
-def worked(*counts: int, **facts: object) -> Trace:
+def worked(*counts: int, facts: FileFacts | None = None) -> Trace:
     """Steps of 100 us with so many ops each; nothing is recorded beside them."""
-    b = Building(format="xplane", facts=facts)
+    b = Building(format="xplane", facts=facts or FileFacts())
     for number, count in enumerate(counts):
         b.event(MAIN, "train", 100 * number, 100 * number + 100, "step", step=number)
         for op in range(count):
@@ -227,8 +228,9 @@ def test_the_step_at_one_edge_says_nothing_of_that_at_the_other() -> None:
 def test_in_an_export_of_a_window_what_crosses_its_edges_is_partial(
     limits: list[int | None], partial: list[bool]
 ) -> None:
-    assert times(worked(9, 9, 9, 9, limits=limits)).table["partial"].to_list() == partial
-    assert not run(named("gaps"), Building(facts={"limits": limits}).trace()).total, "where nothing is there is no edge"
+    facts = FileFacts(exported_window=ExportedWindow(*limits))
+    assert times(worked(9, 9, 9, 9, facts=facts)).table["partial"].to_list() == partial
+    assert not run(named("gaps"), Building(facts=facts).trace()).total, "where nothing is there is no edge"
 
 
 def test_of_two_steps_none_is_partial() -> None:

@@ -9,6 +9,7 @@ import pytest
 from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Options, named, run
 from tracehound.analysis.topics import _LACKS, LAST, NEEDS, TOPICS, headed, lacking
+from tracehound.file_facts import FileFacts, HloProgram
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Window
 
@@ -74,7 +75,7 @@ def test_ranks_of_one_file_have_one_clock() -> None:
 
 @pytest.mark.parametrize(("devices", "why"), [(1, "one rank is open: "), (4, "one rank: its file does not tell")])
 def test_a_rank_that_may_be_several_devices_is_no_lack_of_files_alone(devices: int, why: str) -> None:
-    b = Building(format="xplane", facts={"programs": [{"name": "jit_f", "devices": devices}]})
+    b = Building(format="xplane", facts=FileFacts(programs=(HloProgram("jit_f", replicas=devices, partitions=1),)))
     b.event(thread(), "main", 0, 10)
     assert lacking("arrivals", b.trace()).startswith(why)
 
@@ -86,9 +87,9 @@ def test_every_reason_fits_into_the_frame_of_a_narrow_screen() -> None:
 def test_modules_are_lacking_where_the_file_has_none() -> None:
     b = built("kineto", device=True)
     assert lacking("modules", b.trace()) == "", "what nobody looked for may be there"
-    b.facts = {"modules": False}
+    b.facts = FileFacts(modules=False)
     assert lacking("modules", b.trace()).startswith("no modules were recorded")
-    b.facts = {"modules": True}
+    b.facts = FileFacts(modules=True)
     assert lacking("modules", b.trace()) == ""
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream
 from tracehound.analysis import Options, Result, named, run
+from tracehound.file_facts import FileFacts, PlaneStats
 from tracehound.trace import Trace, Window
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
@@ -158,7 +159,7 @@ def test_on_streams_kernels_hide_copies() -> None:
 
 
 def test_a_rate_above_that_of_the_memory_is_none() -> None:
-    b = Building(facts={"planes": {"/device:TPU:0": {"peak_hbm_bw_gigabytes_per_second": 1638.0}}})
+    b = Building(facts=FileFacts(planes={"/device:TPU:0": PlaneStats(peak_hbm_bw_gigabytes_per_second=1638.0)}))
     b.event(stream(), "Memcpy DtoD", 0, 1, "copy", bytes=1_700_000)
     result = transfers(b.trace())
     assert result.table["rate"].to_list() == [None]

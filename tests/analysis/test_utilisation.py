@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, stream, thread
+from building import US, Building, listing, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.devices.filled import series
 from tracehound.analysis.share import shares
@@ -117,7 +117,7 @@ def test_the_span_is_that_of_the_steps_and_their_work() -> None:
 
 
 def test_what_rocm_does_not_record_is_derived_as_far_as_it_can_be() -> None:
-    b = Building(facts={"devices": [A100]})
+    b = Building(facts=listing(A100))
     kernel(b, 0, 10, call="hipLaunchKernel", grid="50,1,1", block="500,1,1")
     kernel(b, 10, 20, call="hipExtModuleLaunchKernel", grid="50000,1,1", block="500,1,1")
     kernel(b, 20, 40, name="node of a graph")
@@ -133,7 +133,7 @@ def test_what_rocm_does_not_record_is_derived_as_far_as_it_can_be() -> None:
 
 
 def test_notes_count_the_kernels_of_the_window_and_of_the_steps() -> None:
-    b = Building(facts={"devices": [A100]})
+    b = Building(facts=listing(A100))
     b.event(MAIN, "ProfilerStep#1", 0, 15, "step", step=1)
     for start in (0, 10, 20):
         kernel(b, start, start + 8, call="hipLaunchKernel", grid="50,1,1", block="500,1,1")

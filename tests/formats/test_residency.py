@@ -5,6 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from building import listing
+from tracehound.file_facts import FileFacts
 from tracehound.formats.residency import UNKNOWN, Device, device, residency
 
 MI300 = Device(304, 2048, 192 * 2**30)
@@ -79,11 +81,11 @@ def test_an_occupancy_of_0_is_one_where_few_threads_run(
 
 def test_a_device_is_found_by_its_number_or_by_being_like_all_others() -> None:
     old = [{"id": 0, "multiProcessorCount": 80, "maxThreadsPerMultiProcessor": 2048, "totalGlobalMem": 5}]
-    assert device({"devices": old}, 0) == Device(80, 2048, 5)
+    assert device(listing(*old), 0) == Device(80, 2048, 5)
     listed = [{"id": n, "numSms": 304, "maxThreadsPerMultiprocessor": 2048, "totalGlobalMem": 5} for n in range(2)]
-    assert device({"devices": listed}, 1) == device({"devices": listed}, 7) == Device(304, 2048, 5)
+    assert device(listing(*listed), 1) == device(listing(*listed), 7) == Device(304, 2048, 5)
     listed[0]["numSms"] = 100
-    assert device({"devices": listed}, 0).multiprocessors == 100
-    assert device({"devices": listed}, 7) == UNKNOWN
-    assert device({"devices": "none"}, 0) == device({}, None) == UNKNOWN
-    assert device({"devices": [{"id": 0, "numSms": -3, "totalGlobalMem": True}]}, 0) == UNKNOWN
+    assert device(listing(*listed), 0).multiprocessors == 100
+    assert device(listing(*listed), 7) == UNKNOWN
+    assert device(listing("none"), 0) == device(FileFacts(), None) == UNKNOWN
+    assert device(listing({"id": 0, "numSms": -3, "totalGlobalMem": True}), 0) == UNKNOWN

@@ -15,6 +15,7 @@ from tracehound.analysis import named, run
 from tracehound.analysis.result import blank
 from tracehound.draw.notes import note_text
 from tracehound.draw.table import Line
+from tracehound.file_facts import FileFacts
 from tracehound.notes import Note
 from tracehound.report import Look, Summary, about, summarise, writer
 from tracehound.report.summary import ROWS, spread
@@ -28,7 +29,7 @@ def built() -> Building:
     b = Building(
         "job\x1b[2J",
         wall_ns=1_700_000_000_000_000_000,
-        facts={"versions": {"cuda_runtime_version": 12040}},
+        facts=FileFacts(versions={"cuda_runtime_version": "12040"}),
         notes=(Note("repaired", "text", 3, "built.json", "byte 1,024", (("text", "a \x1b bad event"),)),),
     )
     b.event(stream(), "gemm_with_a_name_that_is_far_too_long_for_any_table_of_eighty_columns", 0, 60)
@@ -158,9 +159,9 @@ def test_a_file_has_the_size_that_it_had_when_it_was_read() -> None:
 
 def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:
     parts = []
-    kineto = [{"versions": {"cuda_runtime_version": runtime}} for runtime in (12040, 12060, 12040)]
-    for facts in (*kineto, {"environment": {"jax_version": "0.10", "cpu_version": "cpu"}}):
-        b = Building(facts=facts)
+    kineto = [{"cuda_runtime_version": runtime} for runtime in ("12040", "12060", "12040")]
+    for versions in (*kineto, {"jax_version": "0.10", "cpu_version": "cpu"}):
+        b = Building(facts=FileFacts(versions=versions))
         b.event(stream(), "gemm", 0, 1)
         parts.append(b.part())
     told = about(place("mixed", parts), Window())

@@ -22,12 +22,23 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from building import Building
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
+from tracehound.file_facts import (
+    DeviceProperties,
+    ExportedWindow,
+    FileFacts,
+    HloProgram,
+    HostOnly,
+    PlaneStats,
+    ProcessGroup,
+)
 from tracehound.formats import recognise
 from tracehound.store import cache as caches
 from tracehound.store import load, open_paths, workshop
 from tracehound.store.cache import Cache, opened, stamp, temporary
+from tracehound.store.head import load as read_back
 from tracehound.store.head import save, unsealed
 from tracehound.trace import Part
 
@@ -69,12 +80,32 @@ def test_a_part_comes_back_as_it_was(root: Path, samples: Path) -> None:
             assert_frame_equal(getattr(back, name), getattr(read, name))
         assert (back.path, back.format, back.hosts, back.wall_ns) == (read.path, read.format, read.hosts, read.wall_ns)
         assert back.notes == read.notes
-        assert set(back.facts) == set(read.facts)
+        assert back.facts == read.facts
         records = read.events["record"].drop_nulls().gather_every(101).to_list()
         reader = recognise(path).reader
         opened_again = unsealed(back, reader.places)
         assert [reader.args(opened_again, at) for at in records] == [reader.args(read, at) for at in records]
     cache.close()
+
+
+def test_all_facts_come_back_as_they_were(tmp_path: Path) -> None:
+    facts = FileFacts(
+        versions={"jax_version": "0.10"},
+        exported_window=ExportedWindow(-(2**63) + 1, None),
+        rank=3,
+        world_size=2**63 - 1,
+        backend="nccl",
+        groups=(ProcessGroup("0", (0, 3)),),
+        machine="node1",
+        devices=(DeviceProperties(0, "NVIDIA X", 132, 2048, 1 << 36, 9, 32, '{"id":0}'),),
+        span_ns=(2**63, 5),
+        modules=False,
+        host_only=HostOnly("launches", "CUDA", allocates=True, foreign=1, unread=2, severed=True),
+        planes={"/device:TPU:0": PlaneStats(peak_teraflops_per_second=918.0, compute_cap_major=9)},
+        programs=(HloProgram("jit_f", -5, 7, 9, 2, 4, damaged=True),),
+    )
+    save(Building(facts=facts).part(), tmp_path)
+    assert read_back(tmp_path, Path("built.json")).facts == facts
 
 
 @pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])

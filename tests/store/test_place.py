@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from building import US, Building, stream, thread
 from tracehound.analysis import named, run
 from tracehound.draw.notes import note_text, with_sentences
+from tracehound.file_facts import FileFacts
 from tracehound.formats.assembly.counters import Counters
 from tracehound.notes import Note
 from tracehound.store import place
@@ -185,9 +186,11 @@ def process(name: str, *works: int, claim: int | None = None, world: int | None 
     made = b.part()
     main = max(range(len(works)), key=lambda device: works[device])
     claimed = [claim if device == main else None for device in range(len(works))]
-    facts = {} if world is None else {"world_size": world}
     return replace(
-        made, path=Path(name), facts=facts, ranks=made.ranks.with_columns(pl.Series("rank", claimed, pl.Int32))
+        made,
+        path=Path(name),
+        facts=FileFacts(world_size=world),
+        ranks=made.ranks.with_columns(pl.Series("rank", claimed, pl.Int32)),
     )
 
 

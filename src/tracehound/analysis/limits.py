@@ -17,10 +17,11 @@ UNLIMITED: Limits = (None, None)
 def limits(trace: Trace, number: int) -> Limits:
     """Those of a part. How far its times were moved is told by its first event or sample."""
     part = trace.parts[number]
-    if "limits" not in part.facts or (recorded := part.recorded) is None:
+    window = part.facts.exported_window
+    if window is None or (recorded := part.recorded) is None:
         return UNLIMITED
     first = spanned(trace.lanes.filter(in_part("lane", number)))["first"].to_numpy().min()
-    start, end = (None if time is None else time + int(first) - recorded[0] for time in part.facts["limits"])
+    start, end = (None if time is None else time + int(first) - recorded[0] for time in (window.start, window.end))
     return start, end
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tracehound.analysis.limits import UNLIMITED, Limits
 from tracehound.analysis.settings import Given, Setting
 from tracehound.facets import empty
+from tracehound.file_facts import FileFacts
 from tracehound.formats.residency import UNKNOWN, Device
 from tracehound.notes import Note, note, text_note
 from tracehound.trace import PROFILERS, Host, Profiler
@@ -239,7 +240,7 @@ class Scene(Struct, frozen=True):
     end: int
     windowed: bool
     formats: tuple[str, ...]
-    facts: tuple[Mapping[str, Any], ...]
+    facts: tuple[FileFacts, ...]
     spans: tuple[tuple[int, int], ...] = ()
     read: tuple[tuple[Note, ...], ...] = ()
     walled: bool = False

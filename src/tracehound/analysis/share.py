@@ -23,6 +23,7 @@ from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene,
 from tracehound.analysis.settings import Given
 from tracehound.analysis.spans.windows import of_hosts, of_ranks
 from tracehound.analysis.topics import of_memory_alone
+from tracehound.file_facts import FileFacts
 from tracehound.formats.residency import device as properties
 from tracehound.ids import in_part
 from tracehound.trace import PROFILERS, Part, Trace, Window, collected
@@ -237,9 +238,8 @@ _LOW: Final = (
 """In which row the events of a lane begin, of those of all lanes of the rank's device, or of its host."""
 
 
-def _assigned(facts: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
-    programs = facts.get("programs", ())
-    return {one["program"]: (one["replicas"], one["partitions"]) for one in programs if one.get("partitions")}
+def _assigned(facts: FileFacts) -> dict[int, tuple[int, int]]:
+    return {one.program: (one.replicas, one.partitions) for one in facts.programs if one.partitions}
 
 
 def scene(trace: Trace, window: Window) -> Scene:

@@ -136,8 +136,8 @@ def _merged(trace: Trace) -> bool:
     Which it is tell only the events; the programs tell that they run on more devices than one.
     """
     on_cpu = trace.ranks["label"].str.starts_with("CPU").any()
-    programs = (one for part in trace.parts for one in part.facts.get("programs", ()))
-    return bool(on_cpu) and any((one.get("devices") or 1) > 1 for one in programs)
+    programs = (one for part in trace.parts for one in part.facts.programs)
+    return bool(on_cpu) and any(one.devices > 1 for one in programs)
 
 
 def of_memory_alone(name: str, formats: Collection[str]) -> str:
@@ -172,7 +172,7 @@ def _has(trace: Trace, need: Need) -> bool:
     if need == "files":
         return len(trace.parts) > 1
     if need == "modules":  # told by the file when it was read; of what was made otherwise it is not known
-        return any(part.facts.get("modules", True) for part in trace.parts if part.format == "kineto")
+        return any(part.facts.modules is not False for part in trace.parts if part.format == "kineto")
     if need in ("allocated", "held", "buffers"):
         return any(need in facets for facets in trace.facets)
     return ("PyTorch" if need == "pytorch" else "XLA") in {PROFILERS[part.format] for part in trace.parts}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
@@ -179,12 +179,9 @@ def _peak(scene: Scene) -> float:
     """The fastest memory that the profile knows of, bytes per second."""
     found = [0.0]
     for facts in scene.facts:
-        planes = facts.get("planes")
-        for plane in planes.values() if isinstance(planes, Mapping) else ():
-            for name, unit in (("peak_hbm_bw_gigabytes_per_second", 1e9), ("memory_bandwidth", 1.0)):
-                value = plane.get(name) if isinstance(plane, Mapping) else None
-                if isinstance(value, (int, float)) and 0 < value * unit < FASTEST:
-                    found.append(value * unit)
+        for plane in facts.planes.values():
+            stated = ((plane.peak_hbm_bw_gigabytes_per_second, 1e9), (plane.memory_bandwidth, 1.0))
+            found += [value * unit for value, unit in stated if value is not None and 0 < value * unit < FASTEST]
     return max(found) or FASTEST
 
 

@@ -17,6 +17,7 @@ import polars as pl
 from tracehound.export.document import us
 from tracehound.export.narrow import ps, shift
 from tracehound.facets import empty
+from tracehound.file_facts import FileFacts
 from tracehound.formats.json.columns import as_id
 from tracehound.formats.json.elements import encoded
 from tracehound.formats.json.text import STRICT
@@ -96,24 +97,28 @@ def facts(trace: Trace, window: Window) -> dict[str, Any]:
     return {"schemaVersion": 1, MERGED: ranks, **about, "deviceProperties": known, **clock, "displayTimeUnit": "ms"}
 
 
-def _of_all(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _of_all(every: Sequence[FileFacts]) -> dict[str, str | int]:
     """What all files say of their job, in the same words."""
-    return {name: value for name in _JOB if (value := every[0].get(name)) and all(f.get(name) == value for f in every)}
+    backends, worlds = {each.backend for each in every}, {each.world_size for each in every}
+    job: dict[str, str | int] = {}
+    if len(backends) == 1 and (backend := backends.pop()):
+        job["backend"] = backend
+    if len(worlds) == 1 and (world := worlds.pop()):
+        job["world_size"] = world
+    return job
 
 
-def _listed(facts: Mapping[str, Any], device: int) -> Mapping[str, Any]:
+def _listed(facts: FileFacts, device: int) -> Fields:
     """What a file says of a device: what holds for all that it may be, which ROCm counts in another way."""
-    found = candidates(facts, device)
+    found = [_FIELDS(each.recorded) for each in candidates(facts, device)]
     return {name: value for name, value in found[0].items() if _alike(found, name, value)} if found else {}
 
 
-def _alike(devices: Sequence[Mapping[str, Any]], name: str, value: object) -> bool:
-    return all(name in each and each[name] == value for each in devices)
+def _alike(devices: Sequence[Fields], name: str, value: msgspec.Raw) -> bool:
+    return all(name in each and bytes(each[name]) == bytes(value) for each in devices)
 
 
 _DEVICE: Final = ("rank", "host", "device", "model")
-
-_JOB: Final = ("backend", "world_size")
 
 
 def devices(trace: Trace) -> dict[int, int]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from tracehound.file_facts import ExportedWindow
 from tracehound.formats.severed import ENDED
 from tracehound.notes import Note
 from tracehound.units import PS_PER_US
@@ -47,13 +48,20 @@ def exported(name: str) -> bool:
     return name.startswith(tuple(called(title, "") for title in (QUEUE, COPIES, FILLED)))
 
 
-def limits(metadata: Mapping[str, Any], origin: int) -> dict[str, Any]:
-    """The fact `limits` of a file, where it is the export of a window: its start and end, ps from `origin` (ps)."""
+def exported_window(metadata: Mapping[str, Any], origin: int) -> ExportedWindow | None:
+    """The window that a file is the export of, from `origin` (ps of the file's times); None where it is of none."""
     said = metadata.get(WINDOW)
     if not isinstance(said, list) or len(said) != 2:  # start and end
-        return {}
-    found = [int(Decimal(time) * PS_PER_US) - origin if _is_time(time) else None for time in said]
-    return {} if found == [None, None] else {"limits": found}
+        return None
+    start, end = (_time(time, origin) for time in said)
+    return None if start is None and end is None else ExportedWindow(start, end)
+
+
+def _time(said: object, origin: int) -> int | None:
+    if not isinstance(said, str) or _TIME.fullmatch(said) is None:
+        return None
+    time = int(Decimal(said) * PS_PER_US) - origin
+    return time if abs(time) < 1 << 63 else None  # no event is there
 
 
 def repeating(metadata: Mapping[str, Any]) -> str:
@@ -67,10 +75,6 @@ def ended(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
     return (Note("missing", ENDED),) if metadata.get(SEVERED) is True else ()
 
 
-def _is_time(said: object) -> bool:
-    return isinstance(said, str) and _TIME.fullmatch(said) is not None
-
-
-def cut(facts: Mapping[str, Any]) -> tuple[Note, ...]:
-    """That a file with these facts is the export of a window."""
-    return (Note("missing", "exported_window"),) if "limits" in facts else ()
+def cut(window: ExportedWindow | None) -> tuple[Note, ...]:
+    """That a file is the export of a window, where it is of this one."""
+    return (Note("missing", "exported_window"),) if window is not None else ()

@@ -5,13 +5,14 @@ Owns the order of reading: portions are decoded wherever there is room, then fin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from tracehound.file_facts import Claims
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
@@ -61,17 +62,16 @@ class Reader(NamedTuple):
     that has none. Both raise TracehoundError when nothing can be kept, and note in the part what they repaired, dropped
     or missed. `args` gives everything that the event at a `record` carries in the file, decoded then and there;
     `places` is the type of `Part.places`, which must be an array of Int64 or something that msgspec can write and read.
-    `glance` tells what the ends of the file claim, without reading the rest: `rank`, `world_size`, `backend`, `devices`
-    (labels such as ``TPU:0``, else models) and `host`, as far as they do; it raises TracehoundError for what cannot be
-    opened. `apart` tells whether what devices did can be read without what hosts did, and is the same then, but for ids
-    of events, their launches and steps.
+    `glance` tells what the ends of the file claim, without reading the rest; it raises TracehoundError for what cannot
+    be opened. `apart` tells whether what devices did can be read without what hosts did, and is the same then, but for
+    ids of events, their launches and steps.
     """
 
     decode: Callable[[Path, Portion, Spill, Progress], Any]
     finish: Callable[[Path, Sequence[Any], Spill], Part]
     args: Args
     places: type[Any]
-    glance: Callable[[Path], Mapping[str, Any]]
+    glance: Callable[[Path], Claims]
     apart: Callable[[Path], bool] = never
 
 

@@ -7,7 +7,7 @@ only memory; whose it is, it does not tell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ import polars as pl
 
 from tracehound.errors import TracehoundError
 from tracehound.facets import FACETS, UNTOLD
+from tracehound.file_facts import Claims
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.format import Portion, Progress, Reader
@@ -224,10 +225,10 @@ def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     return {}
 
 
-def glance(path: Path) -> Mapping[str, Any]:
+def glance(path: Path) -> Claims:
     """Nothing: the file claims nothing of the run."""
     del path
-    return {}
+    return Claims()
 
 
 READER: Final = Reader(decode, finish, args, np.ndarray, glance)

@@ -6,12 +6,14 @@ values cannot be true. Knows no time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import zip_longest
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
+
+from tracehound.file_facts import DeviceProperties, FileFacts
 
 LAUNCHED: Final = ("grid", "block", "blocks_per_sm", "occupancy")
 """The columns of the facet `launched` that `residency` needs; it also needs `in_threads`: how the grid is told."""
@@ -40,38 +42,18 @@ class Device(NamedTuple):
 UNKNOWN: Final = Device(0, 0, 0)
 
 
-def device(facts: Mapping[str, Any], ordinal: int | None) -> Device:
+def device(facts: FileFacts, ordinal: int | None) -> Device:
     """The properties of a device of a part, by its ordinal.
 
     ROCm counts other devices than those it lists: where none has the number, and all are alike, it is one of them.
     """
-    found = [_properties(each) for each in candidates(facts, ordinal)]
-    return found[0] if len(set(found)) == 1 else UNKNOWN
+    found = {Device(each.multiprocessors, each.threads, each.memory) for each in candidates(facts, ordinal)}
+    return found.pop() if len(found) == 1 else UNKNOWN
 
 
-def candidates(facts: Mapping[str, Any], ordinal: int | None) -> list[Mapping[str, Any]]:
+def candidates(facts: FileFacts, ordinal: int | None) -> Sequence[DeviceProperties]:
     """What a part says of a device, by its ordinal: of that one, or of all where none has the number."""
-    known = listed(facts)
-    return [each for each in known if each.get("id") == ordinal][:1] or known
-
-
-def listed(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a part says of its devices, as its file spells it."""
-    said = facts.get("devices")
-    return [each for each in said if isinstance(each, Mapping)] if isinstance(said, list) else []
-
-
-def _properties(said: Mapping[str, Any]) -> Device:
-    values = (next((said[name] for name in names if name in said), None) for names in _SPELLED)
-    return Device(*(v if isinstance(v, int) and not isinstance(v, bool) and 0 < v < 1 << 62 else 0 for v in values))
-
-
-_SPELLED: Final = (
-    ("numSms", "multiProcessorCount"),
-    ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor"),
-    ("totalGlobalMem",),
-)
-"""Today's spellings, and those of 2021."""
+    return [each for each in facts.devices if each.id == ordinal][:1] or facts.devices
 
 
 def residency(kernels: pl.DataFrame, of: Device) -> pl.DataFrame:

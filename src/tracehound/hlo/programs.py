@@ -46,9 +46,8 @@ def programs(trace: Trace) -> tuple[Program, ...]:
     """The programs of all files, each once: hosts of a job have the same."""
     found: dict[tuple[str, int], Program] = {}
     for number, part in enumerate(trace.parts):
-        for one in part.facts.get("programs", ()):
-            offset, size = one["hlo_offset"], one["hlo_size"]
-            made = Program(one["name"], one["program"], number, part.path, offset, size, part.state)
+        for one in part.facts.programs:
+            made = Program(one.name, one.program, number, part.path, one.offset, one.size, part.state)
             found.setdefault((made.name, made.program), made)
     return tuple(found.values())
 

@@ -154,16 +154,12 @@ def _file(part: Part) -> File:
 
 
 def _versions(trace: Trace) -> dict[str, str]:
-    """Those of all files; where two files differ, all that occur.
-
-    Kineto's facts have them under ``versions``, an xplane's among what it says of its environment, as ``jax_version``.
-    """
+    """Those of all files; where two files differ, all that occur."""
     found: dict[str, list[str]] = {}
     for part in trace.parts:
-        stated = part.facts.get("versions", part.facts.get("environment", {}))
-        for key, value in stated.items():
-            word = printable(str(value))[:40]
-            if key.endswith("_version") and any(char.isdigit() for char in word):
+        for key, value in part.facts.versions.items():
+            word = printable(value)[:40]
+            if any(char.isdigit() for char in word):
                 values = found.setdefault(printable(key.removesuffix("_version").replace("_", " ")), [])
                 values.extend([word] if word not in values else [])
     return {name: " or ".join(values[:3]) for name, values in sorted(found.items())}

@@ -33,7 +33,7 @@ from tracehound.errors import TracehoundError
 from tracehound.store.head import DamagedError, load
 from tracehound.trace import FileState, Part
 
-SCHEMA: Final = 50
+SCHEMA: Final = 51
 """Raised whenever what a part holds, or how a format is read, changes: older entries are not found any more."""
 
 LIMIT: Final = 10 << 30

@@ -6,7 +6,6 @@ Owns the names and the encoding of these files. Knows neither where the folder l
 from __future__ import annotations
 
 import io
-import json
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
@@ -18,6 +17,7 @@ import polars as pl
 from isal.isal_zlib import crc32
 from msgspec.structs import replace
 
+from tracehound.file_facts import FileFacts
 from tracehound.formats.assembly import facets
 from tracehound.formats.assembly.packed import scan, written
 from tracehound.formats.spill import columns_of
@@ -50,7 +50,7 @@ class _Head(msgspec.Struct, frozen=True):
     format: str
     hosts: tuple[str, ...]
     wall_ns: int | None
-    facts: str
+    facts: FileFacts
     notes: tuple[Note, ...]
     places: bytes
     frames: dict[str, bytes]
@@ -75,7 +75,7 @@ def save(part: Part, folder: Path) -> None:
         format=part.format,
         hosts=part.hosts,
         wall_ns=part.wall_ns,
-        facts=json.dumps(dict(part.facts)),
+        facts=part.facts,
         notes=part.notes,
         places=msgspec.msgpack.encode(part.places, enc_hook=_encoded),
         frames=frames,
@@ -111,7 +111,7 @@ def load(folder: Path, path: Path, state: FileState | None = None, *, fresh: boo
             scan=scan([folder / name for name in sorted(head.files)]),
             hosts=head.hosts,
             wall_ns=head.wall_ns,
-            facts=json.loads(head.facts),
+            facts=head.facts,
             notes=head.notes,
             places=Sealed(head.places),
             state=state,

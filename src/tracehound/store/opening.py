@@ -6,7 +6,7 @@ Owns the order of reading, its cancelling, and what happens when one file of man
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from polars.exceptions import PanicException
 
 from tracehound.errors import TracehoundError, file_name, starved
+from tracehound.file_facts import Claims
 from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
 from tracehound.ids import part_of
@@ -97,7 +98,7 @@ class Opening(Struct):
         try:
             claims = found.format.reader.glance(found.path)
         except TracehoundError:
-            claims = {}
+            claims = Claims()
         ranks = [{"host": 0, **rank} for rank in _claimed(claims)]
         return Part(
             path=found.path,
@@ -107,7 +108,7 @@ class Opening(Struct):
             ranks=pl.DataFrame(ranks, schema=RANKS),
             steps=pl.DataFrame(schema=STEPS),
             ops=pl.DataFrame(schema=OPS),
-            hosts=(claims.get("host") or file_name(found.path),),
+            hosts=(claims.host or file_name(found.path),),
             wall_ns=None,
         )
 
@@ -289,13 +290,12 @@ def load(opening: Opening, listen: Listener = ignore) -> Trace:
 _LABEL = re.compile(r"[A-Z]+:(\d{1,9})")
 
 
-def _claimed(claims: Mapping[str, Any]) -> list[dict[str, object]]:
+def _claimed(claims: Claims) -> list[dict[str, object]]:
     """The ranks of a file by its `glance`: one for each labelled device, else the one that it claims to be."""
-    devices = claims.get("devices", [])
-    labelled = [(name, int(match[1])) for name in devices if (match := _LABEL.fullmatch(name))]
+    labelled = [(name, int(match[1])) for name in claims.devices if (match := _LABEL.fullmatch(name))]
     if labelled:
         return [{"label": name, "device": device} for name, device in labelled]
-    return [{"rank": claims.get("rank"), "model": devices[0] if len(set(devices)) == 1 else None}]
+    return [{"rank": claims.rank, "model": claims.devices[0] if len(set(claims.devices)) == 1 else None}]
 
 
 def args(trace: Trace, event: int, read: Section = section) -> dict[str, Any]:

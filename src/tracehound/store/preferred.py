@@ -53,7 +53,6 @@ def _without_twins(files: Iterable[Found]) -> list[Found]:
 def claim(file: Found) -> int | None:
     """The rank that the ends of a file record; None without one."""
     try:
-        rank = file.format.reader.glance(file.path).get("rank")
+        return file.format.reader.glance(file.path).rank
     except TracehoundError:
         return None
-    return rank if isinstance(rank, int) else None

@@ -175,8 +175,8 @@ def _claim(part: Part) -> int | None:
 
 def _world(part: Part) -> int:
     """How many ranks the job has, as far as the file says."""
-    world = part.facts.get("world_size")
-    return world if isinstance(world, int) and 0 <= world < _MOST else 0
+    world = part.facts.world_size
+    return world if world is not None and 0 <= world < _MOST else 0
 
 
 UNRANKED: Final = "ranks_not_recorded"

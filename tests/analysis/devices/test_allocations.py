@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import field
 from msgspec.structs import replace
 
-from building import US, Building, stream, thread
+from building import US, Building, listing, stream, thread
 from tracehound.analysis import Options, Result, memory_curve, named, run
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
@@ -65,7 +65,7 @@ class Memory(Building):
 
 
 def test_the_peak_and_what_is_held_then() -> None:
-    m = Memory(facts={"devices": [GPU]})
+    m = Memory(facts=listing(GPU))
     m.held[0] = 100  # from before
     m.give(10, 300, 1)
     m.give(20, 200, 2)
@@ -160,7 +160,7 @@ def test_of_devices_that_alone_lack_totals_the_name_is_told() -> None:
 
 def test_a_peak_beyond_the_device_is_not_believed_and_one_near_it_is_noted() -> None:
     for size, share, words in ((5000, None, "not to be believed"), (950, 0.95, "nearly full")):
-        m = Memory(facts={"devices": [GPU]})
+        m = Memory(facts=listing(GPU))
         m.give(10, size, 1)
         result = told(m.trace(), "memory")
         assert result.table["peak_share"].to_list() == [share]
@@ -411,7 +411,7 @@ def test_a_block_that_is_held_as_the_window_begins_is_held_at_its_peak() -> None
     ],
 )
 def test_blocks_that_do_not_add_up_to_the_peak_are_told_of(before: int, told_of: str) -> None:
-    m = Memory(facts={"devices": [GPU]})
+    m = Memory(facts=listing(GPU))
     m.held[0] = before
     m.give(10, 300, 1)
     m.give(20, 200, 2)

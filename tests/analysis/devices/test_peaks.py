@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tracehound.analysis.devices.peak_table import DEVICES, SOURCES
 from tracehound.analysis.devices.peaks import PEAK, of_model, of_plane, stated
 from tracehound.errors import TracehoundError
+from tracehound.formats.xla.plane_stats import plane_stats
 
 TPU = {"peak_teraflops_per_second": 918.0, "peak_hbm_bw_gigabytes_per_second": 1637.993152512}
 AMD = {
@@ -77,9 +78,8 @@ def test_a_type_without_units_of_its_own_computes_in_the_next_wider_one() -> Non
 
 
 def test_a_tpu_states_its_peaks() -> None:
-    found = of_plane(
-        TPU | {"peak_vmem_rd_bw_gigabytes_per_second": 23296.0, "peak_cmem_rd_bw_gigabytes_per_second": 0}, "x"
-    )
+    onchip = {"peak_vmem_rd_bw_gigabytes_per_second": 23296.0, "peak_cmem_rd_bw_gigabytes_per_second": 0}
+    found = of_plane(plane_stats(TPU | onchip), "x")
     assert found is not None
     assert (found.compute(), found.memory) == (918e12, 1637993152512.0)
     assert found.onchip == {"VMEM read": 23296e9}
@@ -87,7 +87,7 @@ def test_a_tpu_states_its_peaks() -> None:
 
 
 def test_a_gpu_of_nvidia_states_cores_and_clock() -> None:
-    found = of_plane(H100, "")
+    found = of_plane(plane_stats(H100), "")
     assert found is not None
     assert found.compute() == 132 * 1.755e9 * 4096
     assert found.memory == 3352320000000
@@ -106,7 +106,7 @@ def gpu(major: int, minor: int, cores: int, memory: float, clock: int = 1_700_00
     (gpu(7, 5, 40, 320.1), "T4"), (gpu(8, 9, 128, 1008.1), "RTX 4090"), (gpu(9, 0, 78, 4022.8), "H20"),
 ])  # fmt: skip
 def test_a_gpu_that_its_cores_and_memory_tell_is_looked_up(stats: dict[str, object], device: str) -> None:
-    found, known = of_plane(stats, "Nvidia GPU, compute capability 8.6"), of_model(device)
+    found, known = of_plane(plane_stats(stats), "Nvidia GPU, compute capability 8.6"), of_model(device)
     assert found is not None
     assert known is not None
     assert (found.device, found.flops, found.memory) == (known.device, known.flops, known.memory)
@@ -121,16 +121,16 @@ def test_of_devices_with_one_capability_and_two_rates_the_lower_is_assumed_and_t
     stats: dict[str, object], rate: float
 ) -> None:
     """An RTX A6000 and an RTX 3090 Ti, an L40S and an L40 have as many cores: who states no name may be either."""
-    found = of_plane(stats, "")
+    found = of_plane(plane_stats(stats), "")
     assert found is not None
     assert found.compute() == rate * 512
     assert found.source.endswith("multiply matrices twice as fast: say which one it is by the setting peak")
-    assert of_plane(stats, "NVIDIA L40S") == of_model("NVIDIA L40S")
+    assert of_plane(plane_stats(stats), "NVIDIA L40S") == of_model("NVIDIA L40S")
 
 
 def test_rocm_takes_hbm3_for_half_as_fast_as_it_is() -> None:
     """A transpose of the sample ran at 2.93 TB/s, which the 2.66 TB/s that the runtime states cannot be."""
-    found = of_plane(AMD, "AMD GPU, compute capability 9.4")
+    found = of_plane(plane_stats(AMD), "AMD GPU, compute capability 9.4")
     assert found is not None
     assert (found.device, found.memory, found.compute()) == ("MI300X", 5300e9, 1307.4e12)
 
@@ -142,8 +142,8 @@ def test_rocm_takes_hbm3_for_half_as_fast_as_it_is() -> None:
     H100 | {"compute_cap_major": None}, H100 | {"compute_cap_major": 99}, AMD | {"core_count": 1},
 ])  # fmt: skip
 def test_a_plane_that_says_nothing_of_use_is_looked_up_by_its_name(stats: dict[str, object]) -> None:
-    assert of_plane(stats, "") is None
-    assert of_plane(stats, "Tesla T4") == of_model("Tesla T4")
+    assert of_plane(plane_stats(stats), "") is None
+    assert of_plane(plane_stats(stats), "Tesla T4") == of_model("Tesla T4")
 
 
 def test_a_caller_names_a_device_or_says_figures() -> None:

@@ -17,6 +17,7 @@ from tracehound.analysis.ranks.calls import collective_of
 from tracehound.analysis.ranks.matched import OWN_WAIT, _median_of_others
 from tracehound.analysis.share import shares
 from tracehound.analysis.spans.other_steps import noted
+from tracehound.file_facts import FileFacts, HloProgram
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
@@ -299,7 +300,7 @@ def test_a_kernel_of_several_sends_and_receives_is_no_collective_of_all(tmp_path
 def xla(*starts: int, text: str, assigned: tuple[int, int] = (0, 0)) -> Any:
     """One all-reduce of several devices, that ends at 100; `assigned` are replicas and partitions of the program."""
     b = Building(format="xplane")
-    b.facts = {"programs": [{"program": 5, "replicas": assigned[0], "partitions": assigned[1]}]}
+    b.facts = FileFacts(programs=(HloProgram("jit_f", 5, replicas=assigned[0], partitions=assigned[1]),))
     for rank, start in enumerate(starts):
         ops = Lane(f"XLA Ops {rank}", rank, "ops", work=True)
         b.event(ops, "all-reduce.1", start, 100, "collective", op=0, run=77, bytes=4000)

@@ -132,8 +132,8 @@ def test_every_kind_lands_on_its_lane(part):
     ]
     assert got.hosts == ("node1: python3 (10)",)
     assert got.wall_ns == BASE
-    assert got.facts["world_size"] == 8
-    assert got.facts["span_ns"] == (BASE - 5000, 100_000)
+    assert got.facts.world_size == 8
+    assert got.facts.span_ns == (BASE - 5000, 100_000)
     assert got.steps.select("step", "rank", "inferred").rows() == [(3, None, False)]
     gemm = got.events.filter(pl.col("name") == "gemm").row(0, named=True)
     launch = got.events.filter(pl.col("id") == gemm["launch"])

@@ -154,7 +154,7 @@ def test_it_is_said_that_a_file_was_merged(tmp_path: Path) -> None:
     assert (note.level, note.count) == ("inferred", 3)
     assert "TP00, TP01, TP02" in note_text(note)
     assert not [note for note in trace.notes if re.search("counted through|no rank", note_text(note))]
-    assert "rank" not in trace.parts[0].facts
+    assert trace.parts[0].facts.rank is None
 
 
 def test_marks_that_are_no_ranks_leave_ranks_to_be_counted(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_every_number(tmp_path: Path, way: Callable[[int], object]) -> None:
     before = decoded(write(tmp_path / "before.json", KERNELS, **AROUND))
     after = decoded(write(tmp_path / "after.json", rewritten(KERNELS, way), **rewritten(AROUND, way)))
     assert said(after) == said(before)
-    assert before.facts["world_size"] == 8
+    assert before.facts.world_size == 8
     assert before.facets["called"].collect().height == 1
 
 
@@ -96,7 +96,7 @@ def test_real_files(samples: Path, tmp_path: Path, way: Callable[[int], object])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_is_told_at_a_glance(way: Callable[[int], object]) -> None:
     assert claims(json.dumps(rewritten(AROUND, way))) == claims(json.dumps(AROUND))
-    assert claims(json.dumps(AROUND))["world_size"] == 8
+    assert claims(json.dumps(AROUND)).world_size == 8
 
 
 def memory(time: int, **args: object) -> dict[str, Any]:

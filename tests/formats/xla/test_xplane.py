@@ -503,7 +503,7 @@ def test_a_damaged_hlo_proto_is_told_of(part: Callable[..., Part], cut: int | No
     read = part(Plane("/host:metadata", metadata_stats=stats), core)
     told = [(note.level, note.count, note.where) for note in read.notes if "HLO proto" in note_text(note)]
     assert told == ([] if cut is None else [("dropped", 1, "jit_f")])
-    assert [one["damaged"] for one in read.facts["programs"]] == [cut is not None, False]
+    assert [one.damaged for one in read.facts.programs] == [cut is not None, False]
 
 
 def cpu_op(
@@ -619,7 +619,7 @@ def test_a_file_that_was_joined_to_itself_is_read_once(tmp_path: Path) -> None:
     path.write_bytes(2 * space(*planes, hostname="vm"))
     joined = XPLANE.read(path, silent)
     assert_same(structs.replace(joined, notes=alone.notes), alone)
-    assert (XPLANE.reader.glance(path)["host"], joined.hosts) == ("vm", ("vm",))
+    assert (XPLANE.reader.glance(path).host, joined.hosts) == ("vm", ("vm",))
     size = len(space(*planes, hostname="vm"))
     told = Note("repaired", "planes_doubled", 2, where=f"byte {size + 2:,}")
     assert set(joined.notes) - set(alone.notes) == {told}
@@ -657,7 +657,6 @@ def test_the_wall_clock_is_that_of_the_session(part: Callable[..., Part]) -> Non
     host = Plane("/host:CPU", [Line("python", [Event("a", 7, 1)], timestamp_ns=3)])
     read = part(host, environment)
     assert (read.wall_ns, read.events["start"].to_list()) == (1_741_722_099_081_044_120, [3007])
-    assert read.facts["environment"]["profile_start_time"] == 1_741_722_099_081_044_120
 
 
 @pytest.mark.parametrize(
@@ -670,8 +669,14 @@ def test_what_a_file_says_of_its_environment_is_taken_for_nothing_else(
     told = [Plane("Task Environment", stats=[Stat(name, *value)]), Plane("/host:metadata", stats=[Stat(name, *value)])]
     device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a = f32[] add(%x)", 0, 5)])], stats=[Stat("of", 3, 1)])
     read, plain = part(*told, device), part(device)
-    assert read.facts == plain.facts | {"environment": {name: value[1]}}
+    assert read.facts == plain.facts
     assert analysed(named("overview"), place("t", [read])).table.height == 1
+
+
+def test_of_the_environment_the_versions_are_kept(part: Callable[..., Part]) -> None:
+    stats = [Stat("jax_version", 5, "0.10"), Stat("cuda_version", 3, 12), Stat("profile_start_time", 3, 1)]
+    read = part(Plane("Task Environment", stats=stats), Plane("/host:CPU", [Line("python", [Event("a", 0, 1)])]))
+    assert read.facts.versions == {"jax_version": "0.10", "cuda_version": "12"}
 
 
 def test_lines_that_count_from_1970_are_brought_to_their_first(part: Callable[..., Part]) -> None:

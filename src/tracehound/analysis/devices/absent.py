@@ -6,10 +6,10 @@ Owns the comparison of a program's device assignment with the devices that were 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tracehound.analysis.result import Scene
+from tracehound.file_facts import FileFacts
 from tracehound.notes import Note
 
 _DEVICE: Final = re.compile(r"/device:(?:TPU|GPU):\d+")
@@ -35,19 +35,13 @@ def absent(scene: Scene) -> Absent | None:
     A device that was recorded and did nothing is here. Where all CPU devices of a process are drawn as one, nobody
     knows how many there were.
     """
-    told = [(many, str(one.get("name"))) for one in _programs(scene) if isinstance(many := one.get("devices"), int)]
+    told = [(one.devices, one.name) for facts in scene.facts for one in facts.programs]
     devices, program = max(told, default=(0, ""))
     here = max(scene.ranks.height, sum(map(_planes, scene.facts)))
     one_cpu = here == 1 and scene.ranks["label"].str.starts_with("CPU").any()
     return Absent(program, devices, here) if devices > here > 0 and not one_cpu else None
 
 
-def _programs(scene: Scene) -> list[Mapping[str, object]]:
-    listed = [facts.get("programs") for facts in scene.facts]
-    return [one for programs in listed if isinstance(programs, list) for one in programs if isinstance(one, Mapping)]
-
-
-def _planes(facts: Mapping[str, object]) -> int:
+def _planes(facts: FileFacts) -> int:
     """How many devices a profile has planes of."""
-    planes = facts.get("planes")
-    return sum(_DEVICE.fullmatch(str(name)) is not None for name in planes) if isinstance(planes, Mapping) else 0
+    return sum(_DEVICE.fullmatch(name) is not None for name in facts.planes)

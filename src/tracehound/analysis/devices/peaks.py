@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from tracehound.analysis.devices.peak_table import DEVICES, HALVED, NVIDIA, NVID
 from tracehound.analysis.result import Scene
 from tracehound.analysis.settings import Given, Setting
 from tracehound.errors import TracehoundError, printable
+from tracehound.file_facts import FileFacts, PlaneStats
 
 _TERA, _GIGA, _KILO = 1e12, 1e9, 1e3
 
@@ -89,7 +90,7 @@ def of_model(model: str) -> Peaks | None:
     return None
 
 
-def of_plane(stats: Mapping[str, Any], model: str = "") -> Peaks | None:
+def of_plane(stats: PlaneStats, model: str = "") -> Peaks | None:
     """The peaks that an XLA profile states of a device, or from which they follow; None where it says nothing of use.
 
     TPUs state them. GPUs state their cores, clock and memory. Some of NVIDIA's are told by them and looked up; of the
@@ -97,21 +98,29 @@ def of_plane(stats: Mapping[str, Any], model: str = "") -> Peaks | None:
     which the source says. ROCm's runtime takes HBM3 for half as fast as it is (the clock that it reports is not that of
     the data), so that AMD's GPUs are looked up.
     """
-    compute, memory = (
-        _positive(stats, name) for name in ("peak_teraflops_per_second", "peak_hbm_bw_gigabytes_per_second")
-    )
+    compute = _positive(stats.peak_teraflops_per_second)
+    memory = _positive(stats.peak_hbm_bw_gigabytes_per_second)
     if compute and memory:
-        onchip = {
-            words: value * _GIGA for name, words in _ONCHIP.items() if (value := _positive(stats, name)) is not None
-        }
-        return Peaks(model or "TPU", {"bf16": compute * _TERA}, memory * _GIGA, "stated in the profile", onchip)
-    cores, clock = _positive(stats, "core_count"), _positive(stats, "clock_rate")
-    major, minor = (stats.get(f"compute_cap_{name}") for name in ("major", "minor"))
-    if stats.get("device_vendor") == "AMD" and cores is not None:
+        flops = {"bf16": compute * _TERA}
+        return Peaks(model or "TPU", flops, memory * _GIGA, "stated in the profile", _onchip(stats))
+    cores, clock = _positive(stats.core_count), _positive(stats.clock_rate)
+    major, minor = stats.compute_cap_major, stats.compute_cap_minor
+    if stats.device_vendor == "AMD" and cores is not None:
         return of_model(_AMD.get((f"{major}.{minor}", round(cores)), model))
-    if not (isinstance(major, int) and isinstance(minor, int)) or cores is None or clock is None:
+    if major is None or minor is None or cores is None or clock is None:
         return of_model(model)
-    return _of_nvidia((major, minor), cores, clock, _positive(stats, "memory_bandwidth"), model) or of_model(model)
+    return _of_nvidia((major, minor), cores, clock, _positive(stats.memory_bandwidth), model) or of_model(model)
+
+
+def _onchip(stats: PlaneStats) -> dict[str, float]:
+    """The bandwidths that a TPU states of its memories on the chip, bytes per second."""
+    said = {
+        "CMEM read": stats.peak_cmem_rd_bw_gigabytes_per_second,
+        "CMEM write": stats.peak_cmem_wr_bw_gigabytes_per_second,
+        "VMEM read": stats.peak_vmem_rd_bw_gigabytes_per_second,
+        "VMEM write": stats.peak_vmem_wr_bw_gigabytes_per_second,
+    }
+    return {words: value * _GIGA for words, stated in said.items() if (value := _positive(stated)) is not None}
 
 
 def _of_nvidia(
@@ -136,14 +145,6 @@ _ALIKE: Final = 0.05
 
 _HALF: Final = "; some devices of that multiply matrices twice as fast: say which one it is by the setting peak"
 
-_ONCHIP: Final = MappingProxyType(
-    {
-        "peak_cmem_rd_bw_gigabytes_per_second": "CMEM read",
-        "peak_cmem_wr_bw_gigabytes_per_second": "CMEM write",
-        "peak_vmem_rd_bw_gigabytes_per_second": "VMEM read",
-        "peak_vmem_wr_bw_gigabytes_per_second": "VMEM write",
-    }
-)
 _AMD: Final = MappingProxyType(
     {
         ("9.4", 304): "MI300X", ("9.4", 228): "MI300A", ("9.4", 80): "MI308X", ("9.5", 256): "MI355X",
@@ -153,9 +154,8 @@ _AMD: Final = MappingProxyType(
 """AMD's GPUs by gfx version and compute units."""
 
 
-def _positive(stats: Mapping[str, Any], name: str) -> float | None:
-    value = stats.get(name)
-    return float(value) if isinstance(value, int | float) and 0 < value < float("inf") else None
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and value > 0 else None
 
 
 _STATED: Final = re.compile(
@@ -205,10 +205,9 @@ def of_ranks(scene: Scene, given: Given) -> dict[int, Peaks]:
     asked = PEAK.of(given)
     found = {}
     for rank, host, label, model in scene.ranks.select("rank", "host", "label", "model").iter_rows():
-        facts = scene.facts[scene.hosts[host].part] if 0 <= host < len(scene.hosts) else {}
-        planes = facts.get("planes")
-        stats = planes.get(f"/device:{label}") if isinstance(planes, Mapping) else None
-        peaks = asked or (of_plane(stats, model or "") if isinstance(stats, Mapping) else of_model(model or ""))
+        facts = scene.facts[scene.hosts[host].part] if 0 <= host < len(scene.hosts) else FileFacts()
+        stats = facts.planes.get(f"/device:{label}", PlaneStats())
+        peaks = asked or of_plane(stats, model or "")
         if peaks is not None:
             found[rank] = peaks
     return found

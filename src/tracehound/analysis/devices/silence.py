@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Collection, Iterable
+from typing import get_args
 
 from tracehound.analysis.result import Scene
+from tracehound.file_facts import FileFacts, HostOnly
 from tracehound.notes import Note, note, text_note
 from tracehound.trace import Profiler
 
@@ -33,16 +34,19 @@ def nothing(scene: Scene, what: str | Note, remedy: str | Note) -> Note:
     return note("nothing_recorded", what=what, remedy=remedy, windowed=scene.windowed)
 
 
-def why(facts: Iterable[Mapping[str, Any]]) -> Note | None:
+def why(facts: Iterable[FileFacts]) -> Note | None:
     """Why PyTorch's files have no device activity, where they end early or tell that it was asked for; else None."""
-    facts = list(facts)
-    if any(each.get("severed") for each in facts):
+    known = _host_only(facts)
+    if any(each.severed for each in known):
         return note("file_ends_within_events")
-    found = [(each.get("runtime"), each.get("family", "")) for each in facts]
-    launching = {family for sort, family in found if sort == "launches"}
+    launching = {each.family for each in known if each.runtime == "launches"}
     if launching:
         return note("launches_without_device_work", family=launching.pop() if len(launching) == 1 else "")
-    return note("calls_without_launches") if any(sort == "calls" for sort, _ in found) else None
+    return note("calls_without_launches") if any(each.runtime == "calls" for each in known) else None
+
+
+def _host_only(facts: Iterable[FileFacts]) -> list[HostOnly]:
+    return [each.host_only for each in facts if each.host_only is not None]
 
 
 def remedy(scene: Scene) -> Note:
@@ -50,18 +54,19 @@ def remedy(scene: Scene) -> Note:
     return why(scene.facts) or _advice(scene, scene.facts, ("PyTorch",))
 
 
-def _advice(scene: Scene, facts: Sequence[Mapping[str, Any]], profilers: tuple[str, ...]) -> Note:
+def _advice(scene: Scene, facts: Iterable[FileFacts], profilers: tuple[str, ...]) -> Note:
     """How devices are recorded, and what these files have that may be of a device.
 
     PyTorch lists the devices that a process sees (`listed`), and tells of their memory (`allocated`).
     """
+    found = _host_only(facts)
     return note(
         "record_devices",
         profilers=profilers,
-        foreign=sum(each.get("foreign", 0) for each in facts),
-        unread=sum(each.get("unread", 0) for each in facts),
-        allocated=any(each.get("allocates") for each in facts),
-        listed=not scene.pytorch or any(each.get("devices") for each in scene.facts),
+        foreign=sum(each.foreign for each in found),
+        unread=sum(each.unread for each in found),
+        allocated=any(each.allocates for each in found),
+        listed=not scene.pytorch or any(each.devices for each in scene.facts),
     )
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracehound.analysis.devices.kernel_classes import MEMORY_BOUND
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.file_facts import DeviceProperties, FileFacts
 from tracehound.formats.residency import candidates
 from tracehound.formats.residency import device as properties
 from tracehound.units import bytes_, count, duration, plural, short_name
@@ -186,7 +187,7 @@ def _functions(row: Mapping[str, Any]) -> str:
     return longest + (f"; {short_name(again, 60)} {count(row['recompilations'])} times" if again else "")
 
 
-def _devices(evidence: Evidence) -> list[Mapping[str, Any]]:
+def _devices(evidence: Evidence) -> list[DeviceProperties]:
     """What the files say of the devices that work; of all that a file lists, where it does not say which these are."""
     working = evidence.table("breakdown")["rank"].to_list()
     return [each for rank in working for each in candidates(*_of_rank(evidence, rank))]
@@ -197,7 +198,7 @@ def _memory(evidence: Evidence, rank: int) -> int:
     return properties(*_of_rank(evidence, rank)).memory
 
 
-def _of_rank(evidence: Evidence, rank: int) -> tuple[Mapping[str, Any], int | None]:
+def _of_rank(evidence: Evidence, rank: int) -> tuple[FileFacts, int | None]:
     """What the file of a rank says, and which number it gives the rank's device."""
     row = evidence.scene.ranks.row(by_predicate=pl.col("rank") == rank, named=True)
     return evidence.scene.facts[evidence.scene.hosts[row["host"]].part], row["device"]
@@ -208,11 +209,10 @@ def latest(evidence: Evidence) -> int:
     return max(map(_capability, _devices(evidence)), default=0)
 
 
-def _capability(device: Mapping[str, Any]) -> int:
+def _capability(device: DeviceProperties) -> int:
     """The major compute capability; 0 where that is unknown, or is none of NVIDIA's."""
-    major = device.get("computeMajor")
-    nvidia = device.get("warpSize") == 32 and "AMD" not in str(device.get("name"))
-    return major if isinstance(major, int) and nvidia else 0
+    nvidia = device.warp_size == 32 and "AMD" not in device.name
+    return device.compute_major if nvidia else 0
 
 
 RULES: Final = (

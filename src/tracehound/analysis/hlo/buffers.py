@@ -28,8 +28,8 @@ WITHOUT: Final = (
 
 def why_without(scene: Scene) -> str:
     """Why there is nothing of the buffers of programs: their protos are damaged, or the files have none."""
-    programs = (one for facts in scene.facts for one in facts.get("programs", ()))
-    damaged = [str(one["name"]) for one in programs if one.get("damaged")]
+    programs = (one for facts in scene.facts for one in facts.programs)
+    damaged = [one.name for one in programs if one.damaged]
     if not damaged:
         return WITHOUT
     more = f" and {plural(len(damaged) - 1, 'more program')}" if len(damaged) > 1 else ""

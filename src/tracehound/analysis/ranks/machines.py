@@ -5,12 +5,12 @@ Owns how a machine is known. What the collectives tell of clocks is `offsets`'s.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 import polars as pl
 
 from tracehound.analysis.result import Scene
+from tracehound.file_facts import FileFacts
 
 
 def clocks(scene: Scene) -> pl.DataFrame:
@@ -43,7 +43,7 @@ def _first(scene: Scene, parts: Collection[int]) -> dict[int, int]:
     return {at: first.setdefault(name, at) if name else at for at, name in names.items()}
 
 
-def machine(facts: Mapping[str, Any]) -> str:
+def machine(facts: FileFacts) -> str:
     """The name of the machine that a PyTorch file records; "" without one, or with one that any machine may have."""
-    name = facts.get("host_name")
-    return name if isinstance(name, str) and not name.startswith("localhost") else ""
+    name = facts.machine
+    return name if name is not None and not name.startswith("localhost") else ""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from tracehound.analysis.ranks.unnamed_groups import supposed
 from tracehound.analysis.result import Scene
+from tracehound.file_facts import FileFacts
 from tracehound.formats.hlo import members as hlo_members
 from tracehound.notes import Note
 from tracehound.trace import schema
@@ -53,7 +54,7 @@ def circled(calls: pl.DataFrame, scene: Scene, clocks: pl.DataFrame) -> Circled:
     by the `clocks` of the ranks (see `machines`).
     """
     files, strangers = _files(scene), _strangers(scene)
-    own = {rank: {each for _, each in _lists(facts) if rank in each} for rank, facts in files.items()}
+    own = {rank: {each.ranks for each in facts.groups if rank in each.ranks} for rank, facts in files.items()}
     groups = {rank: listed for rank, listed in own.items() if listed and rank not in strangers}
     calls, inferred, doubtful = supposed(_listed(calls, files), groups, clocks)
     placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
@@ -146,18 +147,18 @@ def _unnamed() -> pl.Expr:
     return pl.col("members").cast(pl.String).str.contains(_ELIDED, literal=True).fill_null(value=True)
 
 
-def _files(scene: Scene) -> dict[int, Mapping[str, Any]]:
+def _files(scene: Scene) -> dict[int, FileFacts]:
     """The facts of the file of each rank that has one of its own."""
     parts = {rank: scene.hosts[host].part for rank, host in scene.ranks.select("rank", "host").iter_rows()}
     ranks = Counter(parts.values())
     return {rank: scene.facts[part] for rank, part in parts.items() if ranks[part] == 1}
 
 
-def _listed(calls: pl.DataFrame, files: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
+def _listed(calls: pl.DataFrame, files: Mapping[int, FileFacts]) -> pl.DataFrame:
     """The calls, with the members of their groups that the rank's file lists where they do not name them themselves."""
     wanted = calls.filter(_unnamed()).select("rank", "group").unique().cast({"group": pl.String})
-    asked = ((rank, group, _members(files.get(rank, {}), group)) for rank, group in wanted.drop_nulls().iter_rows())
-    found = [(rank, group, members) for rank, group, members in asked if members]
+    asked = ((rank, group, files.get(rank, FileFacts())) for rank, group in wanted.drop_nulls().iter_rows())
+    found = [(rank, group, spelled) for rank, group, facts in asked if (spelled := _members(facts, group))]
     if not found:
         return calls
     listed = pl.DataFrame(found, {"rank": pl.Int64, "group": pl.String, "listed": pl.String}, orient="row")
@@ -167,19 +168,9 @@ def _listed(calls: pl.DataFrame, files: Mapping[int, Mapping[str, Any]]) -> pl.D
     return rows.with_columns(members).drop("listed")
 
 
-def _members(facts: Mapping[str, Any], group: str) -> str:
+def _members(facts: FileFacts, group: str) -> str:
     """The members of a process group that a file lists by its name, as calls spell them; "" where it does not."""
-    return next((str(list(ranks)) for name, ranks in _lists(facts) if name == group), "")
-
-
-def _lists(facts: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The process groups that a file lists: their names and their members."""
-    distributed = facts.get("distributed")
-    listed = distributed.get("pg_config") if isinstance(distributed, Mapping) else None
-    for each in listed if isinstance(listed, list) else ():
-        ranks = each.get("ranks") if isinstance(each, Mapping) else None
-        if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
-            yield str(each.get("pg_name")), tuple(ranks)
+    return next((str(list(each.ranks)) for each in facts.groups if each.name == group), "")
 
 
 ONE_JOB: Final = "open the files of one run at a time"
@@ -193,8 +184,8 @@ def _strangers(scene: Scene) -> set[int]:
         of_part.setdefault(scene.hosts[host].part, set()).add(rank)
     found = set[int]()
     for part, ranks in of_part.items():
-        claim = scene.facts[part].get("rank")
-        if isinstance(claim, int) and claim not in ranks:
+        claim = scene.facts[part].rank
+        if claim is not None and claim not in ranks:
             found |= ranks
     return found
 
@@ -265,7 +256,7 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str | Note]:
 
 def lacking(scene: Scene) -> list[Note]:
     """A note of the ranks that the job had by its size and this trace does not have; nothing without any."""
-    worlds = [world for facts in scene.facts if isinstance(world := facts.get("world_size"), int)]
+    worlds = [world for facts in scene.facts if (world := facts.world_size) is not None]
     here = set(scene.ranks["rank"].to_list())
     others = sorted(set(range(min(max(worlds, default=0), _LARGEST))) - here)
     values = (("world", max(worlds, default=0)), ("ranks", tuple(others)))

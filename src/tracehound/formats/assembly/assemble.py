@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct, field
 
+from tracehound.file_facts import FileFacts
 from tracehound.formats.assembly.batches import SIZE, Runs, Source, all_runs
 from tracehound.formats.assembly.counters import Counters
 from tracehound.formats.assembly.finishing import (
@@ -95,7 +96,7 @@ class Decoded(Struct, frozen=True):
     hosts: tuple[str, ...]
     wall_ns: int | None
     ops: pl.DataFrame | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: FileFacts = FileFacts()
     notes: Sequence[Note] = ()
     places: Any = None
     counters: Counters = field(default_factory=Counters)

@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
 from tracehound.errors import file_name
+from tracehound.file_facts import Claims, FileFacts
 from tracehound.formats.assembly.assemble import Decoded, held, part
 from tracehound.formats.chrome.columns import SHAPE, Columns
 from tracehound.formats.chrome.hosts import hosts
 from tracehound.formats.chrome.rows import counted, gather, kernels_launched
-from tracehound.formats.exported import cut, ended, limits, repeating
+from tracehound.formats.exported import cut, ended, exported_window, repeating
 from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.json.document import args, document
 from tracehound.formats.json.glance import ends
@@ -45,13 +46,13 @@ def _lost(read: Part, *, ends: bool) -> Note:
 _DEVICE: Final = re.compile(r'"name"\s*:\s*"/device:((?:TPU|GPU):\d{1,9})[" ]')
 
 
-def glance(path: Path) -> dict[str, Any]:
-    """What the start of a file claims of it, without reading the rest: `devices` (names) and `host`.
+def glance(path: Path) -> Claims:
+    """The claims at the start of a file, without reading the rest: `devices` and `host`.
 
     Raises TracehoundError for what cannot be opened.
     """
     devices = dict.fromkeys(_DEVICE.findall(ends(path)))
-    return {**({"devices": list(devices)} if devices else {}), "host": _host(path)}
+    return Claims(devices=tuple(devices), host=_host(path))
 
 
 def _host(path: Path) -> str:
@@ -85,7 +86,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     gathered, places = Gathered(Ops()), hosts(columns, _host(path))
     left_out = gather(columns, places, gathered)
     counters, told = counted(columns, places, gathered)
-    launches, of_window = kernels_launched(columns), limits(read.metadata, 0)
+    launches, of_window = kernels_launched(columns), exported_window(read.metadata, 0)
     found = part(
         Decoded(
             path=path,
@@ -96,7 +97,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             hosts=places.names,
             wall_ns=None,
             ops=gathered.ops.frame(),
-            facts=of_window,
+            facts=FileFacts(exported_window=of_window),
             notes=(*read.notes, *left_out, *told, *clocks(read.metadata), *ended(read.metadata), *cut(of_window)),
             places=read.places,
             repeating=repeating(read.metadata),

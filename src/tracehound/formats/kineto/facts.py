@@ -1,21 +1,21 @@
-"""What a Kineto file says of the run beside its events.
-
-Owns the names under which the rest of the program finds these facts.
-"""
+"""The facts of a Kineto file: all that it says of its run beside its events."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
 
 import polars as pl
 
+from tracehound.file_facts import Claims, FileFacts, HostOnly, ProcessGroup
 from tracehound.formats.json.columns import integer
 from tracehound.formats.json.glance import value_of
+from tracehound.formats.kineto.device_properties import device_properties
 from tracehound.formats.kineto.lanes import claimed_rank
 from tracehound.formats.kineto.members import Members
 from tracehound.formats.kineto.tally import FOREIGN, STRANGE
-from tracehound.formats.kineto.values import sizes_in
+from tracehound.formats.kineto.values import int64, sizes_in
+from tracehound.formats.kineto.whole import Whole
 from tracehound.formats.runtime_calls import CALL, LAUNCH, family
 from tracehound.formats.severed import severed
 from tracehound.formats.torch_names import MODULE
@@ -30,9 +30,6 @@ APART: Final = "clocksApart"
 
 _NUMBERED: Final = ("rank", "world_size", "pg_count", "pg_size", "ranks")
 """What of a job and of its groups is a number, or a list of them, however these are spelled."""
-
-_OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
-_LEVELS: Final = ("ERROR", "WARNING", "INFO")
 
 
 def spelled(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,32 +58,34 @@ def _device(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value if name == "name" else sizes_in(value) for name, value in said.items()}
 
 
-def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: Members) -> dict[str, Any]:
-    """The facts of a file; a key is missing where the file says nothing, or (merged of several) says it of one alone.
+def facts(metadata: Mapping[str, Any], events: Whole) -> FileFacts:
+    """The facts of a file, but for those that only its finished frames tell: `modules` and `host_only`."""
+    said, one_run = metadata.get("distributedInfo"), not events.placed.members.marked
+    job: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+    return FileFacts(
+        versions={name: str(metadata[name]) for name in sorted(metadata) if name.endswith("_version")},
+        exported_window=events.exported_window,
+        rank=claimed_rank(job) if one_run else None,
+        world_size=int64(job.get("world_size")),
+        backend=_text(job.get("backend")),
+        groups=tuple(_groups(job)),
+        machine=_text(metadata.get("host_name")) if one_run else None,
+        devices=device_properties(metadata),
+        span_ns=events.span_ns,
+    )
 
-    `rank` is the one that the file claims, `world_size` and `backend` are those of the job, `distributed` and `devices`
-    what the file has of it and of its devices, `options` the profiler's, `versions` those of drivers and libraries,
-    `span_ns` start (wall clock, or the file's own) and length of the profiler's span in ns, `log` the profiler's own
-    warnings.
-    """
-    distributed = metadata.get("distributedInfo")
-    if whose.marked and isinstance(distributed, Mapping):
-        distributed = {name: value for name, value in distributed.items() if name != "rank"}
-    found: dict[str, Any] = {
-        "options": {name: bool(metadata[name]) for name in _OPTIONS if name in metadata},
-        "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith("_version")},
-        "devices": metadata.get("deviceProperties", metadata.get("computeProperties")),
-        "distributed": distributed,
-        "span_ns": span_ns,
-        "log": _log(metadata),
-    }
-    if isinstance(distributed, Mapping):
-        found["rank"] = claimed_rank(distributed)
-        found["world_size"] = distributed.get("world_size")
-        found["backend"] = distributed.get("backend")
-    of_run = ("Framework",) if whose.marked else ("host_name", "trace_id", "Framework")
-    found.update({name: metadata[name] for name in of_run if name in metadata})
-    return {name: value for name, value in found.items() if value not in (None, {}, [])}
+
+def _groups(job: Mapping[str, Any]) -> Iterator[ProcessGroup]:
+    """The process groups that a job lists with their members."""
+    for each in _list(job.get("pg_config")):
+        ranks = [int64(rank) for rank in _list(each.get("ranks"))] if isinstance(each, Mapping) else []
+        known = tuple(rank for rank in ranks if rank is not None)
+        if isinstance(each, Mapping) and known and len(known) == len(ranks):
+            yield ProcessGroup(str(each.get("pg_name")), known)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def merged(metadata: Mapping[str, Any], whose: Members) -> tuple[Note, ...]:
@@ -119,19 +118,11 @@ def calls_modules(events: pl.LazyFrame) -> bool:
     return bool(collected(events.select(called.any())).item())
 
 
-def unrecorded(made: Part) -> dict[str, Any]:
-    """What a file without work of devices tells of why.
-
-    `runtime` says what calls of a device's runtime there are: "launches", else "calls" that launch nothing, else "";
-    `family` whose launches these are (`runtime_calls.family`; empty for others and for several); `allocates` whether
-    memory of a device was allocated, `foreign` how many events may be another profiler's, `unread` how many have phases
-    that PyTorch does not write, `severed` whether the file ends within its events, or was exported from one that does.
-    """
-    counts = {
-        name: sum(note.count for note in made.notes if note.code == code)
-        for name, (_, code) in {"foreign": FOREIGN, "unread": STRANGE}.items()
-    }
-    return {**_runtime(made.scan), "allocates": _allocates(made.facets), **counts, "severed": severed(made.notes)}
+def host_only(made: Part) -> HostOnly:
+    """The signs in a file without device work of why it has none."""
+    foreign, unread = (sum(note.count for note in made.notes if note.code == code) for _, code in (FOREIGN, STRANGE))
+    runtime, family = _runtime(made.scan)
+    return HostOnly(runtime, family, _allocates(made.facets), foreign, unread, severed(made.notes))
 
 
 def _allocates(facets: Mapping[str, pl.LazyFrame]) -> bool:
@@ -139,37 +130,30 @@ def _allocates(facets: Mapping[str, pl.LazyFrame]) -> bool:
     return allocated is not None and bool(collected(allocated.select((pl.col("device") >= 0).any())).item())
 
 
-def _runtime(events: pl.LazyFrame) -> dict[str, str]:
+def _runtime(events: pl.LazyFrame) -> tuple[Literal["launches", "calls", ""], str]:
+    """The most that is called of a device's runtime, and whose runtime launched."""
     called = events.filter(pl.col("kind") == "runtime").select(pl.col("name").unique().cast(pl.String))
     names = collected(called).to_series().drop_nulls().to_list()
     families = {family(name) for name in names if LAUNCH.search(name)}
     if families:
-        return {"runtime": "launches", "family": families.pop() if len(families) == 1 else ""}
-    return {"runtime": "calls" if any(CALL.search(name) for name in names) else ""}
+        return "launches", families.pop() if len(families) == 1 else ""
+    return ("calls" if any(CALL.search(name) for name in names) else ""), ""
 
 
-def claims(text: str) -> dict[str, Any]:
-    """What some text of a file claims: `rank`, `world_size`, `backend`, `devices` (names) and `host`, where it does."""
+def claims(text: str) -> Claims:
+    """The claims in some text of a file; its `devices` are the names of their models."""
     names = ("distributedInfo", "deviceProperties", "computeProperties")
     said = spelled({name: value_of(name, text) for name in names})
     distributed, listed = said["distributedInfo"], said["deviceProperties"] or said["computeProperties"]
     models = [device.get("name") for device in _list(listed) if isinstance(device, Mapping)]
-    of_job = distributed if isinstance(distributed, Mapping) else {}
-    world, backend, host = of_job.get("world_size"), of_job.get("backend"), value_of("host_name", text)
-    found: dict[str, Any] = {
-        "rank": claimed_rank(distributed),
-        "world_size": world if isinstance(world, int) else None,
-        "backend": backend if isinstance(backend, str) else None,
-        "devices": [name for name in models if isinstance(name, str) and name],
-        "host": host if isinstance(host, str) else None,
-    }
-    return {name: value for name, value in found.items() if value not in (None, [], "")}
-
-
-def _log(metadata: Mapping[str, Any]) -> list[str]:
-    """Lines of the profiler's log that speak of trouble: errors, warnings, and what was dropped."""
-    lines = [(level, str(line)) for level in _LEVELS for line in _list(metadata.get(level))]
-    return [line for level, line in lines if level != "INFO" or "drop" in line.lower()]
+    job: Mapping[str, Any] = distributed if isinstance(distributed, Mapping) else {}
+    return Claims(
+        rank=claimed_rank(job),
+        world_size=int64(job.get("world_size")),
+        backend=_text(job.get("backend")) or None,
+        devices=tuple(name for name in models if isinstance(name, str) and name),
+        host=_text(value_of("host_name", text)) or None,
+    )
 
 
 def _list(value: object) -> list[object]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
+from tracehound.file_facts import Claims
 from tracehound.formats.ahead import aside
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.facets import beside
@@ -29,7 +30,7 @@ from tracehound.formats.kineto.curves import with_curves
 from tracehound.formats.kineto.elements import decoded, lenient
 from tracehound.formats.kineto.events import Share, share
 from tracehound.formats.kineto.facets import Known
-from tracehound.formats.kineto.facts import calls_modules, claims, clocks, facts, merged, spelled, unrecorded
+from tracehound.formats.kineto.facts import calls_modules, claims, clocks, facts, host_only, merged, spelled
 from tracehound.formats.kineto.kinds import KnownKinds
 from tracehound.formats.kineto.scan import scan
 from tracehound.formats.kineto.whole import whole
@@ -37,8 +38,8 @@ from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
 
-def glance(path: Path) -> dict[str, Any]:
-    """What the ends of a file claim of it, without reading the rest: see `kineto.facts.claims`; empty where nothing.
+def glance(path: Path) -> Claims:
+    """The claims at the ends of a file, without reading the rest.
 
     Of a gzip file only the start is looked at. Raises TracehoundError for what cannot be opened.
     """
@@ -84,14 +85,14 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
                 ranks=events.placed.ranks,
                 hosts=events.placed.hosts,
                 wall_ns=events.wall_ns,
-                facts={**facts(metadata, events.span_ns, events.placed.members), **events.limits},
+                facts=facts(metadata, events),
                 notes=(
                     *read.notes,
                     *events.notes,
                     *merged(metadata, events.placed.members),
                     *clocks(metadata),
                     *ended(metadata),
-                    *cut(events.limits),
+                    *cut(events.exported_window),
                 ),
                 places=read.places,
                 counters=events.counters,
@@ -100,10 +101,9 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             spill,
         )
         made = replace(made, facets=beside(facets()))
-    told: dict[str, Any] = {"modules": calls_modules(made.scan)}
-    if not made.lanes["work"].any():
-        told |= unrecorded(made)
-    return with_curves(replace(made, facts={**made.facts, **told}))
+    without_work = None if made.lanes["work"].any() else host_only(made)
+    told = replace(made.facts, modules=calls_modules(made.scan), host_only=without_work)
+    return with_curves(replace(made, facts=told))
 
 
 READER: Final = Reader(decode, finish, args, np.ndarray, glance)

@@ -89,6 +89,11 @@ def signed(value: object) -> int | None:
     return None if isinstance(value, bool) else integer(value)
 
 
+def int64(value: object) -> int | None:
+    """A whole number of Int64 that is spelled as one."""
+    return signed(value) if isinstance(value, int) else None
+
+
 def size(value: object) -> int | None:
     """A whole number of bytes, of any spelling; what is beyond Int64, and no size, is the farthest that is not."""
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):

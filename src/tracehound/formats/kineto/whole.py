@@ -13,12 +13,13 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tracehound.file_facts import ExportedWindow
 from tracehound.formats.assembly.assemble import Piece
 from tracehound.formats.assembly.counters import Counters, Sampled, joined
 from tracehound.formats.assembly.facets import Piece as OfFacet
 from tracehound.formats.assembly.facets import pieces as of_facets
 from tracehound.formats.assembly.links import of_host
-from tracehound.formats.exported import limits
+from tracehound.formats.exported import exported_window
 from tracehound.formats.json.columns import INVALID, whole_number
 from tracehound.formats.kineto.arrows import tied
 from tracehound.formats.kineto.counters import drawn, mingled, tells_no_totals
@@ -51,8 +52,8 @@ ZERO_GAP: Final = 3600 * 10**9
 class Whole(Struct, frozen=True):
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
-    `span_ns` is start and length of the profiler's own span, and `limits` the fact of an export of a window. Pieces of
-    `facets` are made as they are asked for.
+    `span_ns` is start and length of the profiler's own span, and `exported_window` what the file is an export of.
+    Pieces of `facets` are made as they are asked for.
     """
 
     pieces: tuple[Piece, ...]
@@ -62,7 +63,7 @@ class Whole(Struct, frozen=True):
     notes: tuple[Note, ...]
     counters: Counters
     facets: Iterator[OfFacet]
-    limits: Mapping[str, Any]
+    exported_window: ExportedWindow | None
 
 
 class _Times(NamedTuple):
@@ -120,7 +121,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         notes=tally.notes(),
         facets=of_facets([share.facets for share in shares], firsts, lambda ns: _placed(ns, times, origin), spill),
         counters=drawn(samples, origin, placed.ranks, placed.members),
-        limits=limits(metadata, origin * 1000),
+        exported_window=exported_window(metadata, origin * 1000),
     )
 
 

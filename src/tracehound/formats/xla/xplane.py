@@ -10,7 +10,7 @@ import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError, file_name
+from tracehound.file_facts import Claims, FileFacts, HloProgram, PlaneStats
 from tracehound.formats.assembly.assemble import Decoded, part
 from tracehound.formats.assembly.counters import with_others
 from tracehound.formats.assembly.facets import beside, filed
@@ -34,6 +35,7 @@ from tracehound.formats.xla.handed import handed
 from tracehound.formats.xla.memory import counted
 from tracehound.formats.xla.memory import gathered as in_order
 from tracehound.formats.xla.ops import Meeting, Program, assigned, only, programs
+from tracehound.formats.xla.plane_stats import plane_stats
 from tracehound.formats.xla.planes import DEVICE, Share, Shown, shown, together
 from tracehound.formats.xla.rows import Portioning
 from tracehound.formats.xla.xevents import Stretched, TornError
@@ -55,7 +57,7 @@ class Outline(Struct, frozen=True):
     planes: tuple[Shown, ...]
     host: str
     wall_ns: int | None
-    facts: Mapping[str, Any]
+    facts: FileFacts
     notes: tuple[Note, ...]
     places: Places
     programs: Mapping[str, int]
@@ -125,8 +127,8 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     )
 
 
-def glance(path: Path) -> dict[str, Any]:
-    """What the names of the planes tell: `devices` (``TPU:0``) and `host`; of gzip those in its beginning."""
+def glance(path: Path) -> Claims:
+    """The claims in the names of the planes: `devices` and `host`; of gzip those in its beginning."""
     with opened(path) as stream:
         compressed = stream.compressed
     if compressed:
@@ -135,7 +137,7 @@ def glance(path: Path) -> dict[str, Any]:
         with _mapped(path) as file:
             planes, hosts = names_of_planes(file)
     devices = [f"{named[1]}:{named[2]}" for name in planes if (named := DEVICE.match(name))]
-    return {"devices": list(dict.fromkeys(devices)), "host": ", ".join(dict.fromkeys(hosts))}
+    return Claims(devices=tuple(dict.fromkeys(devices)), host=", ".join(dict.fromkeys(hosts)))
 
 
 _GLANCE = 1 << 20
@@ -192,7 +194,7 @@ def _portion(
         host=", ".join(space.hostnames) or file_name(path).split(".xplane")[0],
         wall_ns=wall_ns,
         facts=facts,
-        notes=(*notes, *_notes(space), *_ruined(facts["programs"])),
+        notes=(*notes, *_notes(space), *_ruined(facts.programs)),
         places=places(space),
         programs=only(located.values()),
         buffers=_buffers(file, located) if portion.number == 0 else None,
@@ -343,44 +345,31 @@ def _clock(space: Space) -> tuple[int, int | None]:
     return first, first if wall is None or first > wall // 2 else wall + first
 
 
-def _facts(file: File, space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
-    """`environment` is what the file says of the session and its software, `planes` what it says of each plane."""
-    environment, planes = dict[str, Any](), dict[str, dict[str, Any]]()
+def _facts(file: File, space: Space, located: Mapping[int, Program]) -> FileFacts:
+    """The facts of a file: versions of its software, the stats of its planes, its programs."""
+    versions, planes = dict[str, str](), dict[str, PlaneStats]()
     for plane in space.planes:
-        shown = {name: readable(value) for name, value in plane.stats.items()}
         if plane.name in (ENVIRONMENT, "/host:metadata"):
-            environment.update(shown)
-        elif shown:
-            planes[plane.name] = shown
-    return {
-        "environment": environment,
-        "planes": planes,
-        "hostnames": list(space.hostnames),
-        "programs": [_told(file, one) for one in located.values()],
-    }
+            named = {name: readable(value) for name, value in plane.stats.items() if name.endswith("_version")}
+            versions.update({name: str(value) for name, value in named.items()})
+        elif plane.stats:
+            planes[plane.name] = plane_stats(plane.stats)
+    programs = tuple(_program(file, one) for one in located.values())
+    return FileFacts(versions=versions, planes=planes, programs=programs)
 
 
-def _told(file: File, one: Program) -> dict[str, Any]:
+def _program(file: File, one: Program) -> HloProgram:
     """A program whose HLO the file has, and whether that is damaged."""
     try:
-        damaged, (replicas, partitions) = False, assigned(file, one)
+        replicas, partitions = assigned(file, one)
     except WireError:
-        damaged, (replicas, partitions) = True, (0, 0)
-    return {
-        "name": one.name,
-        "program": one.program,
-        "hlo_offset": one.offset,
-        "hlo_size": one.size,
-        "devices": replicas * partitions,
-        "replicas": replicas,
-        "partitions": partitions,
-        "damaged": damaged,
-    }
+        return HloProgram(one.name, one.program, one.offset, one.size, damaged=True)
+    return HloProgram(one.name, one.program, one.offset, one.size, replicas, partitions)
 
 
-def _ruined(located: Sequence[Mapping[str, Any]]) -> list[Note]:
+def _ruined(located: Sequence[HloProgram]) -> list[Note]:
     """That the HLO of programs is damaged."""
-    names = [one["name"] for one in located if one["damaged"]]
+    names = [one.name for one in located if one.damaged]
     return [Note("dropped", "hlo_proto_damaged", len(names), where=names[0])] if names else []
 
 
