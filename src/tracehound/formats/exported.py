@@ -30,6 +30,9 @@ leaves it."""
 
 _TIME: Final = re.compile(r"-?\d{1,20}(\.\d{1,6})?")
 
+_MOST: Final = 1 << 61
+"""Limits beyond this (ps, 26 days) are none."""
+
 QUEUE: Final = "Queue length"
 COPIES: Final = "Copy bandwidth"
 FILLED: Final = "Utilisation"
@@ -61,7 +64,7 @@ def _time(said: object, origin: int) -> int | None:
     if not isinstance(said, str) or _TIME.fullmatch(said) is None:
         return None
     time = int(Decimal(said) * PS_PER_US) - origin
-    return time if abs(time) < 1 << 63 else None  # no event is there
+    return time if abs(time) < _MOST else None  # no event is there
 
 
 def repeating(metadata: Mapping[str, Any]) -> str:

@@ -30,6 +30,10 @@ WALL: Final = Alignment()
 """By the wall clock, as it is."""
 
 
+_LONGEST: Final = 1 << 62
+"""Files whose times lie this far apart (ps, 53 days) are no one run: Int64 would not hold sums of such times."""
+
+
 APART: Final = "files_apart_in_time"
 """The note of files that have no interval of time in common."""
 
@@ -56,8 +60,8 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
     why = "files_at_their_starts" if alignment.way == "start" else "files_without_wall_clock"
     if spans and len(walls) == len(spans) and alignment.way == "wall":
         bounds = sorted((low + walls[index], high + walls[index]) for index, (low, high) in spans.items())
-        if together(bounds):
-            origin = bounds[0][0]
+        origin = bounds[0][0]
+        if together(bounds) and max(high for _, high in bounds) - origin < _LONGEST:
             shift = [walls.get(index, origin) - origin for index in range(len(parts))]
             return Clock(shift, origin // 1000, told)
         why = APART
