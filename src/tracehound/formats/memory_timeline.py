@@ -26,7 +26,7 @@ from tracehound.formats.inflate import Section, section, whole
 from tracehound.formats.signs import BOM
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.formats.spill import Spill
-from tracehound.formats.times import FARTHEST, UNIX
+from tracehound.formats.times import FARTHEST, wall_clock
 from tracehound.intervals import Ints, Mask
 from tracehound.notes import Note
 from tracehound.trace import COUNTERS, RANKS, Part
@@ -177,7 +177,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
             lanes=pl.DataFrame(),
             ranks=pl.DataFrame(ranks, schema={name: dtype for name, dtype in RANKS.items() if name != "inferred"}),
             hosts=("host",),
-            wall_ns=origin if origin > UNIX else None,
+            wall_ns=wall_clock(origin),
             notes=(*rows.notes, Note("inferred", "memory_timeline_of_one_rank")),
             places=np.empty(0, np.int64),
             counters=_counters(rows, time, (rows.last - origin) * 1000),

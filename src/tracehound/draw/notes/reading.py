@@ -65,7 +65,7 @@ SENTENCES: Final[Mapping[str, Sentence]] = {
         "its work"
     ),
     "counter_without_number": "counter sample without a time, or with a value that is not a number",
-    "counter_far_away": "counter sample at time 0 or more than 50 days from the events",
+    "counter_far_away": "counter sample at time 0 or more than a day from the events",
     "flow_events_skipped": "flow arrows, not drawn: ids tell what they tie, calls and kernels, forward and backward",
     "foreign_categories": (
         "events of categories that PyTorch does not write (or of none), drawn on threads of the host: of another "
@@ -81,7 +81,7 @@ SENTENCES: Final[Mapping[str, Sentence]] = {
     "unknown_phase_pytorch": "event of a phase that PyTorch does not write",
     "event_without_time": "event without a time, or with one that cannot be",
     "event_at_zero": "event at time 0, far from all others",
-    "event_far_away": "event more than 50 days from the others",
+    "event_far_away": "event that lasts a day, or is as far from the others",
     "negative_duration": "negative duration read as 0",
     "event_without_duration": "complete event without a duration, read as 0",
     "id_too_large": "id of more than 63 bits, read as none",
@@ -118,7 +118,8 @@ SENTENCES: Final[Mapping[str, Sentence]] = {
         "several ranks exported into one file, their hosts count as one: an export to a folder keeps them apart"
     ),
     "clocks_apart_in_export": "{said}",
-    "rows_far_away": "rows that are 50 days from the others",
+    "clock_impossible": "clock that cannot be true: not used",
+    "rows_far_away": "rows that are a day from the others",
     "memory_timeline_ends_early": "the memory timeline breaks off",
     "rows_not_numbers": "rows that are not four whole numbers",
     "rows_too_large": "rows of more than 16 TiB",

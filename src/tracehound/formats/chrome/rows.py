@@ -19,6 +19,7 @@ from tracehound.formats.assembly.links import apart
 from tracehound.formats.chrome.columns import Columns, Op, Piece, Text, hashed, whole
 from tracehound.formats.chrome.hosts import Hosts
 from tracehound.formats.json.columns import INVALID
+from tracehound.formats.times import FARTHEST_PS
 from tracehound.formats.wire import signed
 from tracehound.formats.xla.asides import idle, mixed, name_beside
 from tracehound.formats.xla.costs import off_chip, told_by_text
@@ -71,7 +72,7 @@ def gather(columns: Columns, hosts: Hosts, gathered: Gathered) -> list[Note]:
     complete = np.array([phase == "X" for phase, *_ in columns.signatures], np.bool_)[events.signature]
     strange = np.array([_strange(*signature) for signature in columns.signatures], np.bool_)[events.signature]
     timed = (events.start != INVALID) & (events.length != INVALID)
-    timed &= (np.abs(events.start) < _FAR_PS) & (events.length < _FAR_PS)
+    timed &= _near(events.start, events.start[complete & timed]) & (events.length < FARTHEST_PS)
     rows = np.flatnonzero(complete & timed)
     kept = events.at(rows)
     lanes = _lanes(columns, hosts, kept, gathered)
@@ -92,10 +93,19 @@ def gather(columns: Columns, hosts: Hosts, gathered: Gathered) -> list[Note]:
     return _left_out(complete, timed, strange, kept, columns.endless)
 
 
+def _near(time: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Mask of the times (ps) within a day of the median of these starts of events, or of themselves without any."""
+    known = starts if len(starts) else time
+    middle = int(np.median(known)) if len(known) else 0
+    near: npt.NDArray[np.bool_] = (time > middle - FARTHEST_PS) & (time < middle + FARTHEST_PS)
+    return near & (np.abs(time) < _FAR_PS)
+
+
 def counted(columns: Columns, hosts: Hosts, gathered: Gathered) -> tuple[Counters, list[Note]]:
     """The counters, of the ranks whose devices their processes are, else of the host; what is to be said of them."""
     found = columns.samples.done()
-    good = (np.abs(found.time) < _FAR_PS) if len(found.time) else np.empty(0, np.bool_)
+    starts = columns.all().start
+    good = _near(found.time, starts[starts != INVALID]) if len(found.time) else np.empty(0, np.bool_)
     titles = titled(found.keys)
 
     def lane(series: Series) -> dict[str, object]:

@@ -42,7 +42,7 @@ from tracehound.formats.times import FARTHEST
 from tracehound.intervals import Ints, Mask
 
 _TOGETHER: Final = 6 * 24 * 3600 * 10**9
-"""Events that start within this (ns) of each other, and last less than twice `FARTHEST`, fit a frame of Int64 ps."""
+"""Events that start within this (ns) of each other, and last less than `FARTHEST`, fit a frame of Int64 ps."""
 
 _SAMPLE: Final = 1_000
 
@@ -95,7 +95,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     tally.rows(UNTIMED, drawn & ~timed, events.record)
     drawn &= timed
     starts = events.start[drawn]
-    endless = drawn & (events.length >= 2 * FARTHEST)
+    endless = drawn & (events.length >= FARTHEST)
     tally.rows(FAR, endless, events.record)
     drawn &= ~endless
     tally.rows(NEGATIVE, drawn & (events.length < 0), events.record)

@@ -39,11 +39,14 @@ from tracehound.formats.kineto.tally import (
     Tally,
 )
 from tracehound.formats.spill import Spill
-from tracehound.formats.times import FARTHEST, UNIX
+from tracehound.formats.times import FARTHEST, NO_CLOCK, wall_clock
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import distinct
 from tracehound.notes import Note
 from tracehound.trace import KIND
+
+_BASE: Final = "baseTimeNanoseconds"
+"""The key of the wall clock (ns) at time 0."""
 
 ZERO_GAP: Final = 3600 * 10**9
 """An event at 0 whose fellows are more than this (ns) away was never given a time."""
@@ -86,7 +89,7 @@ class _Times(NamedTuple):
 
 def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str, Any], spill: Spill) -> Whole:
     """Put the segments of a file together; `firsts` is the ordinal of the first element of each."""
-    base = max(whole_number(metadata.get("baseTimeNanoseconds")), 0)
+    base = max(whole_number(metadata.get(_BASE)), 0)
     lanes, named, tally = dict[LaneKey, Use](), dict[tuple[str, Id, Id], str](), Tally()
     messages = dict[tuple[Id, int], int]()
     for share, first in zip(shares, firsts, strict=True):
@@ -113,12 +116,14 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
     origin = min((stretch.start for stretch, *_ in found), default=int(samples.time.min(initial=2**62)))
     origin = 0 if origin == 2**62 else origin
     pieces = tuple(Piece(stretch.kept, rows, (stretch.start - origin) * 1000, first) for stretch, rows, first in found)
+    wall_ns = wall_clock(base + origin) if pieces else None
+    unusable = bool(pieces) and wall_ns is None and metadata.get(_BASE) not in (None, 0)
     return Whole(
         pieces=pieces,
         placed=placed,
-        wall_ns=base + origin if pieces and base + origin > UNIX else None,
-        span_ns=_span(shares, base),
-        notes=tally.notes(),
+        wall_ns=wall_ns,
+        span_ns=_span(shares, 0 if unusable else base),
+        notes=(*([Note("dropped", NO_CLOCK, where=_BASE)] if unusable else []), *tally.notes()),
         facets=of_facets([share.facets for share in shares], firsts, lambda ns: _placed(ns, times, origin), spill),
         counters=drawn(samples, origin, placed.ranks, placed.members),
         exported_window=exported_window(metadata, origin * 1000),

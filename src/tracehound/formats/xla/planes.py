@@ -71,7 +71,8 @@ class Share(Struct, frozen=True, eq=False):
     `dispatches` are host events with what may be the name of a GPU's op: only all portions tell. `calls` are host
     events that launch on a GPU, or in which a module's execution is launched there. `compiling` says by line when
     compilations are under way, `held` what allocators held, `launched` how kernels were launched, and `sampled` what
-    counters counted. `users` are those of `xla.ends`, where there are marks.
+    counters counted. `users` are those of `xla.ends`, where there are marks. `unclocked` counts events whose
+    device's own clock cannot be true.
     """
 
     pieces: tuple[Kept, ...]
@@ -85,6 +86,7 @@ class Share(Struct, frozen=True, eq=False):
     ops: tuple[Met, ...]
     untimed: int
     broken: int
+    unclocked: int = 0
     held: tuple[Kept, ...] = ()
     launched: tuple[Kept, ...] = ()
     sampled: tuple[pl.DataFrame, ...] = ()

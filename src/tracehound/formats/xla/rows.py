@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from tracehound.formats.assembly.assemble import RAW
 from tracehound.formats.spill import Kept, Spill
+from tracehound.formats.times import FARTHEST, FARTHEST_PS
 from tracehound.formats.wire import File, Rows
 from tracehound.formats.xla.compiles import Compiling
 from tracehound.formats.xla.lanes import EXECUTING, leaf_op, outer_loop
@@ -31,7 +32,8 @@ from tracehound.formats.xla.xstats import Flags
 from tracehound.trace import KIND, KIND_CODES
 
 LIMIT_PS = 1 << 61
-"""A time beyond this (26 days) is no time of a profile: the event is damaged."""
+"""A time beyond this (26 days) from that of its line is no time of a profile: the event is damaged. So is one of
+`FARTHEST_PS`, and a line whose time is `FARTHEST` from that of the line with the middle event."""
 
 COPYING = ("memcpy_details", "memset_details")
 """Stats that tell the bytes of a copy or a memset in a text."""
@@ -52,12 +54,14 @@ _BATCH: Final = "Profiled batch"
 class Portioning(Struct, dict=True):
     """What the events of a portion are read with, and what they amount to so far.
 
-    `base_ns` is the time of lines that is 0; `stem` begins the names of files; `tick` is told of bytes and events read.
+    `base_ns` is the time of lines that is 0, `middle_ns` that of the middle one; `stem` begins the names of files;
+    `tick` is told of bytes and events read.
     """
 
     file: File
     space: Space
     base_ns: int
+    middle_ns: int
     ops: Meeting
     spill: Spill
     stem: str
@@ -75,6 +79,7 @@ class Portioning(Struct, dict=True):
     sampled: list[pl.DataFrame] = field(default_factory=list)
     untimed: int = 0
     broken: int = 0
+    unclocked: int = 0
     _kept: int = 0
 
     @cached_property
@@ -106,7 +111,8 @@ class Portioning(Struct, dict=True):
         return Share(
             tuple(self.pieces), tuple(self.named), tuple(self.unnamed), tuple(self.marks), tuple(self.dispatches),
             tuple(self.calls), self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
-            tuple(self.held), tuple(self.launched), tuple(self.sampled), self.ops.users() if self.marks else None,
+            self.unclocked, tuple(self.held), tuple(self.launched), tuple(self.sampled),
+            self.ops.users() if self.marks else None,
         )  # fmt: skip
 
 
@@ -130,9 +136,10 @@ class PlaneRows:
         self._rooted = "_r" in self.plane.stat_names.values()
         self._name = self.by_name(1, lambda _, at: self.texts.number(self.shown[at]))
         self._batch = self.by_name(1, lambda _, at: int(at >= 0 and self.shown[at] == _BATCH))
+        far = [abs(line.timestamp_ns - portioning.middle_ns) >= FARTHEST for line in self.plane.lines]
         shift = [(line.timestamp_ns - portioning.base_ns) * 1000 for line in self.plane.lines]
-        self._far = np.array([abs(ps) >= LIMIT_PS for ps in shift], bool)
-        self._shift = np.array([0 if abs(ps) >= LIMIT_PS else ps for ps in shift], np.int64)
+        self._far = np.array(far, bool)
+        self._shift = np.array([0 if out else ps for ps, out in zip(shift, far, strict=True)], np.int64)
         self._detailed: dict[int, int] = {}
 
     def by_name(self, classes: int, of: Callable[[int, int], int]) -> ByName:
@@ -144,7 +151,7 @@ class PlaneRows:
         for part in slices(self.portioning.file, stretches, self._wanted):
             local = part.line - self.first
             in_range = (
-                (part.start > -LIMIT_PS) & (part.start < LIMIT_PS) & (part.length >= 0) & (part.length < LIMIT_PS)
+                (part.start > -LIMIT_PS) & (part.start < LIMIT_PS) & (part.length >= 0) & (part.length < FARTHEST_PS)
             )
             sound = part.sound & (in_range & ~self._far.take(local) | ~part.timed)
             yield part.later(self._shift.take(local)), local, sound
@@ -197,9 +204,18 @@ class PlaneRows:
             "produces": _link(numbers["_p"], numbers["_pt"]),
             "consumes": _link(numbers["_c"], numbers["_ct"]),
             "step": self._steps(position, numbers["step_num"], numbers["_r"]),
-            "device_start": offset,
-            "device_end": offset and Known(offset.value + (length.value if length else 0), offset.known),
+            **self._own_clock(offset, length),
         }
+
+    def _own_clock(self, offset: Known | None, length: Known | None) -> Columns:
+        """Start and end by the device's own clock, null and counted where they cannot be true."""
+        if offset is None:
+            return {"device_start": None, "device_end": None}
+        lasted = length.value if length else np.zeros_like(offset.value)
+        sound = (offset.value > -LIMIT_PS) & (offset.value < LIMIT_PS) & (lasted >= 0) & (lasted < FARTHEST_PS)
+        self.portioning.unclocked += int((offset.known & ~sound).sum())
+        begun = Known(np.where(sound, offset.value, 0), offset.known & sound)
+        return {"device_start": begun, "device_end": Known(begun.value + np.where(sound, lasted, 0), begun.known)}
 
     def _names(self, part: Slice, position: Rows) -> Rows:
         """What events are called; one whose metadata is lost by the id of that."""

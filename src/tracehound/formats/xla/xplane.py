@@ -7,6 +7,7 @@ Owns how a file is opened, dealt out to portions and finished. The structure of 
 from __future__ import annotations
 
 import mmap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from tracehound.formats.hlo.heap import buffers
 from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.signs import CONVERTED
 from tracehound.formats.spill import Spill
+from tracehound.formats.times import FARTHEST, LATEST, NO_CLOCK, wall_clock
 from tracehound.formats.wire import File, Rows, ShortenedError, WireError
 from tracehound.formats.xla.asides import with_asides
 from tracehound.formats.xla.columns import read
@@ -41,6 +43,7 @@ from tracehound.formats.xla.rows import Portioning
 from tracehound.formats.xla.xevents import Stretched, TornError
 from tracehound.formats.xla.xplaces import Places, args, places, readable
 from tracehound.formats.xla.xspace import Extent, Plane, Space, followed, names_of_planes, probed, space_of
+from tracehound.formats.xla.xstats import Value
 from tracehound.notes import Note
 from tracehound.trace import Part
 
@@ -187,6 +190,7 @@ def _portion(
     _leave_out_again(file, space)
     space.planes[:] = [_with_asides(plane) for plane in space.planes]
     base_ns, wall_ns = _clock(space)
+    unclocked = [Note("dropped", NO_CLOCK, where=_START)] if _session_start(space) and wall_ns is None else []
     located = programs(file, space)
     facts = _facts(file, space, located)
     outline = Outline(
@@ -194,7 +198,7 @@ def _portion(
         host=", ".join(space.hostnames) or file_name(path).split(".xplane")[0],
         wall_ns=wall_ns,
         facts=facts,
-        notes=(*notes, *_notes(space), *_ruined(facts.programs)),
+        notes=(*notes, *unclocked, *_notes(space), *_ruined(facts.programs)),
         places=places(space),
         programs=only(located.values()),
         buffers=_buffers(file, located) if portion.number == 0 else None,
@@ -204,6 +208,7 @@ def _portion(
         file=file,
         space=space,
         base_ns=base_ns,
+        middle_ns=_middle(space),
         ops=Meeting(file, located),
         spill=spill,
         stem=f"{extent.__name__}-{portion.number}",
@@ -312,6 +317,7 @@ def _left_out(shares: Sequence[Share]) -> list[Note]:
     counts = (
         (sum(share.untimed for share in shares), "events_without_time"),
         (sum(share.broken for share in shares), "events_damaged"),
+        (sum(share.unclocked for share in shares), NO_CLOCK),
     )
     return [Note("dropped", code, count) for count, code in counts if count]
 
@@ -335,14 +341,40 @@ def _converted(file: File) -> int:
 
 
 def _clock(space: Space) -> tuple[int, int | None]:
-    """The time of lines (ns) that is 0 in the part, and its wall clock (Unix ns) where known."""
-    start = next((plane.stats.get("profile_start_time") for plane in space.planes if plane.name == ENVIRONMENT), None)
-    wall = start if isinstance(start, int) and start > 0 else None
-    stamps = [line.timestamp_ns for plane in space.planes for line in plane.lines if line.stretches]
-    first = min(stamps, default=0)
+    """The time of lines (ns) that is 0 in the part, and its wall clock (Unix ns) where known and possible."""
+    start = _session_start(space)
+    wall = wall_clock(start) if isinstance(start, int) else None
+    middle = _middle(space)
+    stamps = (line.timestamp_ns for plane in space.planes for line in plane.lines if line.stretches)
+    first = min((stamp for stamp in stamps if abs(stamp - middle) < FARTHEST), default=0)
     if first < ABSOLUTE_NS:
         return 0, wall
-    return first, first if wall is None or first > wall // 2 else wall + first
+    if wall is not None and first <= wall // 2:
+        return first, wall_clock(wall + first)
+    return first, first if first <= LATEST else None
+
+
+_START: Final = "profile_start_time"
+"""The stat with the wall clock (ns) at which the session began."""
+
+
+def _middle(space: Space) -> int:
+    """The time (ns) of the line that has the middle byte of all events; 0 without any."""
+    size = Counter[int]()
+    for plane in space.planes:
+        for line in plane.lines:
+            size[line.timestamp_ns] += sum(high - low for low, high in line.stretches)
+    before, half = 0, size.total() / 2
+    for stamp in sorted(size):
+        before += size[stamp]
+        if before > half:
+            return stamp
+    return 0
+
+
+def _session_start(space: Space) -> Value | None:
+    """The stat of the Task Environment plane that has the start of the session; None without one."""
+    return next((plane.stats.get(_START) for plane in space.planes if plane.name == ENVIRONMENT), None)
 
 
 def _facts(file: File, space: Space, located: Mapping[int, Program]) -> FileFacts:
