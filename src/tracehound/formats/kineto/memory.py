@@ -54,8 +54,11 @@ class Totals(NamedTuple):
 
 
 def devices(kinds: Ints, holders: Ints) -> Ints:
-    """The devices whose allocators they are, -1 for the host's; of types and numbers that are -1 where absent."""
-    return np.where(kinds <= CPU, -1, np.maximum(holders, 0))
+    """The devices whose allocators they are, -1 for the host's; of types and numbers that are -1 where absent.
+
+    A number that no device has, beyond Int32, stands for the first, as in the args of kernels.
+    """
+    return np.where(kinds <= CPU, -1, np.where((holders >= 0) & (holders < 1 << 31), holders, 0))
 
 
 def devices_of(args: Sequence[InstantArgs]) -> Ints:
