@@ -54,11 +54,15 @@ def said(trace: Trace) -> set[tuple[Any, ...]]:
 
 
 def recorded(trace: Trace) -> tuple[int, int]:
-    """How many events of files a trace has, and how many samples of counters, or of memory."""
+    """How many events of files a trace has, and how many samples of counters, or of memory.
+
+    In an xplane these have names of their own, and are none without them.
+    """
     events = collected(trace.events().select(pl.col("record").drop_nulls().n_unique())).item()
     rows = [collected(facets["allocated"]).height for facets in trace.facets if "allocated" in facets]
-    memory = any(part.format == "memory_timeline" for part in trace.parts)
-    return events, sum(rows) if memory else trace.counters.height
+    (part,) = trace.parts
+    samples = {"chrome": trace.counters.height, "xplane": 0}
+    return events, samples.get(part.format, sum(rows))
 
 
 def contents(trace: Trace) -> str:
@@ -139,6 +143,15 @@ def kernels(folder: Path, *lengths: float, **around: object) -> Trace:
     ]  # fmt: skip
     document = {"schemaVersion": 1, **around, "traceEvents": events}
     return read(folder, "t.pt.trace.json", json.dumps(document).encode())
+
+
+@pytest.mark.parametrize("device", [1 << 31, (1 << 63) - 1, (1 << 64) - 1])
+def test_memory_of_a_device_that_there_cannot_be(device: int, tmp_path: Path) -> None:
+    args = {"Bytes": 10, "Device Type": 1, "Device Id": device, "Addr": 1}
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": args}
+    document = {"schemaVersion": 1, "traceEvents": [event]}
+    trace = read(tmp_path, "t.pt.trace.json", json.dumps(document).encode())
+    assert collected(trace.facets[0]["allocated"])["device"].to_list() == [0]
 
 
 def clocks_refused(trace: Trace) -> list[str]:
