@@ -23,7 +23,7 @@ have cannot make a sum of lengths or of gaps overflow.
 FARTHEST_PS: Final = FARTHEST * 1000
 
 NO_CLOCK: Final = "clock_impossible"
-"""Text of the note on a clock beyond these bounds; its place is the name of the field, or nothing for many events."""
+"""The note of a clock beyond these bounds; its place is the name of the field, or nothing for many events."""
 
 
 def wall_clock(ns: int) -> int | None:
