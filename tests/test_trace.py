@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +48,21 @@ print("alive")
 """
     ended = subprocess.run([sys.executable, "-c", again_and_again], capture_output=True, text=True, check=False)
     assert ended.stdout == "alive\n", ended.stderr
+
+
+def test_many_files_at_once_are_read_without_a_word(tmp_path: Path) -> None:
+    many = """
+import sys
+from pathlib import Path
+from pathlib import Path
+import polars as pl
+from tracehound.trace import collected
+for number in range(200):
+    pl.DataFrame({"a": [number]}).write_ipc(Path(sys.argv[1], f"{number}.arrow"))
+print(collected(pl.concat([pl.scan_ipc(file) for file in Path(sys.argv[1]).iterdir()])).height)
+"""
+    few = {**os.environ, "POLARS_MAX_BLOCKING_THREAD_COUNT": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", many, str(tmp_path)], env=few, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (ran.stdout, ran.stderr) == ("200\n", "")

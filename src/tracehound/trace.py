@@ -12,6 +12,7 @@ Time is Int64 picoseconds from the trace's own origin.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -377,6 +378,10 @@ def spanned(lanes: pl.DataFrame) -> pl.DataFrame:
     """The lanes that say when something happened: those of events, and of counters with samples."""
     return lanes.filter(pl.col("first").is_not_null())
 
+
+warnings.filterwarnings("ignore", "POLARS_MAX_BLOCKING_THREAD_COUNT reached")
+"""A query on hundreds of files opens them all at once, each in a thread of polars' while it has any left. Others wait
+for one, and no thread that opens a file waits for another: what polars warns of cannot happen."""
 
 _PLAIN = pl.QueryOptFlags(comm_subplan_elim=False)
 
