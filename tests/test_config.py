@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from terminal import Terminal
 from tracehound.config import line_of, location, tables
 from tracehound.errors import BAD_INPUT, TracehoundError
 
@@ -72,3 +74,67 @@ def test_the_line_of_a_setting_however_it_is_spelt(tmp_path: Path) -> None:
     lines = ["name", "keys.quit", "keys.timeline.fit", "keys.timeline.left", "keys.table.first", "other.quit"]
     assert [line_of(path, line) for line in lines] == [f"line {n}" for n in (2, 4, 5, 6, 8, 10)]
     assert line_of(path, "keys.none") == ""
+
+
+LARGE = b"# " + bytes(1 << 20)
+DEEP = {
+    "list": b"a = " + b"[" * 20_000,
+    "table": b"a = " + b"{a = " * 5_000,
+    "name": b"a." * 20_000 + b"a = 1",
+    "quoted": b'"a" . ' * 5_000 + b"a = 1",
+}
+
+
+def odd(kind: str, path: Path) -> Path:
+    """Something that is no configuration file, with the name of one."""
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+        case "loop":
+            path.symlink_to(path)
+        case "large":
+            path.write_bytes(LARGE)
+        case _:
+            path.write_bytes(DEEP[kind])
+    return path
+
+
+ODD = {
+    "pipe": "not a regular file",
+    "device": "not a regular file",
+    "folder": "is a directory",
+    "loop": "too many levels of symbolic links",
+    "large": "larger than 64 KiB, which is too much for a configuration file",
+    **dict.fromkeys(DEEP, "nested too deep"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_no_such_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    path = odd(kind, tmp_path / "config.toml")
+    with pytest.raises(TracehoundError) as raised:
+        tables(path)
+    assert str(raised.value) == f"{path}: {ODD[kind]}"
+    assert raised.value.code == BAD_INPUT
+
+
+def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"a = {'1' * 10_000}")
+    with pytest.raises(TracehoundError, match="not TOML"):
+        tables(path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "list"])
+@pytest.mark.parametrize("command", ["{}", "report {} kernels"])
+def test_every_command_refuses_it(kind: str, command: str, samples: Path, tmp_path: Path) -> None:
+    (tmp_path / "tracehound").mkdir()
+    path = odd(kind, tmp_path / "tracehound" / "config.toml")
+    words = command.format(samples / "torch_stacks").split()
+    with Terminal(*words, columns=250, XDG_CONFIG_HOME=str(tmp_path)) as terminal:
+        assert terminal.ended() == BAD_INPUT
+        assert terminal.screen.strip() == f"tracehound: {path}: {ODD[kind]}"

@@ -7,7 +7,9 @@ setting: whoever owns one looks for its table and says what is wrong with it.
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,9 +21,14 @@ from tracehound.errors import TracehoundError, printable
 TABLES: Final = ("keys", "kernels.classes")
 """What the file may say something of."""
 
+_LARGEST: Final = 64 << 10
+"""Bytes above which it is no file that a person wrote."""
+
 _PLACE = re.compile(r"(?P<what>.*) \(at (?P<where>.*)\)", re.DOTALL)
 _TABLE = re.compile(r"\s*\[+([^\]]*)\]")
 _SETTING = re.compile(r"\s*([\w.\"' -]+?)\s*=")
+_DEEP = re.compile(r"(?:[\w\"'-]+\s*\.\s*){100}")
+"""A name with so many dots that reading it takes seconds."""
 
 
 def location() -> Path | None:
@@ -36,25 +43,51 @@ def location() -> Path | None:
 def tables(path: Path | None = None) -> Mapping[str, Any]:
     """What the file says, table by table; nothing where there is no file.
 
-    Raises TracehoundError with the line on which it is no TOML, or has a table that nothing is known of.
+    Raises TracehoundError with the line on which it is no TOML, or has a table that nothing is known of; and for what
+    is no regular file, or a huge one.
     """
     path = path or location()
     if path is None:
         return {}
     try:
-        found = tomllib.loads(path.read_bytes().decode("utf-8"))
+        text = _text(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path) from error
     except UnicodeDecodeError as error:
         raise TracehoundError("not UTF-8", path, f"byte {error.start:,}") from error
-    except tomllib.TOMLDecodeError as error:
+    found = _parse(text, path)
+    _refuse_unknown(found, path)
+    return found
+
+
+def _text(path: Path) -> str:
+    """The text of the file; opening it waits for nobody, and no more is read than a configuration file has."""
+    if path.exists() and not path.is_file():
+        raise TracehoundError("is a directory" if path.is_dir() else "not a regular file", path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # another has taken its name
+            raise TracehoundError("not a regular file", path)
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise TracehoundError(f"larger than {_LARGEST >> 10} KiB, which is too much for a configuration file", path)
+    return content.decode("utf-8")
+
+
+def _parse(text: str, path: Path) -> Mapping[str, Any]:
+    """The tables of a text; raises TracehoundError when it is no TOML, or is nested deeper than anybody would write."""
+    if _DEEP.search(text):
+        raise TracehoundError("nested too deep", path)
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise TracehoundError("nested too deep", path) from error
+    except ValueError as error:  # also for a number of thousands of digits
         said = _PLACE.fullmatch(str(error))
         what, where = (said["what"], said["where"]) if said else (str(error), "")
         raise TracehoundError(f"not TOML: {what[:1].lower()}{what[1:]}", path, where) from error
-    _refuse_unknown(found, path)
-    return found
 
 
 def _refuse_unknown(found: Mapping[str, Any], path: Path) -> None:
@@ -74,7 +107,7 @@ def line_of(path: Path, setting: str) -> str:
     It may be spelt in any way.
     """
     table = ""
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(_text(path).splitlines(), 1):
         if header := _TABLE.match(line):
             name = table = f"{_bare(header[1])}."
         elif made := _SETTING.match(line):
