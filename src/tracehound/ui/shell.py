@@ -30,6 +30,7 @@ from tracehound.ui.actions.arrangement import WIDE
 from tracehound.ui.bindings.keymap import keymap
 from tracehound.ui.bindings.keys import KEYS, Key, bindings
 from tracehound.ui.screens.palette import Palette
+from tracehound.ui.screens.safe_screen import concerns_removed
 from tracehound.ui.terminal.driver import QuickDriver, difference
 from tracehound.ui.terminal.ending import watch
 from tracehound.ui.terminal.outside import warn
@@ -109,7 +110,13 @@ class Shell(App[None]):
         return self._exception
 
     def _handle_exception(self, error: Exception) -> None:
-        """End, so that the command line can say why: Textual would show every frame with all that is in it."""
+        """End, so that the command line can say why: Textual would show every frame with all that is in it.
+
+        An error of what is not on the screen any more ends nothing.
+        """
+        if concerns_removed(error):
+            self.log.warning(f"error of a removed widget: {error!r}")
+            return
         self._return_code = 1
         if self._exception is None:
             self._exception = error.error if isinstance(error, WorkerFailed) else error  # type: ignore[assignment]

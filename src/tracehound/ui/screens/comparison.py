@@ -13,7 +13,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widget import Widget
 
 from tracehound.diff import Comparison
@@ -34,6 +33,7 @@ from tracehound.ui.bindings.comparison_keys import bindings, everywhere, labelle
 from tracehound.ui.panes.differences import FIRST, OF_MEMORY, Differences
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.screens.safe_screen import SafeScreen
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.state import abreast, again, navigate
 from tracehound.ui.state.abreast import Abreast, Step
@@ -54,7 +54,7 @@ Chosen = tuple[int | None, int | None]
 """An event of the base and one of the other run."""
 
 
-class ComparisonScreen(Screen[None]):
+class ComparisonScreen(SafeScreen[None]):
     """A base and another run, compared."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]

@@ -14,7 +14,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -51,6 +50,7 @@ from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.screens.menu import MenuScreen
+from tracehound.ui.screens.safe_screen import SafeScreen
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.state import follow
 from tracehound.ui.state.view import View
@@ -68,7 +68,7 @@ from tracehound.ui.widgets.timeline import Timeline
 from tracehound.ui.wording import words
 
 
-class Explorer(Screen[None]):
+class Explorer(SafeScreen[None]):
     """A trace, explored."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("everywhere")]

@@ -10,11 +10,13 @@ from typing import ClassVar, Final, Literal
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.events import Click
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
 from tracehound.draw.glyphs import Glyphs
-from tracehound.ui.screens.leaving import Answer, LeftOnce
+from tracehound.ui.screens.leaving import LeftOnce
+from tracehound.ui.screens.safe_screen import Answer
 from tracehound.ui.widgets.plain_bars import suit
 
 WIDTH: Final = 90
@@ -81,11 +83,16 @@ class Paged(Framed[None]):
 
 
 class Options(OptionList):
-    """The lines of a list; a key for a page moves nothing before they are laid out, or where no room is for any."""
+    """The lines of a list, for keys and clicks that come before it is laid out, or after its lines have changed."""
 
     def _move_page(self, direction: Literal[-1, 1]) -> None:
         with suppress(KeyError):  # of a line that Textual knows no place of
             super()._move_page(direction)
+
+    async def _on_click(self, event: Click) -> None:
+        """Choose nothing by a click on a line that is gone; Textual does the rest."""
+        if event.style.meta.get("option", -1) >= self.option_count:
+            event.prevent_default()
 
 
 class Listed(Framed[Answer]):
