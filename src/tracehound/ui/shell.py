@@ -22,6 +22,7 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
+from textual.theme import ThemeProvider
 from textual.worker import WorkerFailed
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
@@ -141,6 +142,10 @@ class Shell(App[None]):
         """Show it, if it is not there."""
         if not any(isinstance(screen, Palette) for screen in self.screen_stack):
             self.push_screen(Palette())
+
+    def search_themes(self) -> None:
+        """Show the themes to choose from."""
+        self.push_screen(Palette([ThemeProvider], "Search for themes"))
 
     def action_suspend_process(self) -> None:
         """Stop the whole job, workers and all, until a shell has it go on; where none can, nothing would ever."""

@@ -5,20 +5,29 @@ Owns what it says and how it is left. What it offers is for `ui.commands`.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterable
 
-from textual.command import CommandPalette
+from textual.app import ComposeResult
+from textual.command import CommandList, CommandPalette, Provider
 
+from tracehound.ui.screens.framed import Options
 from tracehound.ui.screens.leaving import LeftOnce
 
 
+class FoundCommands(CommandList, Options, can_focus=False):
+    """The commands that were found, a list that changes while one looks at it."""
+
+
 class Palette(CommandPalette, LeftOnce[None]):
-    """Commands to find by their names, with words that every alphabet has."""
+    """Commands to find by their names. It has no id, since it may open while the last one is being removed."""
 
-    def __init__(self) -> None:
-        super().__init__(placeholder="Search for commands", id="--command-palette")
+    def __init__(
+        self, providers: Iterable[type[Provider]] | None = None, placeholder: str = "Search for commands"
+    ) -> None:
+        """`providers` have the commands, or else the application and its screen do."""
+        super().__init__(None if providers is None else list(providers), placeholder=placeholder)
 
-    def _action_command_list(self, action: str) -> None:
-        """Move in the list, if it is laid out: Textual knows no lines of it before, and none where there is no room."""
-        with suppress(KeyError):
-            super()._action_command_list(action)
+    def compose(self) -> ComposeResult:
+        """Textual's widgets, with our list of commands."""
+        for widget in super().compose():
+            yield FoundCommands() if isinstance(widget, CommandList) else widget
