@@ -42,6 +42,11 @@ def text_note(text: str) -> Note:
     return note("text", text=text)
 
 
-def note(code: str, **values: int | float | str | bool | tuple[int | float | str, ...] | Note | None) -> Note:
-    """A note about a table, of level `info`, with these values."""
-    return Note("info", code, values=tuple(values.items()))
+def note(
+    code: str,
+    *,
+    level: Level = "info",
+    **values: int | float | str | bool | tuple[int | float | str, ...] | Note | None,
+) -> Note:
+    """A note about a table, with these values."""
+    return Note(level, code, values=tuple(values.items()))
