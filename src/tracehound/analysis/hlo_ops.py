@@ -18,6 +18,7 @@ from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank, unat
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
+from tracehound.notes import Note
 from tracehound.units import duration, flops, plural, rate, share
 
 BY: Final = Setting(
@@ -125,7 +126,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
     )
     spans = pl.Series([int(each["span"][0]) for each in filled])
-    notes = [
+    notes: list[str | Note] = [
         *_about(rows, filled),
         *coverage(filled),
         *about_peaks(peaks),

@@ -14,6 +14,7 @@ from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import Ints
+from tracehound.notes import Note
 from tracehound.trace import collected
 from tracehound.units import plural
 
@@ -190,10 +191,10 @@ def _nothing(tables: Sequence[pl.DataFrame], scene: Scene) -> str:
     return "no execution of an XLA program here: were devices profiled (ProfileOptions.device_tracer_level)?"
 
 
-def _notes(runs: pl.DataFrame) -> list[str]:
+def _notes(runs: pl.DataFrame) -> list[str | Note]:
     known, sooner = runs["called"].count(), int(runs["sooner"].sum())
     ranks = runs["rank"].n_unique()
-    notes = [
+    notes: list[str | Note] = [
         f"{plural(runs.height, 'execution')} on {plural(ranks, 'rank')}; "
         f"the enqueue on the host is known of {known:,} of {runs.height:,}"
     ]

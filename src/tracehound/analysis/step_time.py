@@ -18,6 +18,7 @@ from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
+from tracehound.notes import Note
 from tracehound.units import duration, plural
 from tracehound.units import share as percent
 
@@ -181,10 +182,10 @@ def _nothing(scene: Scene) -> str:
     return "no steps of a device here: mark them with StepTraceAnnotation or StepTrace, and profile devices"
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _notes(rows: pl.DataFrame) -> list[str | Note]:
     whole = rows.filter(~pl.col("partial"))
     ranks = rows["rank"].n_unique()
-    notes = []
+    notes: list[str | Note] = []
     if whole.height:
         median, p95 = (round(float(np.percentile(whole["duration"].to_numpy(), q))) for q in (50, 95))
         total = int(whole["duration"].sum())

@@ -21,6 +21,7 @@ from tracehound.analysis.spans.phases import inference
 from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.analysis.step_parts import stretched
 from tracehound.intervals import Ints, covered
+from tracehound.notes import Note
 from tracehound.trace import collected
 from tracehound.units import duration, plural
 
@@ -131,14 +132,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(rows))
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _notes(rows: pl.DataFrame) -> list[str | Note]:
     told, what = counted(rows)
     lengths = told["duration"].to_numpy()
     median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
     low, high = int(lengths.min()), int(lengths.max())
     spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
     count, ranks = told["step"].n_unique(), told["rank"].n_unique()
-    notes = [f"{plural(count, what)} on {plural(ranks, 'rank')}: {spread}"]
+    notes: list[str | Note] = [f"{plural(count, what)} on {plural(ranks, 'rank')}: {spread}"]
     notes += left_out(rows, "these lengths") if not rows["partial"].all() else []
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += _by_marks(rows)
