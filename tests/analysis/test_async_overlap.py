@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, beside, stream
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
@@ -64,7 +65,7 @@ def test_kinds_of_a_rank() -> None:
     }
     assert result.table["kind"].to_list() == ["all-reduce", "all-gather", "slice"]
     assert result.table["exposed_share"].to_list() == pytest.approx([10 / 40, 9 / 40, 3 / 40])
-    assert result.notes[0] == "exposed in all: 22.00 us, 55.00 % of 40.00 us device time on 1 rank"
+    assert note_texts(result.notes)[0] == "exposed in all: 22.00 us, 55.00 % of 40.00 us device time on 1 rank"
 
 
 def test_ops_that_tie_come_in_the_order_of_their_modules() -> None:
@@ -113,7 +114,7 @@ def test_devices_that_are_drawn_as_one_do_not_count_twice() -> None:
     ("begun", "told"), [(5, "rank 0 is several devices in one: which of them ran"), (10, "exposed in all: 10.00 us")]
 )
 def test_what_several_devices_in_one_expose_is_no_verdict(begun: int, told: str) -> None:
-    note, *_ = overlap(beside(begun).trace()).notes
+    note, *_ = note_texts(overlap(beside(begun).trace()).notes)
     assert note.startswith(told)
     assert note.endswith("while another computes is exposed here") == (begun < 10)
 
@@ -121,10 +122,10 @@ def test_what_several_devices_in_one_expose_is_no_verdict(begun: int, told: str)
 def test_where_there_is_nothing_the_reason_is_said() -> None:
     b = Building()
     b.event(stream(), "ncclDevKernel_AllReduce", 0, 5, "collective")
-    assert "overlap has what its streams hide" in overlap(b.trace()).notes[0]
+    assert "overlap has what its streams hide" in note_texts(overlap(b.trace()).notes)[0]
     b = Building(format="xplane", ops=OPS)
     b.event(CORE, "fusion", 0, 5, "op", op=7)
-    assert "no asynchronous HLO op" in overlap(b.trace()).notes[0]
+    assert "no asynchronous HLO op" in note_texts(overlap(b.trace()).notes)[0]
 
 
 @given(st.lists(st.tuples(st.sampled_from("gsrf"), st.integers(1, 9)), min_size=1, max_size=20))

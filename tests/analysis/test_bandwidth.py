@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.bandwidth import QUEUED, series
+from tracehound.analysis.bandwidth import series
 from tracehound.analysis.devices.directions import kind_of
 from tracehound.analysis.share import shares
+from tracehound.draw.notes import note_texts
+from tracehound.notes import note
 from tracehound.trace import Trace, Window
 
 HTOD = "Memcpy HtoD (Pinned -> Device)"
@@ -119,9 +121,9 @@ def test_what_cannot_be_true_is_told_and_left_out(row: tuple[int, int, int | Non
     assert rates(trace) == {"HtoD": [(0, 10), (10, 0)]}
     found = rows(trace)["HtoD"]
     assert (found["copies"], found["unmeasured"], found["bytes"], found["max"]) == (2, 1, 100, 10 * MB)
-    (note,) = run(named("bandwidth"), trace).notes
-    assert note.startswith("not measured")
-    assert "8,000 GB/s: 1 (first HtoD on rank 0)" in note
+    (text,) = note_texts(run(named("bandwidth"), trace).notes)
+    assert text.startswith("not measured")
+    assert "8,000 GB/s: 1 (first HtoD on rank 0)" in text
 
 
 def test_what_can_be_true_is_a_setting() -> None:
@@ -131,7 +133,7 @@ def test_what_can_be_true_is_a_setting() -> None:
 
 
 def test_short_copies_are_rough_where_durations_are_whole() -> None:
-    told = run(named("bandwidth"), copies((0, 4, 100), (10, 15, 100)).trace()).notes
+    told = note_texts(run(named("bandwidth"), copies((0, 4, 100), (10, 15, 100)).trace()).notes)
     assert told == ("rough: 1 copy of at most 4.000 us; durations are whole microseconds here",)
     assert not run(named("bandwidth"), copies((0, 4, 100), (10, 15.5, 100)).trace()).notes
 
@@ -155,7 +157,7 @@ def test_of_a_device_without_streams_the_asynchronous_lines_count() -> None:
     b.event(later, "async-copy.1", 0, 10, "transfer", bytes=100)
     b.event(later, "all-reduce.1", 0, 10, "collective", bytes=100)
     assert rates(b.trace()) == {"async-copy": [(0, 10), (10, 0)]}
-    assert QUEUED in run(named("bandwidth"), b.trace()).notes
+    assert note("copies_queued") in run(named("bandwidth"), b.trace()).notes
 
 
 def test_ranks_without_copies_are_told() -> None:
@@ -165,10 +167,11 @@ def test_ranks_without_copies_are_told() -> None:
     b.event(stream(2), "gemm", 0, 10)
     told = run(named("bandwidth"), b.trace())
     assert told.table["rank"].to_list() == [0]
-    assert told.notes == ("no copy on ranks 1-2: none is recorded on a stream or an asynchronous line there",)
+    (only,) = note_texts(told.notes)
+    assert only == "no copy on ranks 1-2: none is recorded on a stream or an asynchronous line there"
     assert not run(named("bandwidth"), b.trace(), Window(ranks=(0,))).notes
-    (note,) = run(named("bandwidth"), b.trace(), Window(ranks=(0, 2))).notes
-    assert note.startswith("no copy on rank 2: ")
+    (only,) = note_texts(run(named("bandwidth"), b.trace(), Window(ranks=(0, 2))).notes)
+    assert only.startswith("no copy on rank 2: ")
 
 
 def test_copies_on_streams_are_not_said_to_queue() -> None:

@@ -12,6 +12,7 @@ from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, files, job
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.breakdown import WORKING
+from tracehound.draw.notes import note_texts, with_sentences
 from tracehound.file_facts import FileFacts, HostOnly
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
@@ -33,10 +34,10 @@ def test_steps_by_their_marks_say_how_much_of_their_work_runs_later(analysis: st
     for number, (start, end) in enumerate(((10, 30), (30, 60))):
         b.event(thread(), "cudaLaunchKernel", 1 + number, 2 + number, "runtime", correlation=number)
         b.event(stream(), "gemm", start, end, correlation=number)
-    notes = run(named(analysis), b.trace(), None, Options(None, (("by", "step"),))).notes
+    notes = note_texts(run(named(analysis), b.trace(), None, Options(None, (("by", "step"),))).notes)
     told = "80.00 % of the work that the steps launched ran outside of their marks"
     assert [note.startswith(told) for note in notes].count(True) == 1
-    quiet = run(named(analysis), b.trace(), Window(0, 15 * US), Options(None, (("by", "step"),))).notes
+    quiet = note_texts(run(named(analysis), b.trace(), Window(0, 15 * US), Options(None, (("by", "step"),))).notes)
     assert not any("outside of their marks" in note for note in quiet)
 
 
@@ -78,7 +79,7 @@ def test_no_device_is_said() -> None:
     b.event(thread(), "aten::mm", 0, 10, "op")
     result = breakdown(b.trace())
     assert result.table.is_empty()
-    assert "no device activity" in result.notes[0]
+    assert "no device activity" in note_texts(result.notes)[0]
 
 
 @pytest.mark.parametrize(
@@ -104,11 +105,12 @@ def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
     for number, name in enumerate(calls):
         rank.host(name, number, number + 1, "cuda_runtime")
     trace = job(tmp_path, rank)
-    (note,) = breakdown(trace).notes
+    (note,) = note_texts(breakdown(trace).notes)
     assert note.startswith("no device activity was recorded on rank 0: ")
     assert said in note
-    assert said in run(named("utilisation"), trace).notes[0]
-    missing = [what for what in run(named("health"), trace).table["what"] if what.startswith("device activity: ")]
+    assert said in note_texts(run(named("utilisation"), trace).notes)[0]
+    health = with_sentences(run(named("health"), trace)).table
+    missing = [what for what in health["what"] if what.startswith("device activity: ")]
     assert [said in what for what in missing] == ([True] if calls else [])
 
 
@@ -118,16 +120,16 @@ def test_memory_of_a_device_proves_that_there_is_one(tmp_path: Path) -> None:
     said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA (or XPU)"
     held = {"Addr": 1, "Bytes": 512, "Total Allocated": 512, "Device Id": -1, "Device Type": 0}
     rank.events.append({"ph": "i", "name": "[memory]", "pid": 100, "tid": 1, "ts": 5, "args": held})
-    assert [*breakdown(job(tmp_path, rank)).notes] == [said.format("")]
+    assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format("")]
     held |= {"Device Id": 0, "Device Type": 1}
     proof = "memory of a device was allocated, but none of its work recorded: "
-    assert [*breakdown(job(tmp_path, rank)).notes] == [said.format(proof)]
-    assert proof in run(named("utilisation"), job(tmp_path, rank)).notes[0]
+    assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format(proof)]
+    assert proof in note_texts(run(named("utilisation"), job(tmp_path, rank)).notes)[0]
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
-    assert [*breakdown(b.trace()).notes] == [said.format("if it has a GPU, ")]
+    assert list(note_texts(breakdown(b.trace()).notes)) == [said.format("if it has a GPU, ")]
     b.facts = FileFacts(host_only=HostOnly(allocates=True))
-    assert [*breakdown(b.trace()).notes] == [said.format(proof)]
+    assert list(note_texts(breakdown(b.trace()).notes)) == [said.format(proof)]
 
 
 def test_of_a_file_that_is_cut_off_the_rest_may_have_the_devices(tmp_path: Path) -> None:
@@ -139,8 +141,8 @@ def test_of_a_file_that_is_cut_off_the_rest_may_have_the_devices(tmp_path: Path)
     path.write_text(text[: text.index('"kernel"')])
     trace = load(open_paths([path]))
     said = "the file ends within its events, and what is missing may be just that"
-    assert [*breakdown(trace).notes] == [f"no device activity was recorded on rank 0: {said}"]
-    assert f"device activity: {said}" in run(named("health"), trace).table["what"].to_list()
+    assert list(note_texts(breakdown(trace).notes)) == [f"no device activity was recorded on rank 0: {said}"]
+    assert f"device activity: {said}" in with_sentences(run(named("health"), trace)).table["what"].to_list()
 
 
 def test_events_of_strange_phases_may_be_the_devices(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_events_of_strange_phases_may_be_the_devices(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.host("aten::mm", 0, 10)
     rank.events += [rank.events[-1] | {"ph": phase} for phase in "BE"]
-    (note,) = breakdown(job(tmp_path, rank)).notes
+    (note,) = note_texts(breakdown(job(tmp_path, rank)).notes)
     assert note == (
         "no device activity was recorded on rank 0: 2 events of phases that PyTorch does not write, which are not read,"
         " of another profiler? Else, profile with ProfilerActivity.CUDA (or XPU)"
@@ -160,7 +162,7 @@ def test_events_of_another_profiler_may_be_the_devices(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.host("aten::mm", 0, 10)
     rank.host("aclnnMatmul_MatMulV2", 12, 20, "AI_CORE")
-    (note,) = breakdown(job(tmp_path, rank)).notes
+    (note,) = note_texts(breakdown(job(tmp_path, rank)).notes)
     assert note == (
         "no device activity was recorded on rank 0: 1 event of categories that PyTorch does not write, of another"
         " profiler? Else, profile with ProfilerActivity.CUDA (or XPU)"
@@ -194,7 +196,7 @@ def test_every_step_of_every_rank() -> None:
         (4, 0, 100, 100, 20, 0, 80),
         (4, 1, 100, 100, 10, 35, 55),
     ]
-    assert result.notes[0].startswith(
+    assert note_texts(result.notes)[0].startswith(
         "all together: compute 27.50 %, exposed communication 8.75 %, exposed copy 0.00 %"
     )
     assert trace.event(result.table["event"][3])["name"] == "ProfilerStep#4"
@@ -213,14 +215,16 @@ def test_a_recording_longer_than_its_work_is_told_of(until: int, told: list[str]
     b.event(thread(), "main", 0, 100, "op")
     b.event(stream(0), "gemm", 1, 11)
     b.event(stream(1), "gemm", until - 10, until)
-    assert [note for note in breakdown(b.trace()).notes if note.startswith(WORKING)] == told
-    assert not any("recorded" in note for note in breakdown(b.trace(), Window(0, 90 * US)).notes)
+    assert list(note_texts(note for note in breakdown(b.trace()).notes if note.code == WORKING)) == told
+    assert not any("recorded" in note for note in note_texts(breakdown(b.trace(), Window(0, 90 * US)).notes))
 
 
 @pytest.mark.parametrize("begun", [5, 10])
 def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
     told = [
-        note for note in breakdown(beside(begun).trace()).notes if note.startswith("rank 0 is several devices in one:")
+        note
+        for note in note_texts(breakdown(beside(begun).trace()).notes)
+        if note.startswith("rank 0 is several devices in one:")
     ]
     assert len(told) == (begun < 10)
 
@@ -231,7 +235,7 @@ def test_without_steps_that_is_said() -> None:
     b.event(stream(), "relu", 10, 20)
     result = breakdown(b.trace(), by="step")
     assert result.table.is_empty()
-    assert result.notes[0].startswith("no steps here")
+    assert note_texts(result.notes)[0].startswith("no steps here")
 
 
 @given(EVENTS, st.tuples(st.integers(0, 20), st.integers(1, 20)))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from building import US, Building, Lane, copied_by, stream, thread
 from tracehound.analysis import Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.draw.table import table
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, share
@@ -64,8 +65,8 @@ def test_waits_are_on_duty_and_feeds_are_not() -> None:
     assert (row["span"] // US, row["on_duty"] // US, row["time"] // US) == (100, 46, 68)
     assert row["duty_cycle"] == pytest.approx(0.46)
     assert row["compute_share"] == pytest.approx(14 / 68)
-    assert result.notes[0] == "all together: duty cycle 46.000 % of 100.0 us"
-    assert "idle 7.353 %" in result.notes[1]
+    assert note_texts(result.notes)[0] == "all together: duty cycle 46.000 % of 100.0 us"
+    assert "idle 7.353 %" in note_texts(result.notes)[1]
 
 
 def test_a_device_is_on_duty_while_its_sparse_cores_are() -> None:
@@ -132,7 +133,7 @@ def test_a_copy_whose_name_tells_no_way_goes_the_way_of_its_call() -> None:
 
 
 def test_no_device_is_said() -> None:
-    assert "no work of a device" in duty(Building().trace()).notes[0]
+    assert "no work of a device" in note_texts(duty(Building().trace()).notes)[0]
 
 
 def test_what_breakdown_calls_copy_is_told_apart_by_where_it_goes() -> None:
@@ -186,7 +187,7 @@ def test_a_device_that_rests_for_all_of_a_window_is_idle_in_it(
             f"idle {(1 - sum(busy.values()) / length / len(busy)) * 100:.3f} % of {duration(length * len(busy) * US)}"
         )
         for name in ("ops", "hlo_ops"):
-            assert any(note.startswith(idle) for note in run(named(name), trace, window).notes), name
+            assert any(note.startswith(idle) for note in note_texts(run(named(name), trace, window).notes)), name
 
 
 def test_at_eighty_columns_other_shares_make_way_before_that_of_idle_time() -> None:

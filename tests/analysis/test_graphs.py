@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from building import US, Building, stream, thread
 from tracehound.analysis import named, run
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Window
 
 MAIN = thread("python (1)")
@@ -31,7 +32,9 @@ def test_launches_of_the_same_kernels_are_one_row() -> None:
     assert first["share"] == 0.6
     assert trace.event(first["event"])["name"] == "cudaGraphLaunch"
     assert (second["nodes"], second["launches"], second["gaps"] // US) == (2, 1, 5)
-    assert result.notes == ("in graphs: 8 of 9 kernels, copies and memsets, 80.00 us (80.00 %) of device time",)
+    assert note_texts(result.notes) == (
+        "in graphs: 8 of 9 kernels, copies and memsets, 80.00 us (80.00 %) of device time",
+    )
 
 
 def test_a_window_has_its_part_of_a_launch_of_the_whole_graph() -> None:
@@ -43,7 +46,9 @@ def test_a_window_has_its_part_of_a_launch_of_the_whole_graph() -> None:
     assert [row[name] for name in ("first", "nodes", "launches")] == ["gemm", 3, 2]
     parts = [row[name] // US for name in ("device", "span", "gaps", "mean", "max", "call")]
     assert parts == [7 + 10 + 5, 7 + 20, 5, 13, 20, 8]
-    assert result.notes == ("in graphs: 3 of 3 kernels, copies and memsets, 22.00 us (100.00 %) of device time",)
+    assert note_texts(result.notes) == (
+        "in graphs: 3 of 3 kernels, copies and memsets, 22.00 us (100.00 %) of device time",
+    )
 
 
 def test_a_window_between_the_nodes_of_a_launch_is_a_gap_of_it() -> None:
@@ -62,4 +67,4 @@ def test_without_graphs_that_is_said() -> None:
     b.event(stream(), "eager", 0, 10)
     result = run(named("graphs"), b.trace())
     assert result.table.is_empty()
-    assert result.notes == ("no launch of a CUDA or HIP graph is recorded here",)
+    assert note_texts(result.notes) == ("no launch of a CUDA or HIP graph is recorded here",)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 
@@ -151,7 +152,7 @@ def test_tensor_cores_are_summed_up() -> None:
     b.event(stream(), "sgemm", 40, 100)
     b.event(stream(), "_matmul_ogs", 100, 110)
     b.event(stream(), "nccl", 200, 900, "collective")
-    assert kernels(b.trace()).notes == (
+    assert note_texts(kernels(b.trace()).notes) == (
         "tensor cores: 30.00 % of the time of computation; 10.00 % is of kernels whose names do not tell",
     )
 
@@ -160,7 +161,7 @@ def test_no_device_is_said() -> None:
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
     for by in ("name", "rank", "class"):
-        assert kernels(b.trace(), by=by).notes[0] == "no device work was recorded here"
+        assert note_texts(kernels(b.trace(), by=by).notes)[0] == "no device work was recorded here"
 
 
 NAMES = ("a_gemm", "b_gemm", "relu", "nccl")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, beside, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window
 
@@ -60,7 +61,7 @@ def test_communication_behind_computation(busy: Trace) -> None:
     (row,) = result.table.rows(named=True)
     assert [row[name] / US for name in ("first", "second", "both", "exposed")] == [40, 30, 10, 30]
     assert (row["hidden"], row["covered"]) == (0.25, pytest.approx(1 / 3))
-    assert result.notes == ("25.00 % of the communication runs at the same time as computation",)
+    assert note_texts(result.notes) == ("25.00 % of the communication runs at the same time as computation",)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_hlo_categories_are_groups() -> None:
 
 @pytest.mark.parametrize("begun", [5, 10])
 def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
-    (note,) = asked("overlap", beside(begun).trace()).notes
+    (note,) = note_texts(asked("overlap", beside(begun).trace()).notes)
     merged, alone = "rank 0 is several devices in one: which of them ran", "0.00 % of the communication runs at"
     assert note.startswith(merged if begun < 10 else alone)
     assert note.endswith("while another computes is hidden here") == (begun < 10)
@@ -134,10 +135,10 @@ def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
 def test_why_there_is_nothing() -> None:
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
-    assert asked("overlap", b.trace()).notes == ("no communication and no computation on a device here",)
-    assert asked("kernel_types", b.trace()).notes == ("no device work was recorded here",)
+    assert note_texts(asked("overlap", b.trace()).notes) == ("no communication and no computation on a device here",)
+    assert note_texts(asked("kernel_types", b.trace()).notes) == ("no device work was recorded here",)
     b.event(stream(), "gemm", 0, 10)
-    assert asked("overlap", b.trace()).notes == ("no communication ran here",)
+    assert note_texts(asked("overlap", b.trace()).notes) == ("no communication ran here",)
 
 
 def test_what_is_no_group_is_said() -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from tracehound.analysis import Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 from xspaces import Event, Line, Plane, Stat, space
@@ -90,7 +91,7 @@ def test_collectives_of_one_run_are_one_however_far_the_clocks_are_apart(tmp_pat
     """Only the runs tell that the clocks are apart by as much as a step lasts."""
     clocks = result(hosts(tmp_path, shift=0), "clocks")
     assert clocks.table["shift"].to_list() == [0, 0, 1000 * US, 1000 * US]
-    assert not [note for note in clocks.notes if "by their order" in note]
+    assert not [note for note in note_texts(clocks.notes) if "by their order" in note]
 
 
 def test_runs_that_tpus_count_each_for_themselves_match_nothing(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_runs_that_tpus_count_each_for_themselves_match_nothing(tmp_path: Path) 
     trace = hosts(tmp_path, shift=600)
     calls = result(trace, "collectives")
     assert calls.table["matched"].to_list() == [30]
-    assert any("count the executions of programs each for themselves" in note for note in calls.notes)
+    assert any("count the executions of programs each for themselves" in note for note in note_texts(calls.notes))
     trace = hosts(tmp_path, shift=1)
     assert result(trace, "collectives").table["matched"].to_list() == [30]
 
@@ -221,6 +222,6 @@ def test_what_sparse_cores_execute_runs_beside_the_ops_of_the_device(opened: Ope
     for analysis in ("ops", "hlo_ops"):
         table = result(trace, analysis)
         assert table.table["name"].to_list() == ["fusion.2", "fusion.1"]
-        assert any(note.startswith("idle 26.316 %") for note in table.notes)
+        assert any(note.startswith("idle 26.316 %") for note in note_texts(table.notes))
     assert result(trace, "programs").table["count"].to_list() == [2]
     assert result(trace, "duty_cycle").table["on_duty"].to_list() == [2 * 900 * US]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.file_facts import FileFacts, PlaneStats
 from tracehound.trace import Trace, Window
 
@@ -73,9 +74,11 @@ def test_waits_and_flights_of_each_pair_of_memories() -> None:
     assert rows[0]["rate"] == pytest.approx(2 * SIZE / 30e-6)
     assert rows[0]["exposed_share"] == pytest.approx(0.22)
     assert rows[0]["hidden_share"] == pytest.approx(8 / 30)
-    assert result.notes[0].startswith("waiting for copies from and to the host: 25.00 % of device time, 25.00 us; ")
-    assert "HBM to host 32.8 GB/s (30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)" in result.notes[0]
-    assert result.notes[1].startswith("bound by the link to the host's memory")
+    assert note_texts(result.notes)[0].startswith(
+        "waiting for copies from and to the host: 25.00 % of device time, 25.00 us; "
+    )
+    assert "HBM to host 32.8 GB/s (30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)" in note_texts(result.notes)[0]
+    assert note_texts(result.notes)[1].startswith("bound by the link to the host's memory")
 
 
 def test_by_op_the_link_is_the_same() -> None:
@@ -163,7 +166,7 @@ def test_a_rate_above_that_of_the_memory_is_none() -> None:
     b.event(stream(), "Memcpy DtoD", 0, 1, "copy", bytes=1_700_000)
     result = transfers(b.trace())
     assert result.table["rate"].to_list() == [None]
-    assert "no rate of 1 row: above 1.64 TB/s" in result.notes[0]
+    assert "no rate of 1 row: above 1.64 TB/s" in note_texts(result.notes)[0]
 
 
 def test_a_copy_faster_than_any_memory_is_in_no_rate() -> None:
@@ -175,9 +178,9 @@ def test_a_copy_faster_than_any_memory_is_in_no_rate() -> None:
     rows = {row["source"]: row for row in result.table.to_dicts()}
     assert (rows["host"]["rate"], rows["host"]["bytes"]) == (4096 / 100e-6, (1 << 28) + 4096)
     assert rows["device"]["rate"] is None
-    assert "host to device 41.0 MB/s (0.0 GiB/s)" in result.notes[0]
-    assert "device to host" not in result.notes[0]
-    assert "in no rate: 2 copies above 8.00 TB/s" in result.notes
+    assert "host to device 41.0 MB/s (0.0 GiB/s)" in note_texts(result.notes)[0]
+    assert "device to host" not in note_texts(result.notes)[0]
+    assert "in no rate: 2 copies above 8.00 TB/s" in note_texts(result.notes)
 
 
 def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
@@ -186,7 +189,7 @@ def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
     for by in ("memory", "op"):
         row = transfers(b.trace(), by=by).table.row(0, named=True)
         assert (row["source"], row["target"], row["bytes"], row["rate"]) == ("unknown", "unknown", None, None)
-        assert transfers(b.trace(), by=by).notes[0].startswith("no size is recorded of any copy")
+        assert note_texts(transfers(b.trace(), by=by).notes)[0].startswith("no size is recorded of any copy")
 
 
 def test_copies_of_nothing_take_time_at_an_unknown_rate() -> None:
@@ -209,14 +212,15 @@ def test_copies_without_a_size_are_in_no_rate() -> None:
         row = result.table.row(0, named=True)
         assert (row["copies"], row["bytes"], row["in_flight"]) == (3, 2 * SIZE, 50 * US)
         assert row["rate"] == pytest.approx(2 * SIZE / 20e-6)
-        assert "; host to device 105 GB/s (97.7 GiB/s)" in result.notes[0]
-        assert result.notes[2] == "no size is recorded of 1 of 3 copies: bytes and rates are those of the others"
+        assert "; host to device 105 GB/s (97.7 GiB/s)" in note_texts(result.notes)[0]
+        unsized = note_texts(result.notes)[2]
+        assert unsized == "no size is recorded of 1 of 3 copies: bytes and rates are those of the others"
     mean = run(named("bandwidth"), b.trace()).table["mean"].item()
     assert mean == pytest.approx(row["rate"])
 
 
 def test_where_all_sizes_are_known_nothing_is_said_of_them() -> None:
-    assert not any("no size" in note for note in transfers(offloaded().trace()).notes)
+    assert not any("no size" in note for note in note_texts(transfers(offloaded().trace()).notes))
 
 
 def test_the_call_that_launched_a_copy_tells_its_ends() -> None:
@@ -238,8 +242,8 @@ def test_the_pageable_and_the_shared_memory_of_xpus_are_the_hosts() -> None:
 
 
 def test_where_there_is_none_the_reason_is_said() -> None:
-    assert "profile with ProfilerActivity.CUDA" in transfers(Building().trace()).notes[0]
-    assert "share the host's memory" in transfers(Building(format="xplane").trace()).notes[0]
+    assert "profile with ProfilerActivity.CUDA" in note_texts(transfers(Building().trace()).notes)[0]
+    assert "share the host's memory" in note_texts(transfers(Building(format="xplane").trace()).notes)[0]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(1, 15)), min_size=1, max_size=12))

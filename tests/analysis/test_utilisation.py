@@ -13,7 +13,8 @@ from building import US, Building, listing, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.devices.filled import series
 from tracehound.analysis.share import shares
-from tracehound.analysis.utilisation import NO_GPU
+from tracehound.draw.notes import note_texts
+from tracehound.notes import note
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -65,8 +66,10 @@ def test_kernels_without_a_length_are_told_of_and_weigh_nothing() -> None:
     assert (found["kernels"], found["occupancy"]) == (2, 0.5)
     note = "not counted: 2 kernels without a length, which weigh nothing in averages over time"
     for name in ("utilisation", "utilisation_curve"):
-        assert note in told(b.trace(), name=name).notes
-    assert "not counted: 1 kernel without a length" in " ".join(told(b.trace(), Window(25 * US, 40 * US)).notes)
+        assert note in note_texts(told(b.trace(), name=name).notes)
+    assert "not counted: 1 kernel without a length" in " ".join(
+        note_texts(told(b.trace(), Window(25 * US, 40 * US)).notes)
+    )
 
 
 def test_measures_of_gpus_are_missed_on_gpus_alone(samples: Path) -> None:
@@ -74,11 +77,11 @@ def test_measures_of_gpus_are_missed_on_gpus_alone(samples: Path) -> None:
     b = Building()
     kernel(b, 0, 20)
     for name in ("utilisation", "utilisation_curve"):
-        notes = told(cpus, name=name).notes
-        assert NO_GPU in notes
-        assert not [note for note in notes if "CUDA" in note or "SMs" in note]
-        assert "CUDA" in " ".join(told(b.trace(), name=name).notes)
-        assert NO_GPU not in told(b.trace(), name=name).notes
+        found = told(cpus, name=name).notes
+        assert note("no_gpus") in found
+        assert not [text for text in note_texts(found) if "CUDA" in text or "SMs" in text]
+        assert "CUDA" in " ".join(note_texts(told(b.trace(), name=name).notes))
+        assert note("no_gpus") not in told(b.trace(), name=name).notes
 
 
 def test_multiprocessors_are_taken_once() -> None:
@@ -109,9 +112,9 @@ def test_the_span_is_that_of_the_steps_and_their_work() -> None:
     kernel(b, 50, 80, call="cudaLaunchKernel")
     assert (row(b.trace())["span"], row(b.trace())["utilisation"]) == (60 * US, pytest.approx(40 / 60))
     alone = "of the steps alone: 60.00 us of 80.00 us"
-    assert alone in told(b.trace()).notes
-    assert alone in told(b.trace(), name="utilisation_curve").notes
-    assert not any("alone" in note for note in told(b.trace(), by="step").notes)
+    assert alone in note_texts(told(b.trace()).notes)
+    assert alone in note_texts(told(b.trace(), name="utilisation_curve").notes)
+    assert not any("alone" in note for note in note_texts(told(b.trace(), by="step").notes))
     steps = told(b.trace(), by="step").table.rows(named=True)
     assert [(s["step"], s["duration"] // US, s["utilisation"]) for s in steps] == [(1, 20, 0.5), (2, 40, 0.75)]
 
@@ -126,7 +129,7 @@ def test_what_rocm_does_not_record_is_derived_as_far_as_it_can_be() -> None:
     assert (found["blocks_per_sm"], found["occupancy"], found["derived"]) == (0.75, None, True)
     assert found["occupancy_limit"] == pytest.approx((0.125 + 0.25) / 2)
     assert (found["sm_efficiency"], found["known"]) == (pytest.approx(15 / 40), 0.5)
-    notes = "\n".join(result.notes)
+    notes = "\n".join(note_texts(result.notes))
     assert "occupancy is not recorded" in notes
     assert "2 of 3 kernels are derived from grids and 100 multiprocessors" in notes
     assert "SM efficiency is at least this: 50.00 % of the kernels' time has no grid" in notes
@@ -138,9 +141,9 @@ def test_notes_count_the_kernels_of_the_window_and_of_the_steps() -> None:
     for start in (0, 10, 20):
         kernel(b, start, start + 8, call="hipLaunchKernel", grid="50,1,1", block="500,1,1")
     derived = "blocks per SM of {0} of {0} kernels are derived from grids and 100 multiprocessors"
-    assert derived.format(2) in told(b.trace()).notes, "the span is that of the steps"
-    assert derived.format(1) in told(b.trace(), Window(9 * US, 19 * US)).notes
-    assert derived.format(2) in told(b.trace(), by="step").notes
+    assert derived.format(2) in note_texts(told(b.trace()).notes), "the span is that of the steps"
+    assert derived.format(1) in note_texts(told(b.trace(), Window(9 * US, 19 * US)).notes)
+    assert derived.format(2) in note_texts(told(b.trace(), by="step").notes)
 
 
 def test_what_cannot_be_true_is_noted() -> None:
@@ -149,11 +152,11 @@ def test_what_cannot_be_true_is_noted() -> None:
     kernel(b, 10, 20, occupancy=0.5, blocks_per_sm=0.5)
     result = told(b.trace())
     assert result.table["occupancy"].to_list() == [0.5]
-    assert any("not counted: 1 recorded values" in note for note in result.notes)
-    assert not any(note.startswith("no occupancy") for note in result.notes)
+    assert any("not counted: 1 recorded values" in note for note in note_texts(result.notes))
+    assert not any(note.startswith("no occupancy") for note in note_texts(result.notes))
     alone = Building()
     kernel(alone, 0, 10, occupancy=4.0, blocks_per_sm=0.5)
-    assert "no occupancy that is recorded here can be true" in told(alone.trace()).notes
+    assert "no occupancy that is recorded here can be true" in note_texts(told(alone.trace()).notes)
 
 
 def test_notes_count_the_kernels_that_the_rows_are_of() -> None:
@@ -173,7 +176,7 @@ def test_notes_count_the_kernels_that_the_rows_are_of() -> None:
         ("utilisation_curve", {}, strange(1), "33.33 %"),
         ("utilisation", {"by": "kernel"}, strange(2), "15.79 %"),
     ):
-        notes = told(b.trace(), name=name, **settings).notes
+        notes = note_texts(told(b.trace(), name=name, **settings).notes)
         assert any(note.startswith(counted) for note in notes)
         assert any(note.startswith(f"occupancy is that of {part} of the kernels' time, and may be") for note in notes)
         assert any("1 kernel without a length" in note for note in notes) == (settings == {"by": "kernel"})
@@ -210,7 +213,7 @@ def test_where_no_kernel_runs_nothing_is_said_of_the_trace() -> None:
     kernel(b, 0, 15, blocks_per_sm=0.5, occupancy=0.5)
     kernel(b, 30, 45, blocks_per_sm=1.0, occupancy=0.5)
     for name in ("utilisation", "utilisation_curve"):
-        notes = told(b.trace(), Window(16 * US, 29 * US), name=name).notes
+        notes = note_texts(told(b.trace(), Window(16 * US, 29 * US), name=name).notes)
         assert notes[-1] == "no kernel runs in the window"
         assert not any("recorded" in note or "GPU" in note for note in notes)
 
@@ -220,7 +223,7 @@ def test_stretches_are_never_more_than_can_be_read() -> None:
     kernel(b, 0, 15_000_000)
     result = told(b.trace(), name="utilisation_curve", bucket="1ns")
     assert result.table.height == 7500
-    assert result.notes[0] == "stretches of 2.000 ms"
+    assert note_texts(result.notes)[0] == "stretches of 2.000 ms"
 
 
 def test_curves_beside_the_timeline_hold_until_they_change() -> None:
@@ -241,8 +244,8 @@ def test_without_kernels_it_says_what_would_record_them() -> None:
     b = Building()
     b.event(MAIN, "aten::mm", 0, 1, "op")
     for name in ("utilisation", "utilisation_curve"):
-        assert "ProfilerActivity.CUDA" in told(b.trace(), name=name).notes[0]
-    assert "no steps" in told(b.trace(), by="step").notes[0]
+        assert "ProfilerActivity.CUDA" in note_texts(told(b.trace(), name=name).notes)[0]
+    assert "no steps" in note_texts(told(b.trace(), by="step").notes)[0]
 
 
 KERNELS = st.lists(

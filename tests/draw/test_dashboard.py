@@ -9,11 +9,12 @@ from rich.cells import cell_len
 
 from results import every_unit
 from tracehound.analysis import findings
+from tracehound.analysis.breakdown import WORKING
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.draw import dashboard
 from tracehound.draw.dashboard import Place, placed, shared
 from tracehound.draw.plots import PARTS
-from tracehound.notes import text_note
+from tracehound.notes import note, text_note
 
 MS = 10**9
 
@@ -85,7 +86,8 @@ def test_steps_that_are_inferred_are_said_to_be() -> None:
 
 def test_a_breakdown_says_that_devices_work_in_little_of_the_recording() -> None:
     words = "first to last work: 1.000 ms of 9.000 ms recorded (11.11 %)"
-    result = replace(breakdown(0.5, 0.25), notes=("all together: idle", words))
+    of_work = note(WORKING, worked=MS, recorded=9 * MS)
+    result = replace(breakdown(0.5, 0.25), notes=(text_note("all together: idle"), of_work))
     assert dashboard.wanted(result) == 5
     assert text(dashboard.drawn(result, 80, 5))[-1] == words
     assert len(dashboard.drawn(result, 80, 5).lines) == 5

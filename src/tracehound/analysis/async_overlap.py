@@ -15,8 +15,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.kinds import performed
 from tracehound.intervals import clip, union
-from tracehound.units import duration, plural
-from tracehound.units import share as percent
+from tracehound.notes import Note, note
 
 DEFINITION = """\
 Collectives, and all ops that one op starts and another waits for (all-gather-start and all-gather-done, copy-start and
@@ -138,21 +137,15 @@ def _over_ranks(rows: pl.DataFrame, time: int) -> pl.DataFrame:
     )
 
 
-def _notes(rows: pl.DataFrame, time: int) -> list[str]:
-    if merged := several(rows, "is exposed here"):
+def _notes(rows: pl.DataFrame, time: int) -> list[Note]:
+    if merged := several(rows, "exposed"):
         return merged
     waited = int(rows["exposed"].sum())
-    ranks = rows["rank"].n_unique()
-    return [
-        f"exposed in all: {duration(waited)}, {percent(waited / time)} of {duration(time)} device time"
-        f" on {plural(ranks, 'rank')}"
-    ] if time else []  # fmt: skip
+    return [note("exposed_total", exposed=waited, of=time, ranks=rows["rank"].n_unique())] if time else []
 
 
-def _nothing(scene: Scene) -> str:
-    if scene.pytorch:
-        return "no HLO ops: a PyTorch Profiler file has none; overlap has what its streams hide"
-    return "no asynchronous HLO op and no collective on a core here; on GPUs overlap has what streams hide"
+def _nothing(scene: Scene) -> Note:
+    return note("no_hlo_ops_in_pytorch_profile" if scene.pytorch else "no_asynchronous_ops", level="missing")
 
 
 ANALYSIS = Analysis(

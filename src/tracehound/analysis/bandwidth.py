@@ -28,8 +28,9 @@ from tracehound.analysis.result import (
 )
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import PS_PER_S, PS_PER_US, duration, plural, which_ranks
+from tracehound.units import PS_PER_S, PS_PER_US
 
 PEAK: Final = Setting(
     "peak", "8000", "copies above so many GB/s are too short to be measured: no device's memory is faster", whole
@@ -227,44 +228,33 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     silent = [int(table[_SILENT][0]) for table in tables if _SILENT in table.columns]
     rows = stacked([table for table in tables if _SILENT not in table.columns])
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, f"no copy: none ran on a stream here{_others(scene)}")
+        return without(ANALYSIS, scene, options, note("no_copies", level="missing", hlo=scene.xla))
     rows = rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
     notes = [*_notes(table, PEAK.of(options.given)), *_uncopied(silent, scene), *window_apart(table["span"], scene)]
     return answer(ANALYSIS, table, scene, options, notes)
 
 
-QUEUED: Final = (
-    "copies of asynchronous lines last as long as they are in flight, where most may only queue: several at once add up"
-    " to more than a link gives; transfers has the speed of links"
-)
-
-
 _SILENT: Final = "silent"
 """The column of a rank without a copy, which has its number."""
 
 
-def _uncopied(silent: Sequence[int], scene: Scene) -> list[str]:
-    """Which ranks have no row, and why."""
-    why = f"none is recorded on a stream or an asynchronous line there{_others(scene)}"
-    return [f"no copy on {which_ranks(sorted(silent))}: {why}"] if silent else []
+def _uncopied(silent: Sequence[int], scene: Scene) -> list[Note]:
+    """Which ranks have no row."""
+    ranks = tuple(sorted(silent))
+    return [note("no_copies_on_ranks", level="missing", ranks=ranks, hlo=scene.xla)] if ranks else []
 
 
-def _others(scene: Scene) -> str:
-    return "; HLO ops that copy are among the ops" if scene.xla else ""
-
-
-def _notes(table: pl.DataFrame, peak: int) -> list[str]:
+def _notes(table: pl.DataFrame, peak: int) -> list[Note]:
     """Which bandwidths are not, or hardly, to be believed."""
     unmeasured, rough = int(table["unmeasured"].sum()), int(table["rough"].sum())
-    notes = [QUEUED] if table["queue"].any() else []
+    notes = [note("copies_queued")] if table["queue"].any() else []
     if unmeasured:
         first = table.filter(pl.col("unmeasured") > 0).row(0, named=True)
-        where = f"first {first['kind']} on rank {first['rank']}"
-        notes.append(f"not measured, of no length or unknown size, or above {peak:,} GB/s: {unmeasured:,} ({where})")
+        kind, rank, limit = first["kind"], first["rank"], peak * 10**9
+        notes.append(note("copies_not_measured", level="missing", copies=unmeasured, limit=limit, kind=kind, rank=rank))
     if rough:
-        short = f"{plural(rough, 'copy', 'copies')} of at most {duration(_ROUGH)}"
-        notes.append(f"rough: {short}; durations are whole microseconds here")
+        notes.append(note("copies_measured_roughly", level="missing", copies=rough, longest=_ROUGH))
     return notes
 
 

@@ -24,9 +24,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import RUN_OR_STEP
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.intervals import covered
-from tracehound.notes import Note
-from tracehound.units import duration
-from tracehound.units import share as percent
+from tracehound.notes import Note, note, text_note
 
 DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
@@ -51,7 +49,7 @@ tells how much of that ran outside of the marks. Overlapping steps count what th
 together."""
 
 WORKING: Final = "work_in_part_of_recording"
-"""How a note begins that tells of a recording longer than the work in it, of which the shares say nothing."""
+"""The note that tells of a recording longer than the work in it, of which the shares say nothing."""
 
 _PARTS: Final = (
     Column("compute", "time", "computation runs", brief=False),
@@ -125,10 +123,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     by_step = RUN_OR_STEP.of(options.given) == "step"
     shown = ANALYSIS.shown(options.given)
     if not tables:
-        return without(shown, scene, options, "no rank here")
+        return without(shown, scene, options, note("no_ranks", level="missing"))
     table = pl.concat(tables)
     silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
-    notes: list[str | Note] = [*silence(scene, silent)]
+    notes = silence(scene, silent)
     shares = [
         (pl.col(part) / pl.col("span")).fill_nan(None).alias(f"{part}_share")
         for part in ("compute", "communication", "copy", "idle")
@@ -137,40 +135,40 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append(no_steps(scene))
-    notes += ahead(table) if by_step else _of_recording(table, scene)
-    notes += [*_together(rows), *_with_hidden(rows), *several(rows, "is hidden here")]
+    notes += map(text_note, ahead(table)) if by_step else _of_recording(table, scene)
+    notes += [*_together(rows), *_with_hidden(rows), *several(rows, "hidden")]
     notes += _clocks(rows, scene)
     return answer(shown, rows, scene, options, notes)
 
 
-def _clocks(rows: pl.DataFrame, scene: Scene) -> list[str]:
+def _clocks(rows: pl.DataFrame, scene: Scene) -> list[Note]:
     """Where steps, or the window, last otherwise on the clocks of the devices."""
     if "event" not in rows.columns:
         return window_apart(rows["span"], scene)
     return clocks_apart("steps", rows["span"], rows["end"] - rows["start"])
 
 
-def _together(rows: pl.DataFrame) -> list[str]:
+def _together(rows: pl.DataFrame) -> list[Note]:
     """What part of the spans of all rows together is in each state."""
     whole = int(rows["span"].sum())
     if rows.height < 2 or not whole:
         return []
-    states = {"compute": "compute", "communication": "exposed communication", "copy": "exposed copy", "idle": "idle"}
-    told = ", ".join(f"{words} {percent(int(rows[name].sum()) / whole)}" for name, words in states.items())
-    return [f"all together: {told}"]
+    compute, communication, copy, idle = (
+        int(rows[name].sum()) / whole for name in ("compute", "communication", "copy", "idle")
+    )
+    return [note("breakdown_total", compute=compute, communication=communication, copy=copy, idle=idle)]
 
 
-def _with_hidden(rows: pl.DataFrame) -> list[str]:
+def _with_hidden(rows: pl.DataFrame) -> list[Note]:
     """What part of the spans of all rows together communication and copies take in all, where some of it is hidden."""
     sums = {name: int(rows[name].sum()) for name in ("span", "communication", "copy", "all_communication", "all_copy")}
     if sums["all_communication"] == sums["communication"] and sums["all_copy"] == sums["copy"]:
         return []
-    took = {"communication": sums["all_communication"], "copies": sums["all_copy"]}
-    told = ", ".join(f"{words} {percent(time / sums['span'])}" for words, time in took.items() if time)
-    return [f"communication and copies are exposed parts; in all {told}"]
+    communication, copy = (sums[name] / sums["span"] for name in ("all_communication", "all_copy"))
+    return [note("hidden_parts_total", communication=communication, copy=copy)]
 
 
-def _of_recording(table: pl.DataFrame, scene: Scene) -> list[str]:
+def _of_recording(table: pl.DataFrame, scene: Scene) -> list[Note]:
     """From the first to the last work of all devices, where that is not most of the recording."""
     works = table.drop_nulls("first")
     if scene.windowed or works.is_empty():
@@ -178,7 +176,7 @@ def _of_recording(table: pl.DataFrame, scene: Scene) -> list[str]:
     worked, recorded = int(works["last"].to_numpy().max() - works["first"].to_numpy().min()), scene.end - scene.start
     if worked >= _MOST * recorded:
         return []
-    return [f"{WORKING} {duration(worked)} of {duration(recorded)} recorded ({percent(worked / recorded)})"]
+    return [note(WORKING, worked=worked, recorded=recorded)]
 
 
 _MOST: Final = 0.9

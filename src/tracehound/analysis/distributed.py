@@ -23,6 +23,7 @@ from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
+from tracehound.notes import Note
 from tracehound.trace import collected
 from tracehound.units import duration, which_ranks
 from tracehound.units import share as percent
@@ -177,7 +178,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     notes = [
         *_notes(table, found),
         *_with_overlap(table),
-        *several(table, "is overlap here"),
+        *several(table, "overlap"),
         *(ahead(table) if by_step else [] if scene.windowed else _longer(found.calls, table)),
         *_hosted(table),
         *offset_notes(found.clocks),
@@ -234,7 +235,7 @@ def _with_overlap(table: pl.DataFrame) -> list[str]:
     return [f"with the overlap {told} of the spans"]
 
 
-def _apart(table: pl.DataFrame, scene: Scene) -> list[str]:
+def _apart(table: pl.DataFrame, scene: Scene) -> list[Note]:
     return window_apart(table.filter("clocked")["span"], scene)
 
 

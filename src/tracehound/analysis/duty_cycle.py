@@ -13,8 +13,8 @@ from tracehound.analysis.events.own_clock import CLOCKED, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.formats.xla.names import SPARSE_CORE_MODULES, SPARSE_CORE_OPS
 from tracehound.intervals import Intervals, clip, union
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import duration
 
 DEFINITION = """\
 duty cycle = XProf's "TPU duty cycle": the time in which any op of the line XLA Ops runs, but for infeed, outfeed, sends
@@ -109,7 +109,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row per rank, in their order."""
     table = stacked(tables)
     if table.is_empty():
-        return without(ANALYSIS, scene, options, "no work of a device here: were devices profiled?")
+        return without(ANALYSIS, scene, options, note("no_device_profiled", level="missing"))
     table = table.with_columns(
         (pl.col("on_duty") / pl.col("span")).fill_nan(None).alias("duty_cycle"),
         *((pl.col(name) / pl.col("time")).fill_nan(None).alias(f"{name}_share") for name in (*PARTS, "idle")),
@@ -117,22 +117,15 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, [*_notes(table), *window_apart(table["time"], scene)])
 
 
-_WORDS: Final = {"collectives": "exposed collectives", "device_to_device": "device to device"}
-
-
-def _notes(table: pl.DataFrame) -> list[str]:
-    """All devices together, to a thousandth of a percent, as people hold it against XProf's."""
+def _notes(table: pl.DataFrame) -> list[Note]:
+    """All devices together."""
     span, time = int(table["span"].sum()), int(table["time"].sum())
     if not span or not time:
         return []
-    shares = ", ".join(
-        f"{_WORDS.get(name, name)} {int(table[name].sum()) / time * 100:.3f} %"
-        for name in (*PARTS, "idle")
-        if table[name].sum()
-    )
+    parts = ((name, int(table[name].sum())) for name in (*PARTS, "idle"))
     return [
-        f"all together: duty cycle {int(table['on_duty'].sum()) / span * 100:.3f} % of {duration(span)}",
-        f"of {duration(time)} device time: {shares}",
+        note("duty_cycle_total", on_duty=int(table["on_duty"].sum()), span=span),
+        Note("info", "device_time_total", values=(("time", time), *parts)),
     ]
 
 

@@ -13,9 +13,8 @@ from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import covered, union
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import count, duration
-from tracehound.units import share as proportion
 
 DEFINITION = """\
 A launch is a call of cudaGraphLaunch, cuGraphLaunch or hipGraphLaunch with the kernels, copies and memsets that carry
@@ -124,7 +123,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     seen = [table for table in tables if table.height]
     filled = [table for table in seen if table["launches"].null_count() == 0]
     if not filled:
-        return without(ANALYSIS, scene, options, "no launch of a CUDA or HIP graph is recorded here")
+        return without(ANALYSIS, scene, options, note("no_graph_launches", level="missing"))
     rows = pl.concat(filled, how="vertical_relaxed")
     table = rows.with_columns(pl.when(pl.col("work") > 0).then(pl.col("device") / pl.col("work")).alias("share")).sort(
         "rank", "device", "nodes", "first", "event", descending=[False, True, False, False, False]
@@ -132,13 +131,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, [_coverage(seen, rows)])
 
 
-def _coverage(seen: Sequence[pl.DataFrame], rows: pl.DataFrame) -> str:
+def _coverage(seen: Sequence[pl.DataFrame], rows: pl.DataFrame) -> Note:
     """How much of all work runs in graphs."""
     time, number = (sum(int(table[name][0]) for table in seen) for name in ("work", "all"))
     inside, nodes = int(rows["device"].sum()), int(rows["inside"].sum())
-    share = f" ({proportion(inside / time)})" if time else ""
-    which = f"{count(nodes)} of {count(number)} kernels, copies and memsets"
-    return f"in graphs: {which}, {duration(inside)}{share} of device time"
+    return note("work_in_graphs", nodes=nodes, of=number, time=inside, device_time=time)
 
 
 ANALYSIS = Analysis(

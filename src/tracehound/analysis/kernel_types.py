@@ -11,6 +11,7 @@ from tracehound.analysis.devices.groups import group, running
 from tracehound.analysis.devices.kernel_classes import OWN, TYPES
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.intervals import together
+from tracehound.notes import note
 
 DEFINITION = """\
 Each instant at which a device is busy is of one kind: only computation runs, only communication, only memory (copies,
@@ -48,7 +49,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The rows of all ranks together, then those of each; of each the longest first."""
     rows = stacked(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, "no device work was recorded here")
+        return without(ANALYSIS, scene, options, note("no_device_work", level="missing"))
     summed = (
         rows.group_by("type").agg(pl.col("time").sum()).select(pl.lit(None, pl.Int64).alias("rank"), "type", "time")
     )

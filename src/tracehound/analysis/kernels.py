@@ -15,8 +15,8 @@ from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.lookup import looked_up
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import share as percent
 
 DEFINITION = """\
 A row for each kernel, copy, memset or HLO op by its name, over all ranks; with the setting by=rank one for each name
@@ -158,7 +158,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
-        return without(shown, scene, options, "no device work was recorded here")
+        return without(shown, scene, options, note("no_device_work", level="missing"))
     kernels = classified(rows.select(_KEY).unique(maintain_order=True), OWN.of(options.given))
     told = rows.join(kernels, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
     if by == "rank":
@@ -262,7 +262,7 @@ def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     return pl.when(whole > 0).then(part / whole)
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _notes(rows: pl.DataFrame) -> list[Note]:
     """How much of the computation runs on tensor cores, of that whose names tell."""
     computing = rows.filter((pl.col("type") == "computation") & (pl.col("kind") == "kernel"))
     whole = int(computing["total"].sum())
@@ -271,8 +271,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     used, untold = (
         int(computing.filter(mask)["total"].sum()) for mask in ("tensor_cores", pl.col("tensor_cores").is_null())
     )
-    unknown = f"; {percent(untold / whole)} is of kernels whose names do not tell" if untold else ""
-    return [f"tensor cores: {percent(used / whole)} of the time of computation{unknown}"]
+    return [note("computation_on_tensor_cores", share=used / whole, unknown=untold / whole)]
 
 
 ANALYSIS = Analysis(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
@@ -24,8 +25,8 @@ from tracehound.analysis.result import (
 )
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import duration, plural
 
 DEFINITION = """\
 What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
@@ -56,9 +57,10 @@ COLUMNS = (
     Column("event", "id", "the longest execution"),
 )
 
-ON_STREAMS = "kernels, copies and memsets"
-ON_HOST = "operators on the host"
-"""What is counted of devices whose streams alone were recorded, and where no device was."""
+HLO_OPS: Final = "hlo_ops"
+KERNELS: Final = "kernels"
+OPERATORS: Final = "operators"
+"""What is counted: HLO ops, else what runs on streams (kernels, copies and memsets), else operators of the host."""
 
 _KEY = ("name", "category", "module", "program")
 
@@ -113,12 +115,12 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
     ops = device.filter(pl.col("role") == "ops")
     streams = device.filter(pl.col("work"))
     if ops.height:
-        events, what = share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())), "HLO ops"
+        events, what = share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())), HLO_OPS
     elif streams.height:
-        events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), ON_STREAMS
+        events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), KERNELS
     else:
         threads = overlapping(share.threads, share.start, share.end) if share.windowed else share.threads
-        events, what = threads.filter(pl.col("kind").is_in(["op", "collective"])), ON_HOST
+        events, what = threads.filter(pl.col("kind").is_in(["op", "collective"])), OPERATORS
     return collected(events.select(*_COUNTED)), what
 
 
@@ -140,13 +142,12 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row per op over all ranks, the largest self time first."""
     ranks = stacked(tables)
     if ranks.is_empty():
-        return without(ANALYSIS, scene, options, "no kernel, HLO op or operator here")
+        return without(ANALYSIS, scene, options, note("no_ops", level="missing"))
     rows = ranks.filter(pl.col("count").is_not_null())
     per_rank_time = ranks.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
     span, used = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
     if rows.is_empty():
-        none = "no kernel, HLO op or operator in the window"
-        return without(ANALYSIS, scene, options, none, _idle(span, used))
+        return without(ANALYSIS, scene, options, note("no_ops_in_window"), _idle(span, used))
     whole, what = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
     table = (
         rows.group_by(_KEY)
@@ -160,20 +161,20 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .with_columns(
             share_of("self", whole).alias("share"),
-            share_of("self", 0 if what == [ON_HOST] else span).alias("time_share"),
+            share_of("self", 0 if what == [OPERATORS] else span).alias("time_share"),
             (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
         .sort("self", *_KEY, descending=[True, *[False] * len(_KEY)])
     )
-    notes = [f"counted: {', '.join(what)}, on {plural(per_rank_time.height, 'rank')}"]
-    if span and what != [ON_HOST]:
+    notes = [note("ops_counted", what=tuple(what), ranks=per_rank_time.height)]
+    if span and what != [OPERATORS]:
         notes.append(_idle(span, used))
     return answer(ANALYSIS, table, scene, options, notes)
 
 
-def _idle(span: int, used: int) -> str:
-    return f"idle {(span - used) / span * 100:.3f} % of {duration(span)} device time"
+def _idle(span: int, used: int) -> Note:
+    return note("device_idle", idle=span - used, of=span)
 
 
 ANALYSIS = Analysis(

@@ -12,9 +12,8 @@ from tracehound.analysis.devices.groups import group, running
 from tracehound.analysis.devices.kernel_classes import OWN
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting
-from tracehound.errors import printable
 from tracehound.intervals import intersect
-from tracehound.units import share as percent
+from tracehound.notes import note
 
 DEFINITION = """\
 Per rank: first = time in which work of the first group runs on any stream, second = the same of the second, both = time
@@ -56,10 +55,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """All ranks together, then a row per rank."""
-    first, second = (printable(setting.of(options.given).text) for setting in (FIRST, SECOND))
+    first, second = (setting.of(options.given).text for setting in (FIRST, SECOND))
     rows = stacked(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, f"no {first} and no {second} on a device here")
+        return without(ANALYSIS, scene, options, note("no_work_of_groups", first=first, second=second))
     rows = rows.sort("rank")
     summed = rows.select(pl.lit(None, pl.Int64).alias("rank"), pl.col("first", "second", "both", "beside").sum())
     table = (pl.concat([summed, rows]) if len(tables) > 1 else rows).with_columns(
@@ -69,17 +68,13 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )
     whole = summed.row(0, named=True)
     if not whole["first"]:
-        return answer(ANALYSIS, table, scene, options, [f"no {first} ran here"])
-    told = f"{percent(whole['both'] / whole['first'])} of the {first} runs at the same time as {second}"
+        return answer(ANALYSIS, table, scene, options, [note("no_work_of_group", group=first)])
+    told = note("group_overlapped", share=whole["both"] / whole["first"], group=first, by=second)
     on_tpus = scene.ranks["label"].str.starts_with("TPU").any()
-    merged = several(rows, "is hidden here")
-    return answer(ANALYSIS, table, scene, options, [*(merged or [told]), *([_ON_TPUS] if on_tpus else [])])
-
-
-_ON_TPUS: Final = (
-    "the HLO ops of a TPU follow one another: what runs between the start and the done of an asynchronous collective,"
-    " and hides it, is in async_overlap"
-)
+    merged = several(rows, "hidden")
+    return answer(
+        ANALYSIS, table, scene, options, [*(merged or [told]), *([note("tpu_ops_in_sequence")] if on_tpus else [])]
+    )
 
 
 ANALYSIS = Analysis(

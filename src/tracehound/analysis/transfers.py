@@ -15,9 +15,8 @@ from tracehound.analysis.members import JOINED, listed
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla.copies import HOST
-from tracehound.notes import Note
-from tracehound.units import PS_PER_S, duration, plural, rate
-from tracehound.units import share as percent
+from tracehound.notes import Note, note
+from tracehound.units import PS_PER_S
 
 DEFINITION = """\
 A copy goes from one memory to another. On TPUs the layouts in an op's HLO line name the memories: S(5) is the host's,
@@ -185,7 +184,7 @@ def _peak(scene: Scene) -> float:
     return max(found) or FASTEST
 
 
-def _verdict(rows: pl.DataFrame, peak: float) -> list[str]:
+def _verdict(rows: pl.DataFrame, peak: float) -> list[Note]:
     """What the link to the host costs, over all ranks."""
     ranks = rows.group_by("rank").agg(pl.col("span", "host_wait").first())
     span, wait = int(ranks["span"].sum()), int(ranks["host_wait"].sum())
@@ -194,44 +193,39 @@ def _verdict(rows: pl.DataFrame, peak: float) -> list[str]:
         return []
     links = host.unique(["rank", "source", "target"])
     ways = links.group_by("source", "target").agg(pl.col("link_bytes", "link_time").sum()).sort("source", "target")
-    speeds = [
-        f"{source} to {target} {rate(moved / flight * PS_PER_S)} ({moved / flight * PS_PER_S / (1 << 30):.1f} GiB/s)"
-        for source, target, moved, flight in ways.iter_rows()
-        if moved and flight and moved / flight * PS_PER_S <= peak
-    ]
-    told = f"waiting for copies from and to the host: {percent(wait / span)} of device time, {duration(wait)}"
-    notes = [f"{told}; {', '.join(speeds)}" if speeds else told]
+    speed = pl.col("link_bytes") / pl.col("link_time") * PS_PER_S
+    timed = ways.filter((pl.col("link_bytes") > 0) & (pl.col("link_time") > 0)).with_columns(speed.alias("rate"))
+    sources, targets, rates = (
+        tuple(timed.filter(pl.col("rate") <= peak)[name]) for name in ("source", "target", "rate")
+    )
+    notes = [note("waits_for_host_copies", wait=wait, of=span, sources=sources, targets=targets, rates=rates)]
     if wait > BOUND * span:
-        notes.append("bound by the link to the host's memory, not by the device's own memory or its units")
+        notes.append(note("bound_by_host_link", level="inferred"))
     return notes
 
 
-def _doubts(rows: pl.DataFrame) -> list[str]:
+def _doubts(rows: pl.DataFrame) -> list[Note]:
     """How many copies are in no rate, and why."""
     copies, sized, strange = (int(rows[name].sum()) for name in ("copies", "sized", "strange"))
-    notes = [f"in no rate: {plural(strange, 'copy', 'copies')} above {rate(FASTEST)}"] if strange else []
+    notes = [note("copies_too_fast", copies=strange, limit=FASTEST)] if strange else []
     if not sized:
-        return ["no size is recorded of any copy: there are no bytes and no rates"]
+        return [note("no_copy_sizes", level="missing")]
     if sized < copies:
-        of = f"{copies - sized:,} of {copies:,} copies"
-        notes.append(f"no size is recorded of {of}: bytes and rates are those of the others")
+        notes.append(note("copies_without_size", level="missing", copies=copies - sized, of=copies))
     return notes
 
 
-def _absurd(table: pl.DataFrame, peak: float) -> list[str]:
+def _absurd(table: pl.DataFrame, peak: float) -> list[Note]:
     beyond = table.filter(pl.col("speed") > peak)
     if beyond.is_empty():
         return []
-    return [f"no rate of {plural(beyond.height, 'row')}: above {rate(peak)}, more than the device's memory gives"]
+    return [note("rows_above_memory_bandwidth", rows=beyond.height, limit=peak)]
 
 
-def _nothing(scene: Scene) -> str | Note:
+def _nothing(scene: Scene) -> Note:
     if scene.pytorch:
-        return nothing(scene, "no copies on a stream", remedy(scene))
-    return (
-        "no copies between memories here: the CPU's devices share the host's memory, and what host threads transfer "
-        "is in the report host; on TPUs the HLO lines of ops tell of copies (xplane.pb has them)"
-    )
+        return nothing(scene, note("no_copies_on_streams"), remedy(scene))
+    return note("no_copies_between_memories", level="missing")
 
 
 ANALYSIS = Analysis(

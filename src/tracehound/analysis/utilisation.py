@@ -18,9 +18,7 @@ from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.spans.stretches import stretches
-from tracehound.notes import Note
-from tracehound.units import plural
-from tracehound.units import share as percent
+from tracehound.notes import Note, note
 
 DEFINITION = f"""\
 {FILLED}
@@ -179,51 +177,44 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(shown, table, scene, options, notes)
 
 
-def _clocks(table: pl.DataFrame, by: str, scene: Scene) -> list[str]:
+def _clocks(table: pl.DataFrame, by: str, scene: Scene) -> list[Note]:
     """Where steps, or the window, last otherwise on the clocks of the devices."""
     if by == "step":
         return clocks_apart("steps", table["duration"], table["traced"])
     return window_apart(table["span"], scene) if by == "run" else []
 
 
-def _nothing(by: str, scene: Scene) -> str | Note:
+def _nothing(by: str, scene: Scene) -> Note:
     if by == "step" and scene.steps.is_empty():
         return no_steps(scene)
-    return nothing(scene, "no kernels", remedy(scene))
+    return nothing(scene, note("no_kernels"), remedy(scene))
 
 
-def _whole(table: pl.DataFrame, by: str) -> list[str]:
+def _whole(table: pl.DataFrame, by: str) -> list[Note]:
     """What all ranks together use, or all steps."""
     if by == "kernel" or table.height < 2:
         return []
     length = table["span" if by == "run" else "duration"]
     whole = int(length.sum())
     busy = float((table["utilisation"] * length).sum())
-    return [f"all together: kernels run {percent(busy / whole)} of the time"] if whole else []
+    return [note("kernel_time_total", share=busy / whole)] if whole else []
 
 
-def doubts(rows: pl.DataFrame, scene: Scene) -> list[str]:
+def doubts(rows: pl.DataFrame, scene: Scene) -> list[Note]:
     """What of the measures was not recorded, derived, or not believed; `rows` has columns of `per_rank`."""
     ranks = rows.unique("rank", keep="first", maintain_order=True)
     if not ranks["all kernels"].sum():
-        return [NO_KERNEL]
+        return [note("no_kernels_in_window")]
     strange, instant = (int(ranks[f"{name} kernels"].sum()) for name in ("strange", "instant"))
-    notes = _of_gpus(rows, ranks) if _gpus(ranks, scene) else [NO_GPU]
+    notes = _of_gpus(rows, ranks) if _gpus(ranks, scene) else [note("no_gpus")]
     if instant:
-        weightless = "without a length, which weigh nothing in averages over time"
-        notes.append(f"not counted: {plural(instant, 'kernel')} {weightless}")
+        notes.append(note("kernels_without_length", kernels=instant))
     if strange:
-        such = "such as an occupancy above 100 %, or of 0 % where many threads run: averages are of the other kernels"
-        notes.append(f"not counted: {strange:,} recorded values that cannot be true, {such}")
+        notes.append(note("kernel_values_impossible", values=strange))
     of_all, occupied = (int(ranks[name].sum()) for name in ("kernel time", "occupied time"))
     if 0 < occupied < _KNOWN * of_all:
-        some = f"occupancy is that of {percent(occupied / of_all)} of the kernels' time"
-        notes.append(f"{some}, and may be above the limit, which is of all: the rest tells none that can be true")
+        notes.append(note("occupancy_of_part", level="missing", share=occupied / of_all))
     return notes
-
-
-NO_KERNEL: Final = "no kernel runs in the window"
-NO_GPU: Final = "SM efficiency and occupancy are measures of GPUs: there are none here, only utilisation"
 
 
 def _gpus(ranks: pl.DataFrame, scene: Scene) -> bool:
@@ -232,30 +223,23 @@ def _gpus(ranks: pl.DataFrame, scene: Scene) -> bool:
     return not labels.str.contains("^(TPU|CPU)").all()
 
 
-def _of_gpus(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[str]:
+def _of_gpus(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[Note]:
     """What of SM efficiency and occupancy is not known, or derived."""
     notes = []
     kernels, derived, strange = (int(ranks[f"{name} kernels"].sum()) for name in ("all", "derived", "strange"))
     if rows["occupancy"].null_count() == rows.height:
         limited = rows["occupancy_limit"].null_count() < rows.height
-        why = (
-            "no occupancy that is recorded here can be true"
-            if strange
-            else "occupancy is not recorded here: CUDA's profiler tells it, ROCm's and others do not"
-        )
-        notes.append(f"{why}; see occupancy limit" if limited else why)
+        why = "occupancy_impossible" if strange else "occupancy_not_recorded"
+        notes.append(note(why, level="missing", limited=limited))
     if derived:
-        sms = ", ".join(f"{count:,}" for count in sorted(set(ranks["multiprocessors"].to_list()) - {0}))
+        sms = tuple(sorted(set(ranks["multiprocessors"].to_list()) - {0}))
         notes.append(
-            f"blocks per SM of {derived:,} of {kernels:,} kernels are derived from grids and {sms} multiprocessors"
+            note("blocks_per_sm_derived", level="inferred", derived=derived, kernels=kernels, multiprocessors=sms)
         )
     if rows["blocks_per_sm"].null_count() == rows.height:
-        notes.append(
-            "blocks per SM are not recorded here, nor a grid and the number of SMs: SM efficiency is not known"
-        )
+        notes.append(note("blocks_per_sm_unknown", level="missing"))
     elif (known := float(rows["known"].drop_nulls().to_numpy().min())) < _KNOWN:
-        some = f"{'up to ' if rows.height > 1 else ''}{percent(1 - known)} of the kernels' time"
-        notes.append(f"SM efficiency is at least this: {some} has no grid; kernels of replayed graphs tell none")
+        notes.append(note("kernels_without_grid", level="missing", share=1 - known, rows=rows.height))
     return notes
 
 

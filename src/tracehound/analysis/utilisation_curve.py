@@ -15,7 +15,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.utilisation import doubts
 from tracehound.formats.assembly.curves import bucket, buckets
-from tracehound.units import duration
+from tracehound.notes import note
 
 BUCKET: Final = Setting(
     "bucket",
@@ -73,10 +73,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The stretches of all ranks, rank by rank."""
     rows = stacked(tables)
     if rows.is_empty():
-        note = nothing(scene, "no kernels", remedy(scene))
-        return without(ANALYSIS, scene, options, note)
-    stretches = f"stretches of {duration(int(rows['duration'][0]))}"
-    told = [stretches, *of_steps(rows), *doubts(rows.filter(pl.col("utilisation") > 0), scene)]
+        return without(ANALYSIS, scene, options, nothing(scene, note("no_kernels"), remedy(scene)))
+    cut = note("stretches_of_length", length=int(rows["duration"][0]))
+    told = [cut, *of_steps(rows), *doubts(rows.filter(pl.col("utilisation") > 0), scene)]
     return answer(ANALYSIS, rows, scene, options, told)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.events.own_clock import OwnClock, own_clock
+from tracehound.draw.notes import note_texts
 from tracehound.intervals import Intervals
 from tracehound.trace import Trace, Window
 
@@ -96,7 +97,7 @@ def test_a_window_lies_on_the_device_s_own_clock(window: tuple[int, int], own: i
     assert (halves["self"].sum(), table["self"].sum()) == (waited * US, own * US)
     assert table["time_share"].sum() == pytest.approx(1)
     for name in ("hlo_ops", "duty_cycle", "breakdown"):
-        assert any("own clocks" in note for note in results[name].notes) == (own != window[1] - window[0])
+        assert any("own clocks" in note for note in note_texts(results[name].notes)) == (own != window[1] - window[0])
     duty = results["duty_cycle"].table.row(0, named=True)
     assert [duty[name] // US for name in ("time", "input", "compute", "idle")] == [own, waited, own - waited, 0]
     parts = results["breakdown"].table.row(0, named=True)
@@ -213,7 +214,8 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     for result in (steps, times, parts_of):
         assert [value // US for value in result.table["duration"]] == [22, 22, 22, 20]
         assert any(
-            note == APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" for note in result.notes
+            note == APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us"
+            for note in note_texts(result.notes)
         )
     assert [value // US for value in steps.table["idle"]] == [2, 2, 2, 0]
     assert [value // US for value in steps.table["compute"]] == [10] * 4
@@ -225,7 +227,7 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     assert [[value // US for value in row] for row in parts] == [[10, 10, 2]] * 3 + [[10, 10, 0]]
     (program,) = programs.table.rows(named=True)
     assert [program[name] // US for name in ("min", "max", "period", "gap")] == [20, 20, 22, 2]
-    assert APART.format("executions") + "2 of 4 another length: 10.00 us to 30.00 us" in programs.notes
+    assert APART.format("executions") + "2 of 4 another length: 10.00 us to 30.00 us" in note_texts(programs.notes)
 
 
 def test_the_breakdown_of_steps_is_that_of_the_device_s_own_clock() -> None:
@@ -233,7 +235,7 @@ def test_the_breakdown_of_steps_is_that_of_the_device_s_own_clock() -> None:
     assert [value // US for value in result.table["start"]] == [0, 22, 54, 66]
     lengths = {"span": [22, 22, 22, 20], "compute": [10] * 4, "copy": [10] * 4, "idle": [2, 2, 2, 0]}
     assert {part: [value // US for value in result.table[part]] for part in lengths} == lengths
-    assert APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" in result.notes
+    assert APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" in note_texts(result.notes)
     cut = run(named("breakdown"), drifting(), Window(37 * US, 59 * US), Options(given=(("by", "step"),))).table
     assert [[value // US for value in cut[part]] for part in ("start", "span", "compute", "idle")] == [
         [37, 54], [12, 10], [10, 0], [2, 0],
@@ -247,7 +249,7 @@ def test_gaps_lie_where_the_timeline_has_them_and_a_note_says_what_the_device_id
     result, parts = (run(named(name), b.trace()) for name in ("gaps", "breakdown"))
     assert result.table.select("start", "duration").rows() == [(10 * US, 20 * US)]
     assert parts.table.select("span", "idle").rows() == [(22 * US, 2 * US)]
-    assert result.notes[1] == (
+    assert note_texts(result.notes)[1] == (
         "gaps are on the trace's clock, to which the profiler aligned the devices piece by piece; by the devices' own, "
         "which breakdown shows, they idle 2.000 us, 9.09 % of 22.00 us"
     )
@@ -263,7 +265,7 @@ def test_steps_that_the_host_marks_are_the_host_s() -> None:
     for name in ("steps", "step_time"):
         result = run(named(name), b.trace())
         assert [value // US for value in result.table["duration"]] == [40, 20]
-        assert not any("own clock" in note for note in result.notes)
+        assert not any("own clock" in note for note in note_texts(result.notes))
 
 
 @given(EXECUTED)
@@ -299,7 +301,9 @@ def test_kernels_and_parts_of_ranks_are_told_by_the_clock_that_breakdown_is_told
     row = used.table.row(0, named=True)
     assert (row["span"], row["utilisation"]) == (told["span"], pytest.approx(told["compute_share"]))
     for result in (used, ranks):
-        assert [note for note in result.notes if "own clocks" in note] == [n for n in parts.notes if "own clocks" in n]
+        assert [note for note in note_texts(result.notes) if "own clocks" in note] == [
+            n for n in note_texts(parts.notes) if "own clocks" in n
+        ]
     by_kernel = run(named("utilisation"), cut_copy(), seen, Options(given=(("by", "kernel"),))).table
     assert by_kernel["total"].sum() == told["compute"]
     curve = run(named("utilisation_curve"), cut_copy(), seen, Options(given=(("bucket", "1s"),))).table
@@ -314,7 +318,7 @@ def test_kernels_have_the_lengths_of_the_device_s_own_clock() -> None:
     result = run(named("utilisation"), b.trace())
     row = result.table.row(0, named=True)
     assert (row["span"], row["utilisation"], row["kernels"]) == (20 * US, 1.0, 2)
-    assert not [note for note in result.notes if "without a length" in note]
+    assert not [note for note in note_texts(result.notes) if "without a length" in note]
 
 
 def test_what_ranks_wait_and_transfer_adds_up_to_communication_on_the_devices_own_clocks() -> None:

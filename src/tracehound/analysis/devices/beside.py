@@ -8,8 +8,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracehound.analysis.result import Share
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import which_ranks
 
 
 def beside(share: Share) -> int:
@@ -27,10 +27,12 @@ def beside(share: Share) -> int:
     return int(rows.select((pl.col("start") < reach).sum()).item())
 
 
-def several(rows: pl.DataFrame, so: str) -> list[str]:
-    """Which ranks (of rows with rank, and `beside` as above) are several devices, and what is so of them; none: []."""
+def several(rows: pl.DataFrame, measured: str) -> list[Note]:
+    """Which ranks (of rows with rank, and `beside` as above) are several devices; none: [].
+
+    `measured` is what counts there of that which one of them communicates while another computes.
+    """
     ranks = rows.filter(pl.col("beside") > 0)["rank"].unique().sort().to_list()
     if not ranks:
         return []
-    one = f"{which_ranks(ranks)} {'is' if len(ranks) == 1 else 'are each'} several devices in one"
-    return [f"{one}: which of them ran an HLO op is not recorded: what one communicates while another computes {so}"]
+    return [note("ranks_of_several_devices", level="missing", ranks=tuple(ranks), measured=measured)]

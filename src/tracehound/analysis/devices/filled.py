@@ -23,9 +23,9 @@ from tracehound.formats.assembly.curves import Curve, Floats, bucket, buckets
 from tracehound.formats.assembly.fill import curves, drawn, in_threads, means, resident, sums, told
 from tracehound.formats.exported import FILLS
 from tracehound.intervals import Intervals, Ints, union
+from tracehound.notes import Note, note
 from tracehound.own_time import own_stretches
 from tracehound.trace import collected
-from tracehound.units import duration
 
 DEFINITION: Final = """\
 utilisation = time in which a kernel runs, collectives included and copies not, / span. SM efficiency = blocks per
@@ -122,11 +122,11 @@ def spans(share: Share, device: Filled) -> dict[str, pl.Expr]:
     }
 
 
-def of_steps(rows: pl.DataFrame) -> list[str]:
+def of_steps(rows: pl.DataFrame) -> list[Note]:
     """That only the steps are looked at, where there is work beside them; `rows` has the columns of `spans`."""
     ranks = rows.unique("rank", keep="first")
     spanned, whole = (int(ranks[name].sum()) for name in ("spanned", "whole"))
-    return [f"of the steps alone: {duration(spanned)} of {duration(whole)}"] if spanned < _NEARLY * whole else []
+    return [note("steps_alone", time=spanned, of=whole)] if spanned < _NEARLY * whole else []
 
 
 _NEARLY: Final = 0.999

@@ -16,8 +16,8 @@ from tracehound.analysis.events.lane_rows import of_device
 from tracehound.analysis.result import OfRank, Scene, Share
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.lookup import among
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import duration
 
 CLOCKED: Final = ("device_start", "device_end")
 """The columns of events that tell their times on the device's own clock."""
@@ -138,26 +138,22 @@ def steps_within(share: Share, clock: OwnClock | None) -> pl.DataFrame:
     return parts.with_columns(pl.Series("from", begin, pl.Int64), pl.Series("until", until, pl.Int64))
 
 
-def clocks_apart(what: str, own: pl.Series, traced: pl.Series) -> list[str]:
+def clocks_apart(what: str, own: pl.Series, traced: pl.Series) -> list[Note]:
     """A note where the two clocks give `what` (lengths, ps) another length by more than `APART`."""
     whole = pl.DataFrame({"own": own, "traced": traced}).filter(pl.col("traced") > 0)
     far = whole.filter((pl.col("own") - pl.col("traced")).abs() > APART * pl.col("traced"))
     if far.is_empty():
         return []
-    low, high = (duration(int(far["traced"].sort()[place])) for place in (0, -1))
-    return [
-        f"the device's own clock measures {what}; the trace's, to which the profiler aligned it piece by piece, gives "
-        f"{far.height:,} of {whole.height:,} another length: {low} to {high}"
-    ]
+    low, high = (int(far["traced"].sort()[place]) for place in (0, -1))
+    return [note("lengths_by_device_clock", what=what, other=far.height, of=whole.height, shortest=low, longest=high)]
 
 
-def window_apart(lengths: pl.Series, scene: Scene) -> list[str]:
+def window_apart(lengths: pl.Series, scene: Scene) -> list[Note]:
     """A note where the window lasts otherwise on the own clocks of ranks (`lengths`, ps) by more than `APART`."""
     traced = [end - start for start, end in scene.spans] or [scene.end - scene.start]
     least, most = min(traced), max(traced)
     far = (lengths < (1 - APART) * least) | (lengths > (1 + APART) * most)
     if not scene.windowed or not far.any():
         return []
-    low, high = (duration(int(lengths.sort()[place])) for place in (0, -1))
-    told = low if low == high else f"{low} to {high}"
-    return [f"on the devices' own clocks, which these times are on, the window lasts {told}, not {duration(most)}"]
+    low, high = (int(lengths.sort()[place]) for place in (0, -1))
+    return [note("window_by_device_clock", shortest=low, longest=high, window=most)]

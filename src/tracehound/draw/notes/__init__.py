@@ -15,7 +15,16 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
-from tracehound.draw.notes import comparison, files, reading, recorded, tables
+from tracehound.draw.notes import (
+    comparison,
+    copy_notes,
+    device_notes,
+    files,
+    reading,
+    recorded,
+    tables,
+    utilization_notes,
+)
 from tracehound.draw.notes.sentence import Sentence
 from tracehound.errors import printable
 from tracehound.notes import Note
@@ -23,7 +32,16 @@ from tracehound.notes import Note
 SENTENCES: Final[Mapping[str, Sentence]] = MappingProxyType(
     {
         code: sentence
-        for group in (reading, files, recorded, tables, comparison)
+        for group in (
+            reading,
+            files,
+            recorded,
+            tables,
+            comparison,
+            device_notes,
+            copy_notes,
+            utilization_notes,
+        )
         for code, sentence in group.SENTENCES.items()
     }
 )
