@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tracehound.analysis import ANALYSES, Options, named, run, run_all
 from tracehound.analysis.topics import lacking
 from tracehound.diff import compare, condition, judged_alone, profile
-from tracehound.draw.notes import note_text
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS, MEMORY_TIMELINE, recognise
 from tracehound.report import summarise
@@ -105,10 +105,10 @@ def test_what_needs_a_trace_asks_for_one_and_for_no_option(tmp_path: Path, name:
     trace = opened(tmp_path, ROWS)
     result = run(named(name), trace)
     assert not result.total
-    assert result.notes == (
+    assert note_texts(result.notes) == (
         "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)",
     )
-    assert lacking(name, trace) == result.notes[0]
+    assert lacking(name, trace) == note_texts(result.notes)[0]
 
 
 def test_of_several_questions_those_about_memory_are_answered(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_of_several_questions_those_about_memory_are_answered(tmp_path: Path) ->
 
 
 def test_what_is_missing_of_memory_is_still_said(tmp_path: Path) -> None:
-    (note,) = run(named("memory_blocks"), opened(tmp_path, ROWS)).notes
+    (note,) = note_texts(run(named("memory_blocks"), opened(tmp_path, ROWS)).notes)
     assert "the file has no addresses" in note
 
 
@@ -126,7 +126,7 @@ def test_its_page_is_about_memory(tmp_path: Path) -> None:
     assert [result.analysis for result in page.results] == ["overview", "memory", "health"]
     (memory,) = (result for result in page.results if result.analysis == "memory")
     assert memory.table["category"][0] == "parameter"
-    assert memory.notes[0] == "at its peak, 0.020 us, unknown device of rank 0 holds 180 B"
+    assert note_texts(memory.notes)[0] == "at its peak, 0.020 us, unknown device of rank 0 holds 180 B"
 
 
 def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) -> None:

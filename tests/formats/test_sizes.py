@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.analysis import named, run
-from tracehound.draw.notes import with_sentences
+from tracehound.draw.notes import note_texts, with_sentences
 from tracehound.formats.sizes import MOST_BYTES, possible
 from tracehound.formats.spill import Column
 from tracehound.formats.xla.copies import copied
@@ -58,7 +58,7 @@ def test_copies_without_a_size_have_no_rate(tmp_path: Path) -> None:
     trace = kineto(tmp_path, *(on_stream("gpu_memcpy", "Memcpy HtoD", 10 * n, bytes=HUGE) for n in range(3)))
     result = run(named("transfers"), trace)
     assert result.table.select("bytes", "rate").rows() == [(None, None)]
-    assert not any("PB" in note or "PiB" in note for note in result.notes)
+    assert not any("PB" in note or "PiB" in note for note in note_texts(result.notes))
 
 
 def test_collectives(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.formats.allocators import named
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import bytes_, plural
-from tracehound.units import share as percent
 
 DEFINITION = """\
 XLA's runtime leaves an event on the host whenever an allocator gives memory or takes it back (MemoryAllocation,
@@ -42,11 +41,6 @@ COLUMNS = (
     Column("first", "bytes", "held at the first event here", brief=False),
     Column("last", "bytes", "held at the last event here", brief=False),
     Column("event", "id", "the event at the peak"),
-)
-
-WITHOUT = (
-    "no allocator events here: XLA's runtime records them on TPU and GPU with the host tracer at level 2 or above "
-    "(jax.profiler's default); for PyTorch see its memory counters (profile_memory=True)"
 )
 
 
@@ -105,24 +99,20 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """Each allocator once, the fullest first."""
     rows = stacked(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, WITHOUT)
+        return without(ANALYSIS, scene, options, note("no_allocator_events", level="missing"))
     rows = rows.sort("rank", nulls_last=True, maintain_order=True)
     table = rows.unique(["part", "allocator"], keep="first", maintain_order=True)
     table = table.sort("peak", "allocator", descending=[True, False])
     return answer(ANALYSIS, table, scene, options, _notes(table))
 
 
-def _notes(table: pl.DataFrame) -> list[str]:
+def _notes(table: pl.DataFrame) -> list[Note]:
     """What one should know of the fullest."""
     first = table.row(0, named=True)
-    full = f", {percent(first['share'])} of what it has" if first["share"] is not None else ""
-    told = [f"{first['allocator']} held {bytes_(first['peak'])} at most{full}"]
+    told = [note("allocator_peak", allocator=first["allocator"], peak=first["peak"], share=first["share"])]
     torn = table.filter(pl.col("fragmentation") > FRAGMENTED)
     if torn.height:
-        told.append(
-            f"over {percent(FRAGMENTED)} of the free memory was outside of its largest piece at"
-            f" {plural(torn.height, 'peak')}"
-        )
+        told.append(note("free_memory_fragmented", share=FRAGMENTED, peaks=torn.height))
     return told
 
 

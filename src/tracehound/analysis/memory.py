@@ -22,8 +22,7 @@ from tracehound.analysis.devices.allocations import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.units import bytes_, instant, several
-from tracehound.units import share as percent
+from tracehound.notes import Note, note
 
 DEFINITION = f"""\
 {LEVELS}
@@ -175,7 +174,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = of_ranks(tables, scene)
     if rows.is_empty():
         untold = by_category and any("category" in table.columns for table in tables)
-        why = _UNTOLD if untold else unrecorded(scene, tables)
+        why = note("no_memory_categories", level="missing") if untold else unrecorded(scene, tables)
         return without(shown, scene, options, why)
     if by_category:
         order = ["rank", "number", "at_peak", "most"]
@@ -188,44 +187,33 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(table))
 
 
-def _peaks(table: pl.DataFrame) -> list[str]:
+def _peaks(table: pl.DataFrame) -> list[Note]:
     """The most that each device held of all categories together."""
     devices = table.unique(["rank", "number"], maintain_order=True).head(4)
     return [
-        f"at its peak, {instant(row['at'])}, {row['device']} of rank {row['rank']} holds {bytes_(row['peak'])}"
+        note("device_memory_peak", device=row["device"], rank=row["rank"], at=row["at"], peak=row["peak"])
         for row in devices.iter_rows(named=True)
     ]
 
 
-def _notes(table: pl.DataFrame) -> list[str]:
-    notes = []
+def _notes(table: pl.DataFrame) -> list[Note]:
     high = table.filter(pl.col("peak_share") > _NEARLY)
-    for row in high.head(4).iter_rows(named=True):
-        told = f"{percent(row['peak_share'])} of {bytes_(row['capacity'])}"
-        notes.append(f"nearly full: {row['device']} of rank {row['rank']} at its peak, {told}")
-    absurd = table.filter(pl.col("peak") > pl.col("capacity"))
-    notes += [
-        f"not to be believed: the peak of {row['device']} of rank {row['rank']} is above its memory"
-        for row in absurd.head(4).iter_rows(named=True)
+    notes = [
+        note("memory_nearly_full", device=device, rank=rank, share=share, capacity=capacity)
+        for device, rank, share, capacity in high.head(4).select("device", "rank", "peak_share", "capacity").iter_rows()
     ]
-    for what, so in (
-        ("totals", "allocated is counted from the start of the recording, reserved not known"),
-        ("addresses", "which blocks are held or never freed is not known"),
-    ):
+    absurd = table.filter(pl.col("peak") > pl.col("capacity")).head(4)
+    notes += [
+        note("memory_peak_impossible", device=device, rank=rank)
+        for device, rank in absurd.select("device", "rank").iter_rows()
+    ]
+    for what, code in (("totals", "memory_totals_missing"), ("addresses", "memory_addresses_missing")):
         untold = table.filter(~pl.col(what))["device"].unique(maintain_order=True).to_list()
         if untold:
-            notes.append(f"no {what} {_of_which(untold, table)}: {so}")
+            every = len(untold) == table["device"].n_unique()
+            notes.append(note(code, level="missing", devices=tuple(untold), every=every))
     return notes
 
-
-def _of_which(devices: list[str], table: pl.DataFrame) -> str:
-    """``in this file``, or of which of the devices, where only some are meant."""
-    return "in this file" if len(devices) == table["device"].n_unique() else f"of {several(devices, 4)} in this file"
-
-
-_UNTOLD: Final = (
-    "no categories here: export_memory_timeline('....raw.json.gz') of the profiler writes a file that has them"
-)
 
 _NEARLY: Final = 0.9
 """A peak above this part of the device's memory is worth a note; the plugin recommends checkpointing then."""

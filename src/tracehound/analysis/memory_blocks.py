@@ -22,7 +22,7 @@ from tracehound.analysis.devices.allocations import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.units import bytes_, plural, which_ranks
+from tracehound.notes import Note, note
 
 DEFINITION = """\
 A block is given at an address of a device and taken back by the next event at that address. start and duration say from
@@ -53,10 +53,8 @@ COLUMNS: Final = (
     Column("event", "id", "the operator's execution"),
 )
 
-_APART: Final = {
-    1: "more than the peak, whose total leaves some of them out",
-    -1: "less than the peak: others were given before the recording",
-}
+_APART: Final = {1: "blocks_above_peak", -1: "blocks_below_peak"}
+"""The note where the blocks held at the peak are more than that, or less, by the sign of the difference."""
 
 MOST: Final = 20_000
 """Blocks of a device that are kept, the largest: a file has as many as allocations."""
@@ -115,30 +113,27 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(ANALYSIS, scene, options, unrecorded(scene, tables))
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        where = "in the window" if scene.windowed else "here"
-        why = f"no such block {where}, or the file has no addresses (PyTorch tells them since 1.10)"
-        return without(ANALYSIS, scene, options, why)
+        return without(ANALYSIS, scene, options, note("no_memory_blocks", level="missing", windowed=scene.windowed))
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST, "size", "rank", "start", descending=[False, True, False, False]
     )
     left = int(table.group_by("rank", "number").agg(pl.col("all").first() - pl.len())["all"].sum())
-    notes = [f"{plural(left, 'smaller block')} left out"] if left else []
+    notes = [note("smaller_blocks_left_out", blocks=left)] if left else []
     return answer(ANALYSIS, table, scene, options, [*notes, *_apart(table, options)])
 
 
-def _apart(table: pl.DataFrame, options: Options) -> list[str]:
+def _apart(table: pl.DataFrame, options: Options) -> list[Note]:
     """Where the blocks that are held at the peak of a device are not all of that, or more."""
     if OF.of(options.given) == "kept":
         return []
     known = table.filter(pl.col("held") > 0).unique(["rank", "number"])
     devices = known.select("rank", pl.col("held") - pl.col("peak"))
     notes = []
-    for sign, words in _APART.items():
+    for sign, code in _APART.items():
         apart = devices.filter(pl.col("held").sign() == sign)
         if apart.height:
-            much = f"{'up to ' * (apart.height > 1)}{bytes_(max(map(abs, apart['held'].to_list())))}"
-            where = which_ranks(apart["rank"].unique().to_list())
-            notes.append(f"the blocks held at the peak are {much} {words} ({where})")
+            most, ranks = max(map(abs, apart["held"].to_list())), tuple(apart["rank"].unique().to_list())
+            notes.append(note(code, most=most, devices=apart.height, ranks=ranks))
     return notes
 
 

@@ -18,6 +18,7 @@ from tracehound.analysis.devices.allocations import (
     unrecorded,
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
+from tracehound.notes import note
 
 DEFINITION = f"""\
 {LEVELS}
@@ -102,19 +103,13 @@ def _stretches(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
 _LEVELS: Final = ("allocated", "reserved", "unused")
 
 
-MOST: Final = (
-    "allocated, reserved and unused are each the most in a stretch, maybe at different times of it: unused is seldom"
-    " the difference of the others"
-)
-
-
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The stretches of all ranks, of devices before the host, in the order of time."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
         return without(ANALYSIS, scene, options, unrecorded(scene, tables))
     table = rows.with_columns(named(pl.col("number"))).sort("rank", pl.col("number") == HOST, "number", "start")
-    return answer(ANALYSIS, table, scene, options, [MOST])
+    return answer(ANALYSIS, table, scene, options, [note("memory_levels_are_maxima")])
 
 
 ANALYSIS = Analysis(

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from building import US, Building, listing, stream, thread
 from tracehound.analysis import Options, Result, memory_curve, named, run
+from tracehound.draw.notes import note_texts
+from tracehound.notes import note
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
 
@@ -144,9 +146,9 @@ def test_files_without_totals_and_addresses() -> None:
     result = told(m.trace(), "memory")
     (found,) = result.table.rows(named=True)
     assert (found["peak"], found["reserved"], found["blocks"], found["since_before"]) == (300, None, None, None)
-    assert any("no totals" in note for note in result.notes)
-    assert any("no addresses" in note for note in result.notes)
-    assert "no addresses" in told(m.trace(), "memory_blocks").notes[0]
+    assert any("no totals" in note for note in note_texts(result.notes))
+    assert any("no addresses" in note for note in note_texts(result.notes))
+    assert "no addresses" in note_texts(told(m.trace(), "memory_blocks").notes)[0]
 
 
 def test_of_devices_that_alone_lack_totals_the_name_is_told() -> None:
@@ -154,7 +156,7 @@ def test_of_devices_that_alone_lack_totals_the_name_is_told() -> None:
     m.give(10, 300, 1)
     m.totals = False
     m.give(20, 300, 2, device=-1)
-    notes = told(m.trace(), "memory").notes
+    notes = note_texts(told(m.trace(), "memory").notes)
     assert [note.partition(":")[0] for note in notes if "no " in note] == ["no totals of CPU in this file"]
 
 
@@ -164,7 +166,7 @@ def test_a_peak_beyond_the_device_is_not_believed_and_one_near_it_is_noted() -> 
         m.give(10, size, 1)
         result = told(m.trace(), "memory")
         assert result.table["peak_share"].to_list() == [share]
-        assert words in result.notes[0]
+        assert words in note_texts(result.notes)[0]
 
 
 def test_the_curve_has_the_most_of_every_stretch() -> None:
@@ -185,7 +187,7 @@ def test_the_curve_says_that_each_of_its_columns_is_the_most_of_a_stretch() -> N
     m.give(0, 100, 1)
     found = told(m.trace(), "memory_curve")
     assert all("at any time of" in found.column(name).meaning for name in ("allocated", "reserved", "unused"))
-    assert memory_curve.MOST in found.notes
+    assert note("memory_levels_are_maxima") in found.notes
 
 
 def test_what_is_held_as_a_stretch_begins_counts_in_it() -> None:
@@ -280,7 +282,7 @@ def test_a_device_of_no_rank_is_that_of_the_first_rank_of_its_file() -> None:
 
 @pytest.mark.parametrize("name", ["memory", "memory_blocks", "memory_curve", "memory_operators"])
 def test_without_events_it_says_what_would_record_them(name: str) -> None:
-    assert "profile_memory=True" in told(Memory().trace(), name).notes[0]
+    assert "profile_memory=True" in note_texts(told(Memory().trace(), name).notes)[0]
 
 
 @pytest.mark.parametrize("name", ["memory", "memory_blocks", "memory_curve", "memory_operators"])
@@ -363,7 +365,8 @@ def test_what_is_held_in_a_window_against_a_loop(
     memory = told(trace, "memory", window)
     assert {row["device"]: (row["at"] // US, row["peak"]) for row in memory.table.rows(named=True)} == peaks
     if events and not peaks:
-        assert memory.notes == ("no memory event in the window, nor before it: what is held there is not known",)
+        (only,) = note_texts(memory.notes)
+        assert only == "no memory event in the window, nor before it: what is held there is not known"
     stretches = rows(trace, "memory_curve", window)
     for name in curves:
         mine = [row for row in stretches if row["device"] == name]
@@ -417,8 +420,8 @@ def test_blocks_that_do_not_add_up_to_the_peak_are_told_of(before: int, told_of:
     m.give(20, 200, 2)
     m.give(30, -300, 1)
     expected = [f"the blocks held at the peak are {told_of}"] if told_of else []
-    assert list(told(m.trace(), "memory_blocks").notes) == expected
-    assert list(told(m.trace(), "memory_blocks", of="kept").notes) == ["with of=kept"]
+    assert list(note_texts(told(m.trace(), "memory_blocks").notes)) == expected
+    assert list(note_texts(told(m.trace(), "memory_blocks", of="kept").notes)) == ["with of=kept"]
 
 
 def test_each_device_keeps_its_largest_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,7 +435,7 @@ def test_each_device_keeps_its_largest_blocks(monkeypatch: pytest.MonkeyPatch) -
     assert [(block["rank"], block["size"]) for block in shown.table.rows(named=True)] == [
         (0, 1002), (0, 1001), (1, 12), (1, 11),
     ]  # fmt: skip
-    assert "2 smaller blocks left out" in shown.notes
+    assert "2 smaller blocks left out" in note_texts(shown.notes)
 
 
 def instant(time: int, size: int, address: int, held: int) -> dict[str, object]:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.analysis import named, run
-from tracehound.analysis.allocator import WITHOUT
+from tracehound.draw.notes import note_texts
 from tracehound.facets import FACETS
 from tracehound.formats import FORMATS
+from tracehound.notes import note
 from tracehound.store import place
 from tracehound.trace import Part, Window
 from xspaces import Event, Line, Plane, Stat, space
@@ -107,7 +108,7 @@ def test_an_allocator_has_a_peak_and_what_was_so_then(tmp_path: Path) -> None:
     device, host = result.table.select(names).rows()
     assert device == ("device 2", 0, 500, 20 * US, 0.5, 0.5, 0.5, 400, 2, 1, 100)
     assert host == ("xla_gpu_host_bfc", None, 7, 25 * US, 7 / 8, None, None, None, 0, 1, None)
-    assert result.notes == (
+    assert note_texts(result.notes) == (
         "device 2 held 500 B at most, 50.00 % of what it has",
         "over 25.00 % of the free memory was outside of its largest piece at 1 peak",
     )
@@ -121,7 +122,7 @@ def test_without_such_events_that_is_said(tmp_path: Path) -> None:
     part = read(tmp_path, TPU, Plane("/host:CPU", [Line("main/1", [Event("f", 0, 10)])]))
     assert "held" not in part.facets
     result = run(named("allocator"), place("t", [part]))
-    assert (result.table.height, result.notes) == (0, (WITHOUT,))
+    assert (result.table.height, result.notes) == (0, (note("no_allocator_events", level="missing"),))
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=8))

@@ -17,6 +17,7 @@ from tracehound.analysis.result import Scene, Share, stacked
 from tracehound.facets import UNTOLD
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Latest
+from tracehound.notes import Note, note
 from tracehound.trace import collected
 
 HOST: Final = -1
@@ -31,14 +32,11 @@ def nowhere(everything: pl.DataFrame) -> pl.DataFrame:
 _ELSEWHERE: Final = "elsewhere"
 
 
-def unrecorded(scene: Scene, tables: Sequence[pl.DataFrame], *, held: bool = True) -> str:
+def unrecorded(scene: Scene, tables: Sequence[pl.DataFrame], *, held: bool = True) -> Note:
     """Why maps gave no memory events, and what would record them; `held`: those before the window would have done."""
     if any(_ELSEWHERE in table.columns for table in tables):
-        none = "no memory event in the window"
-        return f"{none}, nor before it: what is held there is not known" if held else none
-    if scene.xla:
-        return "no memory events: those are PyTorch's; an XLA profile has allocator, and hlo_memory for its programs"
-    return "no memory events: profile with profile_memory=True"
+        return note("held_memory_unknown", level="missing") if held else note("no_memory_events_in_window")
+    return note("no_memory_events_in_xla_profile" if scene.xla else "no_memory_events", level="missing")
 
 
 LEVELS: Final = """\

@@ -20,6 +20,7 @@ from tracehound.draw.notes import (
     copy_notes,
     device_notes,
     files,
+    memory_notes,
     reading,
     recorded,
     tables,
@@ -41,6 +42,7 @@ SENTENCES: Final[Mapping[str, Sentence]] = MappingProxyType(
             device_notes,
             copy_notes,
             utilization_notes,
+            memory_notes,
         )
         for code, sentence in group.SENTENCES.items()
     }
