@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from tracehound.analysis import Options, Result, named, run
-from tracehound.draw.notes import with_sentences
+from tracehound.draw.notes import note_texts, with_sentences
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 
@@ -66,8 +66,8 @@ def test_the_other_host_of_the_job_is_missing(offload: Trace) -> None:
 def test_a_job_that_waits_for_the_hosts_memory_is_not_called_bound_by_hbm(offload: Trace) -> None:
     """XProf calls its copy-done ops "HBM" bound at 25.7 to 27.4 GiB/s: it divides by the waits, we by the flights."""
     result = report(offload, "transfers")
-    assert "waiting for copies from and to the host: 83.59 % of device time, 304.0 s" in result.notes[0]
-    assert "bound by the link to the host's memory" in result.notes[1]
+    assert "waiting for copies from and to the host: 83.59 % of device time, 304.0 s" in note_texts(result.notes)[0]
+    assert "bound by the link to the host's memory" in note_texts(result.notes)[1]
     assert result.table["copies"].to_list() == [300] * 8
     rates = (result.table["rate"] / (1 << 30)).to_list()
     assert min(rates) > 24.5
@@ -91,9 +91,9 @@ def test_flights_are_united_not_added_up(offload: Trace) -> None:
 def test_duty_cycle_and_idle_are_xprofs(offload: Trace) -> None:
     """XProf's overview: 86.5 % and 13.4 %. The useful shares beside them are those of its hlo_stats table."""
     result = report(offload, "duty_cycle")
-    assert result.notes[0].startswith("all together: duty cycle 86.525 % of ")
-    assert "compute 2.646 %, exposed collectives 0.401 %" in result.notes[1]
-    assert result.notes[1].endswith("idle 13.365 %")
+    assert note_texts(result.notes)[0].startswith("all together: duty cycle 86.525 % of ")
+    assert "compute 2.646 %, exposed collectives 0.401 %" in note_texts(result.notes)[1]
+    assert note_texts(result.notes)[1].endswith("idle 13.365 %")
 
 
 def test_shares_of_device_time_are_those_of_xprofs_hlo_stats(offload: Trace, shared: Path) -> None:
@@ -122,7 +122,7 @@ def test_steps_are_inferred_where_xprof_measures_none(offload: Trace) -> None:
 def test_an_input_bound_job_is_told_by_its_steps(shared: Path) -> None:
     """A JAX loop on 8 CPU devices that sleeps 30 ms for each batch; XProf has no rows for CPUs."""
     result = report(trace(shared / "captures/jax/input_bound_feed30"), "step_time")
-    assert "6 whole steps on 8 ranks" in result.notes[0]
+    assert "6 whole steps on 8 ranks" in note_texts(result.notes)[0]
     assert (result.table["input"] / result.table["duration"]).min() > 0.8
 
 
@@ -160,4 +160,4 @@ def test_gpus_have_a_duty_cycle_and_an_idle_time_too(shared: Path) -> None:
         golden["Total self time (%)"].sum() / 100, rel=1e-6
     )
     assert result.table["duty_cycle"].null_count() == 0
-    assert "idle 89.742 %" in result.notes[1]
+    assert "idle 89.742 %" in note_texts(result.notes)[1]

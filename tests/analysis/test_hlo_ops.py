@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.hlo.groups import UNSCOPED, WAYS, parts_of
+from tracehound.draw.notes import note_texts
 from tracehound.file_facts import FileFacts, PlaneStats
 from tracehound.trace import Trace, Window
 
@@ -82,12 +83,12 @@ def test_ops_far_from_any_peak_are_told_of() -> None:
         "less than a tenth of any peak: 1 op, 25.00 % of the self time; what such an op is bound by is only what it"
         " uses most, if little"
     )
-    assert told in table(trace, PEAK).notes
+    assert told in note_texts(table(trace, PEAK).notes)
     assert rows(trace, PEAK)["far"]["bound_by"] == "HBM"
-    assert not [note for note in table(trace).notes if "of any peak" in note]
-    assert not [note for note in table(one([near]), PEAK).notes if "of any peak" in note]
+    assert not [note for note in note_texts(table(trace).notes) if "of any peak" in note]
+    assert not [note for note in note_texts(table(one([near]), PEAK).notes) if "of any peak" in note]
     sent = one([op(0, "all-reduce", "all-reduce", flops=10, bytes_accessed=10)], kind="collective")
-    assert not [note for note in table(sent, PEAK).notes if "of any peak" in note]
+    assert not [note for note in note_texts(table(sent, PEAK).notes) if "of any peak" in note]
 
 
 def test_a_device_is_idle_when_none_of_the_ops_that_run_at_once_runs() -> None:
@@ -95,12 +96,12 @@ def test_a_device_is_idle_when_none_of_the_ops_that_run_at_once_runs() -> None:
     b.event(OPS, "dot", 0, 60, "op", op=0)
     b.event(OPS, "dot.1", 10, 70, "op", op=1)
     b.event(OPS, "add", 90, 100, "op", op=2)
-    told = table(b.trace()).notes[1:3]
+    told = note_texts(table(b.trace()).notes)[1:3]
     assert told[0] == "idle 20.000 % of 100.0 us device time"
     assert told[1] == "ops run at once: their self times sum up to 162.50 % of the time in which any runs"
-    assert "idle 20.000 % of 100.0 us device time" in run(named("ops"), b.trace()).notes
+    assert "idle 20.000 % of 100.0 us device time" in note_texts(run(named("ops"), b.trace()).notes)
     narrow = table(b.trace(), window=Window(50 * US, 80 * US))
-    assert narrow.notes[1] == "idle 33.333 % of 30.00 us device time"
+    assert note_texts(narrow.notes)[1] == "idle 33.333 % of 30.00 us device time"
 
 
 def test_copies_on_a_stream_are_no_op_and_no_idleness_either() -> None:
@@ -109,7 +110,7 @@ def test_copies_on_a_stream_are_no_op_and_no_idleness_either() -> None:
         b.event(lane, "gemm", 0, 50, "kernel", op=0)
     b.event(stream(number=8), "Memcpy DtoD", 60, 90, "copy")
     b.event(stream(), "tail", 99, 100, "kernel")
-    assert table(b.trace()).notes[1] == "idle 19.000 % of 100.0 us device time; no HLO op runs in 50.000 %"
+    assert note_texts(table(b.trace()).notes)[1] == "idle 19.000 % of 100.0 us device time; no HLO op runs in 50.000 %"
 
 
 def test_an_op_runs_again_after_another_or_in_another_run_of_its_module() -> None:
@@ -140,7 +141,7 @@ def test_kernels_of_one_op_are_one_execution_whatever_they_are_called() -> None:
     assert row["estimated"]
     assert any(
         note.startswith("1 kernels name no HLO op and are in no row: 20.00 us, 33.33 % of the kernels' time (")
-        for note in result.notes
+        for note in note_texts(result.notes)
     )
 
 
@@ -196,8 +197,10 @@ def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
     assert (done["self"], done["bound_by"]) == (waited * US, "host link")
     assert done["bandwidth"] == pytest.approx(1000 / 20e-6)
     part = f"{waited / (window[1] - window[0]) * 100:.2f} %"
-    told = found.notes.index(f"{part} of the ops' self time waits for the host's memory")
-    assert found.notes[told + 1].endswith("in which it may only queue behind others: transfers has the speed of links")
+    told = note_texts(found.notes).index(f"{part} of the ops' self time waits for the host's memory")
+    assert note_texts(found.notes)[told + 1].endswith(
+        "in which it may only queue behind others: transfers has the speed of links"
+    )
     assert table(copied_from_the_host(), PEAK, ("by", "category"), window=seen).table.filter(
         pl.col("name") == "copy-done"
     )["bandwidth"].to_list() == [pytest.approx(1000 / 20e-6)]
@@ -354,7 +357,7 @@ def test_an_estimate_beyond_the_peak_is_none() -> None:
 def test_without_a_peak_nothing_is_said_of_bounds() -> None:
     result = table(one([op(0, "add", flops=10, bytes_accessed=10)]))
     assert result.table["bound_by"].to_list() == [None]
-    assert any("no peak is known" in note for note in result.notes)
+    assert any("no peak is known" in note for note in note_texts(result.notes))
 
 
 def test_a_window_cuts_time_and_amounts_alike() -> None:
@@ -439,7 +442,7 @@ def test_a_trace_without_hlo_ops_says_who_has_them() -> None:
     b.event(stream(), "gemm", 0, 5)
     result = table(b.trace())
     assert result.table.is_empty()
-    assert "XLA profiles have them" in result.notes[0]
+    assert "XLA profiles have them" in note_texts(result.notes)[0]
 
 
 paths = st.lists(st.sampled_from(["a", "b", "c(d/e)"]), max_size=3).map("/".join)
@@ -473,7 +476,7 @@ def test_every_way_to_group_keeps_the_time(drawn: list[tuple[str, str, int]]) ->
 def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_none() -> None:
     b = Building(format="xplane")
     b.event(stream(), "loop_add_fusion", 0, 10)
-    assert table(b.trace()).notes == ("no kernel of the GPUs names an HLO op",)
+    assert note_texts(table(b.trace()).notes) == ("no kernel of the GPUs names an HLO op",)
     b.event(thread(), "jit_f:XLA GPU module", 0, 5, "runtime")
-    (note,) = table(b.trace()).notes
+    (note,) = note_texts(table(b.trace()).notes)
     assert note.startswith("no kernel of the GPUs names an HLO op (those of command buffers do, with XLA_FLAGS=")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tracehound.analysis.hlo.buffers import assigned, titled, why_without
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, one_of, pattern
+from tracehound.notes import note
 
 WAYS: Final = ("buffer", "framework", "source", "opcode")
 BY: Final = Setting("by", WAYS[0], "buffer, framework, source or opcode: what a row stands for", one_of(*WAYS))
@@ -89,7 +90,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """Each program once, the one that needs most first, in it the largest buffers."""
     rows = stacked(tables)
     if rows.is_empty():
-        asked = [] if not any(name == "program" for name, _ in options.given) else ["or no program is called so"]
+        asked = [] if not any(name == "program" for name, _ in options.given) else [note("no_program_called_so")]
         return without(ANALYSIS, scene, options, why_without(scene), *asked)
     rows = rows.unique(maintain_order=True)
     order = ["peak", "program", "space", "bytes", "buffer"]

@@ -9,6 +9,7 @@ import polars as pl
 from tracehound.analysis.hlo.buffers import HEAP, assigned, curve, titled, why_without
 from tracehound.analysis.hlo_buffers import PROGRAM
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked
+from tracehound.notes import note
 
 DEFINITION = """\
 A row is an event of the heap of a program, in the order in which its schedule runs: position counts the events from
@@ -49,8 +50,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """Each program once, the one that needs most first."""
     rows = stacked(tables)
     if rows.is_empty():
-        asked = ["or no program is called so"] if any(name == "program" for name, _ in options.given) else []
-        why = f"no program with temporary buffers; {why_without(scene)}"
+        asked = [note("no_program_called_so")] if any(name == "program" for name, _ in options.given) else []
+        why = note("no_temporary_buffers", level="missing", why=why_without(scene))
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *asked])
     rows = rows.unique(maintain_order=True)
     table = rows.sort("peak", "program", "space", "position", descending=[True, False, False, False])

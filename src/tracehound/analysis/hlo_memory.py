@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis.hlo.buffers import HEAP, assigned, curve, titled, why_without
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
-from tracehound.units import bytes_
+from tracehound.notes import Note, note
 
 DEFINITION = """\
 The buffer assignment in a program's HLO proto says which buffers XLA placed where, and in which order its heap
@@ -85,16 +85,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(table))
 
 
-def _notes(table: pl.DataFrame) -> list[str]:
+def _notes(table: pl.DataFrame) -> list[Note]:
     """What one should know of the program that needs most."""
     first = table.row(0, named=True)
-    told = [f"{first['program']} needs {bytes_(first['peak'])} of {first['space']} memory at its peak"]
+    told = [note("program_peak", program=first["program"], peak=first["peak"], space=first["space"])]
     hosted = table.filter(pl.col("space") == "host")["peak"].max()
     if isinstance(hosted, int):
-        told.append(
-            f"programs keep up to {bytes_(hosted)} in host memory: what is offloaded crosses the link to the host"
-        )
-    return [*told, "hlo_buffers lists what is there at the peak, hlo_heap the way to it"]
+        told.append(note("host_memory_of_programs", peak=hosted))
+    return [*told, note("peaks_in_hlo_buffers_and_hlo_heap")]
 
 
 ANALYSIS = Analysis(

@@ -11,15 +11,13 @@ from msgspec.structs import replace
 from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.events.own_clock import window_apart
 from tracehound.analysis.hlo import costs as hlo_costs
-from tracehound.analysis.hlo.command_buffers import NAMING
 from tracehound.analysis.hlo.costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
 from tracehound.analysis.hlo.groups import WAYS, grouped
 from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank, unattributed
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
-from tracehound.notes import Note
-from tracehound.units import duration, flops, plural, rate, share
+from tracehound.notes import Note, note
 
 BY: Final = Setting(
     "by",
@@ -81,28 +79,19 @@ COLUMNS: Final = (
     LONGEST,
 )
 
-NO_OPS: Final = (
-    "no HLO op here: XLA profiles have them (JAX's ProfileOptions: host_tracer_level of 2 or more for CPUs,"
-    " device_tracer_level of 1 for GPUs); the kernels and operators of others are in the analysis ops"
-)
-NO_PEAK: Final = (
-    "no peak is known of the device, so nothing is said of what bounds ops:"
-    " the setting peak tells (v6e, H100, 989T,3.35TB/s)"
-)
+
+def _in_buffers(tables: Sequence[pl.DataFrame]) -> bool:
+    """Whether kernels that name no op may have run in command buffers."""
+    return any(table["buffered"][0] for table in tables)
 
 
-def _in_buffers(tables: Sequence[pl.DataFrame]) -> str:
-    """What helps where kernels that name no op may have run in command buffers."""
-    return f" (those of command buffers do, with {NAMING})" if any(table["buffered"][0] for table in tables) else ""
-
-
-def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> str:
+def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> Note:
     """Why no rank ran an op; `ranks` has what is known of those that work at times."""
     if ranks and scene.windowed and "XLA" in scene.profilers:
-        return "no HLO op in the window"
+        return note("no_hlo_ops_in_window")
     if ranks and scene.xla and scene.ranks["label"].str.starts_with("GPU").any():
-        return f"no kernel of the GPUs names an HLO op{_in_buffers(ranks)}"
-    return NO_OPS
+        return note("no_kernel_names_hlo_op", level="missing", buffered=_in_buffers(ranks))
+    return note("no_hlo_ops", level="missing")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -126,7 +115,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
     )
     spans = pl.Series([int(each["span"][0]) for each in filled])
-    notes: list[str | Note] = [
+    notes = [
         *_about(rows, filled),
         *coverage(filled),
         *about_peaks(peaks),
@@ -150,35 +139,26 @@ _AT_ONCE: Final = 1.001
 """Ops run at once where their self times sum up to more than so many times the time in which any runs."""
 
 
-def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
+def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[Note]:
     """How many ops there are, how much of the time is idle, how many run at once, and what most of it waits for."""
     ranks, whole = len(tables), int(rows["self"].sum())
     span, used, busy = (device_time(tables, of) for of in ("span", "used", "busy"))
-    notes = [f"{plural(rows.height, 'HLO op')} on {plural(ranks, 'rank')}"]
+    notes = [note("hlo_ops_total", ops=rows.height, ranks=ranks)]
     if span:
-        idle = f"idle {(span - busy) / span * 100:.3f} % of {duration(span)} device time"
-        notes.append(idle + (f"; no HLO op runs in {(span - used) / span * 100:.3f} %" if busy > used else ""))
+        without_op = span - used if busy > used else None
+        notes.append(note("device_idle", idle=span - busy, of=span, without_op=without_op))
     if whole > _AT_ONCE * used > 0:
-        notes.append(f"ops run at once: their self times sum up to {share(whole / used)} of the time in which any runs")
+        notes.append(note("hlo_ops_at_once", self_time=whole, busy=used))
     waits = rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))
     waiting = int(waits["self"].sum())
     if whole and waiting > whole / 20:
-        notes.append(f"{share(waiting / whole)} of the ops' self time waits for the host's memory")
-        notes += [_QUEUED] * bool(waits["half"].any())
+        notes.append(note("hlo_ops_wait_for_host_memory", share=waiting / whole))
+        notes += [note("bandwidth_includes_queueing")] * bool(waits["half"].any())
     far = rows.filter(pl.col("bound").is_not_null() & (pl.col("nearest") < _FAR) & ~pl.col("bound").is_in(_LINKS))
     if whole and far.height:
-        part = share(int(far["self"].sum()) / whole)
-        notes.append(
-            f"less than a tenth of any peak: {plural(far.height, 'op')}, {part} of the self time; what such an op is"
-            " bound by is only what it uses most, if little"
-        )
+        notes.append(note("hlo_ops_far_from_peaks", ops=far.height, share=int(far["self"].sum()) / whole))
     return notes
 
-
-_QUEUED: Final = (
-    "the bandwidth of a copy in two halves is over the time from start to end, in which it may only queue behind"
-    " others: transfers has the speed of links"
-)
 
 _FAR: Final = 0.1
 """Ops that come to less of any peak wait for something else: latency, what they depend on, or their own start."""
@@ -187,27 +167,24 @@ _LINKS: Final = ("host link", "interconnect")
 """How far from their peaks ops come that are bound by these is not known well enough."""
 
 
-def coverage(tables: Sequence[pl.DataFrame]) -> list[str]:
+def coverage(tables: Sequence[pl.DataFrame]) -> list[Note]:
     """How much of the kernels' time belongs to no op, and so is in no row."""
     unnamed, lost, ran = unattributed(tables)
     if not unnamed:
         return []
-    told = f"{unnamed:,} kernels name no HLO op and are in no row"
-    more = f": {duration(lost)}, {share(lost / ran)} of the kernels' time" if ran else ""
-    return [f"{told}{more}{_in_buffers(tables)}"]
+    buffered = _in_buffers(tables)
+    return [note("kernels_without_hlo_op", level="missing", kernels=unnamed, time=lost, of=ran, buffered=buffered)]
 
 
-def about_peaks(peaks: dict[int, Peaks]) -> list[str]:
+def about_peaks(peaks: dict[int, Peaks]) -> list[Note]:
     """Against what ops are held."""
     if not peaks:
-        return [NO_PEAK]
+        return [note("no_peak_known", level="missing")]
     first = peaks[min(peaks)]
     compute, memory = first.compute(), first.memory
-    figures = [flops(compute)] if compute else []
-    figures += [rate(memory)] if memory else []
-    told = [f"peak of {first.device}: {' and '.join(figures)} ({first.source})"]
+    told = [note("peak_of_device", device=first.device, compute=compute, memory=memory, source=first.source)]
     if any(other.flops != first.flops or other.memory != first.memory for other in peaks.values()):
-        told.append("the ranks' devices differ: all are held against that of the first")
+        told.append(note("peaks_of_ranks_differ"))
     return told
 
 

@@ -19,9 +19,9 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.intervals import Ints
 from tracehound.lookup import looked_up
 from tracehound.nesting import nearest
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import PS_PER_S, rate
-from tracehound.units import flops as rate_words
+from tracehound.units import PS_PER_S
 from tracehound.units import share as percent
 
 DEFINITION: Final = f"""\
@@ -224,7 +224,7 @@ def _judged(rows: pl.DataFrame, whole: int) -> pl.DataFrame:
     )
 
 
-def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peaks]) -> list[str]:
+def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peaks]) -> list[str | Note]:
     """What was judged of the devices' time, why the rest was not, and by which peaks."""
     if not whole:
         return []
@@ -239,15 +239,15 @@ def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peak
         "in kernels of other operators, or of none": whole - moved - of_known,
     }
     told = "; ".join(f"{percent(time / whole)} {words}" for words, time in rest.items() if time > 0)
-    notes = [f"judged {percent(of_judged / whole)} of the devices' time" + (f"; not: {told}" if told else "")]
+    notes: list[str | Note] = [
+        f"judged {percent(of_judged / whole)} of the devices' time" + (f"; not: {told}" if told else "")
+    ]
     if judged.height:
         ideal = float(judged["roof"].sum())
         notes.append(f"together these take {percent(ideal / of_judged)} of what they took, at the roof")
     for one in dict.fromkeys((each.device, each.source, each.memory, each.compute()) for each in peaks.values()):
         device, source, memory, compute = one
-        figures = [f"{rate_words(compute)} on 16 bits"] if compute else []
-        figures += [rate(memory)] if memory else []
-        notes.append(f"peaks of {device}: {', '.join(figures)} ({source})")
+        notes.append(note("peaks_of_device", device=device, compute=compute, memory=memory, source=source))
     return notes
 
 

@@ -14,7 +14,8 @@ from tracehound.analysis.hlo.groups import grouped, holds
 from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank
 from tracehound.analysis.hlo_ops import about_peaks, coverage, nothing
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, without
-from tracehound.units import PS_PER_S, flops, number, share
+from tracehound.notes import Note, note
+from tracehound.units import PS_PER_S
 
 DEFINITION: Final = f"""\
 A device computes so many operations per second, and moves so many bytes to and from its memory: an op that takes few
@@ -93,25 +94,38 @@ def under_the_roof(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _about(table: pl.DataFrame, whole: int, peaks: Mapping[int, Peaks]) -> list[str]:
+def _about(table: pl.DataFrame, whole: int, peaks: Mapping[int, Peaks]) -> list[Note]:
     """How much of the time is judged, and why the rest is not."""
     if not peaks or not whole:
         return []
     why = pl.coalesce(
-        pl.when(pl.col("above").is_not_null()).then(pl.lit("counted beyond the peak")),
-        pl.when(~pl.col("bound").is_in(_UNDER)).then(pl.concat_str(pl.lit("waits for the "), "bound")),
-        pl.when(pl.col("efficiency").is_null()).then(pl.lit("of unknown cost")),
-        pl.lit(""),
+        pl.when(pl.col("above").is_not_null()).then(pl.lit(_BEYOND)),
+        pl.when(~pl.col("bound").is_in(_UNDER)).then("bound"),
+        pl.when(pl.col("efficiency").is_null()).then(pl.lit(_UNKNOWN)),
+        pl.lit(_JUDGED),
     )
-    times = dict(table.group_by(why.alias("why")).agg(pl.col("self").sum()).sort("self", "why", descending=True).rows())
-    judged = times.pop("", 0)
-    rest = [f"{share(time / whole)} {words}" for words, time in times.items() if time]
-    notes = [f"judged {share(judged / whole)} of the ops' self time" + (f"; not: {', '.join(rest)}" if rest else "")]
+    times = dict(table.group_by(why.alias("why")).agg(pl.col("self").sum()).sort("why").rows())
+    judged, beyond, unknown = (times.pop(reason, 0) for reason in (_JUDGED, _BEYOND, _UNKNOWN))
+    notes = [
+        note(
+            "roofline_judged",
+            time=judged,
+            of=whole,
+            beyond_peak=beyond,
+            unknown_cost=unknown,
+            bounds=tuple(times),
+            waits=tuple(times.values()),
+        )
+    ]
     guessed = int(table.filter(pl.col("estimated") & pl.col("efficiency").is_not_null())["self"].sum())
-    return [*notes, f"of {share(guessed / whole)} operations or bytes are estimated from shapes"] if guessed else notes
+    return [*notes, note("costs_estimated_from_shapes", share=guessed / whole)] if guessed else notes
 
 
-def overall(table: pl.DataFrame, span: int) -> list[str]:
+_JUDGED, _BEYOND, _UNKNOWN = "judged", "beyond_peak", "unknown_cost"
+"""What is said of an op that does not wait for anything outside of the roof."""
+
+
+def overall(table: pl.DataFrame, span: int) -> list[Note]:
     """All ops together, over the time of the devices with idle, as XProf's row Program is.
 
     The intensity is that of the ops of which both operations and bytes are known: a call that nothing is known of but
@@ -125,8 +139,7 @@ def overall(table: pl.DataFrame, span: int) -> list[str]:
     )
     if not span or not work or not moved:
         return []
-    rates = f"{flops(work / span * PS_PER_S)} at {number(round(known / moved, 3))} operations per byte"
-    return [f"all ops together: {rates}, idle time included"]
+    return [note("rate_of_all_ops", rate=work / span * PS_PER_S, intensity=known / moved)]
 
 
 ANALYSIS: Final = Analysis(

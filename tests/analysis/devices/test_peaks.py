@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis.devices.peak_table import DEVICES, SOURCES
+from tracehound.analysis.devices.peak_table import DEVICES
 from tracehound.analysis.devices.peaks import PEAK, of_model, of_plane, stated
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats.xla.plane_stats import plane_stats
+from tracehound.notes import note
 
 TPU = {"peak_teraflops_per_second": 918.0, "peak_hbm_bw_gigabytes_per_second": 1637.993152512}
 AMD = {
@@ -50,7 +52,7 @@ def test_every_row_of_the_table_is_in_order() -> None:
     for device in DEVICES:
         found = of_model(device.name)
         assert found is not None
-        assert (found.device, found.source) == (device.name, SOURCES[device.source])
+        assert (found.device, found.source) == (device.name, note("peaks_from_table", table=device.source))
         assert 1e12 < found.flops["bf16"] < 1e16
         assert 1e11 < (found.memory or 0) < 1e13
 
@@ -83,7 +85,7 @@ def test_a_tpu_states_its_peaks() -> None:
     assert found is not None
     assert (found.compute(), found.memory) == (918e12, 1637993152512.0)
     assert found.onchip == {"VMEM read": 23296e9}
-    assert found.source == "stated in the profile"
+    assert note_text(found.source) == "stated in the profile"
 
 
 def test_a_gpu_of_nvidia_states_cores_and_clock() -> None:
@@ -110,7 +112,7 @@ def test_a_gpu_that_its_cores_and_memory_tell_is_looked_up(stats: dict[str, obje
     assert found is not None
     assert known is not None
     assert (found.device, found.flops, found.memory) == (known.device, known.flops, known.memory)
-    assert "that it is one is told by compute capability" in found.source
+    assert "that it is one is told by compute capability" in note_text(found.source)
 
 
 @pytest.mark.parametrize(("stats", "rate"), [
@@ -124,7 +126,7 @@ def test_of_devices_with_one_capability_and_two_rates_the_lower_is_assumed_and_t
     found = of_plane(plane_stats(stats), "")
     assert found is not None
     assert found.compute() == rate * 512
-    assert found.source.endswith("multiply matrices twice as fast: say which one it is by the setting peak")
+    assert note_text(found.source).endswith("multiply matrices twice as fast: say which one it is by the setting peak")
     assert of_plane(plane_stats(stats), "NVIDIA L40S") == of_model("NVIDIA L40S")
 
 

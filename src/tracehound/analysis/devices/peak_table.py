@@ -1,7 +1,7 @@
 """The figures of devices, as their makers state them.
 
 Owns nothing but numbers: dense operations per second in 10^12 by element type, memory bandwidth in 10^9 bytes per
-second, and where both stand. What they are used for is `peaks`'.
+second, and whose they are. What they are used for is `peaks`'.
 """
 
 from __future__ import annotations
@@ -28,16 +28,6 @@ class Device(NamedTuple):
 def _figures(**teraflops: float) -> Mapping[str, float]:
     return MappingProxyType(teraflops)
 
-
-SOURCES: Final = MappingProxyType(
-    {
-        "tpu": "table: Google Cloud TPU documentation, system architecture, per chip",
-        "tpu core": "table: Google Cloud TPU documentation, system architecture, per core: half a chip",
-        "nvidia": "table: NVIDIA's data sheet of the product, dense",
-        "amd": "table: AMD's data sheet of the product, dense",
-        "gcd": "table: AMD's data sheet of the product, dense, per GCD: half a card",
-    }
-)
 
 _H100 = _figures(bf16=989.4, f8=1978.9, s8=1978.9, tf32=494.7, f32=66.9, f64=66.9)
 _H100_NVL = _figures(bf16=835.5, f8=1671, s8=1671, tf32=417.5, f32=60, f64=60)

@@ -15,11 +15,12 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.peak_table import DEVICES, HALVED, NVIDIA, NVIDIA_CYCLES, SOURCES
+from tracehound.analysis.devices.peak_table import DEVICES, HALVED, NVIDIA, NVIDIA_CYCLES
 from tracehound.analysis.result import Scene
 from tracehound.analysis.settings import Given, Setting
 from tracehound.errors import TracehoundError, printable
 from tracehound.file_facts import FileFacts, PlaneStats
+from tracehound.notes import Note, note
 
 _TERA, _GIGA, _KILO = 1e12, 1e9, 1e3
 
@@ -34,7 +35,7 @@ class Peaks(Struct, frozen=True):
     device: str
     flops: Mapping[str, float]
     memory: float | None
-    source: str
+    source: Note
     onchip: Mapping[str, float] = field(default_factory=dict)
 
     def compute(self, dtype: str | None = None) -> float | None:
@@ -86,7 +87,8 @@ def of_model(model: str) -> Peaks | None:
     for device in DEVICES:
         if re.search(device.pattern, plain):
             flops = {name: value * _TERA for name, value in device.teraflops.items()}
-            return Peaks(device.name, flops, device.gigabytes * _GIGA, SOURCES[device.source])
+            source = note("peaks_from_table", table=device.source)
+            return Peaks(device.name, flops, device.gigabytes * _GIGA, source)
     return None
 
 
@@ -102,7 +104,7 @@ def of_plane(stats: PlaneStats, model: str = "") -> Peaks | None:
     memory = _positive(stats.peak_hbm_bw_gigabytes_per_second)
     if compute and memory:
         flops = {"bf16": compute * _TERA}
-        return Peaks(model or "TPU", flops, memory * _GIGA, "stated in the profile", _onchip(stats))
+        return Peaks(model or "TPU", flops, memory * _GIGA, note("peaks_stated_in_profile"), _onchip(stats))
     cores, clock = _positive(stats.core_count), _positive(stats.clock_rate)
     major, minor = stats.compute_cap_major, stats.compute_cap_minor
     if stats.device_vendor == "AMD" and cores is not None:
@@ -130,20 +132,19 @@ def _of_nvidia(
     spelt = ".".join(map(str, capability))
     known = of_model(NVIDIA.get((*capability, round(cores)), ""))
     if known and known.memory and memory and abs(memory / known.memory - 1) < _ALIKE:
-        told = f"compute capability {spelt}, {cores:.0f} cores and the memory's rate"
-        return replace(known, source=f"{known.source}; that it is one is told by {told}")
+        by = note("peaks_from_table_by_capability", source=known.source, capability=spelt, cores=cores)
+        return replace(known, source=by)
     named = of_model(model) if capability in HALVED else None
     if named or capability not in NVIDIA_CYCLES:
         return named
     flops = {name: each * cores * clock * _KILO for name, each in NVIDIA_CYCLES[capability].items()}
-    said = f"compute capability {spelt}, {cores:.0f} cores at {clock / _KILO:,.0f} MHz in the profile"
-    return Peaks(model or f"NVIDIA GPU {spelt}", flops, memory, said + (_HALF if capability in HALVED else ""))
+    halved = capability in HALVED
+    source = note("peaks_from_capability", capability=spelt, cores=cores, hertz=clock * _KILO, halved=halved)
+    return Peaks(model or f"NVIDIA GPU {spelt}", flops, memory, source)
 
 
 _ALIKE: Final = 0.05
 """Bandwidths that differ by less of the whole are of one device."""
-
-_HALF: Final = "; some devices of that multiply matrices twice as fast: say which one it is by the setting peak"
 
 _AMD: Final = MappingProxyType(
     {
@@ -186,7 +187,7 @@ def stated(text: str) -> Peaks | None:
             memory = value
         else:
             flops[_spelled(match[1] or "bf16")] = value
-    return Peaks("the device", flops, memory, "given by the setting peak")
+    return Peaks("the device", flops, memory, note("peaks_given_by_setting"))
 
 
 _REMEDY: Final = "write a device (H100, v6e) or figures: 989T,3.35TB/s or bf16:989T,f32:67T,3.35TB/s"

@@ -10,9 +10,8 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.result import Scene, Share
-from tracehound.errors import printable
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import plural
 
 HEAP: Final = ("program", "module", "space")
 """What tells one heap from another."""
@@ -20,20 +19,14 @@ HEAP: Final = ("program", "module", "space")
 SPACES: Final = {0: "device", 5: "host"}
 """What memory spaces are called that mean the same on every backend."""
 
-WITHOUT: Final = (
-    "no buffer assignment here: XLA profiles (xplane.pb) have it in the HLO protos of their programs, recorded with "
-    "enable_hlo_proto, the default of jax.profiler and of torch_xla's xp.trace"
-)
 
-
-def why_without(scene: Scene) -> str:
+def why_without(scene: Scene) -> Note:
     """Why there is nothing of the buffers of programs: their protos are damaged, or the files have none."""
     programs = (one for facts in scene.facts for one in facts.programs)
     damaged = [one.name for one in programs if one.damaged]
     if not damaged:
-        return WITHOUT
-    more = f" and {plural(len(damaged) - 1, 'more program')}" if len(damaged) > 1 else ""
-    return f"no buffer assignment here: the HLO proto of {printable(damaged[0])}{more} is damaged and cannot be read"
+        return note("no_buffer_assignment", level="missing")
+    return note("buffer_assignment_damaged", level="missing", program=damaged[0], more=len(damaged) - 1)
 
 
 def assigned(share: Share) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """Whether kernels of a GPU may have run in command buffers of XLA, where they may name no op, and what helps.
 
-Owns the words about that. Knows no ops and no programs.
+Owns how that is known. Knows no ops and no programs.
 """
 
 from __future__ import annotations

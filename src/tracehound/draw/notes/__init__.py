@@ -20,7 +20,9 @@ from tracehound.draw.notes import (
     copy_notes,
     device_notes,
     files,
+    hlo_notes,
     memory_notes,
+    peak_notes,
     reading,
     recorded,
     tables,
@@ -43,6 +45,8 @@ SENTENCES: Final[Mapping[str, Sentence]] = MappingProxyType(
             copy_notes,
             utilization_notes,
             memory_notes,
+            hlo_notes,
+            peak_notes,
         )
         for code, sentence in group.SENTENCES.items()
     }
