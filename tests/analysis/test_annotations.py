@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -145,7 +146,7 @@ def test_a_trace_without_any_says_how_to_make_them() -> None:
     for by in ("name", "path"):
         shown = result(b.trace(), by=by)
         assert shown.table.is_empty()
-        assert "record_function" in shown.notes[0]
+        assert "record_function" in note_texts(shown.notes)[0]
 
 
 def test_work_in_a_window_counts_for_an_annotation_that_ended_before() -> None:
@@ -228,7 +229,7 @@ def test_that_other_threads_launch_is_said() -> None:
     b.event(thread("worker"), "call", 10, 20, "runtime", correlation=1)
     b.event(stream(0, 7), "k", 30, 60, "kernel", correlation=1)
     said = "what others launch for them is in steps"
-    assert said in result(b.trace()).notes[-1]
+    assert said in note_texts(result(b.trace()).notes)[-1]
     b.event(MAIN, "call", 40, 50, "runtime", correlation=2)
     b.event(stream(0, 7), "k", 70, 80, "kernel", correlation=2)
-    assert not any(said in note for note in result(b.trace()).notes)
+    assert not any(said in note for note in note_texts(result(b.trace()).notes))

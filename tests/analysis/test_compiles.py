@@ -10,6 +10,7 @@ import pytest
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.compiles import LOADED, UNKNOWN
+from tracehound.draw.notes import note_texts
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -48,7 +49,7 @@ def test_a_function_is_counted_once_for_each_compilation_whatever_its_stages() -
     assert first["share"] == pytest.approx(120 / 400)
     assert b.trace().event(first["event"])["name"] == "backend_compile_and_load"
     assert (second["function"], second["count"], second["again"]) == ("once", 1, False)
-    assert told(b.trace()).notes == (
+    assert note_texts(told(b.trace()).notes) == (
         "something was being compiled for 140.0 us, 35.00 % of the time, in steps 0-1, 3",
         "compiled more than once: ragged;"
         " jax_explain_cache_misses (JAX) or PT_XLA_DEBUG_LEVEL=1 (PyTorch/XLA) tells why",
@@ -117,7 +118,7 @@ def test_torch_compile_is_told_by_region_forward_apart_from_backward() -> None:
         ("Torch-Compiled Region 0, backward", 1, 22, "0"),
         ("Torch-Compiled Region 1", 1, 10, "1"),
     ]
-    assert told(b.trace()).notes[1].endswith("Torch-Compiled Region 0; TORCH_LOGS=recompiles tells why")
+    assert note_texts(told(b.trace()).notes)[1].endswith("Torch-Compiled Region 0; TORCH_LOGS=recompiles tells why")
 
 
 def test_a_step_of_the_profiler_is_no_function_but_the_region_that_runs_next_is() -> None:
@@ -151,7 +152,7 @@ def test_where_nothing_is_recorded_it_says_what_would(format_: str, word: str) -
     b.event(MAIN, "ThreadpoolListener::Record", 2, 3, "compile")
     result = told(b.trace())
     assert result.table.is_empty()
-    assert word in result.notes[0]
+    assert word in note_texts(result.notes)[0]
 
 
 def test_five_programs_of_a_cold_start(shared: Path) -> None:
@@ -159,4 +160,4 @@ def test_five_programs_of_a_cold_start(shared: Path) -> None:
     assert [(row["function"], row["count"], row["steps"]) for row in result.table.rows(named=True)] == [
         (name, 1, "1") for name in ("coll", "scan_prog", "cond_prog", "cb_prog", "opt_update")
     ]
-    assert "92.32 % of the time, in step 1" in result.notes[0]
+    assert "92.32 % of the time, in step 1" in note_texts(result.notes)[0]

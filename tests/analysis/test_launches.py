@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -90,7 +91,7 @@ def test_late_work_that_waits_for_its_turn_is_queued(before: tuple[int, int], la
     for window in (None, Window(205 * US, 300 * US)):
         (row,) = result(b.trace(), window).table.rows(named=True)
         assert (row["late"], row["queued"]) == (late, queued)
-    notes = result(b.trace()).notes
+    notes = note_texts(result(b.trace()).notes)
     assert (notes[0] == "1 launch: 0 short, 0 long, 1 late, 1 of these behind earlier work") == bool(queued)
 
 
@@ -145,7 +146,9 @@ def test_calls_are_summed_and_spread() -> None:
 
 
 def test_the_note_counts_all() -> None:
-    assert result(several().trace()).notes == ("4 launches: 2 short, 0 long, 2 late, 1 of these behind earlier work",)
+    assert note_texts(result(several().trace()).notes) == (
+        "4 launches: 2 short, 0 long, 2 late, 1 of these behind earlier work",
+    )
 
 
 def test_by_kernel_every_kernel_of_a_call_has_a_row() -> None:
@@ -202,7 +205,7 @@ def test_by_kernel_each_name_of_a_graph_counts_once_a_launch() -> None:
 def test_work_without_a_call_is_told() -> None:
     b = several()
     b.event(stream(), "k", 400, 410)
-    assert any("1 device events without a known launch" in note for note in result(b.trace()).notes)
+    assert any("1 device events without a known launch" in note for note in note_texts(result(b.trace()).notes))
 
 
 def test_with_a_window_launches_count_whose_work_overlaps_it() -> None:
@@ -228,7 +231,7 @@ def test_ids_of_several_calls_make_the_launch_a_guess() -> None:
         b.event(thread(process), "cudaLaunchKernel", at, at + 2, "runtime", correlation=7)
         b.event(stream(rank=at // 4), "gemm", at + 5, at + 9, correlation=7)
     for name in ("launches", "queue"):
-        notes = run(named(name), b.trace()).notes
+        notes = note_texts(run(named(name), b.trace()).notes)
         said = "1 correlation id of several calls: the latest that had begun is taken, which may be another process's"
         assert said in notes
 

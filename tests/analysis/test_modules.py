@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -159,7 +160,8 @@ def test_each_forward_thread_has_gradients_of_its_own(tmp_path: Path, threads: l
 def test_threads_that_nothing_tells_apart_are_told(tmp_path: Path) -> None:
     said = "2 threads of the forward pass with numbers of autograd that others have, too: "
     alike = [[3, 4], [5, 6]]
-    assert [note.startswith(said) for note in result(opened(tmp_path, replicas(alike, devices=False))).notes] == [True]
+    (note,) = note_texts(result(opened(tmp_path, replicas(alike, devices=False))).notes)
+    assert note.startswith(said)
     assert result(opened(tmp_path, replicas(alike, devices=True))).notes == ()
     assert result(opened(tmp_path, step())).notes == ()
 
@@ -200,7 +202,7 @@ def test_what_backward_calls_again_stands_beside_its_first_call(tmp_path: Path) 
     ]
     assert shown.table["host_share"].to_list() == pytest.approx([100 / 118, 30 / 118, 30 / 118, 18 / 118])
     assert shown.table["host_self"][0] == 40 * US, "what is computed again is no part of the first call"
-    assert shown.notes == ("recomputed in backward(): 18.00 us on the host, 5.000 us on the device",)
+    assert note_texts(shown.notes) == ("recomputed in backward(): 18.00 us on the host, 5.000 us on the device",)
 
 
 def test_modules_of_one_class_in_one_place_can_be_one_row(tmp_path: Path) -> None:
@@ -212,7 +214,7 @@ def test_modules_of_one_class_in_one_place_can_be_one_row(tmp_path: Path) -> Non
 def test_work_of_no_module_is_told(tmp_path: Path) -> None:
     events = [*step(), x("cudaLaunchKernel", 400, 402, "cuda_runtime", correlation=31), gpu("adam", 410, 450, 31)]
     shown = result(opened(tmp_path, events))
-    assert shown.notes == (
+    assert note_texts(shown.notes) == (
         "40.00 % of the device time was launched in no module that is known (40.00 us): by the optimizer, by "
         "communication, by replays of graphs, or outside the model",
     )
@@ -222,9 +224,9 @@ def test_work_whose_launch_was_not_recorded_is_no_optimizers(tmp_path: Path) -> 
     early = [*step(), gpu("early", 410, 450, 31)]
     shown = result(opened(tmp_path, early))
     part = "40.00 % of the device time was launched in no module that is known (40.00 us): "
-    assert shown.notes == (f"{part}all of it has no recorded launch, which may lie before the recording",)
+    assert note_texts(shown.notes) == (f"{part}all of it has no recorded launch, which may lie before the recording",)
     both = [*early, x("cudaLaunchKernel", 460, 462, "cuda_runtime", correlation=32), gpu("adam", 470, 480, 32)]
-    (note,) = result(opened(tmp_path, both)).notes
+    (note,) = note_texts(result(opened(tmp_path, both)).notes)
     assert "(50.00 us): 40.00 us has no recorded launch, which may lie before the recording; the rest by the" in note
 
 
@@ -234,8 +236,8 @@ def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
         event["args"].pop("Sequence number", None)
     shown = result(opened(tmp_path, events))
     assert set(shown.table["backward_host"].to_list()) == {0}
-    assert shown.notes[0].startswith("66.67 % of the device time was launched in no module that is known")
-    assert shown.notes[1] == "backward() ran, but no sequence number of autograd says for which module"
+    assert note_texts(shown.notes)[0].startswith("66.67 % of the device time was launched in no module that is known")
+    assert note_texts(shown.notes)[1] == "backward() ran, but no sequence number of autograd says for which module"
 
 
 @pytest.mark.parametrize(("form", "word"), [("kineto", "with_stack=True"), ("xplane", "with the setting by=scope")])
@@ -244,4 +246,4 @@ def test_without_modules_the_option_that_records_them_is_named(form: str, word: 
     b.event(thread(), "aten::mm", 0, 10, "op")
     shown = result(b.trace())
     assert shown.table.is_empty()
-    assert word in shown.notes[0]
+    assert word in note_texts(shown.notes)[0]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.facets import FACETS
 from tracehound.store import place
 from tracehound.trace import Trace, Window
@@ -55,7 +56,9 @@ def test_work_that_no_operator_launched_is_told() -> None:
     b.event(MAIN, "cudaGraphLaunch", 200, 210, "runtime", correlation=3)
     b.event(stream(), "node", 400, 640, correlation=3)
     result = run(named("operators"), b.trace())
-    assert result.notes == ("50.00 % of the device time was launched by no operator that is known (240.0 us)",)
+    assert note_texts(result.notes) == (
+        "50.00 % of the device time was launched by no operator that is known (240.0 us)",
+    )
     assert result.table["share"].to_list() == [0.5, 0]
 
 
@@ -131,7 +134,7 @@ def test_without_a_device_there_are_host_times_alone() -> None:
     result = run(named("operators"), b.trace())
     (row,) = result.table.iter_rows(named=True)
     assert (row["host_self"], row["host_share"], row["device_self"], row["share"]) == (10 * US, 1, None, None)
-    assert result.notes == ("no device work here: times are those of the host alone",)
+    assert note_texts(result.notes) == ("no device work here: times are those of the host alone",)
 
 
 @pytest.mark.parametrize(("form", "word"), [("xplane", "see hlo_ops"), ("kineto", "ProfilerActivity.CPU")])
@@ -142,11 +145,11 @@ def test_an_empty_table_says_why(form: str, word: str) -> None:
         b.event(MAIN, "dot.1", 0, 10, "op")
     result = run(named("operators"), b.trace())
     assert result.table.is_empty()
-    assert word in result.notes[0]
+    assert word in note_texts(result.notes)[0]
 
 
 def test_an_empty_window_is_not_taken_for_an_empty_recording() -> None:
-    note = run(named("operators"), linear().trace(), Window(5000 * US, 5001 * US)).notes[0]
+    note = note_texts(run(named("operators"), linear().trace(), Window(5000 * US, 5001 * US)).notes)[0]
     assert note == "no operator in the window; if there is none outside: profile with ProfilerActivity.CPU"
 
 

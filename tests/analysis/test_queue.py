@@ -15,6 +15,7 @@ from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.queue import series
 from tracehound.analysis.share import shares
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -74,13 +75,14 @@ def test_a_full_queue_blocks() -> None:
 
 def test_a_queue_that_is_nearly_full_is_told() -> None:
     trace = pairs(*((number, 1000 + number) for number in range(100))).trace()
-    assert run(named("queue"), trace, options=Options(given=(("limit", "101"),))).notes[0].startswith("nearly full")
-    assert not any("nearly" in note for note in run(named("queue"), trace).notes)
+    nearly = run(named("queue"), trace, options=Options(given=(("limit", "101"),)))
+    assert note_texts(nearly.notes)[0].startswith("nearly full")
+    assert not any("nearly" in note for note in note_texts(run(named("queue"), trace).notes))
 
 
 def test_a_queue_beyond_the_limit_of_cuda_has_none() -> None:
     trace = pairs(*((number, 3000 + number) for number in range(1100))).trace()
-    assert run(named("queue"), trace).notes == (
+    assert note_texts(run(named("queue"), trace).notes) == (
         "a queue of 1,100 launches: 1,024 is not a limit here, as HIP has none",
     )
 
@@ -101,7 +103,7 @@ def test_work_without_a_call_is_counted_apart() -> None:
     b.event(stream(), "k", 20, 30)
     result = run(named("queue"), b.trace())
     assert result.table["launches"].to_list() == [1]
-    assert any("1 device events without a known launch" in note for note in result.notes)
+    assert any("1 device events without a known launch" in note for note in note_texts(result.notes))
 
 
 def test_in_a_window_work_without_a_call_is_that_of_the_window() -> None:
@@ -109,7 +111,7 @@ def test_in_a_window_work_without_a_call_is_that_of_the_window() -> None:
     b.event(stream(), "k", 20, 30)
     b.event(stream(), "k", 60, 70)
     for window, unknown in (((5, 55), 1), ((5, 15), 0)):
-        notes = run(named("queue"), b.trace(), Window(window[0] * US, window[1] * US)).notes
+        notes = note_texts(run(named("queue"), b.trace(), Window(window[0] * US, window[1] * US)).notes)
         assert [note for note in notes if "known launch" in note] == (
             [f"not counted: {unknown} device events without a known launch"] if unknown else []
         )
@@ -126,7 +128,7 @@ def test_work_that_begins_before_its_call_does_not_wait() -> None:
     trace = pairs((10, 8)).trace()
     assert lengths(trace) == {"stream 7": [(2, 0)]}
     assert row(trace)["max"] == 0
-    assert any("clocks" in note for note in run(named("queue"), trace).notes)
+    assert any("clocks" in note for note in note_texts(run(named("queue"), trace).notes))
 
 
 def test_in_a_window_counts_what_waits_there_wherever_it_was_launched_and_begins() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace
 
 MAIN = thread("python (1)")
@@ -46,4 +47,4 @@ def test_only_the_outermost_operators_of_a_name_are_instances() -> None:
     assert result(blocks(), operator="mm|block").table["operator"].to_list() == ["aten::block"]
     none = result(blocks(), operator="conv")
     assert none.table.is_empty()
-    assert none.notes[0].startswith("no operator here launched 3 kernels or more")
+    assert note_texts(none.notes)[0].startswith("no operator here launched 3 kernels or more")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 
@@ -57,7 +58,7 @@ def test_a_window_clips() -> None:
         (None, "python", "aten::mm", 1, 150, 150, 155),
         (None, "python", "step", 1, 5, 155, 155),
     ]
-    assert result.notes == ("2 lanes",)
+    assert note_texts(result.notes) == ("2 lanes",)
 
 
 @pytest.mark.parametrize("asked", ["window", "setting"])
@@ -68,7 +69,7 @@ def test_one_lane_is_summed_up_in_a_note(asked: str) -> None:
     else:
         window = Window(150 * US, 350 * US, ranks=(0,))
         result = run(named("slices"), TRACE, window, Options(given=(("lane", "^STREAM"),)))
-    assert result.notes[0] == "2 events, busy 80.00 us of 200.0 us"
+    assert note_texts(result.notes)[0] == "2 events, busy 80.00 us of 200.0 us"
     assert rows(result, "name", "count", "share") == [("gemm", 2, 1.0)]
 
 
@@ -80,12 +81,12 @@ def test_a_row_leads_to_the_longest_of_its_events() -> None:
 def test_lanes_on_which_nothing_ran_say_so() -> None:
     result = run(named("slices"), TRACE, Window(420 * US, 430 * US, ranks=(0,)), Options(given=(("lane", "stream"),)))
     assert result.table.is_empty()
-    assert result.notes[0] == "nothing ran on these lanes in this window"
+    assert note_texts(result.notes)[0] == "nothing ran on these lanes in this window"
 
 
 def test_a_lane_that_there_is_not_is_told_of() -> None:
     result = run(named("slices"), TRACE, Window(), Options(given=(("lane", "nosuch"),)))
-    assert result.notes[0] == "no lane is called 'nosuch'"
+    assert note_texts(result.notes)[0] == "no lane is called 'nosuch'"
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.sampled_from("abc")), min_size=1, max_size=15)

@@ -18,6 +18,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.trees import cut
+from tracehound.notes import Note, note
 from tracehound.trace import collected
 
 BY: Final = Setting(
@@ -161,16 +162,16 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(table, scene))
 
 
-def _notes(table: pl.DataFrame, scene: Scene) -> list[str]:
+def _notes(table: pl.DataFrame, scene: Scene) -> list[Note]:
     """What device time leaves out."""
     launched = table.filter(on="host")["launched"].drop_nulls()
     if not len(launched):
         return []
     if not launched.sum():
-        return ["device: nothing was launched on the annotations' own threads; what others launch for them is in steps"]
+        return [note("no_launches_in_annotations")]
     if "PyTorch" not in scene.profilers:
         return []
-    return ["device: what was launched on the annotation's own thread; what autograd launches on its own is in modules"]
+    return [note("launches_of_annotations")]
 
 
 def _summed(name: str) -> pl.Expr:

@@ -11,9 +11,8 @@ from tracehound.analysis.hosts.compilations import COMPILED, LOADED, UNKNOWN, ca
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import union
-from tracehound.units import count as number
-from tracehound.units import duration, runs
-from tracehound.units import share as percent
+from tracehound.notes import Note, note
+from tracehound.units import runs
 
 DEFINITION = """\
 A compilation is an event of a host's thread in which a program is traced, lowered, compiled or loaded, and that lies in
@@ -59,9 +58,6 @@ BY_COMPILATION: Final = (
     Column("event", "id", "the compilation"),
 )
 
-_WHY_TORCH: Final = "TORCH_LOGS=recompiles tells why"
-_WHY_XLA: Final = "jax_explain_cache_misses (JAX) or PT_XLA_DEBUG_LEVEL=1 (PyTorch/XLA) tells why"
-
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each compilation on the threads of the rank's host; ranks of one host give the same rows."""
@@ -87,7 +83,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = ANALYSIS.shown(options.given)
     rows = stacked(tables)
     if rows.is_empty():
-        return without(shown, scene, options, _nothing(scene))
+        profiler = "PyTorch" if scene.pytorch else "XLA"
+        return without(shown, scene, options, note("no_compilations", level="missing", profiler=profiler))
     rows = rows.unique("event", keep="first", maintain_order=True).sort("start", "event")
     table = rows.with_columns((pl.col("high") - pl.col("low")).alias("duration"))
     functions = by_function(table)
@@ -116,36 +113,26 @@ def by_function(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[str]:
+def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[Note]:
     """How much of the recording was compiling, in which steps, and what was compiled again."""
-    why = _WHY_TORCH if "PyTorch" in scene.profilers else _WHY_XLA
     took, length = max(
         (union(mine["low"].to_numpy(), mine["high"].to_numpy()).length, int(mine["window"][0]))
         for mine in rows.partition_by("rank")
     )
-    whose = "on the host that compiles most, " if rows["rank"].n_unique() > 1 else ""
-    steps = runs(rows["step"].drop_nulls().unique().to_list())
+    steps = rows["step"].drop_nulls().unique().sort().to_list()
     notes = [
-        f"{whose}something was being compiled for {duration(took)}"
-        + (f", {percent(took / length)} of the time" if length else "")
-        + (f", in step{'s' * (not steps.isdigit())} {steps}" if steps else "")
+        note(
+            "time_compiling",
+            time=took,
+            share_of_time=took / length if length else None,
+            steps=tuple(steps),
+            ranks=rows["rank"].n_unique(),
+        )
     ]
     if again := functions.filter("again")["function"].unique(maintain_order=True).to_list():
-        told = ", ".join(again[:4]) + (f" and {number(len(again) - 4)} more" if len(again) > 4 else "")
-        notes.append(f"compiled more than once: {told}; {why}")
+        profiler = "PyTorch" if "PyTorch" in scene.profilers else "XLA"
+        notes.append(note("compiled_again", functions=tuple(again), profiler=profiler))
     return notes
-
-
-def _nothing(scene: Scene) -> str:
-    if scene.pytorch:
-        return (
-            "no compilation is recorded: torch.compile records its own with ProfilerActivity.CPU (since PyTorch 2.1),"
-            " Triton only as frames of Python, with with_stack=True; what comes from a cache records nothing"
-        )
-    return (
-        "no compilation is recorded: none ran, or host_tracer_level (ProfileOptions) was below 2; a profile that begins"
-        " before the first step shows those of the warm-up"
-    )
 
 
 ANALYSIS: Final = Analysis(

@@ -18,6 +18,7 @@ from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result
 from tracehound.analysis.settings import Given
 from tracehound.intervals import Intervals
 from tracehound.lookup import rows_with
+from tracehound.notes import note
 from tracehound.trace import collected
 
 DEFINITION = """\
@@ -104,9 +105,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """Rows by thread, the one that does most first, each closed by the time in which it recorded nothing."""
     rows = stacked(tables)
     if rows.is_empty() or rows["what"].is_null().all():
-        remedy = "profile with ProfilerActivity.CPU, or host_tracer_level above 0"
-        note = nothing(scene, "no host thread recorded anything", remedy)
-        return without(ANALYSIS, scene, options, note)
+        why = nothing(scene, note("no_thread_recorded"), note("record_threads"))
+        return without(ANALYSIS, scene, options, why)
     rows = rows.unique(["lane", "what", "inside"], keep="first", maintain_order=True)
     busy = rows.group_by("lane", "host", "thread", "window", maintain_order=True).agg(
         pl.col("time").sum().alias("busy"),

@@ -17,8 +17,8 @@ from tracehound.analysis.members import CARRIED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.lookup import rows_with
+from tracehound.notes import note
 from tracehound.trace import collected
-from tracehound.units import plural
 
 BY: Final = Setting(
     "by", "call", "a row for each call, for each call and kernel, or for every launch: call, kernel, launch",
@@ -239,13 +239,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The calls, or kernels, with the most time first, alike ones of all ranks together; launches the latest first."""
     rows = stacked(tables)
     if rows.is_empty():
-        note = "no launch: no device work here, or the calls that launched it were not recorded"
-        return without(ANALYSIS, scene, options, note)
+        return without(ANALYSIS, scene, options, note("no_launches", level="missing"))
     totals = rows.group_by("rank").agg(pl.col("unknown", "early", "^all_.*$").first()).sum()
     launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
-    behind = f", {queued:,} of these behind earlier work" if queued else ""
-    note = f"{plural(launches, 'launch', 'launches')}: {short:,} short, {long:,} long, {late:,} late{behind}"
-    notes = [note, *doubts(int(totals["unknown"][0]), int(totals["early"][0]), scene)]
+    in_all = note("launches_total", launches=launches, short=short, long=long, late=late, queued=queued)
+    notes = [in_all, *doubts(int(totals["unknown"][0]), int(totals["early"][0]), scene)]
     by = BY.of(options.given)
     if by == "launch":
         latest = rows.sort("delay", "rank", "call_event", descending=[True, False, False])

@@ -16,9 +16,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.formats.torch_names import MODULE
-from tracehound.notes import Note
-from tracehound.units import duration, plural
-from tracehound.units import share as proportion
+from tracehound.notes import Note, note
 
 BY: Final = Setting(
     "by",
@@ -133,45 +131,34 @@ def _mean(column: str) -> pl.Expr:
     return (pl.col(column) / count).round().cast(pl.Int64)
 
 
-def _notes(work: Recorded, *, works: bool) -> list[str]:
+def _notes(work: Recorded, *, works: bool) -> list[Note]:
     if not works:
-        return ["no device work here: times are those of the host alone"]
+        return [note("host_times_only")]
     if not work.unlaunched:
         return []
-    part = proportion(work.unlaunched / work.work)
-    note = f"{part} of the device time was launched in no module that is known ({duration(work.unlaunched)})"
-    if work.unknown:
-        unknown = "all of it" if work.unknown == work.unlaunched else duration(work.unknown)
-        note += f": {unknown} has no recorded launch, which may lie before the recording"
-    if work.unknown < work.unlaunched:
-        rest = "; the rest" if work.unknown else ":"
-        note += f"{rest} by the optimizer, by communication, by replays of graphs, or outside the model"
-    return [note]
+    lost, unknown = work.unlaunched, work.unknown
+    return [note("device_time_outside_modules", unlaunched=lost, unknown=unknown, work=work.work)]
 
 
-def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:
+def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[Note]:
     """What was computed twice; or that nothing is known of backward()."""
     again = table.filter(pl.col("module").str.starts_with(AGAIN))
     if again.height:
         host, device = (int(again[name].fill_null(0).sum()) for name in ("host_total", "device_total"))
-        return [f"recomputed in backward(): {duration(host)} on the host, {duration(device)} on the device"]
+        return [note("recomputed_in_backward", host=host, device=device)]
     if ran and table["backward_host"].sum() == 0:
-        return ["backward() ran, but no sequence number of autograd says for which module"]
+        return [note("backward_without_sequence_numbers", level="missing")]
     return []
 
 
-def _of_threads(guessed: int) -> list[str]:
-    if not guessed:
-        return []
-    whose = "which gradients are theirs was told by the order in which such threads began"
-    return [f"{plural(guessed, 'thread')} of the forward pass with numbers of autograd that others have, too: {whose}"]
+def _of_threads(guessed: int) -> list[Note]:
+    return [note("forward_threads_by_order", level="inferred", threads=guessed)] if guessed else []
 
 
-def _why_empty(scene: Scene) -> str | Note:
+def _why_empty(scene: Scene) -> Note:
     if scene.xla:
-        return "no modules: an XLA profile has the scopes of HLO ops instead: see hlo_ops with the setting by=scope"
-    option = "profile with with_stack=True (with_modules=True alone records none of them)"
-    return nothing(scene, "no nn.Module", option)
+        return note("no_modules_in_xla_profile", level="missing")
+    return nothing(scene, note("no_modules"), note("record_modules"))
 
 
 ANALYSIS = Analysis(

@@ -22,12 +22,10 @@ from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
 from tracehound.lookup import looked_up
 from tracehound.nesting import again, nearest
-from tracehound.notes import Note
+from tracehound.notes import Note, note
 from tracehound.own_time import self_time
 from tracehound.sums import summed
 from tracehound.trace import PROFILERS, collected
-from tracehound.units import duration
-from tracehound.units import share as proportion
 
 BY: Final = Setting(
     "by",
@@ -230,19 +228,16 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(whole, unlaunched, works=works))
 
 
-def _notes(whole: int, unlaunched: int, *, works: bool) -> list[str]:
+def _notes(whole: int, unlaunched: int, *, works: bool) -> list[Note]:
     if not works:
-        return ["no device work here: times are those of the host alone"]
-    if not unlaunched:
-        return []
-    part = f"{proportion(unlaunched / whole)} of the device time was launched by no operator that is known"
-    return [f"{part} ({duration(unlaunched)})"]
+        return [note("host_times_only")]
+    return [note("device_time_outside_operators", unlaunched=unlaunched, work=whole)] if unlaunched else []
 
 
-def _why_empty(scene: Scene) -> str | Note:
+def _why_empty(scene: Scene) -> Note:
     if scene.xla:
-        return "no operators: an XLA profile has HLO ops instead: see hlo_ops"
-    return nothing(scene, "no operator", "profile with ProfilerActivity.CPU")
+        return note("no_operators_in_xla_profile", level="missing")
+    return nothing(scene, note("no_operators"), note("record_host_events", profiler="PyTorch"))
 
 
 ANALYSIS = Analysis(

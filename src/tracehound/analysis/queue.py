@@ -14,6 +14,7 @@ from tracehound.analysis.members import listed
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, whole
 from tracehound.intervals import Ints
+from tracehound.notes import Note, note
 
 CUDA_LIMIT: Final = 1024
 """So many launches of a stream may wait in CUDA."""
@@ -160,8 +161,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The rows of all ranks in their order, of each the streams in theirs."""
     rows = stacked(tables)
     if rows.is_empty():
-        note = "no queue: no device work here, or the calls that launched it were not recorded"
-        return without(ANALYSIS, scene, options, note)
+        return without(ANALYSIS, scene, options, note("no_queue", level="missing"))
     return answer(ANALYSIS, rows, scene, options, _notes(rows, LIMIT.of(options.given), scene))
 
 
@@ -169,16 +169,16 @@ _NEARLY: Final = 0.95
 """A queue that reaches this part of the limit may be a full one: not all that takes a place in it is recorded."""
 
 
-def _notes(rows: pl.DataFrame, limit: int, scene: Scene) -> list[str]:
+def _notes(rows: pl.DataFrame, limit: int, scene: Scene) -> list[Note]:
     ranks = rows.group_by("rank").agg(pl.col("unknown", "early").first())
     longest = int(rows["max"].to_numpy().max())
-    told = []
+    found = []
     if longest > CUDA_LIMIT * (2 - _NEARLY):
-        told.append(f"a queue of {longest:,} launches: {CUDA_LIMIT:,} is not a limit here, as HIP has none")
+        found.append(note("queue_without_limit", launches=longest, limit=CUDA_LIMIT))
     elif _NEARLY * limit <= longest < limit:
         near = longest - longest % 10
-        told.append(f"nearly full: up to {longest:,} of {limit:,} launches; the setting limit={near} tells how long")
-    return [*told, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()), scene)]
+        found.append(note("queue_nearly_full", launches=longest, limit=limit, near=near))
+    return [*found, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()), scene)]
 
 
 ANALYSIS = Analysis(

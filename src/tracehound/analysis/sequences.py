@@ -15,6 +15,7 @@ from tracehound.analysis.members import JOINED, gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, pattern, whole
 from tracehound.intervals import Ints, Mask
+from tracehound.notes import Note, note
 from tracehound.units import short_name
 
 OPERATOR: Final = Setting(
@@ -151,10 +152,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options)
 
 
-def _why_empty(scene: Scene, options: Options) -> str:
+def _why_empty(scene: Scene, options: Options) -> Note:
     if scene.xla:
-        return "no sequences: an XLA profile has no operators that launch kernels"
-    return f"no operator here launched {LENGTH.of(options.given)} kernels or more: choose length or operator"
+        return note("no_sequences_in_xla_profile", level="missing")
+    return note("no_sequences", length=LENGTH.of(options.given))
 
 
 ANALYSIS = Analysis(

@@ -16,9 +16,9 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, pattern
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
+from tracehound.notes import Note, note
 from tracehound.sums import summed
 from tracehound.trace import collected
-from tracehound.units import count, duration, plural
 
 DEFINITION = """\
 For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
@@ -92,9 +92,9 @@ def _by_name(events: pl.DataFrame, share: Share, options: Options) -> pl.DataFra
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Rows by lane; of one lane the notes say how long it was busy."""
     if not any(table.height for table in tables):
-        why = "nothing ran on these lanes in this window"
-        if not any(table.width for table in tables):
-            why = f"no lane is called {LANE.of(options.given).pattern!r}"
+        found = any(table.width for table in tables)
+        pattern = LANE.of(options.given).pattern
+        why = note("nothing_on_lanes") if found else note("no_lane_called", pattern=pattern)
         return without(ANALYSIS, scene, options, why)
     rows = pl.concat(table for table in tables if table.width).unique(_KEY, keep="first", maintain_order=True)
     order = rows["id_of_lane"].unique(maintain_order=True)
@@ -106,11 +106,15 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("host").replace_strict(names, return_dtype=pl.String),
         pl.col("id_of_lane").replace_strict(order, pl.int_range(len(order), eager=True)).alias("place"),
     ).sort("place", "self", "total", "name", "kind", descending=[False, True, True, False, False])
-    note = f"{count(len(order))} lanes"
-    if len(order) == 1:
-        events, busy = int(rows["count"].sum()), int(lanes["busy"][0])
-        note = f"{plural(events, 'event')}, busy {duration(busy)} of {duration(lanes['window'][0])}"
-    return answer(ANALYSIS, table, scene, options, [note])
+    return answer(ANALYSIS, table, scene, options, [_in_all(rows, lanes)])
+
+
+def _in_all(rows: pl.DataFrame, lanes: pl.DataFrame) -> Note:
+    """The number of lanes; of one lane the time for which it was busy."""
+    if lanes.height != 1:
+        return note("lanes_total", lanes=lanes.height)
+    events, busy, window = int(rows["count"].sum()), int(lanes["busy"][0]), int(lanes["window"][0])
+    return note("lane_busy", events=events, busy=busy, window=window)
 
 
 ANALYSIS = Analysis(

@@ -29,9 +29,8 @@ from tracehound.analysis.result import (
 from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.intervals import Mask
-from tracehound.notes import Note
-from tracehound.units import duration, pool
-from tracehound.units import share as proportion
+from tracehound.notes import Note, note
+from tracehound.units import pool
 
 FRAMES: Final = Setting(
     "frames",
@@ -155,15 +154,16 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         share_of("device_total", whole).alias("device_share"),
         *(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE),
     )
-    notes: list[str | Note] = [f"{duration(roots)} on threads of hosts"] if roots else []
+    notes = [note("host_time", time=roots)] if roots else []
     if whole and unlaunched:
-        place = "has no known launch" if FRAMES.of(options.given) == "all" else "was launched in no frame that is known"
-        notes.append(f"{proportion(unlaunched / whole)} of the device time {place} ({duration(unlaunched)})")
+        every = FRAMES.of(options.given) == "all"
+        code = "device_time_without_launch" if every else "device_time_outside_frames"
+        notes.append(note(code, level="missing" if every else "info", unlaunched=unlaunched, work=whole))
     known = {table["frames"][0] for table in tables if table.height}
     if known == {""}:
         notes.append(missing(scene, "python"))
     elif "texts" in known:
-        notes.append("frames are those that operators carry as text: they have the time of these operators alone")
+        notes.append(note("frames_of_operators"))
     result = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
     return cut(result, result.table["total"].to_numpy(), options.top)
 
@@ -171,15 +171,12 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 _OF_DEVICE: Final = ("device_total", "device_self", "launched")
 
 
-def missing(scene: Scene, frames: str) -> str | Note:
+def missing(scene: Scene, frames: str) -> Note:
     """Why there are no paths, or none of Python, and what would have recorded them."""
-    pytorch = "PyTorch" in scene.profilers
-    if frames != "python":
-        option = "ProfilerActivity.CPU" if pytorch else "ProfileOptions.host_tracer_level=2"
-        return nothing(scene, "no event of a host thread", f"profile with {option}")
-    return (
-        f"no frames of Python: profile with {'with_stack=True' if pytorch else 'ProfileOptions.python_tracer_level=1'}"
-    )
+    profiler = "PyTorch" if "PyTorch" in scene.profilers else "XLA"
+    if frames == "python":
+        return note("no_python_frames", level="missing", profiler=profiler)
+    return nothing(scene, note("no_host_events"), note("record_host_events", profiler=profiler))
 
 
 ANALYSIS = Analysis(

@@ -19,8 +19,8 @@ from tracehound.analysis.hosts.threads import beside
 from tracehound.analysis.result import Scene, Share
 from tracehound.formats.assembly.links import SEVERAL
 from tracehound.intervals import Ints
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import plural
 
 CALLS = ("runtime", "transfer", "sync", "other")
 """Kinds of the host's events that put work on a device: not its own ops."""
@@ -105,12 +105,11 @@ def enqueued(lanes: pl.DataFrame) -> pl.DataFrame:
     return streams if streams.height else device.filter(pl.col("role") == "modules")
 
 
-def doubts(unknown: int, early: int, scene: Scene) -> list[str]:
+def doubts(unknown: int, early: int, scene: Scene) -> list[Note]:
     """What is to be known of work that is not counted, whose launch is a guess, or whose times cannot be true."""
-    told = [f"not counted: {unknown:,} device events without a known launch"] if unknown else []
+    found = [note("device_events_not_counted", level="missing", events=unknown)] if unknown else []
     if early:
-        told.append(f"{early:,} device events begin before their launch: the clocks of host and device disagree")
-    if several := sum(note.count for notes in scene.read for note in notes if note.code == SEVERAL):
-        ids = plural(several, "correlation id")
-        told.append(f"{ids} of several calls: the latest that had begun is taken, which may be another process's")
-    return told
+        found.append(note("device_events_before_launch", events=early))
+    if ids := sum(each.count for notes in scene.read for each in notes if each.code == SEVERAL):
+        found.append(note("correlation_ids_shared", level="inferred", ids=ids))
+    return found

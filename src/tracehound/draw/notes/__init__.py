@@ -21,6 +21,7 @@ from tracehound.draw.notes import (
     device_notes,
     files,
     hlo_notes,
+    host_notes,
     memory_notes,
     peak_notes,
     reading,
@@ -36,17 +37,18 @@ SENTENCES: Final[Mapping[str, Sentence]] = MappingProxyType(
     {
         code: sentence
         for group in (
-            reading,
+            comparison,
+            copy_notes,
+            device_notes,
             files,
+            hlo_notes,
+            host_notes,
+            memory_notes,
+            peak_notes,
+            reading,
             recorded,
             tables,
-            comparison,
-            device_notes,
-            copy_notes,
             utilization_notes,
-            memory_notes,
-            hlo_notes,
-            peak_notes,
         )
         for code, sentence in group.SENTENCES.items()
     }
