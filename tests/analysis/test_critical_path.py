@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.ranks.asked import in_turn
+from tracehound.draw.notes import note_texts
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
 
@@ -111,12 +112,12 @@ def test_a_path_through_time_of_which_nothing_is_recorded_says_so() -> None:
     b.event(thread(), "aten::mm", 0, 10, "op")
     b.event(thread(), "cudaLaunchKernel", 70, 80, "runtime", correlation=1)
     b.event(stream(), "gemm", 85, 105, correlation=1)
-    notes = run(named("critical_path"), b.trace()).notes
+    notes = note_texts(run(named("critical_path"), b.trace()).notes)
     assert "rank 0: on the host, nothing recorded in 57.14 % of that time" in notes
 
 
 def test_the_notes_tell_what_it_is_bound_by() -> None:
-    notes = result(two_kernels().trace()).notes
+    notes = note_texts(result(two_kernels().trace()).notes)
     assert notes[0] == (
         "rank 0 is bound by compute 55.83 %, CPU 16.67 %, launch 16.67 %, sync 8.33 %, kernel-kernel delay 2.50 % "
         "of 120.0 us: the whole run"
@@ -198,7 +199,7 @@ def test_a_recorded_wait_is_for_work_that_was_launched_before_it() -> None:
     found = result(with_streams(b.trace()), by="event")
     rows = [(row["class"], row["name"]) for row in found.table.to_dicts()]
     assert rows[-3:] == [("compute", "gemm"), ("kernel-kernel delay", "nccl"), ("communication", "nccl")]
-    assert not [note for note in found.notes if "inferred" in note]
+    assert not [note for note in note_texts(found.notes) if "inferred" in note]
 
 
 def awaiting(*waits: tuple[int | None, int | None], launched: float = 2) -> Building:
@@ -419,10 +420,10 @@ def test_a_path_that_cannot_be_followed_to_the_beginning_says_so() -> None:
     b.rows = [row for row in b.rows if row["name"] != "c10d::allreduce_"]
     found = result(b.trace(), by="event")
     assert found.table["start"][0] == 28 * US
-    assert found.notes[1] == (
+    assert note_texts(found.notes)[1] == (
         "rank 0: the path begins 28.00 us after the beginning: what gloo:all_reduce waited for was not recorded"
     )
-    assert not [note for note in result(with_gloo().trace()).notes if "begins" in note]
+    assert not [note for note in note_texts(result(with_gloo().trace()).notes) if "begins" in note]
 
 
 TIMES = st.lists(st.integers(0, 30), max_size=12).map(sorted)
@@ -458,7 +459,7 @@ def test_what_bounds_every_rank_is_told_before_what_is_not_known_of_one() -> Non
         launch(b, thread(), 70, 1)
         b.event(stream(), "gemm", 85, 105, correlation=1)
         parts.append(b.part())
-    told = result(place("job", parts)).notes
+    told = note_texts(result(place("job", parts)).notes)
     assert [note.split(" is bound by")[0] for note in told[:2]] == ["rank 0", "rank 1"]
     assert all("nothing recorded" in note for note in told[2:4])
 
@@ -466,7 +467,7 @@ def test_what_bounds_every_rank_is_told_before_what_is_not_known_of_one() -> Non
 def test_what_hardly_bounds_it_is_not_told() -> None:
     b = two_kernels()
     b.event(MAIN, "aten::long", 120, 40_000, "op")
-    (bound,) = [note for note in result(b.trace()).notes if "bound by" in note]
+    (bound,) = [note for note in note_texts(result(b.trace()).notes) if "bound by" in note]
     assert "sync" not in bound
     assert bound.startswith("rank 0 is bound by CPU 99.")
 
@@ -480,10 +481,10 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     found = result(trace, by="event")
     assert found.table["start"].to_list()[0] == 0
     assert found.table["duration"].sum() == 100 * US
-    assert found.notes[0].startswith("rank 0 is bound by compute 67.00 %")
-    assert found.notes[0].endswith("of 100.0 us: ProfilerStep#1, the longest step")
+    assert note_texts(found.notes)[0].startswith("rank 0 is bound by compute 67.00 %")
+    assert note_texts(found.notes)[0].endswith("of 100.0 us: ProfilerStep#1, the longest step")
     of_step = result(trace, Window(0, 45 * US, steps=(1,)))
-    assert of_step.notes[0].endswith("of 100.0 us: step 1")
+    assert note_texts(of_step.notes)[0].endswith("of 100.0 us: step 1")
     assert of_step.window == (0, 100 * US)  # the work of the step is done after its mark
     assert found.window is None
     assert (found.about, of_step.about) == ("the longest step", "")
@@ -500,7 +501,7 @@ def test_what_begins_long_after_its_launch_waited_for_what_is_not_recorded() -> 
         (15, 485, "unknown", "late"),
         (500, 100, "compute", "late"),
     ]
-    assert "rank 0, unknown: what late waited for, 485.0 us, was not recorded" in result(b.trace()).notes
+    assert "rank 0, unknown: what late waited for, 485.0 us, was not recorded" in note_texts(result(b.trace()).notes)
 
 
 def test_a_window_that_ends_in_a_pause_between_queued_kernels_is_the_devices() -> None:
@@ -594,7 +595,7 @@ def test_hlo_ops_have_no_path() -> None:
     b.event(Lane("XLA Ops", 0, "ops", work=True), "dot.1", 0, 10)
     found = result(b.trace())
     assert found.table.is_empty()
-    assert "HLO op" in found.notes[0]
+    assert "HLO op" in note_texts(found.notes)[0]
 
 
 KINDS = {
@@ -649,4 +650,4 @@ def test_a_profile_of_xla_has_no_path_where_a_device_has_streams_alone() -> None
     b.format = "xplane"
     found = result(b.trace())
     assert found.table.is_empty()
-    assert found.notes == ("no path: an XLA profile does not say what each HLO op waited for",)
+    assert note_texts(found.notes) == ("no path: an XLA profile does not say what each HLO op waited for",)

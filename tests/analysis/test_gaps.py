@@ -12,6 +12,7 @@ from tracehound.analysis import Options, named, run
 from tracehound.analysis.events.busy import busy_of, worked
 from tracehound.analysis.hosts.threads import during
 from tracehound.analysis.share import shares
+from tracehound.draw.notes import note_texts
 from tracehound.intervals import Intervals
 from tracehound.trace import KIND, Trace, Window
 
@@ -110,7 +111,7 @@ def test_a_cut_keeps_the_longest_and_counts_all() -> None:
     result = run(named("gaps"), story(), options=Options(top=1))
     assert result.table.height == 1
     assert result.cut == "1 of 2 rows"
-    assert "2 gaps, 75.00 us idle" in result.notes[0]
+    assert "2 gaps, 75.00 us idle" in note_texts(result.notes)[0]
 
 
 def test_a_launch_before_the_window_is_still_named() -> None:
@@ -142,7 +143,7 @@ def test_a_launch_that_seems_to_begin_after_its_op_is_told_of() -> None:
     assert result.table.select("launch", "launched").row(0) == ("cudaLaunchKernel", None)
     assert (
         "1 of the ops after these gaps begin before their launch: the clocks of host and device disagree"
-        in result.notes
+        in note_texts(result.notes)
     )
 
 
@@ -310,7 +311,7 @@ def test_the_gaps_add_up_to_what_is_said_of_all() -> None:
     result = run(named("gaps"), b.trace())
     assert result.table["duration"].to_list() == [101 * NS]
     told = "1 gap, 101.0 ns idle in all: 8.42 % of 1.200 us on one rank"
-    assert result.notes[0] == f"{told}; 99.00 ns more in pauses of 1 ns, which are none"
+    assert note_texts(result.notes)[0] == f"{told}; 99.00 ns more in pauses of 1 ns, which are none"
 
 
 def test_one_gap_is_no_gaps() -> None:
@@ -318,7 +319,7 @@ def test_one_gap_is_no_gaps() -> None:
     b.event(stream(0), "a", 0, 10)
     b.event(stream(0), "b", 20, 30)
     trace = b.trace()
-    assert run(named("gaps"), trace, Window()).notes[0].startswith("1 gap, 10.00 us idle in all")
+    assert note_texts(run(named("gaps"), trace, Window()).notes)[0].startswith("1 gap, 10.00 us idle in all")
 
 
 def test_what_of_a_recording_is_before_and_after_the_work_is_in_no_gap_and_told() -> None:
@@ -327,8 +328,8 @@ def test_what_of_a_recording_is_before_and_after_the_work_is_in_no_gap_and_told(
         b.event(stream(), "k", start, start + 10)
     b.event(thread(), "$serve.py:1 loop", 0, 100, "python")
     told = "30.00 us before the first work and 40.00 us after the last are in no gap"
-    assert run(named("gaps"), b.trace()).notes[1:] == (told,)
-    assert told not in run(named("gaps"), b.trace(), Window(0, 90 * US)).notes
+    assert note_texts(run(named("gaps"), b.trace()).notes)[1:] == (told,)
+    assert told not in note_texts(run(named("gaps"), b.trace(), Window(0, 90 * US)).notes)
     b.event(stream(), "k", 5, 30)
     b.event(stream(), "k", 60, 95)
     assert len(run(named("gaps"), b.trace()).notes) == 1

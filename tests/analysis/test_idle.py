@@ -17,6 +17,7 @@ from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.idle import AFTER, BEFORE, CAUSES, DEVICE, within
 from tracehound.analysis.share import shares
+from tracehound.draw.notes import note_texts
 from tracehound.intervals import union
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
@@ -290,7 +291,7 @@ def test_what_of_a_window_is_before_and_after_all_work_is_told_of(
     trace, window = b.trace(), Window(*(bound and bound * US for bound in (start, end)))
     found = run(named("idle"), trace, window)
     note = f"devices idle {told}, too: no pause, but gaps and breakdown count it in a window"
-    assert [words for words in found.notes if "no pause, but" in words] == ([note] if told else [])
+    assert [words for words in note_texts(found.notes) if "no pause, but" in words] == ([note] if told else [])
     assert set(found.table["cause"]) <= set(CAUSES)
     paused = int(found.table.filter(pl.col("stream") == DEVICE)["idle"].sum())
     assert paused + 30 * US * told.count("30.00 us") + 20 * US * told.count("20.00 us") == sum(

@@ -13,6 +13,7 @@ from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.programs import ANALYSIS, EXECUTIONS
 from tracehound.analysis.result import Result
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 MODULES = Lane("XLA Modules", 0, "modules")
@@ -85,7 +86,7 @@ def test_an_execution_that_begins_before_its_enqueue_tells_nothing_of_the_host()
     result = programs(b.trace())
     row = result.table.row(0, named=True)
     assert (row["enqueued"], row["ahead"], row["dry"]) == (1, None, None)
-    assert any("1 begin before their enqueue" in note for note in result.notes)
+    assert any("1 begin before their enqueue" in note for note in note_texts(result.notes))
 
 
 def test_a_window_keeps_executions_at_full_length_with_the_gap_before_them() -> None:
@@ -101,14 +102,14 @@ def test_a_profile_without_enqueues_says_so() -> None:
     b.event(MODULES, "SyncTensorsGraph.9(0)", 0, 5, "module")
     result = programs(b.trace())
     assert result.table.select("enqueued", "dry", "ahead").row(0) == (0, None, None)
-    assert any("of 1 no enqueue is known" in note for note in result.notes)
+    assert any("of 1 no enqueue is known" in note for note in note_texts(result.notes))
 
 
 def test_what_a_pytorch_trace_has_instead_is_said() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 5)
-    assert "PyTorch Profiler file knows none" in programs(b.trace()).notes[0]
-    assert "device_tracer_level" in programs(Building(format="xplane").trace()).notes[0]
+    assert "PyTorch Profiler file knows none" in note_texts(programs(b.trace()).notes)[0]
+    assert "device_tracer_level" in note_texts(programs(Building(format="xplane").trace()).notes)[0]
 
 
 @given(
@@ -151,6 +152,6 @@ def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_no_progr
     b = Building(format="xplane")
     b.event(stream(), "loop_add_fusion", 0, 10)
     b.event(thread(), call or "cuLaunchKernel", 0, 5, "runtime")
-    (note,) = run(named("programs"), b.trace()).notes
+    (note,) = note_texts(run(named("programs"), b.trace()).notes)
     hint = " (in command buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=)" if call else ""
     assert note.endswith(f"no kernel of the GPUs names an HLO op{hint}")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from building import US, Building, Lane, listing, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.hosts.activity import PARTS
+from tracehound.draw.notes import note_texts
 from tracehound.report.summary import summarise
 from tracehound.trace import Trace, Window
 
@@ -131,12 +132,13 @@ def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -
             launch(b, "k", 100 * number + 10 * place, 100 * number + 10 * place + 3, 100 * number + 10 * place + 10)
     result = told(b.trace())
     assert result.table["partial"].to_list() == [False, False, True]
-    assert result.notes[0].startswith("an average step takes 100.0 us: kernel 35.00 %")
-    assert "1 partial step is left out of the average" in result.notes[1]
+    assert note_texts(result.notes)[0].startswith("an average step takes 100.0 us: kernel 35.00 %")
+    assert "1 partial step is left out of the average" in note_texts(result.notes)[1]
     of_steps = run(named("steps"), b.trace())
     assert of_steps.table["step"].to_list() == [1, 2, 3]
-    assert of_steps.notes[0] == "2 whole steps on 1 rank: median 100.0 us, p95 100.0 us, 100.0 us to 100.0 us"
-    assert of_steps.notes[1].startswith("1 partial step is left out of these lengths: ")
+    lengths, partial = note_texts(of_steps.notes)[:2]
+    assert lengths == "2 whole steps on 1 rank: median 100.0 us, p95 100.0 us, 100.0 us to 100.0 us"
+    assert partial.startswith("1 partial step is left out of these lengths: ")
 
 
 def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
@@ -152,10 +154,10 @@ def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
     tables = {name: run(named(name), trace).table for name in ("step_parts", "step_time", "steps")}
     for table in tables.values():
         assert table["partial"].to_list() == [True, False, False, False, True]
-    assert told(trace).notes[0].startswith("an average step takes 200.0 us: ")
+    assert note_texts(told(trace).notes)[0].startswith("an average step takes 200.0 us: ")
     page = {result.analysis: result for result in summarise(trace, Window()).results}
     assert page["steps"].table.select("steps", "median", "shortest").rows() == [(3, 200 * US, 200 * US)]
-    assert any(note.startswith("an average step takes 200.0 us") for note in page["findings"].notes)
+    assert any(note.startswith("an average step takes 200.0 us") for note in note_texts(page["findings"].notes))
 
 
 @pytest.mark.parametrize(
@@ -267,12 +269,12 @@ def test_what_was_not_recorded_is_told() -> None:
     result = told(b.trace())
     assert lengths(result.table.row(0, named=True)) == {"cpu": 4, "other": 6}
     said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA (or XPU)"
-    assert said.format("if it has a GPU, ") in result.notes
+    assert said.format("if it has a GPU, ") in note_texts(result.notes)
     b.facts = listing({"id": 0})
-    assert said.format("") in told(b.trace()).notes
+    assert said.format("") in note_texts(told(b.trace()).notes)
     nothing = Building()
     nothing.event(stream(), "k", 0, 1)
-    assert "profiler.step()" in told(nothing.trace()).notes[0]
+    assert "profiler.step()" in note_texts(told(nothing.trace()).notes)[0]
 
 
 KINDS = {"kernel": "kernel", "copy": "copy", "memset": "memset", "collective": "communication"}

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.step_time import PARTS
+from tracehound.draw.notes import note_texts
 from tracehound.file_facts import ExportedWindow, FileFacts
 from tracehound.trace import Trace, Window
 
@@ -80,7 +81,7 @@ def test_steps_of_a_gpu_whose_kernels_name_no_op() -> None:
     b.event(stream(), "ampere_sgemm", 30, 90)
     assert parts(times(b.trace())) == {"compute": 60, "other": 40}
     b.format = "kineto"
-    (note,) = times(b.trace()).notes
+    (note,) = note_texts(times(b.trace()).notes)
     assert note.startswith("a PyTorch Profiler file has no XLA programs")
 
 
@@ -176,8 +177,8 @@ def test_a_partial_step_is_shown_and_left_out() -> None:
     """XProf's average of these steps is 96.3 ms."""
     result = times(tailed().trace())
     assert result.table["partial"].to_list() == [False] * 4 + [True]
-    assert result.notes[0].startswith("4 whole steps on 1 rank: median 120.1 ms, p95 120.8 ms; ")
-    assert result.notes[1].startswith("1 partial step is left out of these figures: ")
+    assert note_texts(result.notes)[0].startswith("4 whole steps on 1 rank: median 120.1 ms, p95 120.8 ms; ")
+    assert note_texts(result.notes)[1].startswith("1 partial step is left out of these figures: ")
     row = times(tailed().trace(), by="rank").table.row(0, named=True)
     assert (row["steps"], row["partial"]) == (4, 1)
     assert row["p50"] == 120_125 * US
@@ -188,8 +189,8 @@ def test_a_partial_step_is_shown_and_left_out() -> None:
 def test_a_step_counts_once_on_however_many_ranks() -> None:
     trace = tailed(ranks=2).trace()
     for result in (times(trace), run(named("steps"), trace)):
-        assert result.notes[0].startswith("4 whole steps on 2 ranks: ")
-        assert result.notes[1].startswith("1 partial step is left out of these ")
+        assert note_texts(result.notes)[0].startswith("4 whole steps on 2 ranks: ")
+        assert note_texts(result.notes)[1].startswith("1 partial step is left out of these ")
 
 
 def test_without_device_work_a_short_step_is_partial() -> None:
@@ -249,7 +250,7 @@ def test_a_window_keeps_steps_at_full_length() -> None:
 def test_where_launches_are_unknown_it_is_said() -> None:
     b = stepped()
     b.event(CORE, "dot", 0, 10, "op")
-    assert any("what launched device work is not recorded" in note for note in times(b.trace()).notes)
+    assert any("what launched device work is not recorded" in note for note in note_texts(times(b.trace()).notes))
 
 
 def test_inferred_steps_are_labelled() -> None:
@@ -259,15 +260,15 @@ def test_inferred_steps_are_labelled() -> None:
         b.event(CORE, "dot", 20 * number, 20 * number + 15, "op")
     result = times(b.trace())
     assert [value // US for value in result.table["duration"]] == [20, 20, 20, 15]
-    assert result.notes[-1] == "inferred: no marks; a step is one execution of jit_f(9)"
+    assert note_texts(result.notes)[-1] == "inferred: no marks; a step is one execution of jit_f(9)"
 
 
 def test_where_there_are_no_steps_the_reason_is_said() -> None:
     b = Building()
     b.event(MAIN, "ProfilerStep#1", 0, 10, "step", step=1)
     b.event(stream(), "gemm", 0, 10)
-    assert "has no XLA programs" in times(b.trace()).notes[0]
-    assert "StepTraceAnnotation" in times(Building(format="xplane").trace()).notes[0]
+    assert "has no XLA programs" in note_texts(times(b.trace()).notes)[0]
+    assert "StepTraceAnnotation" in note_texts(times(Building(format="xplane").trace()).notes)[0]
 
 
 _WORK = (("dot", "op"), ("all-reduce", "collective"), ("copy", "copy"))

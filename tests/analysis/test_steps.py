@@ -6,6 +6,7 @@ import pytest
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.trace import Window
 
 
@@ -56,12 +57,12 @@ def test_a_step_lasts_until_its_work_is_done_as_in_step_parts() -> None:
     assert [(r["duration"] // US, r["busy"], r["idle"] // US) for r in rows] == [(22, 14 / 22, 8), (10, 0.3, 7)]
     assert result.table.select("step", "start", "duration").equals(parts.table.select("step", "start", "duration"))
     said = "steps last until the work that they launched is done: by their marks on the host alone (bounds=mark)"
-    assert f"{said} the median is 10.00 us" in result.notes
+    assert f"{said} the median is 10.00 us" in note_texts(result.notes)
     first = run(named("steps"), trace, Window(0, 4 * US))
     assert first.table.rows(named=True) == rows[:1], "what is to be known of it lies after the window"
-    assert any(note.startswith(said) for note in first.notes)
+    assert any(note.startswith(said) for note in note_texts(first.notes))
     second = run(named("steps"), trace, Window(100 * US, 110 * US))
-    assert not any("marks" in note for note in second.notes)
+    assert not any("marks" in note for note in note_texts(second.notes))
 
 
 @pytest.mark.parametrize("window", [Window(), Window(0, 100 * US), Window(0, 15 * US)])
@@ -78,7 +79,7 @@ def test_a_step_without_work_of_a_device_that_works_is_idle_in_any_window(window
 def test_steps_by_their_marks() -> None:
     result = run(named("steps"), ahead().trace(), options=Options(given=(("bounds", "mark"),)))
     assert [(r["duration"] // US, r["busy"]) for r in result.table.rows(named=True)] == [(10, 0.2), (10, 0.3)]
-    assert not any("until their work" in note for note in result.notes)
+    assert not any("until their work" in note for note in note_texts(result.notes))
 
 
 def test_steps_inferred_from_the_module_that_repeats() -> None:
@@ -99,11 +100,10 @@ def test_steps_inferred_from_the_module_that_repeats() -> None:
     ]
     assert all(r["inferred"] for r in rows)
     assert [r["partial"] for r in rows] == [False, False, False, True], "nothing tells when the last one ended"
-    assert (
-        "3 whole steps on 1 rank: median 30.00 us, p95 30.00 us, 30.00 us to 30.00 us"
-        in run(named("steps"), trace).notes
+    assert "3 whole steps on 1 rank: median 30.00 us, p95 30.00 us, 30.00 us to 30.00 us" in note_texts(
+        run(named("steps"), trace).notes
     )
-    assert any(note.level == "inferred" and "jit_step" in note.text for note in trace.notes)
+    assert any(note.level == "inferred" and "jit_step" in note_text(note) for note in trace.notes)
 
 
 def replayed(*more: str) -> list[bool]:
@@ -126,7 +126,7 @@ def test_the_last_replay_has_no_end_and_the_last_annotation_has_one() -> None:
 def test_no_steps_is_said() -> None:
     b = Building()
     b.event(stream(), "k", 0, 1)
-    assert "no steps" in run(named("steps"), b.trace()).notes[0]
+    assert "no steps" in note_texts(run(named("steps"), b.trace()).notes)[0]
 
 
 @pytest.mark.parametrize("analysis", ["steps", "step_parts"])
@@ -134,7 +134,7 @@ def test_a_window_without_a_mark_says_nothing_of_the_trace(analysis: str) -> Non
     b = Building()
     b.event(thread("python (1)"), "ProfilerStep#1", 0, 10, "step", step=1)
     b.event(stream(), "k", 0, 40)
-    (note,) = run(named(analysis), b.trace(), Window(20 * US, 30 * US)).notes
+    (note,) = note_texts(run(named(analysis), b.trace(), Window(20 * US, 30 * US)).notes)
     assert note.startswith("no mark of a step in the window")
 
 
@@ -151,8 +151,10 @@ def test_how_steps_and_annotations_are_made_is_said_in_the_words_of_who_recorded
     b = Building(format=form)
     b.event(stream(), "gemm", 0, 1)
     for name in ("steps", "step_parts"):
-        assert run(named(name), b.trace()).notes == (f"no steps here: mark them with {how}",)
+        assert note_texts(run(named(name), b.trace()).notes) == (f"no steps here: mark them with {how}",)
     by_step = Options(None, (("by", "step"),))
     for name in ("breakdown", "distributed"):
-        assert f"no steps here: mark them with {how}" in run(named(name), b.trace(), options=by_step).notes
-    assert run(named("annotations"), b.trace()).notes == (f"no annotations here: mark the source with {source}",)
+        assert f"no steps here: mark them with {how}" in note_texts(run(named(name), b.trace(), options=by_step).notes)
+    assert note_texts(run(named("annotations"), b.trace()).notes) == (
+        f"no annotations here: mark the source with {source}",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,10 +20,9 @@ from tracehound.analysis.share import overlapping
 from tracehound.analysis.step_parts import stretched
 from tracehound.intervals import Intervals, Ints, pairs_of
 from tracehound.nesting import nearest
+from tracehound.notes import Note, note
 from tracehound.own_time import Owned, one_at_a_time
 from tracehound.trace import collected
-from tracehound.units import duration, middle, runs, short_name
-from tracehound.units import share as proportion
 
 NEAR: Final = Setting(
     "near",
@@ -92,7 +91,6 @@ COLUMNS = (
 )
 
 NOTHING: Final = "nothing recorded"
-WHOLE: Final = "the whole run"
 _LOADS: Final = re.compile(r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefetch)|InfeedEnqueue", re.IGNORECASE)
 
 
@@ -100,7 +98,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the rank's path, in order."""
     if share.profiler == "XLA":
         return pl.DataFrame()  # HLO ops nest in one another and are launched as one module: there is nothing to follow
-    share, what = _chosen(share)
+    share, time = _chosen(share)
     found = edges(share, NEAR.of(options.given))
     legs = found.walk.legs(found.place, share.start)
     if not legs:
@@ -118,28 +116,38 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         .with_columns(
             pl.col("name").fill_null(NOTHING),
             pl.lit(share.rank, pl.Int64).alias("rank"),
-            pl.lit(what).alias("what"),
+            pl.lit(time.of).alias("of"),
+            pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(list(time.steps), pl.List(pl.Int64))).alias("steps"),
+            pl.lit(time.step).alias("step"),
             pl.lit(found.walk.waits is None).alias("inferred"),
             pl.lit(legs[0].start - share.start).alias("missing"),
         )
     )
 
 
-def _chosen(share: Share) -> tuple[Share, str]:
+class Chosen(NamedTuple):
+    """The time that a path is `of`: the window, these `steps`, the longest `step` (its name), or the run."""
+
+    of: Literal["window", "steps", "longest", "run"]
+    steps: tuple[int, ...] = ()
+    step: str = ""
+
+
+def _chosen(share: Share) -> tuple[Share, Chosen]:
     """The share of the window, else of the longest step, else of the whole run; and what that is."""
     if share.windowed and share.asked is None:
-        return share, "the window"
+        return share, Chosen("window")
     if share.steps.is_empty():
         first, last = (share.lanes[name].to_list() for name in ("first", "last"))
         whole = replace(share, start=min(first, default=share.start), end=max(last, default=share.end))
-        return whole, WHOLE
+        return whole, Chosen("run")
     placed = stretched(share, work(replace(share, device=share.anytime), "step", "launch"), "work")
-    what = f"step {runs(placed['step'].to_list())}"
+    time = Chosen("steps", tuple(placed["step"].to_list()))
     if share.asked is None:
         placed = placed.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).head(1)
-        what = f"{middle(placed['name'][0], _NAME)}, the longest step"
+        time = Chosen("longest", step=str(placed["name"][0]))
     start, end = min(placed["start"].to_list()), max(placed["end"].to_list())
-    return replace(share, device=overlapping(share.anytime, start, end), start=start, end=end, windowed=True), what
+    return replace(share, device=overlapping(share.anytime, start, end), start=start, end=end, windowed=True), time
 
 
 def _rows(legs: Sequence[Leg], host: pl.DataFrame) -> pl.DataFrame:
@@ -234,7 +242,7 @@ def _extent(window: tuple[int, int] | None, rows: pl.DataFrame) -> tuple[int, in
 
 def _about(window: tuple[int, int] | None, rows: pl.DataFrame) -> str:
     """What the paths are of where no window is asked for, unless that is the whole run."""
-    if window is not None or (rows["what"] == WHOLE).all():
+    if window is not None or (rows["of"] == "run").all():
         return ""
     return "the longest step" if rows["rank"].n_unique() == 1 else "each rank's longest step"
 
@@ -257,9 +265,6 @@ def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
-_NAME: Final = 40
-"""So many characters of a name are said in a note: what bounds the step should not be cut off."""
-
 _LITTLE: Final = 0.01
 """Where a smaller share of the time is missing at the beginning of a path, that is not told of."""
 
@@ -273,57 +278,61 @@ _TOLD: Final = 8
 """So many ranks are told of in notes."""
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _notes(rows: pl.DataFrame) -> list[Note]:
     """What bounds each rank, largest first; then what is to be known of their paths."""
-    paths = list(rows.partition_by("rank", "what", as_dict=True, maintain_order=True).items())
-    told, many = paths[:_TOLD], rows["rank"].n_unique()
+    paths = rows.partition_by("rank", maintain_order=True)
+    told, more = paths[:_TOLD], len(paths) - _TOLD
     return [
-        *(_bound(rank, what, mine) for (rank, what), mine in told),
-        *([f"and {many - _TOLD} more ranks: choose with --rank"] if many > _TOLD else []),
-        *(note for (rank, _), mine in told for note in _doubts(rank, mine)),
+        *map(_bound, told),
+        *([note("more_ranks", ranks=more)] if more > 0 else []),
+        *(doubt for mine in told for doubt in _doubts(mine)),
         *_inferred(rows),
     ]
 
 
-def _bound(rank: int, what: str, mine: pl.DataFrame) -> str:
+def _bound(mine: pl.DataFrame) -> Note:
     """What bounds a rank, and over which time."""
     whole = int(mine["duration"].sum())
-    shares = mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
-    much = [(name, time) for name, time in shares.iter_rows() if time >= _LEAST * whole]
-    told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in much)
-    missing = int(mine["missing"][0])
-    what = f"{what} less its first {duration(missing)}" if missing else what
-    return f"rank {rank} is bound by {told} of {duration(whole)}: {what}"
+    sums = mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
+    much = sums.filter(pl.col("duration") >= _LEAST * whole)
+    first = mine.row(0, named=True)
+    return note(
+        "critical_path_bound",
+        rank=first["rank"],
+        classes=tuple(much["class"].to_list()),
+        shares=tuple(time / whole for time in much["duration"].to_list()),
+        length=whole,
+        missing=first["missing"],
+        of=first["of"],
+        steps=tuple(first["steps"]),
+        step=first["step"],
+    )
 
 
-def _doubts(rank: int, mine: pl.DataFrame) -> Iterator[str]:
+def _doubts(mine: pl.DataFrame) -> Iterator[Note]:
     """What of a rank's path is not known."""
     whole = int(mine["duration"].sum())
     blank = int(mine.filter(pl.col("name") == NOTHING)["duration"].sum())
+    rank, missing, name = mine.select("rank", "missing", "name").row(0)
     if blank > _MUCH * whole:
-        yield f"rank {rank}: on the host, {NOTHING} in {proportion(blank / whole)} of that time"
-    missing, name = mine.select("missing", "name").row(0)
+        yield note("critical_path_unrecorded", level="missing", rank=rank, part=blank / whole)
     if missing > _LITTLE * (whole + missing):
-        begins = f"rank {rank}: the path begins {duration(missing)} after the beginning"
-        yield f"{begins}: what {short_name(name, _NAME)} waited for was not recorded"
+        yield note("critical_path_begins_late", level="missing", rank=rank, time=missing, name=name)
     unknown = mine.filter(pl.col("class") == "unknown").sort("duration", descending=True)
     if unknown["duration"].sum() > _LITTLE * whole:
-        kept = f"unknown: what {short_name(unknown['name'][0], _NAME)} waited for"
-        yield f"rank {rank}, {kept}, {duration(unknown['duration'][0])}, was not recorded"
+        name, time = unknown.select("name", "duration").row(0)
+        yield note("critical_path_wait_unknown", level="missing", rank=rank, name=name, time=time)
 
 
-def _inferred(rows: pl.DataFrame) -> list[str]:
-    """Whether the file says what waited for what."""
+def _inferred(rows: pl.DataFrame) -> list[Note]:
+    """That the file does not say what waited for what, where that was asked."""
     inferred = pl.col("inferred") & pl.col("class").is_in(["kernel-kernel delay", "sync"])
     known = not rows.select(inferred.any()).item()
-    note = "inferred: what waited for which stream (profile with enable_cuda_sync_events to have it recorded)"
-    return [] if known else [note]
+    return [] if known else [note("stream_waits_inferred", level="inferred")]
 
 
-def _why_empty(scene: Scene) -> str:
-    if scene.xla:
-        return "no path: an XLA profile does not say what each HLO op waited for"
-    return "no path: nothing that works was recorded here"
+def _why_empty(scene: Scene) -> Note:
+    return note("no_path_in_xla_profile" if scene.xla else "no_path", level="missing")
 
 
 ANALYSIS = Analysis(

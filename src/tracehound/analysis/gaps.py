@@ -20,9 +20,8 @@ from tracehound.analysis.hosts.threads import HELD, THREADS, during, held, near
 from tracehound.analysis.hosts.waits import blocking
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.intervals import Intervals, Ints, Mask, complement, parted
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import duration, plural
-from tracehound.units import share as percent
 
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
@@ -231,7 +230,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The gaps of all ranks, the longest first."""
     rows = stacked(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, "no gap: no device work here, or no pause in it")
+        return without(ANALYSIS, scene, options, note("no_gaps"))
     rows = rows.sort("duration", "rank", "start", descending=[True, False, False])
     ranks = rows.group_by("rank").agg(
         pl.col("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span").first()
@@ -240,47 +239,35 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return replace(answer(ANALYSIS, rows, scene, options, notes), total=int(ranks["gaps"].sum()))
 
 
-def _in_all(ranks: pl.DataFrame) -> str:
-    """How many gaps there are and how long they are; what of the idle time is in none, where that shows."""
-    number, whole, none, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "none", "span"))
-    many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"
-    idle = whole - none
-    part = f"{duration(idle)} idle in all: {percent(idle / span)} of {duration(span)}"
-    told = f"{plural(number, 'gap')}, {part} on {many}"
-    if duration(idle) == duration(whole):
-        return told
-    return f"{told}; {duration(none)} more in pauses of 1 ns, which are none"
+def _in_all(ranks: pl.DataFrame) -> Note:
+    """How many gaps there are and how long they are; what of the idle time is in none."""
+    gaps, idle, none, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "none", "span"))
+    return note("gaps_total", gaps=gaps, idle=idle, short=none, span=span, ranks=ranks.height)
 
 
-def _outside(ranks: pl.DataFrame) -> list[str]:
+def _outside(ranks: pl.DataFrame) -> list[Note]:
     """How long devices are without work before their first and after their last, where that is much."""
-    span, earlier, later = (round(ranks[name].to_numpy().mean()) for name in ("span", "earlier", "later"))
+    span, earlier, later = (round(float(ranks[name].to_numpy().mean())) for name in ("span", "earlier", "later"))
     if earlier + later <= _MUCH * (span + earlier + later):
         return []
-    part = f"{duration(earlier)} before the first work and {duration(later)} after the last are in no gap"
-    return [part + " (on average)" * (ranks.height > 1)]
+    return [note("time_outside_gaps", before=earlier, after=later, ranks=ranks.height)]
 
 
 _MUCH: Final = 0.1
 
 
-def _early(rows: pl.DataFrame) -> list[str]:
+def _early(rows: pl.DataFrame) -> list[Note]:
     """How many of these gaps end with an op whose launch cannot have been then."""
     early = int(rows["early"].sum())
-    why = "begin before their launch: the clocks of host and device disagree"
-    return [f"{early:,} of the ops after these gaps {why}"] if early else []
+    return [note("gaps_end_before_launch", ops=early)] if early else []
 
 
-def _other_clock(ranks: pl.DataFrame) -> list[str]:
+def _other_clock(ranks: pl.DataFrame) -> list[Note]:
     """What the devices idle by their own clocks, where that is something else."""
     known = ranks.drop_nulls("own_idle")
     traced, idle, span = (int(known[name].sum()) for name in ("idle", "own_idle", "own_span"))
-    if abs(idle - traced) <= APART * max(traced, span * APART):
-        return []
-    return [
-        "gaps are on the trace's clock, to which the profiler aligned the devices piece by piece; by the devices' own, "
-        f"which breakdown shows, they idle {duration(idle)}, {percent(idle / span)} of {duration(span)}"
-    ]
+    far = abs(idle - traced) > APART * max(traced, span * APART)
+    return [note("gaps_by_own_clock", idle=idle, span=span)] if far else []
 
 
 ANALYSIS = Analysis(

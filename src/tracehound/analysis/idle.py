@@ -20,8 +20,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, pairs_of, union
-from tracehound.notes import text_note
-from tracehound.units import duration
+from tracehound.notes import Note, note
 
 DELAY: Final = Setting(
     "delay",
@@ -346,35 +345,35 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return told_by(ANALYSIS, tables, scene, options)
     found = told_by(ANALYSIS, [rows.filter(~_AT_AN_EDGE)], scene, options)
-    return replace(found, notes=(*found.notes, *map(text_note, _edges(rows.filter(_AT_AN_EDGE & pl.col("whole"))))))
+    return replace(found, notes=(*found.notes, *_edges(rows.filter(_AT_AN_EDGE & pl.col("whole")))))
 
 
-def _edges(rows: pl.DataFrame) -> list[str]:
+def _edges(rows: pl.DataFrame) -> list[Note]:
     """How long devices idle in the window before their first work and after their last."""
     last = pl.col("cause") == AFTER
-    idle = ((BEFORE, int(rows.filter(~last)["idle"].sum())), (AFTER, int(rows.filter(last)["idle"].sum())))
-    told = " and ".join(f"{duration(time)} {when}" for when, time in idle if time)
-    return [f"devices idle {told}, too: no pause, but gaps and breakdown count it in a window"] if told else []
+    idle = {BEFORE: int(rows.filter(~last)["idle"].sum()), AFTER: int(rows.filter(last)["idle"].sum())}
+    found = {cause: time for cause, time in idle.items() if time}
+    return [note("idle_at_window_edges", causes=tuple(found), times=tuple(found.values()))] if found else []
 
 
 def told_by(shown: Analysis, tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The same with the columns of another analysis."""
     rows = stacked(tables)
     if rows.is_empty():
-        return without(shown, scene, options, "no pause: no device work here, or none in it")
+        return without(shown, scene, options, note("no_pauses"))
     alike = pl.struct("rank", "stream", "whole")
     shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(alike)).alias("share"))
     table = shares.with_columns(alike.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
     return answer(shown, table, scene, options, _notes(rows))
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _notes(rows: pl.DataFrame) -> list[Note]:
     """What devices waited for most, over all ranks."""
     whole = rows.filter("whole").group_by("cause").agg(pl.col("idle").sum()).sort("idle", "cause", descending=True)
     if whole.is_empty():
         return []
-    causes = ", ".join(f"{cause} {duration(idle)}" for cause, idle in whole.iter_rows())
-    return [f"devices idle as a whole: {causes}"]
+    causes, times = (tuple(whole[name].to_list()) for name in ("cause", "idle"))
+    return [note("idle_by_cause", causes=causes, times=times)]
 
 
 ANALYSIS = Analysis(

@@ -14,9 +14,8 @@ from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import Ints
-from tracehound.notes import Note
+from tracehound.notes import Note, note, text_note
 from tracehound.trace import collected
-from tracehound.units import plural
 
 DEFINITION = """\
 An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and CPUs
@@ -182,29 +181,23 @@ def _programs(runs: pl.DataFrame, options: Options) -> pl.DataFrame:
     )
 
 
-def _nothing(tables: Sequence[pl.DataFrame], scene: Scene) -> str:
+def _nothing(tables: Sequence[pl.DataFrame], scene: Scene) -> Note:
     if scene.pytorch:
-        return "no XLA programs: a PyTorch Profiler file knows none; graphs has what is launched as a whole there"
+        return note("no_programs_in_pytorch_trace", level="missing")
     if scene.ranks["label"].str.starts_with("GPU").any():
-        hint = f" (in command buffers: {NAMING})" if any(table["buffered"].any() for table in tables) else ""
-        return f"no execution of an XLA program here: no kernel of the GPUs names an HLO op{hint}"
-    return "no execution of an XLA program here: were devices profiled (ProfileOptions.device_tracer_level)?"
+        flag = NAMING if any(table["buffered"].any() for table in tables) else ""
+        return note("no_executions_on_gpu", level="missing", flag=flag)
+    return note("no_executions", level="missing")
 
 
-def _notes(runs: pl.DataFrame) -> list[str | Note]:
-    known, sooner = runs["called"].count(), int(runs["sooner"].sum())
-    ranks = runs["rank"].n_unique()
-    notes: list[str | Note] = [
-        f"{plural(runs.height, 'execution')} on {plural(ranks, 'rank')}; "
-        f"the enqueue on the host is known of {known:,} of {runs.height:,}"
-    ]
-    notes += clocks_apart("executions", runs["duration"], runs["traced"])
-    if known < runs.height:
-        notes.append(
-            f"of {runs.height - known:,} no enqueue is known: it lies before the profile, or no id leads to it"
-        )
+def _notes(runs: pl.DataFrame) -> list[Note]:
+    known, sooner, every = runs["called"].count(), int(runs["sooner"].sum()), runs.height
+    notes = [note("executions_total", executions=every, ranks=runs["rank"].n_unique(), enqueued=known)]
+    notes += map(text_note, clocks_apart("executions", runs["duration"], runs["traced"]))
+    if known < every:
+        notes.append(note("executions_without_enqueue", level="missing", executions=every - known))
     if sooner:
-        notes.append(f"{sooner:,} begin before their enqueue: clocks or run ids disagree, so no ahead and dry are told")
+        notes.append(note("executions_before_enqueue", executions=sooner))
     return notes
 
 

@@ -21,9 +21,7 @@ from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.analysis.spans.phases import inference, phases
 from tracehound.analysis.spans.stretches import BOUNDS, stretches
 from tracehound.intervals import covered
-from tracehound.notes import Note
-from tracehound.units import duration
-from tracehound.units import share as percent
+from tracehound.notes import Note, note, text_note
 
 DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds there, so that the eight add up to the step: kernel = a
@@ -180,19 +178,19 @@ def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[str | Note]:
+def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[Note]:
     """What an average step is made of, and what is to be known of the steps."""
-    notes: list[str | Note] = []
+    notes = list[Note]()
     total = int(whole["duration"].sum())
     if total:
-        parts = [(part, int(whole[part].sum())) for part in PARTS]
-        told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
-        notes.append(f"an average step takes {duration(round(total / whole.height))}: {told}")
-    notes += left_out(rows, "the average")
+        parts = {part: took / total for part in PARTS if (took := int(whole[part].sum()))}
+        length, shares = round(total / whole.height), tuple(parts.values())
+        notes.append(note("mean_step_parts", length=length, parts=tuple(parts), shares=shares))
+    notes += left_out(rows, "mean")
     notes += silence(scene, rows.filter(~pl.col("works"))["rank"].unique().to_list())
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"]))
-    return [*notes, *clocks_apart("steps", rows["duration"], rows["traced"])]
+    return [*notes, *map(text_note, clocks_apart("steps", rows["duration"], rows["traced"]))]
 
 
 ANALYSIS = Analysis(

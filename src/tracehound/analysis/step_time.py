@@ -18,9 +18,7 @@ from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
-from tracehound.notes import Note
-from tracehound.units import duration, plural
-from tracehound.units import share as percent
+from tracehound.notes import Note, note, text_note
 
 DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
@@ -176,31 +174,35 @@ def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _nothing(scene: Scene) -> str:
-    if scene.pytorch:
-        return "a PyTorch Profiler file has no XLA programs: its steps are in the report steps"
-    return "no steps of a device here: mark them with StepTraceAnnotation or StepTrace, and profile devices"
+def _nothing(scene: Scene) -> Note:
+    return note("no_xla_steps_in_pytorch_trace" if scene.pytorch else "no_device_steps", level="missing")
 
 
-def _notes(rows: pl.DataFrame) -> list[str | Note]:
+def _notes(rows: pl.DataFrame) -> list[Note]:
     whole = rows.filter(~pl.col("partial"))
-    ranks = rows["rank"].n_unique()
-    notes: list[str | Note] = []
+    notes = list[Note]()
     if whole.height:
         median, p95 = (round(float(np.percentile(whole["duration"].to_numpy(), q))) for q in (50, 95))
         total = int(whole["duration"].sum())
-        parts = [(part, int(whole[part].sum())) for part in PARTS]
-        told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
+        parts = {part: took / total for part in PARTS if (took := int(whole[part].sum()))}
         notes.append(
-            f"{plural(whole['step'].n_unique(), 'whole step')} on {plural(ranks, 'rank')}: median {duration(median)}, "
-            f"p95 {duration(p95)}" + (f"; {told}" if told else "")
+            note(
+                "step_times",
+                steps=whole["step"].n_unique(),
+                ranks=rows["rank"].n_unique(),
+                median=median,
+                p95=p95,
+                parts=tuple(parts),
+                shares=tuple(parts.values()),
+            )
         )
-        notes += clocks_apart("steps", rows["duration"], rows["traced"])
-    notes += left_out(rows, "these figures")
+        notes += map(text_note, clocks_apart("steps", rows["duration"], rows["traced"]))
+    notes += left_out(rows, "figures")
     if not rows["led"].all():
-        notes.append("what launched device work is not recorded: it counts for the step in whose time it ran")
+        notes.append(note("steps_without_launches", level="missing"))
     if rows["inferred"].any():
-        notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
+        name = str(rows.filter("inferred")["name"][0])
+        notes.append(note("inferred_steps", level="inferred", source="execution", name=name))
     return notes
 
 

@@ -21,9 +21,9 @@ from tracehound.analysis.spans.phases import inference
 from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.analysis.step_parts import stretched
 from tracehound.intervals import Ints, covered
-from tracehound.notes import Note
+from tracehound.notes import Note, note, text_note
 from tracehound.trace import collected
-from tracehound.units import duration, plural
+from tracehound.units import duration
 
 DEFINITION = f"""\
 A step is what the profiler marked: ProfilerStep#N on the host (never its shadow on the device, which is shorter and
@@ -132,34 +132,41 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(rows))
 
 
-def _notes(rows: pl.DataFrame) -> list[str | Note]:
-    told, what = counted(rows)
-    lengths = told["duration"].to_numpy()
+def _notes(rows: pl.DataFrame) -> list[Note]:
+    known = counted(rows)
+    lengths = known["duration"].to_numpy()
     median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
-    low, high = int(lengths.min()), int(lengths.max())
-    spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
-    count, ranks = told["step"].n_unique(), told["rank"].n_unique()
-    notes: list[str | Note] = [f"{plural(count, what)} on {plural(ranks, 'rank')}: {spread}"]
-    notes += left_out(rows, "these lengths") if not rows["partial"].all() else []
-    notes += clocks_apart("steps", rows["duration"], rows["traced"])
+    notes = [
+        note(
+            "step_lengths",
+            steps=known["step"].n_unique(),
+            whole=known.height < rows.height,
+            ranks=known["rank"].n_unique(),
+            median=median,
+            p95=p95,
+            least=int(lengths.min()),
+            most=int(lengths.max()),
+        )
+    ]
+    notes += left_out(rows, "lengths") if not rows["partial"].all() else []
+    notes += map(text_note, clocks_apart("steps", rows["duration"], rows["traced"]))
     notes += _by_marks(rows)
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"]))
     return notes
 
 
-def _by_marks(rows: pl.DataFrame) -> list[str]:
+def _by_marks(rows: pl.DataFrame) -> list[Note]:
     """How long steps are by their marks, where the work that they launched makes that something else."""
     apart = (rows["traced"] - rows["marked"]).abs()
     if int(apart.sum()) <= _LITTLE * int(rows["marked"].sum()):
         return []
-    traced, marked = (duration(round(float(np.median(rows[name].to_numpy())))) for name in ("traced", "marked"))
-    if marked == traced:
+    traced, marked = (round(float(np.median(rows[name].to_numpy()))) for name in ("traced", "marked"))
+    if duration(marked) == duration(traced):  # nobody would see a difference
         return []
-    return [f"{_UNTIL}: by their marks on the host alone (bounds=mark) the median is {marked}"]
+    return [note("median_by_marks", median=marked)]
 
 
-_UNTIL: Final = "steps last until the work that they launched is done"
 _LITTLE: Final = 0.01
 """A smaller part of the steps' lengths is not worth a note."""
 

@@ -79,8 +79,8 @@ def opened(paths: Sequence[str], asked: Namespace, shop: Workshop, *, leaving: b
 def ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
     """The same for what is not a report, whose notes would tell it: that devices work on other steps in that time."""
     trace, window = _narrowed(opening, asked)
-    if why := other_steps.told(trace, window):
-        console.say(why)
+    if why := other_steps.work_of_other_steps(trace, window):
+        console.say(note_text(why))
     return trace, window
 
 

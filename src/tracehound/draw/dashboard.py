@@ -68,14 +68,15 @@ def wanted(result: Result) -> int:
 
 def steps(result: Result, width: int, height: int) -> Said:
     """A column for each whole step, as high as it took on its slowest rank; those far above the median are marked."""
-    known, what = counted(result.table.drop_nulls("duration"))
+    timed = result.table.drop_nulls("duration")
+    known = counted(timed)
     every = known.group_by("step").agg(pl.col("duration").max()).sort("step")
     numbers, lengths = every["step"].to_list(), every["duration"].to_numpy()
     if not len(lengths):
         return listed(result, width, height)
     middle, worst = float(np.median(lengths)), int(lengths.argmax())
     median = duration(round(float(np.median(known["duration"].to_numpy()))))
-    note = f"{count(len(lengths))}{' whole' if what.startswith('whole') else ''}, median {median}"
+    note = f"{count(len(lengths))}{' whole' if known.height < timed.height else ''}, median {median}"
     longest = f"longest {duration(int(lengths[worst]))}: step {numbers[worst]}"
     if result.table["inferred"].any():
         longest += " (inferred)"

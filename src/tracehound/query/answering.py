@@ -100,7 +100,7 @@ def answer(
             *_chosen(query.tables),
             *map(text_note, _notes(table)),
             *map(text_note, _converted(query.statement, columns)),
-            *map(text_note, _by_time(query, trace, window, collect)),
+            *_by_time(query, trace, window, collect),
             *map(text_note, _by_clock(query, trace, collect)),
         ),
         window=window.within(*trace.span) if window.timed else None,
@@ -145,10 +145,10 @@ def _converted(statement: Statement, columns: Sequence[Column]) -> list[str]:
     return [f"{wanted} ({', '.join(times)}): divide by a unit to get a number, duration / 1ms"]
 
 
-def _by_time(query: Query, trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[str]:
+def _by_time(query: Query, trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[Note]:
     """That the step of some events is known by time alone, where the statement asks for it; of --step more is said."""
     asks = EVENTS in query.tables and any(token.name == "step" for token in query.statement.tokens)
-    why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else ""
+    why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else None
     return [why] if why else []
 
 

@@ -73,7 +73,7 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
     for (name, limit), every in zip(limits.items(), run_all(asked, trace, window, executor), strict=True):
         result = every
         if name == "steps":
-            lengths = tuple(counted(every.table)[0].group_by("step").agg(pl.col("duration").max()).sort("step").rows())
+            lengths = tuple(counted(every.table).group_by("step").agg(pl.col("duration").max()).sort("step").rows())
             result = spread(every, limit)
         elif name == "health":
             result = _unusual(every, limit)

@@ -6,6 +6,7 @@ import pytest
 
 from building import Building, Lane
 from tracehound.analysis import named, run
+from tracehound.draw.notes import note_texts
 
 
 @pytest.mark.parametrize(
@@ -26,4 +27,4 @@ def test_of_the_last_inferred_step_nothing_tells_when_it_ended(first: int, told:
             b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", start + 5 * op, start + 5 * op + 5, "op")
     trace = b.trace()
     for name, of in (("steps", "these lengths"), ("step_time", "these figures"), ("step_parts", "the average")):
-        assert told.format(of) in run(named(name), trace).notes
+        assert told.format(of) in note_texts(run(named(name), trace).notes)

@@ -16,6 +16,7 @@ from tracehound.analysis import ANALYSES, Analysis, Options, named, run
 from tracehound.analysis.share import shares
 from tracehound.analysis.spans import other_steps
 from tracehound.analysis.spans.windows import of_lanes, of_ranks
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.errors import TracehoundError
 from tracehound.query import answer, prepare
 from tracehound.report import summarise
@@ -171,6 +172,12 @@ def test_queries_and_exports_have_each_ranks_own_step(apart: Trace, tmp_path: Pa
         assert sorted(name for name in marked if name.startswith("Profiler")) == ["ProfilerStep#6"] * 2, form
 
 
+def said(trace: Trace, window: Window) -> str:
+    """What is said of the work of other steps; "" where nothing is."""
+    note = other_steps.work_of_other_steps(trace, window)
+    return "" if note is None else note_text(note)
+
+
 @pytest.mark.parametrize(("late", "told"), [(0, ""), (1, ""), (20, "20.00 %"), (40, "40.00 %"), (100, "100.00 %")])
 def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str) -> None:
     b = Building()
@@ -185,12 +192,12 @@ def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str) -> 
             correlation=number,
         )
     trace = b.trace()
-    words = other_steps.told(trace, Window(steps=(2,)))
+    words = said(trace, Window(steps=(2,)))
     assert words.partition(" of the devices' work")[0] == told
     assert (f"and {told} of the work that step 2 launched ran outside of this time" in words) == bool(told)
     assert other_steps.share(trace, Window(steps=(2,))) == (late / 100 if late > 25 else 0)
-    assert not other_steps.told(trace, Window(0, 200 * US))
-    assert ("to its marks" in "".join(summarise(trace, Window(steps=(2,))).results[0].notes)) == bool(told)
+    assert not said(trace, Window(0, 200 * US))
+    assert ("to its marks" in "".join(note_texts(summarise(trace, Window(steps=(2,))).results[0].notes))) == bool(told)
 
 
 def test_work_of_a_step_that_runs_after_it_is_told_of_where_no_other_step_has_any() -> None:
@@ -200,11 +207,11 @@ def test_work_of_a_step_that_runs_after_it_is_told_of_where_no_other_step_has_an
         b.event(thread(), "cudaLaunchKernel", number, number + 1, "runtime", correlation=number)
         b.event(Lane("stream 7", 0, "stream", work=True), "k", start, start + 30, correlation=number)
     trace, window = b.trace(), Window(steps=(1,))
-    told = other_steps.told(trace, window)
+    told = said(trace, window)
     assert told.startswith("33.33 % of the work that step 1 launched ran outside of this time: the host runs ahead")
     noted = {name: other_steps.noted(run(named(name), trace, window), trace, window) for name in ("ops", "steps")}
-    assert told in noted["ops"].notes
-    assert told not in noted["steps"].notes
+    assert told in note_texts(noted["ops"].notes)
+    assert told not in note_texts(noted["steps"].notes)
 
 
 @pytest.mark.parametrize(("label", "launches", "told"), [("GPU 0", 1, "25.00 %"), ("GPU 0", 0, ""), ("CPU", 1, "")])
@@ -218,5 +225,5 @@ def test_work_that_nothing_is_known_to_have_launched_is_told_of(label: str, laun
     b.event(stream(), "k", 50, 60)
     built = b.trace()
     ranks = built.ranks.with_columns(pl.lit(label).alias("label"))
-    words = other_steps.told(replace(built, ranks=ranks), Window(steps=(1,)))
+    words = said(replace(built, ranks=ranks), Window(steps=(1,)))
     assert words.partition(" of the devices' work in this time has no known launch and counts")[0] == told

@@ -16,15 +16,11 @@ from msgspec.structs import replace
 from tracehound.analysis.result import Result, Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import of_ranks
-from tracehound.notes import text_note
+from tracehound.notes import Note, note
 from tracehound.trace import ON_CPU, Trace, Window, collected
-from tracehound.units import PS_PER_US, runs
-from tracehound.units import share as percent
 
 LITTLE: Final = 0.25
 """Of hosts that are ahead by a little nothing is said while one goes from step to step."""
-
-_FOLLOW: Final = "steps, step_parts and critical_path follow a step until its own work is done"
 
 _NOTED: Final = 0.01
 """A smaller part of the work is not worth a note."""
@@ -46,36 +42,35 @@ class Apart(NamedTuple):
     reach: tuple[int, int]
 
 
-def told(trace: Trace, window: Window) -> str:
-    """How much of the devices' work in a window of steps is not or may not be theirs, and of theirs not in it; or "".
+def work_of_other_steps(trace: Trace, window: Window) -> Note | None:
+    """How much of the devices' work in a window of steps is not or may not be theirs, and of theirs not in it.
 
-    All are shares of summed lengths. Work without a known launch may be anyone's, but what began in a step is that
-    step's on a CPU, where hardly anything waits, and on devices of which no launch is recorded at all.
+    None where that is next to nothing. All are shares of summed lengths. Work without a known launch may be anyone's,
+    but what began in a step is that step's on a CPU, where hardly anything waits, and on devices of which no launch is
+    recorded at all.
     """
     if window.steps is None:
-        return ""
+        return None
     found = _apart(trace, window, window.steps)
-    which = f"step{'s' * (len(window.steps) > 1)} {runs(window.steps)}"
-    parts = [
-        f"{percent(found.others)} of the devices' work in this time was launched in other steps",
-        f"{percent(found.outside)} of the work that {which} launched ran outside of this time",
-    ]
-    said = ", and ".join(words for words, part in zip(parts, found[:2], strict=True) if part > _NOTED)
-    low, high = found.reach
-    whole = f"; all of it is in --window {low // PS_PER_US}us..{-(-high // PS_PER_US)}us" * (found.outside > _NOTED)
-    sentences = [f"{said}: the host runs ahead, and --step keeps to its marks; {_FOLLOW}{whole}"] * bool(said)
-    if found.unknown > _NOTED:
-        sentences.append(
-            f"{percent(found.unknown)} of the devices' work in this time has no known launch and counts by when it ran:"
-            " it may be an earlier step's"
-        )
-    return "; ".join(sentences)
+    others, outside, unknown = (part if part > _NOTED else None for part in found[:3])
+    if others is None and outside is None and unknown is None:
+        return None
+    start, end = found.reach
+    return note(
+        "work_of_other_steps",
+        steps=tuple(window.steps),
+        others=others,
+        outside=outside,
+        unknown=unknown,
+        start=start,
+        end=end,
+    )
 
 
 def noted(result: Result, trace: Trace, window: Window) -> Result:
     """The result of a window with a note of that, where it does not follow the steps itself."""
-    why = "" if result.analysis in _FOLLOWING else told(trace, window)
-    return replace(result, notes=(*result.notes, text_note(why))) if why else result
+    why = None if result.analysis in _FOLLOWING else work_of_other_steps(trace, window)
+    return replace(result, notes=(*result.notes, why)) if why else result
 
 
 def share(trace: Trace, window: Window) -> float:
@@ -84,14 +79,14 @@ def share(trace: Trace, window: Window) -> float:
     return others if others > LITTLE else 0.0
 
 
-def unknown(trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> str:
-    """How much of the devices' work in a window is of a step only by when it ran, as `told` counts it; or "".
+def unknown(trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> Note | None:
+    """How much of the devices' work in a window is of a step only by when it ran; None where next to none is.
 
     `collect` says how the events are read.
     """
     lanes = trace.lanes_of(window.ranks).filter(pl.col("rank").is_not_null() & pl.col("work"))
     if trace.steps.is_empty() or lanes.is_empty():
-        return ""
+        return None
     low, high = window.within(*trace.span)
     events = overlapping(trace.events(lanes["lane"].to_list()), low, high)
     time = pl.col("end").clip(upper_bound=high) - pl.col("start").clip(lower_bound=low)
@@ -100,12 +95,7 @@ def unknown(trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.D
     of_ranks = sums.join(lanes.select("lane", "rank"), on="lane").group_by("rank").agg(pl.col("time", "known").sum())
     told_of = of_ranks.filter((pl.col("known") > 0) & ~pl.col("rank").is_in(_cpus(trace)))
     part = int((told_of["time"] - told_of["known"]).sum()) / max(1, int(of_ranks["time"].sum()))
-    if part <= _NOTED:
-        return ""
-    return (
-        f"{percent(part)} of the devices' work has no known launch: its step is that in which it ran, if any, and it"
-        " may be an earlier one's"
-    )
+    return note("work_of_unknown_steps", level="inferred", part=part) if part > _NOTED else None
 
 
 def _cpus(trace: Trace) -> list[int]:
@@ -160,17 +150,14 @@ def beyond(share: Share, events: pl.DataFrame) -> Beyond:
     return Beyond(*sums.row(0))
 
 
-def ahead(rows: pl.DataFrame) -> list[str]:
+def ahead(rows: pl.DataFrame) -> list[Note]:
     """That rows of steps by their marks have not all of the work that these launched, where that is so.
 
     `rows` have their `rank`, and as `stepped` and `outside` what `beyond` says of it.
     """
     ranks = rows.unique("rank")
     work, outside = int(ranks["stepped"].sum()), int(ranks["outside"].sum())
-    if outside <= _NOTED * work:
-        return []
-    part = f"{percent(outside / work)} of the work that the steps launched ran outside of their marks"
-    return [f"{part}: the host runs ahead, and these rows keep to the marks; {_FOLLOW}"]
+    return [note("work_outside_marks", part=outside / work)] if outside > _NOTED * work else []
 
 
 def _work(trace: Trace, rank: int, bounds: tuple[int, int], steps: Sequence[int]) -> pl.DataFrame:

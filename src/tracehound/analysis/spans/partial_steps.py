@@ -1,11 +1,11 @@
 """Which steps of a rank are partial: the recording began or ended within them.
 
-Owns that rule, and how what is left out for it is told. Knows no table.
+Owns that rule, and the note of what is left out for it. Knows no table.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,8 @@ import polars as pl
 from tracehound.analysis.limits import UNLIMITED, Limits, within
 from tracehound.analysis.result import OfRank, Share
 from tracehound.formats.assembly.recurring import GRAPHS
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import plural
 
 DEFINITION: Final = """\
 The first or last step of a rank is partial where the recording began or ended within it: it has less than 80 % as many
@@ -132,10 +132,10 @@ def _until_next(steps: pl.DataFrame) -> bool:
     return bool(steps.select((pl.col("inferred") & (of_module | of_graph)).any()).item())
 
 
-def counted(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The steps that lengths are told of, and what one of them is called: the whole ones, where there are any."""
+def counted(rows: pl.DataFrame) -> pl.DataFrame:
+    """The steps that lengths are told of: the whole ones, where there are any."""
     whole = rows.filter(~pl.col("partial"))
-    return (rows, "step") if whole.height in (0, rows.height) else (whole, "whole step")
+    return whole if whole.height else rows
 
 
 def unended(share: Share) -> pl.Series:
@@ -145,16 +145,11 @@ def unended(share: Share) -> pl.Series:
     return pl.Series("unended", found)
 
 
-def left_out(rows: pl.DataFrame, of: str) -> list[str]:
+def left_out(rows: pl.DataFrame, of: Literal["mean", "lengths", "figures"]) -> list[Note]:
     """That some of these steps are partial, and so left out of something; one counts once, on how many ranks ever."""
     partial = rows.filter("partial")
     left, cut = (found["step"].n_unique() for found in (partial, partial.filter(~pl.col("unended"))))
     if not left:
         return []
-    words = f"{plural(left, 'partial step')} {'is' if left == 1 else 'are'} left out of {of}"
-    whose = "it" if left == 1 else "each, the last of a rank," if not cut else "the last"
-    told = [_CUT] * bool(cut) + [f"nothing tells when {whose} ended"] * bool(partial["unended"].any())
-    return [f"{words}: {'; '.join(told)}"]
-
-
-_CUT: Final = "the recording began or ended within, or the work ran outside"
+    unended = bool(partial["unended"].any())
+    return [note("partial_steps_left_out", level="missing", steps=left, cut=cut, of=of, unended=unended)]

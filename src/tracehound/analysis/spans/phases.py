@@ -1,6 +1,6 @@
 """What a step of inference does: read a prompt (prefill), make tokens (decode), or both at once (mixed).
 
-Owns how engines call such steps, and what is said of steps that no profiler marked. Knows no events.
+Owns how engines call such steps, and from what steps that no profiler marked were inferred. Knows no events.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import re
 from typing import Final
 
 import polars as pl
+
+from tracehound.notes import Note, note
 
 PREFILL, DECODE, MIXED = "prefill", "decode", "mixed"
 
@@ -37,12 +39,13 @@ def phases(names: pl.Series) -> pl.Series:
     return pl.Series("phase", [known.get(name) for name in names.to_list()], pl.String)
 
 
-def inference(names: pl.Series) -> str:
-    """What is said of steps that were inferred from events of these names."""
+def inference(names: pl.Series) -> Note:
+    """That steps were inferred from events of these names."""
     name = str(names[0])
     if name.startswith("Optimizer."):
-        return f"inferred: no marks; a step lasts from the end of one {name} to the end of the next"
-    if name.endswith("GraphLaunch"):
-        return f"inferred: no marks; a step lasts from one {name} to the next"
-    what = "one execution of" if names.n_unique() == 1 else "an annotation such as"
-    return f"inferred: no marks; a step is {what} {name}"
+        source = "optimizer"
+    elif name.endswith("GraphLaunch"):
+        source = "graph"
+    else:
+        source = "execution" if names.n_unique() == 1 else "annotation"
+    return note("inferred_steps", level="inferred", source=source, name=name)
