@@ -22,6 +22,7 @@ from tracehound.analysis.findings.advice import _LAZY, _PYTORCH, _XLA
 from tracehound.analysis.findings.pauses import meanwhile
 from tracehound.analysis.hosts.doing import DOINGS
 from tracehound.analysis.hosts.words import QUIET
+from tracehound.draw.notes import note_texts
 from tracehound.facets import FACETS
 from tracehound.file_facts import FileFacts
 from tracehound.notes import Note
@@ -62,7 +63,7 @@ def work(b: Building, name: str, start: float, end: float, kind: str = "kernel",
 def test_a_busy_run_has_no_finding() -> None:
     result = told(steps(busy=99).trace())
     assert result.table.is_empty()
-    assert result.notes == (
+    assert note_texts(result.notes) == (
         f"none of {len(RULES)} rules finds anything; report findings --explain says what they look for",
     )
 
@@ -387,7 +388,7 @@ def test_a_window_within_a_step_is_told_of_itself_and_not_of_the_step() -> None:
     row = rows["the device runs dry while the host waits for it"]
     assert (row["cost"], row["share"]) == (30 * US, 0.75)
     assert row["evidence"].startswith("75.00 % of the devices' time; 1 pause in the window, the longest 30.00 us")
-    assert result.notes == ("no whole step lies in the window: costs are of the window",)
+    assert note_texts(result.notes) == ("no whole step lies in the window: costs are of the window",)
 
 
 def test_in_a_window_the_steps_count_that_lie_in_it_whole() -> None:
@@ -401,7 +402,7 @@ def test_in_a_window_the_steps_count_that_lie_in_it_whole() -> None:
         rows = {row["finding"]: row for row in result.table.rows(named=True)}
         assert rows["steps wait for the data loader"]["cost"] == 20 * US
         assert rows["steps wait for the data loader"]["share"] == pytest.approx(share)
-        assert result.notes[0].startswith(f"an average step takes {step}.0 us")
+        assert note_texts(result.notes)[0].startswith(f"an average step takes {step}.0 us")
 
 
 IDLE = "devices are idle for more than half of the time"
@@ -666,7 +667,7 @@ def test_a_file_that_was_cut_short_is_told_beside_what_is_found(samples: Path, t
     content = content if name.endswith(".gz") else gzip.decompress(content)
     for part, cut in ((2 / 3, True), (1, False)):
         (tmp_path / name).write_bytes(content[: int(len(content) * part)])
-        notes = told(load(open_paths([tmp_path / name]))).notes
+        notes = note_texts(told(load(open_paths([tmp_path / name]))).notes)
         said = f"{name} was cut short (health): what seems to end or to idle there may be what was lost"
         assert (notes[0] == said) == cut
         assert any("cut short" in note for note in notes) == cut
@@ -674,7 +675,7 @@ def test_a_file_that_was_cut_short_is_told_beside_what_is_found(samples: Path, t
 
 def test_idleness_of_a_rank_whose_file_was_cut_short_is_told_to_be_doubtful() -> None:
     parts = []
-    for rank, notes in enumerate([(), (Note("dropped", "event cut off at the end of the file", 1, "byte 7"),)]):
+    for rank, notes in enumerate([(), (Note("dropped", "event_cut_off", where="byte 7"),)]):
         b = Building(name=f"rank {rank}", claim=rank, wall_ns=10**18, notes=notes, path=Path(f"rank{rank}.json"))
         b.facts = listing(V100)
         for start in (0, 90):
@@ -692,10 +693,12 @@ def test_a_run_without_steps_or_devices_says_so() -> None:
     b = Building()
     work(b, "k", 0, 10)
     work(b, "k", 90, 100)
-    assert told(b.trace()).notes == ("no steps are marked: costs are of the whole run",)
+    assert note_texts(told(b.trace()).notes) == ("no steps are marked: costs are of the whole run",)
     host = Building()
     host.event(MAIN, "aten::mm", 0, 10, "op")
-    assert told(host.trace()).notes == ("no device activity was recorded: most rules have nothing to look at",)
+    assert note_texts(told(host.trace()).notes) == (
+        "no device activity was recorded: most rules have nothing to look at",
+    )
 
 
 def test_every_rule_is_in_the_definition() -> None:
@@ -839,7 +842,7 @@ def test_ranks_of_one_host_that_are_late_at_once_cost_the_time_that_passes() -> 
     row = found(trace)["the other ranks wait for ranks 2 and 3 of one host"]
     assert row["evidence"].startswith("for 120.0 us in 3 steps; their host spends 120.0 us more in")
     assert row["cost"] == 20 * US
-    notes = run(named("stragglers"), trace).notes
+    notes = note_texts(run(named("stragglers"), trace).notes)
     assert notes[0].startswith("ranks 2 and 3 of one host were waited for 120.0 us in 3 of 3 steps")
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.notes import note_texts
 from tracehound.facets import FACETS
 from tracehound.store import place
 from tracehound.trace import Trace
@@ -56,7 +57,7 @@ def test_a_product_is_held_against_the_peak_and_the_roof() -> None:
     assert row["of_peak"] == pytest.approx(200 / 840)
     assert (row["bound_by"], row["efficiency"], row["above"]) == ("memory", pytest.approx(0.5), False)
     assert row["kernel"] == "cutlass_gemm"
-    assert result.notes[:2] == (
+    assert note_texts(result.notes)[:2] == (
         "judged 100.00 % of the devices' time",
         "together these take 50.00 % of what they took, at the roof",
     )
@@ -83,9 +84,8 @@ def test_what_is_launched_beside_the_innermost_operator_is_not_its_work_again() 
     result = told(built(b, {"record": record, **MM}, {"record": 900, **MM}))
     (row,) = result.table.rows(named=True)
     assert (row["name"], row["device_time"]) == ("aten::mm", 600 * US)
-    assert (
-        result.notes[0] == "judged 75.00 % of the devices' time; not: 25.00 % in kernels of other operators, or of none"
-    )
+    judged = "judged 75.00 % of the devices' time; not: 25.00 % in kernels of other operators, or of none"
+    assert note_texts(result.notes)[0] == judged
 
 
 def test_calls_with_the_same_inputs_are_one_row() -> None:
@@ -129,7 +129,7 @@ def test_what_is_faster_than_the_device_is_marked_and_judged_by_nothing() -> Non
     result = told(built(b, {"record": record, **MM}))
     (row,) = result.table.rows(named=True)
     assert (row["above"], row["of_peak"], row["efficiency"]) == (True, None, None)
-    assert result.notes[0] == "judged 0.00 % of the devices' time; not: 100.00 % beyond the peak"
+    assert note_texts(result.notes)[0] == "judged 0.00 % of the devices' time; not: 100.00 % beyond the peak"
 
 
 def test_what_has_nothing_to_compute_is_judged_by_what_it_moves() -> None:
@@ -144,7 +144,7 @@ def test_what_has_nothing_to_compute_is_judged_by_what_it_moves() -> None:
     assert (one["flops"], one["rate"], one["intensity"]) == (0, 0, 0)
     assert (one["bound_by"], one["efficiency"]) == ("memory", pytest.approx(200e3 / 1e9 / 500e-6))
     assert (none["flops"], none["intensity"], none["bound_by"], none["efficiency"]) == (0, None, None, 0)
-    assert result.notes[0] == "judged 100.00 % of the devices' time"
+    assert note_texts(result.notes)[0] == "judged 100.00 % of the devices' time"
 
 
 def test_it_says_what_could_not_be_judged_and_why() -> None:
@@ -153,7 +153,7 @@ def test_it_says_what_could_not_be_judged_and_why() -> None:
     call(b, "aten::mm", 1000, 1010, "gemm", 200)
     call(b, "aten::relu", 2000, 2010, "elementwise", 200)
     launch(b, 3000, "Memcpy DtoH", 100, "copy")
-    (note, *_) = told(built(b, {"record": record, **MM})).notes
+    (note, *_) = note_texts(told(built(b, {"record": record, **MM})).notes)
     assert note == (
         "judged 50.00 % of the devices' time; not: 10.00 % communication and copies; 20.00 % in known operators whose"
         " inputs were not recorded (record_shapes=True), or not in full; 20.00 % in kernels of other operators, or of"
@@ -168,16 +168,16 @@ def test_a_device_without_known_peaks_has_rates_and_no_shares() -> None:
     (row,) = result.table.rows(named=True)
     assert row["rate"] == pytest.approx(20e6 / 840e-6)
     assert (row["of_peak"], row["efficiency"], row["bound_by"]) == (None, None, None)
-    assert "the setting peak gives one (989T" in result.notes[0]
+    assert "the setting peak gives one (989T" in note_texts(result.notes)[0]
 
 
 def test_runs_without_operators_or_devices_say_so() -> None:
     b = Building()
     launch(b, 0, "gemm", 10)
-    assert told(b.trace()).notes[0].startswith("no operator that is known here")
+    assert note_texts(told(b.trace()).notes)[0].startswith("no operator that is known here")
     host = Building()
     host.event(MAIN, "aten::mm", 0, 10, "op")
     assert (
-        told(host.trace()).notes[0]
+        note_texts(told(host.trace()).notes)[0]
         == "no device activity here: if it has a GPU, profile with ProfilerActivity.CUDA (or XPU)"
     )

@@ -9,11 +9,19 @@ import pytest
 from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Options, named, run
 from tracehound.analysis.topics import _LACKS, LAST, NEEDS, TOPICS, headed, lacking
+from tracehound.draw.notes import note_text
 from tracehound.file_facts import FileFacts, HloProgram
+from tracehound.notes import note
 from tracehound.store import load, open_paths, place
-from tracehound.trace import Window
+from tracehound.trace import Trace, Window
 
 NAMES = [analysis.name for analysis in ANALYSES]
+
+
+def said(name: str, trace: Trace) -> str:
+    """Why the trace cannot answer an analysis; "" where it may."""
+    why = lacking(name, trace)
+    return "" if why is None else note_text(why)
 
 
 def built(form: str, *, device: bool) -> Building:
@@ -62,41 +70,42 @@ def test_no_analysis_is_listed_twice() -> None:
     ],
 )
 def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: str) -> None:
-    assert lacking(name, built(form, device=device).trace()).startswith(why)
-    assert bool(why) == bool(lacking(name, built(form, device=device).trace()))
+    assert said(name, built(form, device=device).trace()).startswith(why)
+    assert bool(why) == bool(said(name, built(form, device=device).trace()))
 
 
 def test_ranks_of_one_file_have_one_clock() -> None:
     b = built("kineto", device=True)
-    assert lacking("clocks", place("two files", [b.part(), b.part()])) == ""
+    assert said("clocks", place("two files", [b.part(), b.part()])) == ""
     b.event(stream(rank=1), "gemm", 2, 8)
-    assert lacking("clocks", b.trace()).startswith("one file is open")
+    assert said("clocks", b.trace()).startswith("one file is open")
 
 
 @pytest.mark.parametrize(("devices", "why"), [(1, "one rank is open: "), (4, "one rank: its file does not tell")])
 def test_a_rank_that_may_be_several_devices_is_no_lack_of_files_alone(devices: int, why: str) -> None:
     b = Building(format="xplane", facts=FileFacts(programs=(HloProgram("jit_f", replicas=devices, partitions=1),)))
     b.event(thread(), "main", 0, 10)
-    assert lacking("arrivals", b.trace()).startswith(why)
+    assert said("arrivals", b.trace()).startswith(why)
 
 
 def test_every_reason_fits_into_the_frame_of_a_narrow_screen() -> None:
-    assert [words for words in _LACKS.values() if len(words) > 80 - 4] == []
+    reasons = [note_text(note(code)) for code in _LACKS.values()]
+    assert [words for words in reasons if len(words) > 80 - 4] == []
 
 
 def test_modules_are_lacking_where_the_file_has_none() -> None:
     b = built("kineto", device=True)
-    assert lacking("modules", b.trace()) == "", "what nobody looked for may be there"
+    assert said("modules", b.trace()) == "", "what nobody looked for may be there"
     b.facts = FileFacts(modules=False)
-    assert lacking("modules", b.trace()).startswith("no modules were recorded")
+    assert said("modules", b.trace()).startswith("no modules were recorded")
     b.facts = FileFacts(modules=True)
-    assert lacking("modules", b.trace()) == ""
+    assert said("modules", b.trace()) == ""
 
 
 @pytest.mark.parametrize(("sample", "there"), [("torch_ddp_gloo", False), ("torch_stacks", True)])
 def test_a_file_says_whether_it_has_modules(samples: Path, sample: str, *, there: bool) -> None:
     trace = load(open_paths([samples / sample]))
-    assert bool(lacking("modules", trace)) == (not there)
+    assert bool(said("modules", trace)) == (not there)
     assert bool(run(named("modules"), trace).total) == there
 
 
@@ -104,7 +113,7 @@ def test_a_file_says_whether_it_has_modules(samples: Path, sample: str, *, there
 def test_what_a_trace_lacks_has_no_rows(samples: Path, sample: str) -> None:
     """Nothing is kept from a reader that would have told something."""
     trace = load(open_paths([samples / sample]))
-    lacks = [analysis for analysis in ANALYSES if lacking(analysis.name, trace)]
+    lacks = [analysis for analysis in ANALYSES if said(analysis.name, trace)]
     assert lacks
     for analysis in lacks:
         assert run(analysis, trace, Window(), Options()).total == 0, analysis.name

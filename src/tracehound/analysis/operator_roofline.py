@@ -22,7 +22,6 @@ from tracehound.nesting import nearest
 from tracehound.notes import Note, note
 from tracehound.trace import collected
 from tracehound.units import PS_PER_S
-from tracehound.units import share as percent
 
 DEFINITION: Final = f"""\
 The operations and bytes of a call follow from the shapes of its inputs (record_shapes=True), where the operator is one
@@ -136,10 +135,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each operator and its inputs over all ranks, the largest device time first."""
     filled = [table for table in tables if table.height]
     if not filled:
-        return without(ANALYSIS, scene, options, nothing(scene, "no device activity", remedy(scene)))
+        return without(ANALYSIS, scene, options, nothing(scene, note("no_device_work_recorded"), remedy(scene)))
     every = pl.concat(filled, how="diagonal_relaxed")
     if every["name"].is_null().all():
-        return without(ANALYSIS, scene, options, nothing(scene, "no operator that is known", _REMEDY))
+        return without(ANALYSIS, scene, options, nothing(scene, note("no_known_operators"), note("record_shapes")))
     totals, rows = every.filter(pl.col("name").is_null()), every.filter(pl.col("name").is_not_null())
     whole, moved = int(totals["time"].sum()), int(totals["moved"].sum())
     peaks = of_ranks(scene, options.given)
@@ -224,34 +223,32 @@ def _judged(rows: pl.DataFrame, whole: int) -> pl.DataFrame:
     )
 
 
-def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peaks]) -> list[str | Note]:
+def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peaks]) -> list[Note]:
     """What was judged of the devices' time, why the rest was not, and by which peaks."""
     if not whole:
         return []
     costed, judged = table.filter(pl.col("flops").is_not_null()), table.filter(pl.col("efficiency").is_not_null())
     of_known, of_costed, of_judged = (int(each["device_time"].sum()) for each in (table, costed, judged))
     above = int(table.filter("above")["device_time"].sum())
-    rest = {
-        "communication and copies": moved,
-        "beyond the peak": above,
-        "of devices without known peaks: the setting peak gives one (989T,3.35TB/s)": of_costed - of_judged - above,
-        "in known operators whose inputs were not recorded (record_shapes=True), or not in full": of_known - of_costed,
-        "in kernels of other operators, or of none": whole - moved - of_known,
-    }
-    told = "; ".join(f"{percent(time / whole)} {words}" for words, time in rest.items() if time > 0)
-    notes: list[str | Note] = [
-        f"judged {percent(of_judged / whole)} of the devices' time" + (f"; not: {told}" if told else "")
+    notes = [
+        note(
+            "time_judged",
+            judged=of_judged,
+            communication=moved,
+            above=above,
+            without_peaks=of_costed - of_judged - above,
+            without_inputs=of_known - of_costed,
+            others=whole - moved - of_known,
+            whole=whole,
+        )
     ]
     if judged.height:
-        ideal = float(judged["roof"].sum())
-        notes.append(f"together these take {percent(ideal / of_judged)} of what they took, at the roof")
+        notes.append(note("time_at_roof", part=float(judged["roof"].sum()) / of_judged))
     for one in dict.fromkeys((each.device, each.source, each.memory, each.compute()) for each in peaks.values()):
         device, source, memory, compute = one
         notes.append(note("peaks_of_device", device=device, compute=compute, memory=memory, source=source))
     return notes
 
-
-_REMEDY: Final = "profile with ProfilerActivity.CPU and record_shapes=True"
 
 ANALYSIS: Final = Analysis(
     name="operator_roofline",

@@ -10,9 +10,8 @@ import polars as pl
 from tracehound.analysis.devices.absent import absent
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Given
-from tracehound.notes import Note, text_note
+from tracehound.notes import Note, note
 from tracehound.trace import collected
-from tracehound.units import duration, hosts_and_processes, plural
 
 DEFINITION = """\
 One row per rank: the device, the host that drives it, its lanes and events (in the window), and from when to when its
@@ -79,12 +78,17 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 def _notes(scene: Scene) -> list[Note]:
-    formats = ", ".join(f"{scene.formats.count(name)} {name}" for name in sorted(set(scene.formats)))
-    files = "file" if len(scene.formats) == 1 else "files"
-    hosts, ranks = hosts_and_processes([host.name for host in scene.hosts]), scene.ranks.height
+    formats = tuple(sorted(set(scene.formats)))
     missing = absent(scene)
     return [
-        text_note(f"{formats} {files}, {hosts}, {plural(ranks, 'rank')}, {duration(scene.end - scene.start)}"),
+        note(
+            "trace_total",
+            formats=formats,
+            files=tuple(map(scene.formats.count, formats)),
+            hosts=tuple(host.name for host in scene.hosts),
+            ranks=scene.ranks.height,
+            time=scene.end - scene.start,
+        ),
         *([missing.note] if missing else []),
         *_joined(scene),
     ]
@@ -94,8 +98,8 @@ def _joined(scene: Scene) -> list[Note]:
     """What had to be guessed to make one trace of several files: their clock, whose rank is whose."""
     if len(scene.formats) < 2:
         return []
-    own = {note for notes in scene.read for note in notes}
-    return [note for note in scene.notes if note.level == "inferred" and note not in own]
+    own = {each for notes in scene.read for each in notes}
+    return [each for each in scene.notes if each.level == "inferred" and each not in own]
 
 
 ANALYSIS = Analysis(

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
+from tracehound.notes import Note, note
 from tracehound.trace import PROFILERS, Trace
 
 TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -95,19 +96,20 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
 
 _LACKS: Final[Mapping[Lack, str]] = MappingProxyType(
     {
-        "device": "no device activity was recorded in this trace",
-        "pytorch": "only a trace of the PyTorch profiler can answer this",
-        "xla": "only an XLA profile can answer this",
-        "modules": "no modules were recorded: PyTorch does so with with_stack=True",
-        "ranks": "one rank is open: this needs the files of several ranks together",
-        "devices": "one rank: its file does not tell its devices apart, or others are missing",
-        "files": "one file is open, whose ranks share one clock: this needs several",
-        "allocated": "no memory events were recorded: PyTorch does so with profile_memory=True",
-        "elsewhere": "memory events are PyTorch's: those of XLA are in allocator and hlo_memory",
-        "held": "no allocator events were recorded: XLA does so on TPU and GPU",
-        "buffers": "no buffer assignment was recorded: xplane.pb has it in its HLO protos",
+        "device": "lacks_device_activity",
+        "pytorch": "lacks_pytorch_trace",
+        "xla": "lacks_xla_profile",
+        "modules": "lacks_modules",
+        "ranks": "lacks_ranks",
+        "devices": "lacks_devices",
+        "files": "lacks_files",
+        "allocated": "lacks_memory_events",
+        "elsewhere": "memory_events_of_pytorch",
+        "held": "lacks_allocator_events",
+        "buffers": "lacks_buffer_assignment",
     }
 )
+"""The codes of the notes that say so."""
 
 
 def headed(names: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -118,16 +120,19 @@ def headed(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     return [(title, row) for title, row in rows if row]
 
 
-def lacking(name: str, trace: Trace) -> str:
-    """Why the trace cannot answer an analysis, in a few words; nothing where it may."""
+def lacking(name: str, trace: Trace) -> Note | None:
+    """The reason why a trace cannot answer an analysis; None where it may."""
     if why := of_memory_alone(name, [part.format for part in trace.parts]):
         return why
     need = next((need for need in NEEDS.get(name, ()) if not _has(trace, need)), None)
     if need is None:
-        return ""
+        return None
+    lack: Lack = need
     if need == "ranks" and _merged(trace):
-        return _LACKS["devices"]
-    return _LACKS["elsewhere" if need == "allocated" and not _has(trace, "pytorch") else need]
+        lack = "devices"
+    elif need == "allocated" and not _has(trace, "pytorch"):
+        lack = "elsewhere"
+    return note(_LACKS[lack], level="missing")
 
 
 def _merged(trace: Trace) -> bool:
@@ -140,10 +145,10 @@ def _merged(trace: Trace) -> bool:
     return bool(on_cpu) and any(one.devices > 1 for one in programs)
 
 
-def of_memory_alone(name: str, formats: Collection[str]) -> str:
-    """Why what is no more than a memory timeline cannot answer an analysis; nothing where it may."""
+def of_memory_alone(name: str, formats: Collection[str]) -> Note | None:
+    """Why what is no more than a memory timeline cannot answer an analysis; None where it may."""
     of_memory = name in _OF_ALL or NEEDS.get(name) == ("allocated",)
-    return _MEMORY_ALONE if _all_memory(formats) and not of_memory else ""
+    return note("memory_alone", level="missing") if _all_memory(formats) and not of_memory else None
 
 
 def tells_memory_alone(trace: Trace) -> bool:
@@ -157,11 +162,6 @@ def _all_memory(formats: Collection[str]) -> bool:
 
 _OF_ALL: Final = ("overview", "health")
 """What may be asked of whatever is open."""
-
-
-_MEMORY_ALONE: Final = (
-    "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)"
-)
 
 
 def _has(trace: Trace, need: Need) -> bool:

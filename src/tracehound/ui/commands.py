@@ -14,6 +14,7 @@ from textual.types import IgnoreReturnCallbackType
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.topics import lacking
+from tracehound.draw.notes import note_text
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
@@ -45,9 +46,10 @@ class Commands(Provider):
         app: TracehoundApp = self.app  # type: ignore[assignment]
         explorer = app.explorer
         for analysis in ANALYSES:
+            why = lacking(analysis.name, explorer.growth.whole) if explorer.growth.whole else None
             yield (
                 f"Show {analysis.name.replace('_', ' ')}",
-                (lacking(analysis.name, explorer.growth.whole) if explorer.growth.whole else "") or analysis.question,
+                note_text(why) if why else analysis.question,
                 partial(explorer.action_show, analysis.name),
             )
         for key in explorer.keys:

@@ -19,12 +19,11 @@ from tracehound.analysis.hosts.compilations import COMPILED
 from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
 from tracehound.analysis.share import maps
-from tracehound.errors import printable
 from tracehound.formats.json.mend import CUT_OFF
 from tracehound.formats.salvage import GZIP_ENDS_EARLY
 from tracehound.formats.severed import severed
-from tracehound.notes import Note
-from tracehound.units import duration, which_ranks
+from tracehound.notes import Note, note
+from tracehound.units import which_ranks
 
 RULES: Final = (*time.RULES, *xla.RULES, *outside.RULES, *device.RULES, *slow_kernels.RULES)
 """What is looked for."""
@@ -107,7 +106,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """What the rules find, the costliest first, then what has no cost."""
     if not tables:
-        return without(ANALYSIS, scene, options, "no rank here")
+        return without(ANALYSIS, scene, options, note("no_ranks", level="missing"))
     ranks = [unpacked(table) for table in tables]
     evidence = _evidence(ranks, scene)
     lost = _lost(scene)
@@ -166,15 +165,15 @@ def _row(finding: Finding, place: Place, base: str) -> dict[str, Any]:
     }
 
 
-def _notes(evidence: Evidence, found: int) -> list[str]:
+def _notes(evidence: Evidence, found: int) -> list[Note]:
     """What the costs are of, and that nothing was found where that is so."""
     if evidence.table("breakdown").is_empty():
-        return ["no device activity was recorded: most rules have nothing to look at", *_step(evidence)]
+        return [note("findings_without_device_work", level="missing"), *_step(evidence)]
     if not found:
-        return [f"none of {len(RULES)} rules finds anything; report findings --explain says what they look for"]
+        return [note("no_findings", rules=len(RULES))]
     if evidence.scene.windowed and not evidence.steps:
-        return ["no whole step lies in the window: costs are of the window"]
-    return _step(evidence) or ["no steps are marked: costs are of the whole run"]
+        return [note("costs_of_window")]
+    return _step(evidence) or [note("costs_of_run")]
 
 
 def _lost(scene: Scene) -> str:
@@ -189,23 +188,18 @@ def _doubted(finding: Finding, lost: str) -> Finding:
     return replace(finding, evidence=finding.evidence + lost)
 
 
-def _cut_short(scene: Scene) -> list[str]:
+def _cut_short(scene: Scene) -> list[Note]:
     """Which files end before their end: what was lost looks like idleness to the rules."""
-    cut = dict.fromkeys(note.file for note in scene.notes if _is_cut(note))
-    if not cut:
-        return []
-    first = printable(next(iter(cut)))
-    files = f"{first} was" if len(cut) == 1 else f"{len(cut):,} files ({first}, ...) were"
-    return [f"{files} cut short (health): what seems to end or to idle there may be what was lost"]
+    cut = tuple(dict.fromkeys(each.file for each in scene.notes if _is_cut(each)))
+    return [note("files_cut_short", level="missing", files=len(cut), first=cut[0])] if cut else []
 
 
-def _is_cut(note: Note) -> bool:
-    return note.code in (GZIP_ENDS_EARLY, CUT_OFF) or severed((note,))
+def _is_cut(read: Note) -> bool:
+    return read.code in (GZIP_ENDS_EARLY, CUT_OFF) or severed((read,))
 
 
-def _step(evidence: Evidence) -> list[str]:
-    words = f"an average step takes {duration(evidence.stretch)}, until the work that it launched is done (step_parts)"
-    return [words] if evidence.steps else []
+def _step(evidence: Evidence) -> list[Note]:
+    return [note("mean_step_time", time=evidence.stretch)] if evidence.steps else []
 
 
 ANALYSIS: Final = Analysis(

@@ -16,7 +16,7 @@ from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.critical_path import BY
 from tracehound.analysis.settings import Given
 from tracehound.analysis.topics import lacking
-from tracehound.draw.notes import note_texts
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.draw.path import Path
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
@@ -86,7 +86,7 @@ class Trail:
         """Have the path of a rank in a window marked, and the walk on it begun."""
         screen, why = self._screen, lacking(NAME, trace)
         if why or screen.reading.busy:
-            screen.key_bar.say(f"no critical path: {why or 'the trace is still being read'}")
+            screen.key_bar.say(f"no critical path: {note_text(why) if why else 'the trace is still being read'}")
             return
         window = replace(window, ranks=None if rank is None else (rank,))
         given = tuple((name, value) for name, value in screen.results.given(NAME) if name != BY.name)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.topics import headed, lacking
+from tracehound.draw.notes import note_text
 from tracehound.trace import Trace
 from tracehound.ui.bindings.keys import Key
 from tracehound.ui.panes.deck import OTHERS, TABS
@@ -40,9 +41,15 @@ def entries(table: Sequence[Key], trace: Trace | None) -> list[tuple[str, list[E
     keys = choices(table)
     *rows, (title, last) = headed([analysis.name for analysis in ANALYSES])
     return [
-        (heading, [Entry(name, keys[name], questions[name], lacking(name, trace) if trace else "") for name in names])
+        (heading, [Entry(name, keys[name], questions[name], _lack(name, trace)) for name in names])
         for heading, names in (*rows, (title, [*last, *OTHERS]))
     ]
+
+
+def _lack(name: str, trace: Trace | None) -> str:
+    """The reason why a trace cannot answer a pane's question; "" where it may."""
+    why = None if trace is None else lacking(name, trace)
+    return "" if why is None else note_text(why)
 
 
 def choices(table: Sequence[Key]) -> Mapping[str, str]:

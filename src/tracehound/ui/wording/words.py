@@ -208,7 +208,7 @@ def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
     if window is not None and analysis != "search":
         return f"nothing in the {length(window)} window; Esc clears it"
     if analysis in NOTHING and (why := of_memory_alone(analysis, [part.format for part in trace.parts])):
-        return why
+        return note_text(why)
     works = bool(trace.lanes["work"].any())
     told = NOTHING.get(analysis, "nothing to show")
     if told == NO_DEVICE and not works and (reason := unrecorded(part.facts for part in trace.parts)):
