@@ -24,7 +24,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import RUN_OR_STEP
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.intervals import covered
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 
 DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
@@ -135,7 +135,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append(no_steps(scene))
-    notes += map(text_note, ahead(table)) if by_step else _of_recording(table, scene)
+    notes += ahead(table) if by_step else _of_recording(table, scene)
     notes += [*_together(rows), *_with_hidden(rows), *several(rows, "hidden")]
     notes += _clocks(rows, scene)
     return answer(shown, rows, scene, options, notes)

@@ -14,7 +14,7 @@ from tracehound.analysis.members import gathered
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import Ints
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 from tracehound.trace import collected
 
 DEFINITION = """\
@@ -193,7 +193,7 @@ def _nothing(tables: Sequence[pl.DataFrame], scene: Scene) -> Note:
 def _notes(runs: pl.DataFrame) -> list[Note]:
     known, sooner, every = runs["called"].count(), int(runs["sooner"].sum()), runs.height
     notes = [note("executions_total", executions=every, ranks=runs["rank"].n_unique(), enqueued=known)]
-    notes += map(text_note, clocks_apart("executions", runs["duration"], runs["traced"]))
+    notes += clocks_apart("executions", runs["duration"], runs["traced"])
     if known < every:
         notes.append(note("executions_without_enqueue", level="missing", executions=every - known))
     if sooner:

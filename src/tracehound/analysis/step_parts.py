@@ -21,7 +21,7 @@ from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.analysis.spans.phases import inference, phases
 from tracehound.analysis.spans.stretches import BOUNDS, stretches
 from tracehound.intervals import covered
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 
 DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds there, so that the eight add up to the step: kernel = a
@@ -190,7 +190,7 @@ def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[Note]:
     notes += silence(scene, rows.filter(~pl.col("works"))["rank"].unique().to_list())
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"]))
-    return [*notes, *map(text_note, clocks_apart("steps", rows["duration"], rows["traced"]))]
+    return [*notes, *clocks_apart("steps", rows["duration"], rows["traced"])]
 
 
 ANALYSIS = Analysis(

@@ -18,7 +18,7 @@ from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.spans.partial_steps import left_out, partial, unended
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 
 DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
@@ -196,7 +196,7 @@ def _notes(rows: pl.DataFrame) -> list[Note]:
                 shares=tuple(parts.values()),
             )
         )
-        notes += map(text_note, clocks_apart("steps", rows["duration"], rows["traced"]))
+        notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += left_out(rows, "figures")
     if not rows["led"].all():
         notes.append(note("steps_without_launches", level="missing"))

@@ -21,7 +21,7 @@ from tracehound.analysis.spans.phases import inference
 from tracehound.analysis.spans.stretches import BOUNDS
 from tracehound.analysis.step_parts import stretched
 from tracehound.intervals import Ints, covered
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 from tracehound.trace import collected
 from tracehound.units import duration
 
@@ -149,7 +149,7 @@ def _notes(rows: pl.DataFrame) -> list[Note]:
         )
     ]
     notes += left_out(rows, "lengths") if not rows["partial"].all() else []
-    notes += map(text_note, clocks_apart("steps", rows["duration"], rows["traced"]))
+    notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += _by_marks(rows)
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"]))
