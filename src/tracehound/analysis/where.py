@@ -68,8 +68,8 @@ def condition(text: str, columns: Sequence[Column]) -> pl.Expr:
 def kept(result: Result, text: str, top: int | None = None) -> Result:
     """At most `top` of the rows that the filter keeps, in a tree with those above them; a note says how many."""
     rows, passed = passing(result.table, result.columns, condition(text, result.columns))
-    above = rows.height - passed
-    told = note("rows_filtered", filter=text.strip(), passed=passed, of=result.table.height, above=above)
+    of, above = result.table.height, rows.height - passed
+    told = note("rows_filtered", filter=text.strip(), passed=passed, of=of, above=above)
     return replace(result, table=rows if top is None else rows.head(top), notes=(told, *result.notes))
 
 
