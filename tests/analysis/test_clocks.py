@@ -14,6 +14,7 @@ from jobs import Rank, asked, files, job, rows
 from tracehound.alignment import Way, arranged
 from tracehound.analysis.ranks.offsets import offsets
 from tracehound.cli import main
+from tracehound.draw.notes import note_texts
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 
@@ -37,7 +38,7 @@ def test_an_offset_is_found_and_applied(tmp_path: Path) -> None:
     trace = job(tmp_path, *apart(0, 3000, -200))
     assert found(trace) == [(0, False, 0), (-3000, True, 0), (200, True, 0)]
     assert [row["drift"] for row in rows("clocks", trace)] == [0, 0, 0]
-    assert asked("clocks", trace).notes == (
+    assert note_texts(asked("clocks", trace).notes) == (
         "clocks of 2 ranks corrected by -3.000 ms to +200.0 us, told by the ends of collectives, to within 0 s: see"
         " clocks",
     )
@@ -79,7 +80,7 @@ def test_groups_of_two_sorts_that_cross(tmp_path: Path) -> None:
 def test_nothing_tells(tmp_path: Path) -> None:
     result = asked("clocks", job(tmp_path, *apart(0)))
     assert result.table.is_empty()
-    assert result.notes[0].startswith("no collectives of ranks in different files were matched")
+    assert note_texts(result.notes)[0].startswith("no collectives of ranks in different files were matched")
 
 
 def test_ranks_of_one_file_have_one_clock() -> None:
@@ -89,8 +90,9 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     text = "%all-reduce = f32[9] all-reduce(%a), replica_groups=[4,2]<=[8]"
     b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce", "module": "jit_f", "text": text}]
     result = asked("clocks", b.trace())
-    assert result.notes[0] == "one clock: all 4 ranks are of one file, so no shift between them is to be told"
-    assert result.notes[1].startswith("not matched: 4 calls with replica groups of more devices than this trace")
+    clock, calls = note_texts(result.notes)
+    assert clock == "one clock: all 4 ranks are of one file, so no shift between them is to be told"
+    assert calls.startswith("not matched: 4 calls with replica groups of more devices than this trace")
 
 
 def on_hosts(*machines: str) -> list[Rank]:
@@ -106,7 +108,8 @@ def test_processes_of_one_machine_have_one_clock(tmp_path: Path) -> None:
     trace = job(tmp_path, *on_hosts("a", "a"))
     result = asked("clocks", trace)
     assert result.table.is_empty()
-    assert result.notes[0] == "one clock: all 2 ranks are processes of a, so no shift between them is to be told"
+    why = "one clock: all 2 ranks are processes of a, so no shift between them is to be told"
+    assert note_texts(result.notes)[0] == why
     assert {row["late"] for row in rows("collective_calls", trace)} == {0}
 
 
@@ -137,7 +140,7 @@ def test_what_hinders_the_matching_comes_before_the_rest(tmp_path: Path) -> None
     ranks = Rank(0), Rank(1)
     for number, rank in enumerate(ranks):
         rank.collective(1000 * number, 1000 * number + 5, 1000 * number + 20, Seq=number)
-    notes = asked("clocks", job(tmp_path, *ranks)).notes
+    notes = note_texts(asked("clocks", job(tmp_path, *ranks)).notes)
     assert notes[0].startswith("not matched: 2 calls that no other rank here has")
     assert notes[1].startswith("no collectives of ranks in different files were matched")
 
@@ -160,7 +163,7 @@ def test_the_timeline_on_the_clock_that_was_asked_for(tmp_path: Path) -> None:
     trace = placed(tmp_path, "collectives", *ranks)
     assert first_ends(trace) == [500, 500]
     assert trace.span[0] == 0
-    assert [note.text for note in trace.notes if "collectives" in note.text] == [
+    assert [text for text in note_texts(trace.notes) if "collectives" in text] == [
         "placed by the ends of collectives, to within 0 s: see clocks"
     ]
     assert found(trace) == [(0, False, 0), (0, False, 0)]
@@ -183,7 +186,7 @@ def test_recordings_of_different_times_are_not_put_together_by_order(tmp_path: P
             rank.collective(1000 * number, 1000 * number + 50 * rank.rank, 1000 * number + 700)
     result = asked("clocks", placed(tmp_path, way, *ranks))
     assert result.table.is_empty()
-    assert result.notes[0] == "not matched: 6 calls that no other rank here has (all_reduce)"
+    assert note_texts(result.notes)[0] == "not matched: 6 calls that no other rank here has (all_reduce)"
 
 
 def test_without_steps_order_moves_no_wall_clock_by_more_than_calls_last(tmp_path: Path) -> None:
@@ -207,7 +210,7 @@ def test_how_exact_the_clocks_are_is_said_wherever_ranks_are_compared(tmp_path: 
             rank.clock = rank.rank * (3000 + 10 * number)
             rank.collective(1000 * number, 1000 * number + 50, 1000 * number + 500, Seq=number)
     why = "told by the ends of collectives, to within 37.50 us, with a drift of 100.0 us left: see clocks"
-    assert f"clocks of 1 rank corrected by -3.145 ms, {why}" in asked(analysis, job(tmp_path, *ranks)).notes
+    assert f"clocks of 1 rank corrected by -3.145 ms, {why}" in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

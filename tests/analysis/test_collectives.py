@@ -9,7 +9,8 @@ import pytest
 from building import US
 from jobs import Rank, asked, job, rows, sized
 from tracehound.analysis import named
-from tracehound.analysis.ranks.matched import OWN_WAIT, THREE_WAITS
+from tracehound.analysis.ranks.matched import THREE_WAITS, WAIT_PER_RANK
+from tracehound.draw.notes import note_texts
 
 
 @pytest.mark.parametrize(
@@ -104,14 +105,14 @@ def test_of_ranks_that_came_at_once_none_came_last(tmp_path: Path) -> None:
 def test_what_wait_and_waited_for_are_is_said_where_they_stand(tmp_path: Path) -> None:
     trace = job(tmp_path, *sized())
     for name in ("collectives", "collective_calls", "arrivals"):
-        assert asked(name, trace).notes[-1] == OWN_WAIT
-    assert any(
-        note.startswith("waited for: others had nothing to compute") for note in asked("stragglers", trace).notes
-    )
+        assert asked(name, trace).notes[-1].code == WAIT_PER_RANK
+    notes = note_texts(asked("stragglers", trace).notes)
+    assert any(note.startswith("waited for: others had nothing to compute") for note in notes)
     for name in ("collectives", "collective_calls", "arrivals", "stragglers", "distributed"):
         assert THREE_WAITS in named(name).definition
     alone = job(tmp_path, *sized()[:1])
-    assert OWN_WAIT not in asked("collectives", alone).notes, "nobody is there to wait for"
+    codes = [note.code for note in asked("collectives", alone).notes]
+    assert WAIT_PER_RANK not in codes, "nobody is there to wait for"
 
 
 def test_rows_alike_in_size_and_time_come_in_one_order(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
     assert result.table["last"].to_list() == [None, None]
     assert (
         "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
-        in result.notes
+        in note_texts(result.notes)
     )
 
 
@@ -141,10 +142,10 @@ def test_of_groups_of_which_one_rank_is_here_it_is_said_beside_whole_ones(tmp_pa
     pair = [Rank(0), Rank(1)]
     for rank in pair:
         rank.collective(5, 10, 20, Seq=1)
-    assert said not in asked("collectives", job(tmp_path, *pair)).notes
+    assert said not in note_texts(asked("collectives", job(tmp_path, *pair)).notes)
     pair[0].collective(35, 40, 90, Seq=1, Process_Group_Name="1")
     result = asked("collectives", job(tmp_path, *pair))
-    assert said in result.notes
+    assert said in note_texts(result.notes)
     assert result.table["wait"].null_count() == 1
 
 
@@ -154,7 +155,7 @@ def test_a_bandwidth_beyond_any_link_is_not_told(tmp_path: Path) -> None:
         rank.collective(5, 10, 11, Seq=1, In_msg_nelems=10**12, Out_msg_nelems=10**12)
     result = asked("collectives", job(tmp_path, *ranks))
     assert (result.table["algorithm"][0], result.table["bus"][0]) == (None, None)
-    assert "no bandwidth in 1 row: it would be more than any link carries" in result.notes
+    assert "no bandwidth in 1 row: it would be more than any link carries" in note_texts(result.notes)
 
 
 def test_old_traces_say_less(tmp_path: Path) -> None:
@@ -169,6 +170,6 @@ def test_old_traces_say_less(tmp_path: Path) -> None:
         None,
         "stream 20",
     )
-    assert "no process group is recorded of 2 executions: that column names their streams" in result.notes
+    assert "no process group is recorded of 2 executions: that column names their streams" in note_texts(result.notes)
     assert (row["skew"] // US, row["last"]) == (20, "1 (1)")
-    assert "the size of 2 executions was not recorded" in result.notes
+    assert "the size of 2 executions was not recorded" in note_texts(result.notes)

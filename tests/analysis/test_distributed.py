@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, asked, job, rows
+from tracehound.draw.notes import note_texts
 from tracehound.trace import Trace, Window
 
 PARTS = ("computation", "overlap", "communication", "other")
@@ -48,12 +49,12 @@ def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
     assert (first["span"] // US, *(first[name] // US for name in PARTS)) == (120, 10, 20, 40, 50)
     result = asked("distributed", trace, Window(0, 50 * US))
     assert [result.table[name][0] // US for name in PARTS] == [10, 20, 10, 10]
-    assert result.notes[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
+    assert note_texts(result.notes)[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
 
 
 @pytest.mark.parametrize("begun", [5, 10])
 def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
-    notes = asked("distributed", beside(begun).trace()).notes
+    notes = note_texts(asked("distributed", beside(begun).trace()).notes)
     told = [note for note in notes if note.startswith("rank 0 is several devices in one:")]
     assert len(told) == (begun == 5)
     assert all(note.endswith("is overlap here") for note in told)
@@ -66,9 +67,10 @@ def test_with_the_overlap_it_is_what_breakdown_and_overlap_have(tmp_path: Path) 
     assert [row["communication"] for row in ours] == [row["communication"] for row in parts]
     told = [(row["communication"] + row["overlap"], row["computation"] + row["overlap"]) for row in ours]
     assert told == [(row["first"], row["second"]) for row in groups if row["rank"] is not None]
-    note = asked("distributed", trace).notes[1]
+    note = note_texts(asked("distributed", trace).notes)[1]
     assert note == "with the overlap computation is 25.53 % and communication is 44.68 % of the spans"
-    assert not any("overlap" in each for each in asked("distributed", trace, Window(70 * US, 200 * US)).notes)
+    notes = note_texts(asked("distributed", trace, Window(70 * US, 200 * US)).notes)
+    assert not any("overlap" in each for each in notes)
 
 
 def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> None:
@@ -80,16 +82,16 @@ def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> N
     result = asked("distributed", trace)
     assert sum(result.table["synchronising"]) == 10 * US
     told = "by when the last rank came, all ranks together waited 40.00 us (arrivals): calls end apart here"
-    assert told in result.notes
-    assert told not in asked("distributed", trace, by="step").notes
-    assert not [note for note in asked("distributed", trace, Window(0, 50 * US)).notes if "by when" in note]
+    assert told in note_texts(result.notes)
+    assert told not in note_texts(asked("distributed", trace, by="step").notes)
+    assert not [note for note in note_texts(asked("distributed", trace, Window(0, 50 * US)).notes) if "by when" in note]
 
 
 def test_where_calls_end_together_nothing_is_said_of_when_ranks_came(tmp_path: Path) -> None:
     found = [Rank(0), Rank(1)]
     for rank, start in zip(found, (0, 40), strict=True):
         rank.collective(max(start - 1, 0), start, 100, Seq=1)
-    assert not [note for note in asked("distributed", job(tmp_path, *found)).notes if "by when" in note]
+    assert not [note for note in note_texts(asked("distributed", job(tmp_path, *found)).notes) if "by when" in note]
 
 
 def asynchronous() -> Trace:
@@ -122,11 +124,11 @@ def test_what_asynchronous_collectives_of_tpus_hide_is_said_to_be_elsewhere() ->
     (row,) = rows("collectives", asynchronous())
     assert [row[name] // US for name in ("total", "min", "max", "transfer")] == [30, 10, 20, 50]
     for analysis in ("collectives", "overlap"):
-        assert any("async_overlap" in note for note in asked(analysis, asynchronous()).notes), analysis
+        assert any("async_overlap" in note for note in note_texts(asked(analysis, asynchronous()).notes)), analysis
     plain = Building()
     plain.event(stream(), "ncclDevKernel_AllReduce", 0, 50, "collective")
     for analysis in ("collectives", "overlap"):
-        assert not any("async_overlap" in note for note in asked(analysis, plain.trace()).notes), analysis
+        assert not any("async_overlap" in note for note in note_texts(asked(analysis, plain.trace()).notes)), analysis
 
 
 def test_without_a_device_operators_compute() -> None:
@@ -139,11 +141,11 @@ def test_without_a_device_operators_compute() -> None:
     assert [row[name] // US for name in (*PARTS, "unmatched")] == [20, 10, 20, 0, 30]
     assert row["transfer"] is None
     hosted = "no device activity was recorded on rank 0: computation is that of operators on the host"
-    assert hosted in result.notes
+    assert hosted in note_texts(result.notes)
 
 
 def test_why_transfers_are_not_known(tmp_path: Path) -> None:
-    notes = asked("distributed", job(tmp_path, two(tmp_path)[0])).notes
+    notes = note_texts(asked("distributed", job(tmp_path, two(tmp_path)[0])).notes)
     assert notes == (
         "transfer and waiting are told apart where several ranks are looked at together",
         "with the overlap computation is 25.00 % and communication is 50.00 % of the spans",
@@ -155,7 +157,7 @@ def test_a_rank_that_never_communicates_lacks_no_other() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 30)
     for name in ("distributed", "stragglers", "arrivals", "collective_calls", "collectives"):
-        assert asked(name, b.trace()).notes == ("no collective ran here",), name
+        assert note_texts(asked(name, b.trace()).notes) == ("no collective ran here",), name
 
 
 EVENTS = st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.integers(0, 40), st.integers(1, 12)), max_size=10)

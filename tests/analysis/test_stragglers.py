@@ -18,6 +18,7 @@ from tracehound.analysis import Options, named, run
 from tracehound.analysis.ranks.activities import PER_STEP, activities
 from tracehound.analysis.ranks.calls import calls
 from tracehound.analysis.share import shares
+from tracehound.draw.notes import note_texts
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -50,7 +51,7 @@ def test_a_data_loader(tmp_path: Path) -> None:
     assert row["inside"] == "ProfilerStep#"
     assert trace.event(row["event"])["name"] == row["cause"]
     assert (row["start"] // US, row["duration"] // US) == (200, 300)
-    (note, *_) = asked("stragglers", trace).notes
+    (note, *_) = note_texts(asked("stragglers", trace).notes)
     assert note.startswith(
         "rank 2 was waited for 300.0 us in 1 of 1 steps, most of all because of 'enumerate(DataLoader)"
     )
@@ -181,7 +182,7 @@ def test_what_is_late_by_little_is_left_out_and_counted(tmp_path: Path) -> None:
     trace = job(tmp_path, *job_)
     result = asked("stragglers", trace)
     assert result.table.is_empty()
-    assert "1 more latenesses of less than 20.00 us are left out" in result.notes
+    assert "1 more latenesses of less than 20.00 us are left out" in note_texts(result.notes)
     assert worst(trace, least="10us")["rank"] == 1
 
 
@@ -197,7 +198,7 @@ def test_clocks_that_differ_make_nobody_late(tmp_path: Path) -> None:
             )
     result = asked("stragglers", job(tmp_path, *job_))
     assert result.table["rank"].to_list() == [0]
-    assert any(note.startswith("clocks of 1 rank corrected by -5.000 ms") for note in result.notes)
+    assert any(note.startswith("clocks of 1 rank corrected by -5.000 ms") for note in note_texts(result.notes))
 
 
 def test_one_rank_alone_tells_nothing(tmp_path: Path) -> None:
@@ -205,7 +206,7 @@ def test_one_rank_alone_tells_nothing(tmp_path: Path) -> None:
     rank.collective(5, 10, 20, Seq=1)
     result = asked("stragglers", job(tmp_path, rank))
     assert result.table.is_empty()
-    assert "open the files of all ranks together" in result.notes[0]
+    assert "open the files of all ranks together" in note_texts(result.notes)[0]
 
 
 def test_a_run_without_steps_is_told_of_without_steps(tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_a_run_without_steps_is_told_of_without_steps(tmp_path: Path) -> None:
     for rank in job_:
         rank.kernel("gemm", 10, 20, 120 + 100 * (rank.rank == 1))
         rank.collective(30, 140 + 100 * (rank.rank == 1), 400, Seq=1)
-    (note, *_) = asked("stragglers", job(tmp_path, *job_)).notes
+    (note, *_) = note_texts(asked("stragglers", job(tmp_path, *job_)).notes)
     assert note == "rank 1 was waited for 100.0 us, most of all because of 'gemm': 100.0 us more than on the others"
 
 
@@ -239,7 +240,7 @@ def test_of_ranks_that_did_not_record_the_same_no_cause_is_named(tmp_path: Path,
     result = asked("stragglers", sampled(tmp_path, missing))
     (row,) = result.table.rows(named=True)
     assert (row["rank"], row["late"] // US, row["cause"], row["excess"]) == (1, 50, None, None)
-    assert result.notes[1].startswith("the cause is not known in 1 of 1 rows: ")
+    assert note_texts(result.notes)[1].startswith("the cause is not known in 1 of 1 rows: ")
 
 
 def test_what_was_done_before_calls_that_others_need_not_have_counts(tmp_path: Path) -> None:
@@ -261,14 +262,14 @@ def test_of_a_sampled_job_no_cause_is_named(shared: Path) -> None:
     trace = load(open_paths([shared / "traces" / "kineto" / "multirank_hta_sampled"]))
     result = run(named("stragglers"), trace)
     assert result.table.select("step", "rank", "cause").rows() == [(552, 1, None), (551, 1, None)]
-    assert result.notes[0] == "rank 1 was waited for 8.479 ms in 2 of 2 steps"
-    assert result.notes[1].startswith("the cause is not known in 2 of 2 rows: ")
+    assert note_texts(result.notes)[0] == "rank 1 was waited for 8.479 ms in 2 of 2 steps"
+    assert note_texts(result.notes)[1].startswith("the cause is not known in 2 of 2 rows: ")
 
 
 def test_why_nothing_is_matched_comes_before_what_helps(shared: Path) -> None:
     trace = load(open_paths([shared / "traces" / "xla" / "tpu_v6e_x4_offload"]))
     for name in ("stragglers", "arrivals", "collective_calls"):
-        first, second = run(named(name), trace).notes
+        first, second = note_texts(run(named(name), trace).notes)
         assert first.startswith("not matched: 12 calls with replica groups")
         assert second == "no collective of two ranks here: open the files of all ranks together"
 
@@ -277,7 +278,7 @@ def test_several_ranks_without_collectives_need_no_other_files(tmp_path: Path) -
     job_ = ranks(2)
     for rank in job_:
         rank.kernel("gemm", 10, 20, 120)
-    assert asked("stragglers", job(tmp_path, *job_)).notes == ("no collective ran here",)
+    assert note_texts(asked("stragglers", job(tmp_path, *job_)).notes) == ("no collective ran here",)
 
 
 def test_the_table_of_activities_does_not_grow_with_the_collectives(tmp_path: Path) -> None:
@@ -366,7 +367,7 @@ def test_the_late_host_of_a_real_xla_job(shared: Path) -> None:
     assert {(row["cause"], row["inside"], row["side"]) for row in found} == {("$time sleep", "train", "host")}
     assert {row["rank"] for row in found} == {2, 3}
     assert [row["step"] for row in found] == [2, 4, 5, 3]
-    note = run(named("stragglers"), trace).notes[0]
+    note = note_texts(run(named("stragglers"), trace).notes)[0]
     assert note.startswith("ranks 2 and 3 of one host were waited for 16.69 ms in 4 of 4 steps, most of all because of")
 
 
@@ -413,12 +414,13 @@ def buckets(tmp_path: Path, last: int) -> Trace:
 def test_who_computes_while_a_bucket_is_late_does_not_wait_yet(tmp_path: Path) -> None:
     result = run(named("stragglers"), buckets(tmp_path, last=3200))
     assert result.table["late"].to_list() == [(400 + 600 + 800) * US]
-    assert result.notes[0].startswith("rank 2 was waited for 800.0 us in 1 of 1 steps")
+    assert note_texts(result.notes)[0].startswith("rank 2 was waited for 800.0 us in 1 of 1 steps")
 
 
 def test_a_rank_that_is_late_while_all_others_compute_keeps_nobody_waiting(tmp_path: Path) -> None:
     result = run(named("stragglers"), buckets(tmp_path, last=4100))
-    assert result.notes[0] == "nobody waited with nothing to compute; rank 2 was late by 1.800 ms in 1 of 1 steps"
+    (note, *_) = note_texts(result.notes)
+    assert note == "nobody waited with nothing to compute; rank 2 was late by 1.800 ms in 1 of 1 steps"
 
 
 def pipeline(tmp_path: Path) -> Trace:
@@ -444,8 +446,9 @@ def test_stages_of_a_pipeline_that_wait_for_each_other_are_not_late(tmp_path: Pa
     trace = pipeline(tmp_path)
     result = run(named("stragglers"), trace)
     assert result.table.is_empty()
-    assert result.notes[0] == "no rank was late"
-    assert any(note.startswith("left out: 24 sends and receives: who receives depends") for note in result.notes)
+    notes = note_texts(result.notes)
+    assert notes[0] == "no rank was late"
+    assert any(note.startswith("left out: 24 sends and receives: who receives depends") for note in notes)
     rows_ = {row["finding"]: row for row in run(named("findings"), trace).table.rows(named=True)}
     exposed = rows_["communication is not hidden behind computation"]
     assert "; 100.00 % of it are sends and receives" in exposed["evidence"]

@@ -8,8 +8,9 @@ import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
-from tracehound.analysis.ranks.matched import HOW, OWN_WAIT, THREE_WAITS, matched, nothing_met
+from tracehound.analysis.ranks.matched import HOW, THREE_WAITS, WAIT_PER_RANK, matched, nothing_met
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
+from tracehound.notes import note
 
 DEFINITION = f"""\
 A row for each rank of each collective that two ranks or more of the trace have, in the order in which they came.
@@ -67,7 +68,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("number", "after", "rank")
     )
-    return answer(ANALYSIS, table, scene, options, [*offset_notes(found.clocks), *found.notes, OWN_WAIT])
+    return answer(ANALYSIS, table, scene, options, [*offset_notes(found.clocks), *found.notes, note(WAIT_PER_RANK)])
 
 
 ANALYSIS = Analysis(

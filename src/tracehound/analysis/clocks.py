@@ -11,7 +11,7 @@ from tracehound.analysis.ranks.machines import machine
 from tracehound.analysis.ranks.matched import Matched, matched
 from tracehound.analysis.ranks.offsets import BETTER, FEWEST
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.units import difference, duration, plural
+from tracehound.notes import Note, note
 
 DEFINITION = f"""\
 Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
@@ -62,30 +62,27 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, [*offset_notes(told), *found.notes])
 
 
-def _untold(found: Matched, scene: Scene) -> list[str]:
+def _untold(found: Matched, scene: Scene) -> list[Note]:
     """Why nothing is known of the clocks: that there is but one, else what hinders the matching first."""
     ranks = found.clocks.height
     if ranks > 1 and found.clocks["part"].n_unique() == 1:
         files = {scene.hosts[host].part for host in scene.ranks["host"].to_list()}
-        of = "of one file" if len(files) == 1 else f"processes of {machine(scene.facts[min(files)])}"
-        alike = f"one clock: all {ranks:,} ranks are {of}, so no shift between them is to be told"
-        return [alike, *found.notes]
-    return [*found.notes, "no collectives of ranks in different files were matched well enough to tell of their clocks"]
+        host = None if len(files) == 1 else machine(scene.facts[min(files)])
+        return [note("one_clock", ranks=ranks, machine=host), *found.notes]
+    return [*found.notes, note("clocks_unknown", level="missing")]
 
 
-def offset_notes(clocks: pl.DataFrame) -> list[str]:
+def offset_notes(clocks: pl.DataFrame) -> list[Note]:
     """What is applied to the times of ranks, in one line; nothing where the trace's own clock is as good."""
     moved = clocks.filter(pl.col("applied") != 0)
     if moved.is_empty():
         return []
     low, high = (int(moved["applied"].sort()[place]) for place in (0, -1))
-    span = difference(low) if low == high else f"{difference(low)} to {difference(high)}"
     left, drift = moved.select(pl.col("left").max(), pl.col("drift").abs().max()).row(0)
-    exact = f"to within {duration(left)}" + (
-        f", with a drift of {duration(drift)} left" if drift > BETTER * left else ""
-    )
-    ranks = plural(moved.height, "rank")
-    return [f"clocks of {ranks} corrected by {span}, told by the ends of collectives, {exact}: see clocks"]
+    much = drift if drift > BETTER * left else None
+    return [
+        note("clocks_corrected", level="inferred", ranks=moved.height, low=low, high=high, exact=left, drift=much),
+    ]
 
 
 ANALYSIS = Analysis(

@@ -10,9 +10,10 @@ from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.members import gathered
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
-from tracehound.analysis.ranks.matched import HOW, OWN_WAIT, THREE_WAITS, latest, matched, nothing_met
+from tracehound.analysis.ranks.matched import HOW, THREE_WAITS, WAIT_PER_RANK, latest, matched, nothing_met
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
+from tracehound.notes import note
 
 DEFINITION = f"""\
 A row for each collective that two ranks or more of the trace have. {HOW} {OF_STEPS}
@@ -86,7 +87,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .sort("start", "event")
         .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("number"))
     )
-    notes = [*offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes, OWN_WAIT]
+    notes = [*offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes, note(WAIT_PER_RANK)]
     return answer(ANALYSIS, table, scene, options, notes)
 
 

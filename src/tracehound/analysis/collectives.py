@@ -11,11 +11,11 @@ from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.members import gathered
 from tracehound.analysis.ranks import bus
 from tracehound.analysis.ranks.calls import calls
-from tracehound.analysis.ranks.matched import HOW, NONE, OWN_WAIT, THREE_WAITS, latest, matched
+from tracehound.analysis.ranks.matched import HOW, NO_COLLECTIVES, THREE_WAITS, WAIT_PER_RANK, latest, matched
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.units import plural
+from tracehound.notes import Note, note
 
 DEFINITION = f"""\
 Collectives are the communication kernels of NCCL, RCCL and their like (by the collective's name that the profiler
@@ -81,7 +81,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per name, type, group and size; the largest total first."""
     if not any(table["in_window"].any() for table in tables if table.height):
-        return without(ANALYSIS, scene, options, NONE)
+        return without(ANALYSIS, scene, options, note(NO_COLLECTIVES))
     found = matched(tables, scene)
     bounds = pl.col("window_start"), pl.col("window_end")
     waited = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)
@@ -119,7 +119,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
         order, descending=[name in ("total", "message") for name in order]
     )
-    waits = [OWN_WAIT] if shown["wait"].count() else []
+    waits = [note(WAIT_PER_RANK)] if shown["wait"].count() else []
     notes = [*_notes(shown), *offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes, *waits]
     return answer(ANALYSIS, shown, scene, options, notes)
 
@@ -158,34 +158,26 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
 _HALVES: Final = r"-start|^(?:send|recv)\b"
 """How ops are called that begin what another ends."""
 
-_ALONE: Final = "no other rank's calls to match"
-
 _STREAM: Final = r"^stream \d+$"
 """How streams are called, which stand in for process groups."""
 
-_ASYNCHRONOUS: Final = (
-    "transfers of asynchronous collectives last from start to done, and are longer than the time that these two take"
-    " on the device (total, mean, min, max): async_overlap has what is hidden between"
-)
 
-
-def _notes(table: pl.DataFrame) -> list[str]:
+def _notes(table: pl.DataFrame) -> list[Note]:
     """What the table cannot tell."""
     unsized = int(table["count"].sum()) - int(table["sized"].sum())
-    notes = [f"the size of {plural(unsized, 'execution')} was not recorded"] if unsized else []
+    notes = [note("sizes_not_recorded", level="missing", executions=unsized)] if unsized else []
     streams = pl.col("process_group").cast(pl.String).str.contains(_STREAM)
     if unnamed := int(table.filter(streams)["count"].sum()):
-        notes.append(f"no process group is recorded of {plural(unnamed, 'execution')}: that column names their streams")
+        notes.append(note("process_groups_not_recorded", level="missing", executions=unnamed))
     lone = table.filter(pl.col("matched") == 0).height
     if lone:
-        whose = f"{_ALONE} in {plural(lone, 'row')}" if lone < table.height else _ALONE
-        notes.append(f"{whose}: transfers include the wait, bandwidths are what they are at least")
+        notes.append(note("transfers_include_wait", level="missing", rows=lone, of=table.height))
     halves = pl.col("name").cast(pl.String).str.contains(_HALVES)
     if table.filter(halves & (pl.col("transfer") > pl.col("max"))).height:
-        notes.append(_ASYNCHRONOUS)
+        notes.append(note("asynchronous_transfers"))
     absurd = table.filter(pl.col("algorithm").is_null() & (pl.col("took") > 0) & (pl.col("moved") > 0)).height
     if absurd:
-        notes.append(f"no bandwidth in {plural(absurd, 'row')}: it would be more than any link carries")
+        notes.append(note("bandwidths_impossible", rows=absurd))
     return notes
 
 

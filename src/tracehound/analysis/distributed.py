@@ -15,7 +15,7 @@ from tracehound.analysis.events.busy import busy_of, work
 from tracehound.analysis.events.core_time import on_own_clock
 from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart, has_clock, steps_within, window_apart
 from tracehound.analysis.ranks.calls import CALLS, calls
-from tracehound.analysis.ranks.matched import HOW, NONE, THREE_WAITS, Matched, matched
+from tracehound.analysis.ranks.matched import HOW, NO_COLLECTIVES, THREE_WAITS, Matched, matched
 from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import RUN_OR_STEP
@@ -23,10 +23,8 @@ from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
-from tracehound.notes import Note
+from tracehound.notes import Note, note, text_note
 from tracehound.trace import collected
-from tracehound.units import duration, which_ranks
-from tracehound.units import share as percent
 
 DEFINITION = f"""\
 Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
@@ -165,7 +163,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     parts = [table.filter(pl.col("what") == "part").select("rank", *_PARTS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
-        return without(shown, scene, options, no_steps(scene) if by_step else "no rank here")
+        return without(shown, scene, options, no_steps(scene) if by_step else note("no_ranks"))
     filled = [table for table in tables if table.height]
     found = matched([table.filter(pl.col("what") == "call").select(CALLS.names()) for table in filled], scene)
     met = _on_own_clock(found.calls, rows.filter("clocked")["rank"].unique())
@@ -184,7 +182,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         *offset_notes(found.clocks),
         *absentees(found.calls, scene),
         *found.notes,
-        *(clocks_apart("steps", table["span"], table["end"] - table["start"]) if by_step else _apart(table, scene)),
+        *map(text_note, _clocks_apart(table, scene, by_step=by_step)),
     ]
     return answer(shown, table.sort(order), scene, options, notes)
 
@@ -225,38 +223,39 @@ def _halves(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataFrame) -> pl.D
     )  # fmt: skip
 
 
-def _with_overlap(table: pl.DataFrame) -> list[str]:
+def _with_overlap(table: pl.DataFrame) -> list[Note]:
     """What part of the spans computation and communication take in all, where they overlap."""
     both, span = int(table["overlap"].sum()), int(table["span"].sum())
     if not both:
         return []
-    names = ("computation", "communication")
-    told = " and ".join(f"{name} is {percent((int(table[name].sum()) + both) / span)}" for name in names)
-    return [f"with the overlap {told} of the spans"]
+    computing, communicating = ((int(table[name].sum()) + both) / span for name in ("computation", "communication"))
+    return [note("overlap_included", computation=computing, communication=communicating)]
 
 
-def _apart(table: pl.DataFrame, scene: Scene) -> list[Note]:
+def _clocks_apart(table: pl.DataFrame, scene: Scene, *, by_step: bool) -> list[str]:
+    if by_step:
+        return clocks_apart("steps", table["span"], table["end"] - table["start"])
     return window_apart(table.filter("clocked")["span"], scene)
 
 
-def _notes(table: pl.DataFrame, found: Matched) -> list[str]:
+def _notes(table: pl.DataFrame, found: Matched) -> list[Note]:
     """What part of all communication only waits."""
     waits, moves = int(table["synchronising"].sum()), int(table["transfer"].sum())
     if waits + moves:
-        what = "the matched communication" if table["unmatched"].sum() else "the communication"
-        return [f"all ranks: {percent(waits / (waits + moves))} of {what} only waits for the last rank"]
+        every = not table["unmatched"].sum()
+        return [note("communication_waits", waiting=waits / (waits + moves), every=every)]
     if found.calls.is_empty() and not found.notes:
-        return [NONE]
+        return [note(NO_COLLECTIVES)]
     if table["rank"].n_unique() > 1:
-        return ["no communication of these ranks could be matched: nothing tells transfer and waiting apart"]
-    return ["transfer and waiting are told apart where several ranks are looked at together"]
+        return [note("communication_not_matched", level="missing")]
+    return [note("waiting_needs_several_ranks", level="missing")]
 
 
 _LONGER: Final = 1.25
 """So many times what durations tell is said."""
 
 
-def _longer(calls: pl.DataFrame, table: pl.DataFrame) -> list[str]:
+def _longer(calls: pl.DataFrame, table: pl.DataFrame) -> list[Note]:
     """That ranks waited for longer by when the last of each collective came, on the trace's clock, if much longer."""
     known = calls.filter(pl.col("meeting").is_not_null())
     came = known.with_columns(pl.min_horizontal("end", pl.col("start").max().over("meeting")).alias("came"))
@@ -264,19 +263,13 @@ def _longer(calls: pl.DataFrame, table: pl.DataFrame) -> list[str]:
         union(mine["start"].to_numpy(), mine["came"].to_numpy()).length
         for mine in came.partition_by("rank", maintain_order=True)
     )
-    if waited <= _LONGER * int(table["waited"].sum()):
-        return []
-    return [
-        f"by when the last rank came, all ranks together waited {duration(waited)} (arrivals): calls end apart here"
-    ]
+    return [note("waited_by_arrivals", time=waited)] if waited > _LONGER * int(table["waited"].sum()) else []
 
 
-def _hosted(table: pl.DataFrame) -> list[str]:
+def _hosted(table: pl.DataFrame) -> list[Note]:
     """Of which ranks only the host is known."""
     ranks = table.filter(~pl.col("works"))["rank"].unique().sort().to_list()
-    if not ranks:
-        return []
-    return [f"no device activity was recorded on {which_ranks(ranks)}: computation is that of operators on the host"]
+    return [note("computation_of_host", level="missing", ranks=tuple(ranks))] if ranks else []
 
 
 ANALYSIS = Analysis(

@@ -20,9 +20,8 @@ from tracehound.analysis.ranks.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import union
-from tracehound.notes import Note
+from tracehound.notes import Note, note
 from tracehound.trace import schema
-from tracehound.units import duration, plural
 
 DEFINITION = f"""\
 A row for each step and rank that came last at a collective of it, the latest first. {HOW}
@@ -97,7 +96,7 @@ def with_waits(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -
     return replace(answer(ANALYSIS, table, scene, options, notes), table=table)
 
 
-def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tuple[pl.DataFrame, list[str | Note]]:
+def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tuple[pl.DataFrame, list[Note]]:
     filled = [table for table in tables if table.height]
     done = [table.filter(pl.col("call").is_not_null()).select(ACTIVITIES.names()) for table in filled]
     found = matched([_calls(table) for table in filled], scene)
@@ -109,8 +108,8 @@ def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tup
     bare = pl.concat([table.filter(pl.col("call").is_null()).select("event", "exposed") for table in filled])
     shown = _waited(late.filter(pl.col("late") >= LEAST.of(options.given)), met, bare)
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
-    few = late.height - shown.height
-    jitter = [f"{few:,} more latenesses of less than {duration(LEAST.of(options.given))} are left out"] if few else []
+    few, least = late.height - shown.height, LEAST.of(options.given)
+    jitter = [note("short_latenesses_left_out", latenesses=few, least=least)] if few else []
     return table, [
         *_notes(table, met, scene),
         *offset_notes(found.clocks),
@@ -228,38 +227,25 @@ def _said(cause: Cause | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[str]:
+def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[Note]:
     """Whom the others waited for most, in how many steps, and why."""
     if table.is_empty():
-        return ["no rank was late"]
+        return [note("no_late_rank")]
     worst = latecomers(table, scene.ranks)[0]
     marked = met["step"].drop_nulls().n_unique()
-    when = f" in {worst.steps:,} of {marked:,} steps" if marked else ""
-    more = f"{duration(worst.excess)} more than on the others"
-    why = f", most of all because of {worst.why}: {more}" if worst.cause else ""
     looked = table.head(EXPLAINED)["cause"]
     blind = looked.null_count()
-    unknown = [f"the cause is not known in {blind:,} of {looked.len():,} rows: {_BLIND}"] if blind else []
-    was = "was" if len(worst.ranks) == 1 else "were"
-    if not worst.stood:
-        return [
-            f"nobody waited with nothing to compute; {worst.who} {was} late by {duration(worst.late)}{when}",
-            *unknown,
-        ]
-    return [f"{worst.who} {was} waited for {duration(worst.stood)}{when}{why}", *unknown, _WAITED_FOR]
+    unknown = [note("causes_unknown", level="missing", rows=blind, of=looked.len())] if blind else []
+    ranks, steps, late, stood = worst.ranks, worst.steps, worst.late, worst.stood
+    if not stood:
+        return [note("late_without_waits", ranks=ranks, time=late, steps=steps, of=marked), *unknown]
+    cause, excess = worst.cause, worst.excess
+    waited = note("waited_for_ranks", ranks=ranks, time=stood, steps=steps, of=marked, cause=cause, excess=excess)
+    return [waited, *unknown, note("waited_for_counted_once")]
 
 
-_WAITED_FOR: Final = (
-    "waited for: others had nothing to compute, counted once; wait in arrivals is each rank's own, computing or not"
-)
-
-
-def _left_out(handed: int) -> list[str]:
-    why = "who receives depends on what it is sent, as the stages of a pipeline do"
-    return [f"left out: {plural(handed, 'send or receive', 'sends and receives')}: {why}"] if handed else []
-
-
-_BLIND: Final = "nothing recorded before took longer than on the others, or not the same was recorded of all ranks"
+def _left_out(handed: int) -> list[Note]:
+    return [note("sends_and_receives_left_out", calls=handed)] if handed else []
 
 
 ANALYSIS = Analysis(

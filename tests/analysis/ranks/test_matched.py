@@ -14,12 +14,16 @@ from building import US, Building, Lane, stream, thread
 from jobs import Rank, asked, files, job, rows
 from tracehound.analysis.ranks.calls import calls as calls_of
 from tracehound.analysis.ranks.calls import collective_of
-from tracehound.analysis.ranks.matched import OWN_WAIT, _median_of_others
+from tracehound.analysis.ranks.matched import _median_of_others
 from tracehound.analysis.share import shares
 from tracehound.analysis.spans.other_steps import noted
+from tracehound.draw.notes import note_texts
 from tracehound.file_facts import FileFacts, HloProgram
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
+
+OWN_WAIT = "wait is each rank's own, even while it computes; what lateness costs is in stragglers"
+"""The note under every table of waits."""
 
 
 def times(row: dict[str, Any], *names: str) -> list[int]:
@@ -49,10 +53,11 @@ def test_by_sequence_number_whatever_their_order(tmp_path: Path) -> None:
 
 def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2})], [(60, 80, {"Seq": 2})])
-    assert "not matched: 1 call that no other rank here has (all_reduce)" in asked("collective_calls", trace).notes
+    notes = note_texts(asked("collective_calls", trace).notes)
+    assert "not matched: 1 call that no other rank here has (all_reduce)" in notes
     (parts, _) = rows("distributed", trace)
     assert times(parts, "transfer", "synchronising", "unmatched") == [20, 10, 20]
-    told = asked("distributed", trace).notes[0]
+    told = note_texts(asked("distributed", trace).notes)[0]
     assert told == "all ranks: 20.00 % of the matched communication only waits for the last rank"
 
 
@@ -72,7 +77,7 @@ def test_groups_of_one_name_are_not_one_group(tmp_path: Path, number: dict[str, 
     (found,) = rows("collective_calls", trace)
     assert (times(found, "start", "skew", "transfer"), found["ranks"]) == ([55, 6, 24], 4)
     why = "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)"
-    assert f"not matched: 4 calls {why}" in asked("collective_calls", trace).notes
+    assert f"not matched: 4 calls {why}" in note_texts(asked("collective_calls", trace).notes)
 
 
 @pytest.mark.parametrize("said", [{}, {"Process_Group_Ranks": "[0, ..., 3]"}])
@@ -115,7 +120,7 @@ def test_of_which_group_of_a_mesh_a_call_is_its_time_tells(tmp_path: Path) -> No
     assert len(found) == 9
     assert {row["absent"] for row in found} == {None}
     why = "the largest that the files list whose ranks can have met then"
-    assert f"groups inferred for 24 calls that name none: {why}" in asked("collective_calls", trace).notes
+    assert f"groups inferred for 24 calls that name none: {why}" in note_texts(asked("collective_calls", trace).notes)
 
 
 def test_of_which_group_of_a_mesh_a_kernel_without_args_is_its_time_tells(tmp_path: Path) -> None:
@@ -130,9 +135,9 @@ def test_of_which_group_of_a_mesh_a_kernel_without_args_is_its_time_tells(tmp_pa
     found = rows("collective_calls", trace)
     assert {(row["ranks"], row["group_size"], *times(row, "skew", "transfer")) for row in found} == {(2, 2, 10, 25)}
     assert len(found) == 8
-    assert asked("clocks", trace).notes[0].startswith("one clock: all 4 ranks are processes of a")
+    assert note_texts(asked("clocks", trace).notes)[0].startswith("one clock: all 4 ranks are processes of a")
     why = "the largest that the files list whose ranks can have met then"
-    assert f"groups inferred for 16 calls that name none: {why}" in asked("collective_calls", trace).notes
+    assert f"groups inferred for 16 calls that name none: {why}" in note_texts(asked("collective_calls", trace).notes)
 
 
 def test_ranks_of_which_several_groups_are_have_none_of_a_known_size(tmp_path: Path) -> None:
@@ -141,7 +146,7 @@ def test_ranks_of_which_several_groups_are_have_none_of_a_known_size(tmp_path: P
 
 
 def test_a_group_without_a_name_is_called_by_its_ranks(tmp_path: Path) -> None:
-    notes = asked("collective_calls", job(tmp_path, *mesh(*"aaaa")[::3])).notes
+    notes = note_texts(asked("collective_calls", job(tmp_path, *mesh(*"aaaa")[::3])).notes)
     assert notes[0] == "of process group [0, 1, 2, 3] not in this trace: ranks 1-2"
 
 
@@ -149,19 +154,20 @@ def test_calls_that_may_be_of_several_groups_are_matched_with_nothing(tmp_path: 
     """No two ranks have one clock, or all calls are at one time and no such call is waited for."""
     apart = mesh(*"abcd")
     why = "not matched: 24 calls that name no group, of ranks whose files list several"
-    assert why in asked("collective_calls", job(tmp_path, *apart)).notes
+    assert why in note_texts(asked("collective_calls", job(tmp_path, *apart)).notes)
     for rank in apart:
         rank.events.clear()
         rank.machine = "a"
         rank.gloo("broadcast", 100, 200)
     why = why.replace("24", "4")
-    assert why in asked("collective_calls", job(tmp_path, *apart)).notes
+    assert why in note_texts(asked("collective_calls", job(tmp_path, *apart)).notes)
 
 
 def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1})], [(10, 30, {"Seq": 1, "what": "_allgather_base"})])
     assert rows("collective_calls", trace) == []
-    assert "not matched: 2 calls that no other rank here has (all_gather, all_reduce)" in asked("clocks", trace).notes
+    notes = note_texts(asked("clocks", trace).notes)
+    assert "not matched: 2 calls that no other rank here has (all_gather, all_reduce)" in notes
 
 
 @pytest.mark.parametrize("members", [{}, {"Process_Group_Ranks": "[0, 1]"}])
@@ -177,7 +183,7 @@ def test_files_that_claim_the_same_ranks_meet_nobody(tmp_path: Path, members: di
     trace = load(open_paths(paths))
     (found,) = rows("collective_calls", trace)
     assert (times(found, "skew"), found["ranks"], found["group_size"], found["absent"]) == ([10], 2, 2, None)
-    notes = asked("collective_calls", trace).notes
+    notes = note_texts(asked("collective_calls", trace).notes)
     why = "whose files claim ranks that others have: open the files of one run at a time"
     assert f"not matched: 2 calls of ranks 2-3, {why}" in notes
     assert not [note for note in notes if "without a call" in note]
@@ -216,7 +222,7 @@ def test_ranks_that_a_group_names_and_nobody_opened(tmp_path: Path) -> None:
     ranks[1].collective(55, 60, 80, Process_Group_Ranks=members, Group_size=6, Seq=2)
     result = asked("collective_calls", job(tmp_path, *ranks))
     others = "the last to come is that of those here, transfer may be waiting for the others"
-    assert result.notes == (
+    assert note_texts(result.notes) == (
         "of process group 0 not in this trace: ranks 2, 4, 7",
         "1 collective without a call of rank 3",
         f"not all ranks of 2 collectives are in this trace: {others}, and bandwidths are what they are at least",
@@ -239,8 +245,8 @@ def test_by_order_within_a_step_and_only_where_they_overlap(tmp_path: Path) -> N
     result = asked("collective_calls", job(tmp_path, *ranks))
     found = result.table.rows(named=True)
     assert [times(row, "start", "skew") for row in found] == [[100, 10], [300, 10], [600, 10]]
-    assert "not matched: 1 call that no other rank here has (all_reduce)" in result.notes
-    assert any(note.startswith("matched by their order: 6 calls") for note in result.notes)
+    assert "not matched: 1 call that no other rank here has (all_reduce)" in note_texts(result.notes)
+    assert any(note.startswith("matched by their order: 6 calls") for note in note_texts(result.notes))
 
 
 def test_sends_meet_receives(tmp_path: Path) -> None:
@@ -267,20 +273,21 @@ def test_the_other_end_of_a_send_is_the_rank_that_recorded_it(tmp_path: Path, wo
         (0, 20, 20, 10),
         (0, 20, 20, 10),
     ]
-    assert not [note for note in result.notes if note.startswith("matched by their order")]
+    assert not [note for note in note_texts(result.notes) if note.startswith("matched by their order")]
 
 
 def test_sends_and_receives_of_two_ranks_are_matched_by_order_for_want_of_peers(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 40, {"what": "send", "Seq": 1})], [(20, 40, {"what": "recv", "Seq": 1})])
     why = "matched by their order: 2 sends and receives, since the file names no peers"
-    assert asked("collective_calls", trace).notes == (why, OWN_WAIT)
+    assert note_texts(asked("collective_calls", trace).notes) == (why, OWN_WAIT)
 
 
 def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path) -> None:
     ranks = [Rank(number, 3) for number in range(3)]
     for rank, what in zip(ranks, ("send", "recv", "recv"), strict=True):
         rank.collective(5, 10, 40, what)
-    (note,) = [note for note in asked("clocks", job(tmp_path, *ranks)).notes if note.startswith("not matched")]
+    notes = note_texts(asked("clocks", job(tmp_path, *ranks)).notes)
+    (note,) = [note for note in notes if note.startswith("not matched")]
     assert note.endswith("unknown peers (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)")
 
 
@@ -294,7 +301,7 @@ def test_a_kernel_of_several_sends_and_receives_is_no_collective_of_all(tmp_path
     result = asked("collective_calls", job(tmp_path, *ranks))
     found = [(row["ranks"], *times(row, "skew", "transfer")) for row in result.table.rows(named=True)]
     note = "not matched: 4 calls that no other rank here has (send_recv), 4 of them sends and receives of unknown peers"
-    assert (found, note in result.notes) == (([(2, 20, 20)], False) if world == 2 else ([], True))
+    assert (found, note in note_texts(result.notes)) == (([(2, 20, 20)], False) if world == 2 else ([], True))
 
 
 def xla(*starts: int, text: str, assigned: tuple[int, int] = (0, 0)) -> Any:
@@ -330,7 +337,7 @@ def test_sides_of_what_slices_do_together_are_not_matched_with_their_like() -> N
     said = 'is_host_transfer=true, _xla_megascale_transfer_type="ALL_REDUCE"'
     text = f"%send.1 = (f32[8], u32[], token[]) send(%a), {said}"
     b.ops = [{"op": 0, "name": "send.1", "category": "host send", "module": "jit_f", "text": text}]
-    (note,) = [note for note in asked("clocks", b.trace()).notes if note.startswith("not matched")]
+    (note,) = [note for note in note_texts(asked("clocks", b.trace()).notes) if note.startswith("not matched")]
     assert note.endswith("(all_reduce send), 3 of them sends and receives of unknown peers")
 
 
@@ -347,7 +354,9 @@ def test_devices_of_other_hosts_in_the_groups() -> None:
         "collective_calls", xla(10, 20, text="%all-reduce.1 = f32[9] all-reduce(%a), replica_groups=[4,2]<=[8]")
     )
     assert result.table.is_empty()
-    assert any("replica groups of more devices than this trace tells apart" in note for note in result.notes)
+    assert any(
+        "replica groups of more devices than this trace tells apart" in note for note in note_texts(result.notes)
+    )
 
 
 @pytest.mark.parametrize(("begun", "told"), [(5, "the file has several devices as one rank"), (10, "open the files")])
@@ -358,7 +367,7 @@ def test_devices_that_are_one_rank_meet_nobody_and_no_file_helps(begun: int, tol
     text = "%all-reduce.1 = f32[9] all-reduce(%a), replica_groups={{0,1},{2,3}}"
     b.ops = [{"op": 0, "name": "all-reduce.1", "category": "all-reduce", "module": "jit_f", "text": text}]
     for name in ("collective_calls", "arrivals", "stragglers"):
-        assert asked(name, b.trace()).notes[1].startswith(f"no collective of two ranks here: {told}")
+        assert note_texts(asked(name, b.trace()).notes)[1].startswith(f"no collective of two ranks here: {told}")
 
 
 def test_a_start_and_its_done_are_one_call() -> None:
@@ -436,8 +445,8 @@ def test_tables_of_single_collectives_have_the_step_alone(tmp_path: Path, step: 
     assert [(row["step"], row["rank"]) for row in rows("arrivals", trace, window)] == [(step, 0), (step, 1)]
     for name in ("collective_calls", "stragglers"):
         assert [(row["step"], row["late"] // US) for row in rows(name, trace, window)] == [(step, 50)]
-    assert "in 1 of 1 steps" in asked("stragglers", trace, window).notes[0]
-    assert noted(asked("arrivals", trace, window), trace, window).notes == (OWN_WAIT,)
+    assert "in 1 of 1 steps" in note_texts(asked("stragglers", trace, window).notes)[0]
+    assert note_texts(noted(asked("arrivals", trace, window), trace, window).notes) == (OWN_WAIT,)
 
 
 def test_a_wait_is_explained_in_a_window_that_the_late_rank_comes_after(tmp_path: Path) -> None:
@@ -565,4 +574,4 @@ def test_all_calls_of_a_real_program_on_devices_in_groups_are_matched(shared: Pa
     assert {row["group_size"] for row in found} == {2, 4}
     assert sum(row["count"] for row in found) == sum(row["matched"] for row in found) == 448
     assert {row["ranks"] for row in rows("collective_calls", trace)} == {2, 4}
-    assert asked("collectives", trace).notes == (OWN_WAIT,)
+    assert note_texts(asked("collectives", trace).notes) == (OWN_WAIT,)

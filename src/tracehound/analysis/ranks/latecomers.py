@@ -5,7 +5,7 @@ Owns which ranks are late together. Sees the rows of `stragglers`, and no events
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -52,15 +52,25 @@ class Latecomer(Struct, frozen=True):
     @property
     def who(self) -> str:
         """``rank 2``, or ``ranks 2 and 3 of one host``."""
-        if len(self.ranks) == 1:
-            return f"rank {self.ranks[0]}"
-        *most, last = (str(rank) for rank in self.ranks)
-        return f"ranks {', '.join(most)} and {last} of one host"
+        return late_ranks(self.ranks)
 
     @property
     def why(self) -> str:
-        """The cause in words: a name stands in quotes, since it may read as any word; "" where none is known."""
-        return self.cause if self.cause == DELAY else f"'{printable(self.cause)}'" if self.cause else ""
+        """The cause in words; "" where none is known."""
+        return quoted_cause(self.cause) if self.cause else ""
+
+
+def late_ranks(ranks: Sequence[int]) -> str:
+    """``rank 2``, or ``ranks 2 and 3 of one host``: ranks that were late together."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    *most, last = (str(rank) for rank in ranks)
+    return f"ranks {', '.join(most)} and {last} of one host"
+
+
+def quoted_cause(cause: str) -> str:
+    """A cause in words: a name stands in quotes, since it may read as any word."""
+    return cause if cause == DELAY else f"'{printable(cause)}'"
 
 
 def latecomers(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[Latecomer]:

@@ -19,8 +19,7 @@ from tracehound.analysis.ranks.offsets import offsets
 from tracehound.analysis.ranks.process_groups import absent, absentees, circled, lacking, of_hlo
 from tracehound.analysis.result import Scene
 from tracehound.intervals import Ints
-from tracehound.notes import Note
-from tracehound.units import plural
+from tracehound.notes import Note, note
 
 HOW: Final = f"""\
 Calls on different ranks are one collective when they have the same process group, the same collective and the same
@@ -46,8 +45,8 @@ note of stragglers) is the time in which any of the others had nothing to comput
 what the lateness cost. synchronising (distributed) is the time by which a rank's calls are longer than the shortest of
 the same collective, also while it computes, without what transfers of others hide: it needs no common clock."""
 
-OWN_WAIT: Final = "wait is each rank's own, even while it computes; what lateness costs is in stragglers"
-"""What is said under a table of waits."""
+WAIT_PER_RANK: Final = "wait_per_rank"
+"""The note under a table of waits."""
 
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
 """Collectives whose calls overlap in time. Who only sends or receives may leave before others come."""
@@ -62,15 +61,8 @@ _INTERNAL: Final = (
 )  # fmt: skip
 
 
-NONE: Final = "no collective ran here"
-ALONE: Final = "no collective of two ranks here"
-"""That there is nothing to match."""
-
-OPEN_ALL: Final = "open the files of all ranks together"
-"""What helps against it, as a rule."""
-
-_MERGED: Final = "the file has several devices as one rank, and does not say which of them made a call"
-"""Why nothing helps."""
+NO_COLLECTIVES: Final = "no_collectives"
+"""The note that there is nothing to match."""
 
 
 class Matched(NamedTuple):
@@ -87,7 +79,7 @@ class Matched(NamedTuple):
 
     calls: pl.DataFrame
     clocks: pl.DataFrame
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     @property
     def met(self) -> pl.DataFrame:
@@ -121,13 +113,14 @@ def latest() -> pl.Expr:
     return pl.when(at_last.n_unique() == 1).then(at_last.first())
 
 
-def nothing_met(found: Matched, scene: Scene) -> list[str | Note]:
+def nothing_met(found: Matched, scene: Scene) -> list[Note]:
     """Why no collective is of two ranks: what hinders the matching first, then what helps."""
     if found.calls.is_empty() and not found.notes:
-        return [NONE]
+        return [note(NO_COLLECTIVES)]
     several = scene.ranks.height > 1 and not found.notes
-    why = _MERGED if _beside(found.calls) else OPEN_ALL
-    return [*found.notes, ALONE if several else f"{ALONE}: {why}", *absentees(found.calls, scene)]
+    why = note("devices_merged" if _beside(found.calls) else "open_all_ranks")
+    alone = note("no_shared_collectives", level="missing", why=None if several else why)
+    return [*found.notes, alone, *absentees(found.calls, scene)]
 
 
 def _beside(calls: pl.DataFrame) -> bool:
@@ -314,50 +307,40 @@ def _met(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1))
 
 
-def _larger(rows: pl.DataFrame, *, complete: bool) -> list[str]:
+def _larger(rows: pl.DataFrame, *, complete: bool) -> list[Note]:
     """How many collectives have ranks that are not in this trace, or may have where nothing tells their size."""
     met = _met(rows).filter(~pl.col("how").is_in([_PEERS, _PAIR]))
     surely = met.filter(pl.col("group_size") > pl.col("fellows"))["meeting"].n_unique()
     maybe = 0 if complete else met.filter(pl.col("group_size").is_null())["meeting"].n_unique()
-    told = {"not": surely, "perhaps not": maybe}
     return [
-        f"{words} all ranks of {plural(count, 'collective')} are in this trace: {_OTHERS}"
-        for words, count in told.items()
+        note("collectives_incomplete", level="missing", collectives=count, sure=sure)
+        for count, sure in ((surely, True), (maybe, False))
         if count
     ]
 
 
-_OTHERS: Final = (
-    "the last to come is that of those here, transfer may be waiting for the others, and bandwidths are what they are"
-    " at least"
-)
-
-
-def _by_order(rows: pl.DataFrame) -> list[str]:
+def _by_order(rows: pl.DataFrame) -> list[Note]:
     """How many calls were matched by order alone, for want of numbers or of peers."""
     met = _met(rows)
     pairs, others = (met.filter(pl.col("how") == how) for how in (_PAIR, _ORDER))
-    recorded = "Seq, which newer PyTorch records of NCCL"
-    why = f"the file has neither their sequence numbers ({recorded}) nor executions of a program"
-    if others["run"].count():
-        why = "the devices count the executions of programs each for themselves"
-    told = (
-        (others.height, ("call",), why),
-        (pairs.height, ("send or receive", "sends and receives"), "the file names no peers"),
-    )
-    return [f"matched by their order: {plural(count, *what)}, since {why}" for count, what, why in told if count]
+    numbered = others["run"].count() > 0
+    found = []
+    if others.height:
+        found.append(note("calls_matched_by_order", level="inferred", calls=others.height, numbered=numbered))
+    if pairs.height:
+        found.append(note("sends_and_receives_matched_by_order", level="inferred", calls=pairs.height))
+    return found
 
 
-def _unmatched(rows: pl.DataFrame) -> list[str]:
+def _unmatched(rows: pl.DataFrame) -> list[Note]:
     """How many calls no other rank has, though their group has more ranks here."""
     alone = rows.filter((pl.col("rank").n_unique().over("meeting") < 2) | pl.col("meeting").is_null())
     alone = alone.filter(pl.col("fellows") > 1)
     if alone.is_empty():
         return []
-    what = alone["collective"].cast(pl.String).fill_null("of unknown kind").unique().sort().to_list()
+    kinds = alone["collective"].cast(pl.String).fill_null("").unique().sort().to_list()
     blind = alone.filter(pl.col("how").is_null())
-    why = f", {blind.height:,} of them sends and receives of unknown peers" if blind.height else ""
     single = blind["collective"].cast(pl.String).str.contains(POINT_TO_POINT).any()
-    untold = single and not blind["run"].count()
-    remedy = " (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)" if untold else ""
-    return [f"not matched: {plural(alone.height, 'call')} that no other rank here has ({', '.join(what)}){why}{remedy}"]
+    recordable = bool(single) and not blind["run"].count()
+    numbers = {"calls": alone.height, "without_peers": blind.height, "recordable": recordable}
+    return [note("calls_not_matched", level="missing", kinds=tuple(kinds), **numbers)]

@@ -16,9 +16,8 @@ from tracehound.analysis.ranks.unnamed_groups import supposed
 from tracehound.analysis.result import Scene
 from tracehound.file_facts import FileFacts
 from tracehound.formats.hlo import members as hlo_members
-from tracehound.notes import Note
+from tracehound.notes import Note, note
 from tracehound.trace import schema
-from tracehound.units import plural, which_ranks
 
 _ELIDED: Final = "..."
 _HLO: Final = "replica_groups"
@@ -42,7 +41,7 @@ class Circled(NamedTuple):
 
     calls: pl.DataFrame
     circles: pl.DataFrame
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def circled(calls: pl.DataFrame, scene: Scene, clocks: pl.DataFrame) -> Circled:
@@ -94,24 +93,23 @@ class _Unmatched(NamedTuple):
     merged: pl.Series
     doubtful: pl.Series
 
-    def notes(self, in_window: pl.Series, strangers: Collection[int]) -> Iterator[str]:
+    def notes(self, in_window: pl.Series, strangers: Collection[int]) -> Iterator[Note]:
         """What is to be known of them, as far as they are in the window."""
-        why = (
-            "with replica groups of more devices than this trace tells apart",
-            f"of {which_ranks(strangers)}, whose files claim ranks that others have: {ONE_JOB}",
-            "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)",
-            "that name no group, of ranks whose files list several",
-        )
-        for which, words in zip(self, why, strict=True):
-            if calls := int((which & in_window).sum()):
-                yield f"not matched: {plural(calls, 'call')} {words}"
+        lost, strange, merged, doubtful = (int((which & in_window).sum()) for which in self)
+        if lost:
+            yield note("calls_with_unknown_replica_groups", level="missing", calls=lost)
+        if strange:
+            yield note("calls_of_another_run", level="missing", calls=strange, ranks=tuple(sorted(strangers)))
+        if merged:
+            yield note("calls_with_shared_group_name", level="missing", calls=merged)
+        if doubtful:
+            yield note("calls_without_group", level="missing", calls=doubtful)
 
 
-def _inferred(which: pl.Series) -> Iterator[str]:
+def _inferred(which: pl.Series) -> Iterator[Note]:
     """That groups of calls are inferred."""
     if calls := int(which.sum()):
-        what = "the largest that the files list whose ranks can have met then"
-        yield f"groups inferred for {plural(calls, 'call')} that name none: {what}"
+        yield note("process_groups_inferred", level="inferred", calls=calls)
 
 
 def _unmatched(rows: pl.DataFrame, strangers: Collection[int], doubtful: pl.Series) -> _Unmatched:
@@ -173,10 +171,6 @@ def _members(facts: FileFacts, group: str) -> str:
     return next((str(list(each.ranks)) for each in facts.groups if each.name == group), "")
 
 
-ONE_JOB: Final = "open the files of one run at a time"
-"""What helps where files claim the same ranks."""
-
-
 def _strangers(scene: Scene) -> set[int]:
     """The ranks of files that claim a rank which another has: they are of another run, and meet nobody of this one."""
     of_part = dict[int, set[int]]()
@@ -229,28 +223,36 @@ def absent(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     return fewer.join(circles, on="circle", how="left").select("meeting", absent=missing.list.join(", "))
 
 
-def absentees(calls: pl.DataFrame, scene: Scene) -> list[str | Note]:
+def absentees(calls: pl.DataFrame, scene: Scene) -> list[Note]:
     """Notes: the ranks that process groups name and this trace does not have, and those that missed a collective.
 
     Where no group names any, those that the job had by its size.
     """
-    notes: list[str | Note] = []
+    notes: list[Note] = []
     here = set(scene.ranks["rank"].to_list())
     named = calls.filter(pl.col("members").is_not_null()).select("group", "description", "members")
     for group, description, members in named.unique(maintain_order=True).cast(pl.String).rows():
         gone = set() if members.startswith(_HLO) or _ELIDED in members else _numbers(members) - here
         if gone:
-            called = f"{group} ({description})" if description else group or members
-            notes.append(f"of process group {called} not in this trace: {which_ranks(gone)}")
+            notes.append(
+                note(
+                    "process_group_ranks_missing",
+                    level="missing",
+                    group=group or members,
+                    description=description or "",
+                    ranks=tuple(sorted(gone)),
+                )
+            )
     if calls.height and not notes:
         notes += lacking(scene)
     more = len(notes) - _MOST_NOTES
     if more > 0:
-        notes = [*notes[:_MOST_NOTES], f"of {plural(more, 'more process group')} ranks are missing too"]
+        notes = [*notes[:_MOST_NOTES], note("more_process_group_ranks_missing", level="missing", groups=more)]
     missed = calls.filter(pl.col("absent").is_not_null()).unique("meeting")
     if missed.height:
-        who = {int(rank) for ranks in missed["absent"].unique().to_list() for rank in ranks.split(", ")}
-        notes.append(f"{plural(missed.height, 'collective')} without a call of {which_ranks(who)}")
+        who = sorted({int(rank) for ranks in missed["absent"].unique().to_list() for rank in ranks.split(", ")})
+        count = missed.height
+        notes.append(note("collectives_without_call", level="missing", collectives=count, ranks=tuple(who)))
     return notes
 
 

@@ -1,0 +1,220 @@
+"""What notes say of ranks: how their collectives were matched, their clocks, and who waited for whom.
+
+Owns these sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tracehound.analysis.ranks.latecomers import late_ranks, quoted_cause
+from tracehound.draw.notes.sentence import Sentence
+from tracehound.units import difference, duration, plural, share, which_ranks
+
+
+def _one_clock(ranks: int, machine: str | None) -> str:
+    of = "of one file" if machine is None else f"processes of {machine}"
+    return f"one clock: all {ranks:,} ranks are {of}, so no shift between them is to be told"
+
+
+def _clocks_corrected(ranks: int, low: int, high: int, exact: int, drift: int | None) -> str:
+    span = difference(low) if low == high else f"{difference(low)} to {difference(high)}"
+    left = "" if drift is None else f", with a drift of {duration(drift)} left"
+    told = f"told by the ends of collectives, to within {duration(exact)}{left}"
+    return f"clocks of {plural(ranks, 'rank')} corrected by {span}, {told}: see clocks"
+
+
+def _no_shared_collectives(why: str | None) -> str:
+    return f"no collective of two ranks here{f': {why}' if why else ''}"
+
+
+def _collectives_incomplete(collectives: int, *, sure: bool) -> str:
+    whole = f"{'not' if sure else 'perhaps not'} all ranks of {plural(collectives, 'collective')} are in this trace"
+    bandwidths = "bandwidths are what they are at least"
+    return f"{whole}: the last to come is that of those here, transfer may be waiting for the others, and {bandwidths}"
+
+
+def _calls_matched_by_order(calls: int, *, numbered: bool) -> str:
+    """`numbered` are calls of executions with numbers, which the devices give each for themselves."""
+    recorded = "Seq, which newer PyTorch records of NCCL"
+    why = f"the file has neither their sequence numbers ({recorded}) nor executions of a program"
+    if numbered:
+        why = "the devices count the executions of programs each for themselves"
+    return f"matched by their order: {plural(calls, 'call')}, since {why}"
+
+
+def _sends_matched_by_order(calls: int) -> str:
+    return f"matched by their order: {_sends_and_receives(calls)}, since the file names no peers"
+
+
+def _sends_and_receives(calls: int) -> str:
+    return plural(calls, "send or receive", "sends and receives")
+
+
+def _calls_not_matched(kinds: tuple[str, ...], calls: int, without_peers: int, *, recordable: bool) -> str:
+    """`kinds` are those of the collectives, "" for one that is not known."""
+    what = ", ".join(sorted(kind or "of unknown kind" for kind in kinds))
+    why = f", {without_peers:,} of them sends and receives of unknown peers" if without_peers else ""
+    remedy = " (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)" if recordable else ""
+    return f"{_not_matched(calls)} that no other rank here has ({what}){why}{remedy}"
+
+
+def _calls_with_unknown_replica_groups(calls: int) -> str:
+    return f"{_not_matched(calls)} with replica groups of more devices than this trace tells apart"
+
+
+def _calls_of_another_run(calls: int, ranks: tuple[int, ...]) -> str:
+    claimed = f"of {which_ranks(ranks)}, whose files claim ranks that others have"
+    return f"{_not_matched(calls)} {claimed}: open the files of one run at a time"
+
+
+def _calls_with_shared_group_name(calls: int) -> str:
+    why = "of which nothing tells the ranks (newer PyTorch records Process Group Ranks)"
+    return f"{_not_matched(calls)} of groups that share a name, {why}"
+
+
+def _calls_without_group(calls: int) -> str:
+    return f"{_not_matched(calls)} that name no group, of ranks whose files list several"
+
+
+def _not_matched(calls: int) -> str:
+    return f"not matched: {plural(calls, 'call')}"
+
+
+def _process_groups_inferred(calls: int) -> str:
+    what = "the largest that the files list whose ranks can have met then"
+    return f"groups inferred for {plural(calls, 'call')} that name none: {what}"
+
+
+def _process_group_ranks_missing(group: str, description: str, ranks: tuple[int, ...]) -> str:
+    called = f"{group} ({description})" if description else group
+    return f"of process group {called} not in this trace: {which_ranks(ranks)}"
+
+
+def _more_process_group_ranks_missing(groups: int) -> str:
+    return f"of {plural(groups, 'more process group')} ranks are missing too"
+
+
+def _collectives_without_call(collectives: int, ranks: tuple[int, ...]) -> str:
+    return f"{plural(collectives, 'collective')} without a call of {which_ranks(ranks)}"
+
+
+def _sizes_not_recorded(executions: int) -> str:
+    return f"the size of {plural(executions, 'execution')} was not recorded"
+
+
+def _process_groups_not_recorded(executions: int) -> str:
+    return f"no process group is recorded of {plural(executions, 'execution')}: that column names their streams"
+
+
+def _transfers_include_wait(rows: int, of: int) -> str:
+    where = f" in {plural(rows, 'row')}" if rows < of else ""
+    wait = "transfers include the wait, bandwidths are what they are at least"
+    return f"no other rank's calls to match{where}: {wait}"
+
+
+def _bandwidths_impossible(rows: int) -> str:
+    return f"no bandwidth in {plural(rows, 'row')}: it would be more than any link carries"
+
+
+def _communication_waits(waiting: float, *, every: bool) -> str:
+    """`every` communication was matched, or only some of it."""
+    what = "the communication" if every else "the matched communication"
+    return f"all ranks: {share(waiting)} of {what} only waits for the last rank"
+
+
+def _overlap_included(computation: float, communication: float) -> str:
+    both = f"computation is {share(computation)} and communication is {share(communication)}"
+    return f"with the overlap {both} of the spans"
+
+
+def _waited_by_arrivals(time: int) -> str:
+    waited = f"all ranks together waited {duration(time)} (arrivals)"
+    return f"by when the last rank came, {waited}: calls end apart here"
+
+
+def _computation_of_host(ranks: tuple[int, ...]) -> str:
+    return f"no device activity was recorded on {which_ranks(ranks)}: computation is that of operators on the host"
+
+
+def _short_latenesses_left_out(latenesses: int, least: int) -> str:
+    return f"{latenesses:,} more latenesses of less than {duration(least)} are left out"
+
+
+def _waited_for_ranks(ranks: tuple[int, ...], time: int, steps: int, of: int, cause: str | None, excess: int) -> str:
+    more = f"{duration(excess)} more than on the others"
+    why = f", most of all because of {quoted_cause(cause)}: {more}" if cause else ""
+    return f"{_late_ranks_were(ranks)} waited for {duration(time)}{_in_steps(steps, of)}{why}"
+
+
+def _late_without_waits(ranks: tuple[int, ...], time: int, steps: int, of: int) -> str:
+    who = f"{_late_ranks_were(ranks)} late by {duration(time)}{_in_steps(steps, of)}"
+    return f"nobody waited with nothing to compute; {who}"
+
+
+def _late_ranks_were(ranks: tuple[int, ...]) -> str:
+    return f"{late_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'}"
+
+
+def _in_steps(steps: int, of: int) -> str:
+    """Without marked steps (`of` 0) nothing."""
+    return f" in {steps:,} of {of:,} steps" if of else ""
+
+
+def _sends_and_receives_left_out(calls: int) -> str:
+    why = "who receives depends on what it is sent, as the stages of a pipeline do"
+    return f"left out: {_sends_and_receives(calls)}: {why}"
+
+
+SENTENCES: Final[Mapping[str, Sentence]] = {
+    "no_ranks": "no rank here",
+    "one_clock": _one_clock,
+    "clocks_unknown": "no collectives of ranks in different files were matched well enough to tell of their clocks",
+    "clocks_corrected": _clocks_corrected,
+    "no_collectives": "no collective ran here",
+    "no_shared_collectives": _no_shared_collectives,
+    "open_all_ranks": "open the files of all ranks together",
+    "devices_merged": "the file has several devices as one rank, and does not say which of them made a call",
+    "wait_per_rank": "wait is each rank's own, even while it computes; what lateness costs is in stragglers",
+    "collectives_incomplete": _collectives_incomplete,
+    "calls_matched_by_order": _calls_matched_by_order,
+    "sends_and_receives_matched_by_order": _sends_matched_by_order,
+    "calls_not_matched": _calls_not_matched,
+    "calls_with_unknown_replica_groups": _calls_with_unknown_replica_groups,
+    "calls_of_another_run": _calls_of_another_run,
+    "calls_with_shared_group_name": _calls_with_shared_group_name,
+    "calls_without_group": _calls_without_group,
+    "process_groups_inferred": _process_groups_inferred,
+    "process_group_ranks_missing": _process_group_ranks_missing,
+    "more_process_group_ranks_missing": _more_process_group_ranks_missing,
+    "collectives_without_call": _collectives_without_call,
+    "sizes_not_recorded": _sizes_not_recorded,
+    "process_groups_not_recorded": _process_groups_not_recorded,
+    "transfers_include_wait": _transfers_include_wait,
+    "asynchronous_transfers": (
+        "transfers of asynchronous collectives last from start to done, and are longer than the time that these two"
+        " take on the device (total, mean, min, max): async_overlap has what is hidden between"
+    ),
+    "bandwidths_impossible": _bandwidths_impossible,
+    "communication_waits": _communication_waits,
+    "communication_not_matched": (
+        "no communication of these ranks could be matched: nothing tells transfer and waiting apart"
+    ),
+    "waiting_needs_several_ranks": "transfer and waiting are told apart where several ranks are looked at together",
+    "overlap_included": _overlap_included,
+    "waited_by_arrivals": _waited_by_arrivals,
+    "computation_of_host": _computation_of_host,
+    "no_late_rank": "no rank was late",
+    "waited_for_ranks": _waited_for_ranks,
+    "late_without_waits": _late_without_waits,
+    "causes_unknown": (
+        "the cause is not known in {rows:,} of {of:,} rows: nothing recorded before took longer than on the others, or"
+        " not the same was recorded of all ranks"
+    ),
+    "waited_for_counted_once": (
+        "waited for: others had nothing to compute, counted once; wait in arrivals is each rank's own, computing or not"
+    ),
+    "short_latenesses_left_out": _short_latenesses_left_out,
+    "sends_and_receives_left_out": _sends_and_receives_left_out,
+}
