@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tracehound.query.answering
 from building import Building, Lane, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, run
+from tracehound.draw.notes import with_sentences
 from tracehound.errors import TracehoundError
 from tracehound.query import TABLES, Table, answer, prepare
 from tracehound.query.refusal import CALLED_ELSEWHERE, FUNCTIONS
@@ -49,7 +50,7 @@ def refused(statement: str) -> str:
 @pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
 def test_an_analysis_is_a_table(analysis: Analysis, folder: str) -> None:
     found = answer(prepare(f"SELECT * FROM {analysis.name}"), sample(folder))
-    expected = run(analysis, sample(folder))
+    expected = with_sentences(run(analysis, sample(folder)))
     assert found.table.equals(expected.table)
     shown = [("number" if c.unit in ("id", "depth") else c.unit, c.meaning, c.base) for c in expected.columns]
     assert [(c.unit, c.meaning, c.base) for c in found.columns] == shown

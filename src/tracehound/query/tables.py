@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis import ANALYSES
-from tracehound.analysis.result import Column, Result, blank
+from tracehound.analysis.result import Column, Result, Unit, blank
 from tracehound.analysis.settings import Given, chosen
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.windows import of_lanes
@@ -343,13 +343,16 @@ def column(name: str, kind: pl.DataType, origin: Origin | None, tables: Sequence
         for known in table.columns:
             of_it = origin and origin.table in ("", table.name) and known.name == origin.name
             if of_it and _fits(known, kind, table.schema[known.name]):
-                unit = "number" if known.unit in ("id", "depth") else known.unit  # rows come in any order
-                return Column(name, unit, known.meaning, known.base)
+                return Column(name, _ANSWERED.get(known.unit, known.unit), known.meaning, known.base)
     if kind.is_integer():
         return Column(name, "count", "")
     if kind.is_numeric():
         return Column(name, "number", "")
     return Column(name, "time" if kind == TIME else "flag" if kind == pl.Boolean else "text", "")
+
+
+_ANSWERED: Final[Mapping[Unit, Unit]] = {"id": "number", "depth": "number", "note": "text"}
+"""Units that are others in an answer: its rows come in any order, and the notes in them are sentences already."""
 
 
 def _fits(known: Column, kind: pl.DataType, declared: pl.DataType) -> bool:
