@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tracehound.query.answering
 from building import Building, Lane, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, run
-from tracehound.draw.notes import with_sentences
+from tracehound.draw.notes import note_texts, with_sentences
 from tracehound.errors import TracehoundError
 from tracehound.query import TABLES, Table, answer, prepare
 from tracehound.query.refusal import CALLED_ELSEWHERE, FUNCTIONS
@@ -64,7 +64,7 @@ def test_an_analysis_is_a_table_with_the_rows_that_are_chosen(analysis: Analysis
         expected = run(analysis, sample(folder), options=Options(given=(("by", sort),)))
         assert found.table.equals(expected.table)
         assert [(c.meaning, c.base) for c in found.columns] == [(c.meaning, c.base) for c in expected.columns]
-        assert found.notes[0] == f"{analysis.name} with by={sort}"
+        assert note_texts(found.notes)[0] == f"{analysis.name} with by={sort}"
 
 
 def test_a_choice_is_for_the_analyses_that_have_such_a_setting() -> None:
@@ -257,14 +257,15 @@ def test_a_window_clips_events_and_narrows_ranks() -> None:
 def test_a_column_without_a_value_is_named() -> None:
     trace = sample("torch_ddp_gloo")
     assert answer(prepare("SELECT name FROM events"), trace).notes == ()
-    assert answer(prepare("SELECT name, stream, run AS moved FROM events"), trace).notes == ("no value: stream, moved",)
+    found = answer(prepare("SELECT name, stream, run AS moved FROM events"), trace)
+    assert note_texts(found.notes) == ("no value: stream, moved",)
 
 
 def test_a_time_divided_by_what_converts_picoseconds_is_said_to_be_a_time() -> None:
     b = Building()
     b.event(stream(), "k", 0, 5)
     said = "a time divided by 1e9 is a time, so much shorter and cut to whole picoseconds (ms)"
-    (note,) = answer(prepare("select sum(duration) / 1e9 as ms from events"), b.trace()).notes
+    (note,) = note_texts(answer(prepare("select sum(duration) / 1e9 as ms from events"), b.trace()).notes)
     assert note.startswith(said)
     for fine in ("sum(duration) / 1ms as ms", "sum(duration) / 2 as half", "count(*) / 1e3 as k", "duration"):
         assert not answer(prepare(f"select {fine} from events"), b.trace()).notes, fine
@@ -277,7 +278,7 @@ def test_that_work_without_a_launch_has_its_step_by_time_is_said_where_steps_are
     b.event(stream(), "gemm", 10, 40, correlation=7)
     b.event(stream(), "old", 50, 60)
     trace, of_step = b.trace(), "select name from events where step = 1"
-    (note,) = answer(prepare(of_step), trace).notes
+    (note,) = note_texts(answer(prepare(of_step), trace).notes)
     assert note.startswith("25.00 % of the devices' work has no known launch: its step is that in which it ran")
     assert not answer(prepare("select name from events"), trace).notes
     assert not answer(prepare("select step from steps"), trace).notes
@@ -291,7 +292,7 @@ def test_that_events_have_two_lengths_is_said_where_their_times_are_asked_for() 
         times = {"device_start": number * 100, "device_end": number * 100 + round(own * PS["us"])}
         b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", number * 100, number * 100 + 10, "op", **times)
     trace = b.trace()
-    (note,) = answer(prepare("select max(duration), max(self) from events"), trace).notes
+    (note,) = note_texts(answer(prepare("select max(duration), max(self) from events"), trace).notes)
     assert note.startswith("duration, start and end of events are on the trace's clock")
     assert "1 of 3 last otherwise on that, as device_duration and self say" in note
     assert not answer(prepare("select max(self) from events"), trace).notes

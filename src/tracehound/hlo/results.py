@@ -23,7 +23,7 @@ from tracehound.hlo.programs import Program, read
 from tracehound.hlo.text import attributes_text, brief_line, instruction_line
 from tracehound.hlo.walk import Node, inside, neighbourhood
 from tracehound.hlo.words import sentences
-from tracehound.notes import text_note
+from tracehound.notes import note
 from tracehound.trace import Trace, streamed
 from tracehound.units import bytes_, count, duration, plural, several
 
@@ -134,7 +134,8 @@ def facts(module: Module, program: Program, row: int) -> list[tuple[str, str]]:
 def words(module: Module, row: int, present: Collection[int]) -> Result | None:
     """What an instruction does, in words; None where there is nothing to say."""
     told = sentences(module, module.instruction(row), present)
-    return Result("words", "In words", FRAMES, blank(FRAMES), 0, tuple(map(text_note, told))) if told else None
+    notes = tuple(note("hlo_sentence", text=sentence) for sentence in told)
+    return Result("words", "In words", FRAMES, blank(FRAMES), 0, notes) if notes else None
 
 
 def stack(module: Module, row: int) -> Result | None:

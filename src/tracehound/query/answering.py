@@ -98,10 +98,10 @@ def answer(
         total=total,
         notes=(
             *_chosen(query.tables),
-            *map(text_note, _notes(table)),
-            *map(text_note, _converted(query.statement, columns)),
+            *_notes(table),
+            *_converted(query.statement, columns),
             *_by_time(query, trace, window, collect),
-            *map(text_note, _by_clock(query, trace, collect)),
+            *_by_clock(query, trace, collect),
         ),
         window=window.within(*trace.span) if window.timed else None,
     )
@@ -130,29 +130,26 @@ def _chosen(tables: Sequence[Table]) -> list[Note]:
     ]
 
 
-def _notes(table: pl.DataFrame) -> tuple[str, ...]:
+def _notes(table: pl.DataFrame) -> list[Note]:
     """Columns without any value are named: text leaves them out."""
     blank = [name for name in table.columns if table.height and table[name].null_count() == table.height]
-    return (f"no value: {', '.join(blank)}",) if blank else ()
+    return [note("columns_without_value", columns=tuple(blank))] if blank else []
 
 
-def _converted(statement: Statement, columns: Sequence[Column]) -> list[str]:
+def _converted(statement: Statement, columns: Sequence[Column]) -> list[Note]:
     """That times stay times, where somebody divided by what would make another unit of picoseconds."""
-    times = [column.name for column in columns if column.unit == "time"]
-    if not statement.converts or not times:
-        return []
-    wanted = f"a time divided by {statement.converts} is a time, so much shorter and cut to whole picoseconds"
-    return [f"{wanted} ({', '.join(times)}): divide by a unit to get a number, duration / 1ms"]
+    times = tuple(column.name for column in columns if column.unit == "time")
+    return [note("times_divided", by=statement.converts, columns=times)] if statement.converts and times else []
 
 
 def _by_time(query: Query, trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[Note]:
     """That the step of some events is known by time alone, where the statement asks for it; of --step more is said."""
     asks = EVENTS in query.tables and any(token.name == "step" for token in query.statement.tokens)
-    why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else None
-    return [why] if why else []
+    why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else ""
+    return [text_note(why)] if why else []
 
 
-def _by_clock(query: Query, trace: Trace, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[str]:
+def _by_clock(query: Query, trace: Trace, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[Note]:
     """That events have two lengths, where the statement asks for when they are, and the two clocks are apart."""
     asks = EVENTS in query.tables and any(token.name in _TIMES for token in query.statement.tokens)
     if not asks or not any(part.format in _CLOCKED for part in trace.parts):
@@ -161,10 +158,7 @@ def _by_clock(query: Query, trace: Trace, collect: Callable[[pl.LazyFrame], pl.D
     events = trace.events(devices).drop_nulls("device_start")
     own, traced = pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start")
     far, every = collect(events.select(((own - traced).abs() > APART * traced).sum(), pl.len().alias("all"))).row(0)
-    if not far:
-        return []
-    aligned = "duration, start and end of events are on the trace's clock, to which the profiler aligned the device's"
-    return [f"{aligned} piece by piece: {far:,} of {every:,} last otherwise on that, as device_duration and self say"]
+    return [note("events_of_two_lengths", events=far, of=every)] if far else []
 
 
 _TIMES: Final = ("duration", "start")

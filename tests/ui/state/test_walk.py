@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from building import US, Building, stream, thread
+from tracehound.draw.notes import note_texts
 from tracehound.trace import OPS, Trace
 from tracehound.ui.actions.lengths import executions
 from tracehound.ui.state import search
@@ -112,7 +113,7 @@ def test_a_broken_expression_matches_nothing_and_says_why() -> None:
     found = search.find(search.names(TRACE), "~(")
     assert found.result.table.is_empty()
     assert found.failure == "not a regular expression: unclosed group"
-    assert found.failure in found.result.notes
+    assert found.failure in note_texts(found.result.notes)
     assert len(found.walk) == 0
 
 

@@ -17,7 +17,7 @@ from tracehound.analysis import needle
 from tracehound.analysis.events.measured import LENGTH
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.errors import TracehoundError
-from tracehound.notes import text_note
+from tracehound.notes import Note, note
 from tracehound.trace import Trace, collected
 from tracehound.ui.state.walk import Walk
 
@@ -104,15 +104,10 @@ def namesakes(row: Mapping[str, Any]) -> pl.Expr:
 def failed(text: str, why: str) -> Found:
     """Nothing, and why."""
     nothing = np.empty(0, np.int64)
-    return Found(text, _result(text, blank(COLUMNS), why), Walk(text, nothing, nothing), why)
-
-
-def _result(text: str, table: pl.DataFrame, *notes: str) -> Result:
-    return Result(
-        "search",
-        f"Events named {text}" if text else "Search",
-        COLUMNS,
-        table,
-        table.height,
-        tuple(map(text_note, notes)),
+    return Found(
+        text, _result(text, blank(COLUMNS), note("search_refused", why=why)), Walk(text, nothing, nothing), why
     )
+
+
+def _result(text: str, table: pl.DataFrame, *notes: Note) -> Result:
+    return Result("search", f"Events named {text}" if text else "Search", COLUMNS, table, table.height, notes)
