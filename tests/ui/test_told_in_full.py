@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from exploring import explored, press, said, settled
+from tracehound.draw.notes import note_texts
 from tracehound.store import open_paths
 from tracehound.ui.screens.in_full import InFullScreen
 
@@ -32,7 +33,7 @@ async def test_one_key_shows_all_that_is_said(samples: Path) -> None:
         page = pilot.app.screen
         assert isinstance(page, InFullScreen)
         words = [fact.words for section in page._sections for fact in section.facts]
-        assert all(note in words for note in result.notes)
+        assert all(text in words for text in note_texts(result.notes))
         assert page._sections[-1].title == "What its columns mean"
         await press(pilot, "escape")
         await settled(pilot)

@@ -6,6 +6,7 @@ import pytest
 
 from building import Building, stream
 from tracehound.analysis import named, run
+from tracehound.draw.notes import note_texts
 from tracehound.ui.wording import words
 
 
@@ -15,5 +16,5 @@ def test_why_a_table_is_empty_is_said_once(analysis: str) -> None:
     b = Building(format="xplane")
     b.event(stream(), "gemm", 0, 1)
     result = run(named(analysis), b.trace())
-    assert words.empty(result, b.trace(), None) == "\n".join(result.notes)
+    assert words.empty(result, b.trace(), None) == "\n".join(note_texts(result.notes))
     assert result.notes

@@ -84,6 +84,7 @@ class TablePane(Column):
         self._window: Span | None = None
         self._about = ""
         self._aside = False
+        self._head: tuple[str, ...] = ()
         self.so_far = ""
         self._taken = ""
 
@@ -150,10 +151,9 @@ class TablePane(Column):
         result, shown = self.table.result, self.table.sheet
         if result is None or shown is None:
             return [in_full.notes(self.caption.parts, self.table.empty.split("\n") if self.table.empty else ())]
-        head = [part for part in self.caption.parts if part not in note_texts(result.notes)]
         row = self.table.cursor if self.display else -1
         untold = replace(result, notes=words.besides(result.notes, self.so_far))
-        return in_full.in_full(untold, head, replace(result, table=shown.seen), row)
+        return in_full.in_full(untold, self._head, replace(result, table=shown.seen), row)
 
     def _describe(self) -> None:
         result = self.table.result
@@ -163,10 +163,10 @@ class TablePane(Column):
         about = self._about or result.about or words.scope(self._window)
         about = words.NOT_NARROWED if self._aside and self._window is None else about
         untold = replace(result, notes=words.besides(result.notes, self.so_far))
-        title, scope, *rest = words.caption(untold, about, self.table.shown, self.table.filter)
+        title, scope, *rows = words.caption(result, about, self.table.shown, self.table.filter)
         said = self.table.empty.split("\n") if result.table.is_empty() else []
-        so_far = [self.so_far] if self.so_far else []
-        self.caption.parts = (title, scope, *so_far, *(part for part in rest if part not in said))
+        self._head = (title, scope, *filter(None, (self.so_far,)), *rows)
+        self.caption.parts = (*self._head, *(text for text in note_texts(untold.notes) if text not in said))
         self.caption.fit(*self.body.wanted)
 
     async def _lay(self) -> None:

@@ -105,11 +105,11 @@ NOT_NARROWED = "not narrowed"
 
 
 def caption(result: Result, about: str, shown: int, filter_: str) -> list[str]:
-    """The parts of the line above a table, which says what it is `about`; a filter leaves `shown` of its rows."""
+    """The parts of the line above a table before its notes: what it is `about`, and how many rows a filter leaves."""
     rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.cut
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
-    return [result.title, about, *([rows] if rows else []), *note_texts(result.notes)]
+    return [result.title, about, *([rows] if rows else [])]
 
 
 def besides(notes: Sequence[Note], so_far: str) -> tuple[Note, ...]:
