@@ -1,4 +1,4 @@
-"""What notes say of queries, of searches and of single HLO instructions.
+"""Sentences of notes on queries, searches and single HLO instructions.
 
 Owns these sentences, but those of instructions, which `hlo.words` makes of their programs.
 """

@@ -1,4 +1,4 @@
-"""What notes say of ranks: how their collectives were matched, their clocks, and who waited for whom.
+"""Sentences of notes on ranks: how their collectives were matched, their clocks, and who waited for whom.
 
 Owns these sentences.
 """
