@@ -18,8 +18,10 @@ from building import US
 from exploring import explored, header, press, said, selected, settled
 from stages import TRACE
 from tracehound.analysis import named, run
+from tracehound.draw.notes import note_texts
 from tracehound.draw.wrap import paragraphs
 from tracehound.errors import TracehoundError
+from tracehound.notes import text_note
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part, Trace
 from tracehound.ui.app import TracehoundApp
@@ -840,7 +842,7 @@ async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
         shown = " ".join(" ".join(lines(table(explorer, "steps"))[1:]).split())
         result = table(explorer, "steps").result
         assert result is not None
-        assert shown == result.notes[0]
+        assert shown == note_texts(result.notes)[0]
 
 
 async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> None:
@@ -869,7 +871,8 @@ async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> No
 
 
 def test_every_note_of_an_empty_result_is_a_paragraph() -> None:
-    result = replace(run(named("steps"), TRACE), analysis="operator_roofline", table=pl.DataFrame(), notes=("a", "b"))
+    notes = text_note("a"), text_note("b")
+    result = replace(run(named("steps"), TRACE), analysis="operator_roofline", table=pl.DataFrame(), notes=notes)
     assert empty(result, TRACE, None) == "a\nb"
     assert empty(result, TRACE, (0, US)) == "nothing in the 1.000 us window; Esc clears it\na\nb"
     assert paragraphs("a b\nc", 2) == ["a", "b", "c"]

@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 from tracehound.analysis.result import Column, Result
+from tracehound.draw.notes import note_texts
+from tracehound.notes import text_note
 from tracehound.ui.state.sheet import Choice, Sheet, effective, refusal
 
 COLUMNS = (
@@ -18,7 +20,7 @@ TABLE = pl.DataFrame(
     {"name": ["a", "b", "c"], "count": [2, None, 9], "nothing": [None] * 3, "event": [1, 2, 3]},
     schema_overrides={"nothing": pl.Int64},
 )
-RESULT = Result("ops", "Ops", COLUMNS, TABLE, 7, ("a note",))
+RESULT = Result("ops", "Ops", COLUMNS, TABLE, 7, (text_note("a note"),))
 
 
 def test_rows_are_filtered_and_sorted_with_the_unknown_last() -> None:
@@ -42,7 +44,8 @@ def test_what_is_saved_is_what_is_shown_and_says_how() -> None:
     assert [column.name for column in saved.columns] == ["name", "count", "event"]
     assert saved.table.rows() == [("c", 9, 3), ("a", 2, 1)]
     assert saved.total == 7
-    assert saved.notes == ("where count > 1: 2 of 3 rows", "a note", "hidden: nothing", "sorted by count, falling")
+    notes = note_texts(saved.notes)
+    assert notes == ("where count > 1: 2 of 3 rows", "a note", "hidden: nothing", "sorted by count, falling")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from building import US
 from exploring import explored, header, press, said, selected, settled
+from tracehound.draw.notes import note_texts
 from tracehound.store import Opening, open_paths
 from tracehound.ui.background.links import Link, Linker
 from tracehound.ui.bindings.keys import KEYS
@@ -235,13 +236,13 @@ async def test_slices_of_the_lane_under_the_cursor_in_the_window(opening: Openin
         pane = explorer.deck.tables["slices"]
         result = pane.table.result
         assert result is not None
-        assert result.notes == ("4 events, busy 360.0 us of 2.000 ms",)
+        assert note_texts(result.notes) == ("4 events, busy 360.0 us of 2.000 ms",)
         assert sorted(result.table["name"]) == ["kernel 0", "kernel 1"]
 
         await press(pilot, "T", "right_parenthesis")
         result = pane.table.result
         assert result is not None
-        assert result.notes == ("2 events, busy 180.0 us of 1.000 ms",)
+        assert note_texts(result.notes) == ("2 events, busy 180.0 us of 1.000 ms",)
 
         await press(pilot, "J", "J")
         result = pane.table.result

@@ -13,6 +13,7 @@ import pytest
 from textual.pilot import Pilot
 
 from building import US
+from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 from tracehound.notes import Note
 from tracehound.store import Alignment, CancelledError, Opening, Reading, open_paths
@@ -293,7 +294,7 @@ async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
 async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracehound.ui.background.loading.PAUSE", 60.0)
     opening = gated(tmp_path, 6)
-    opening.settle = lambda _: Alignment("wall", {4: 7 * US}, "told so")
+    opening.settle = lambda _: Alignment("wall", {4: 7 * US}, exact=5 * US)
     async with exploring(opening, (120, 50)) as (explorer, pilot):
         await let(explorer, pilot, opening, 1)
         opening.let(4, 0, 3)
@@ -310,7 +311,7 @@ async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypat
         trace = explorer.trace
         assert trace is not None
         assert [trace.event(rank << 32)["start"] for rank in (0, 1, 3, 4)] == [0, US, 3 * US, (4 + 7) * US]
-        assert any(note.text == "told so" for note in trace.notes)
+        assert "placed by the ends of collectives, to within 5.000 us: see clocks" in note_texts(trace.notes)
 
 
 async def test_a_rank_says_how_far_its_file_is(tmp_path: Path) -> None:
