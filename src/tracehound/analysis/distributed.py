@@ -23,7 +23,7 @@ from tracehound.analysis.share import overlapping
 from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
 from tracehound.formats.torch_names import PARAMS
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 from tracehound.trace import collected
 
 DEFINITION = f"""\
@@ -182,7 +182,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         *offset_notes(found.clocks),
         *absentees(found.calls, scene),
         *found.notes,
-        *map(text_note, _clocks_apart(table, scene, by_step=by_step)),
+        *_clocks_apart(table, scene, by_step=by_step),
     ]
     return answer(shown, table.sort(order), scene, options, notes)
 
@@ -232,7 +232,7 @@ def _with_overlap(table: pl.DataFrame) -> list[Note]:
     return [note("overlap_included", computation=computing, communication=communicating)]
 
 
-def _clocks_apart(table: pl.DataFrame, scene: Scene, *, by_step: bool) -> list[str]:
+def _clocks_apart(table: pl.DataFrame, scene: Scene, *, by_step: bool) -> list[Note]:
     if by_step:
         return clocks_apart("steps", table["span"], table["end"] - table["start"])
     return window_apart(table.filter("clocked")["span"], scene)

@@ -20,7 +20,7 @@ from tracehound.analysis.settings import Given, Setting
 from tracehound.facets import empty
 from tracehound.file_facts import FileFacts
 from tracehound.formats.residency import UNKNOWN, Device
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 from tracehound.trace import PROFILERS, Host, Profiler
 
 Unit = Literal[
@@ -292,7 +292,7 @@ def blank(columns: Sequence[Column]) -> pl.DataFrame:
 
 
 def answer(
-    analysis: Analysis, table: pl.DataFrame, scene: Scene, options: Options, notes: Sequence[str | Note] = ()
+    analysis: Analysis, table: pl.DataFrame, scene: Scene, options: Options, notes: Sequence[Note] = ()
 ) -> Result:
     """The result of an analysis: the columns it declares, in their order and types, cut to what was asked for."""
     names = [column.name for column in analysis.columns]
@@ -301,12 +301,11 @@ def answer(
         none = pl.lit([], pl.List(pl.Int64))
         whole = whole.with_columns(table[MEMBERS].cast(pl.List(pl.Int64))).with_columns(pl.col(MEMBERS).fill_null(none))
     shown = whole if options.top is None else whole.head(options.top)
-    told = [each if isinstance(each, Note) else text_note(each) for each in notes]
-    told += [note(SETTING, name=name, value=value) for name, value in options.given]
+    told = [*notes, *(note(SETTING, name=name, value=value) for name, value in options.given)]
     return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(told), scene.bounds)
 
 
-def without(analysis: Analysis, scene: Scene, options: Options, *notes: str | Note) -> Result:
+def without(analysis: Analysis, scene: Scene, options: Options, *notes: Note) -> Result:
     """The result of an analysis that has no rows here; the notes say why."""
     return answer(analysis, blank(analysis.columns), scene, options, notes)
 

@@ -19,7 +19,7 @@ from tracehound.analysis.result import COVER, Column, Result
 from tracehound.analysis.spans import other_steps
 from tracehound.draw.notes import with_sentences
 from tracehound.errors import TracehoundError
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 from tracehound.query.names import called, counted
 from tracehound.query.origins import origins
 from tracehound.query.refusal import missing, refusals
@@ -145,8 +145,8 @@ def _converted(statement: Statement, columns: Sequence[Column]) -> list[Note]:
 def _by_time(query: Query, trace: Trace, window: Window, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[Note]:
     """That the step of some events is known by time alone, where the statement asks for it; of --step more is said."""
     asks = EVENTS in query.tables and any(token.name == "step" for token in query.statement.tokens)
-    why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else ""
-    return [text_note(why)] if why else []
+    why = other_steps.unknown(trace, window, collect) if asks and window.steps is None else None
+    return [] if why is None else [why]
 
 
 def _by_clock(query: Query, trace: Trace, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> list[Note]:

@@ -7,7 +7,7 @@ from typing import get_args
 
 from tracehound.analysis.result import Scene
 from tracehound.file_facts import FileFacts, HostOnly
-from tracehound.notes import Note, note, text_note
+from tracehound.notes import Note, note
 from tracehound.trace import Profiler
 
 
@@ -28,9 +28,8 @@ def _profilers(scene: Scene) -> tuple[str, ...]:
     return tuple(sorted(scene.profilers or get_args(Profiler)))
 
 
-def nothing(scene: Scene, what: str | Note, remedy: str | Note) -> Note:
+def nothing(scene: Scene, what: Note, remedy: Note) -> Note:
     """That there is nothing of a kind here, and what records it: in a window perhaps only the window has none."""
-    what, remedy = (each if isinstance(each, Note) else text_note(each) for each in (what, remedy))
     return note("nothing_recorded", what=what, remedy=remedy, windowed=scene.windowed)
 
 
