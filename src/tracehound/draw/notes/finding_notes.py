@@ -10,7 +10,7 @@ from typing import Final
 
 from tracehound.draw.notes.sentence import Sentence
 from tracehound.errors import printable
-from tracehound.units import duration, flops, hosts_and_processes, plural, rate, share
+from tracehound.units import duration, hosts_and_processes, plural, share
 
 
 def _mean_step(time: int) -> str:
@@ -51,14 +51,7 @@ def _time_at_roof(part: float) -> str:
     return f"together these take {share(part)} of what they took, at the roof"
 
 
-def _peaks_of_device(device: str, compute: float | None, memory: float | None, source: str) -> str:
-    figures = [f"{flops(compute)} on 16 bits"] if compute else []
-    figures += [rate(memory)] if memory else []
-    return f"peaks of {device}: {', '.join(figures)} ({source})"
-
-
 SENTENCES: Final[Mapping[str, Sentence]] = {
-    "no_ranks": "no rank here",
     "mean_step_time": _mean_step,
     "findings_without_device_work": "no device activity was recorded: most rules have nothing to look at",
     "no_findings": "none of {rules} rules finds anything; report findings --explain says what they look for",
@@ -71,7 +64,6 @@ SENTENCES: Final[Mapping[str, Sentence]] = {
     "record_shapes": "profile with ProfilerActivity.CPU and record_shapes=True",
     "time_judged": _time_judged,
     "time_at_roof": _time_at_roof,
-    "peaks_of_device": _peaks_of_device,
     "memory_alone": (
         "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)"
     ),

@@ -168,7 +168,6 @@ def _sends_and_receives_left_out(calls: int) -> str:
 
 
 SENTENCES: Final[Mapping[str, Sentence]] = {
-    "no_ranks": "no rank here",
     "one_clock": _one_clock,
     "clocks_unknown": "no collectives of ranks in different files were matched well enough to tell of their clocks",
     "clocks_corrected": _clocks_corrected,
