@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 import orjson
@@ -12,21 +14,28 @@ import pytest
 
 import tracehound
 from building import Building, stream, thread
+from samples import FAMILIES, NAMES, sample
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run
-from tracehound.analysis.result import MEMBERS, blank
+from tracehound.analysis.result import MEMBERS, Result, blank
 from tracehound.analysis.settings import Given
 from tracehound.draw.plain import in_ascii
 from tracehound.draw.plots import plot
 from tracehound.draw.table import UNLIMITED
 from tracehound.errors import TracehoundError
 from tracehound.report import Look, about, writer
-from tracehound.store import load, open_paths, place
+from tracehound.store import place
 from tracehound.trace import Trace, Window
 
 WIDE = Look(UNLIMITED)
 FORMS = ("text", "markdown", "csv", "json")
 
-SAMPLES = Path(__file__).resolve().parents[1] / "traces"
+EMPTY, ONE_EVENT, HOST_ONLY = "empty", "one event", "host only"
+SHORT = (EMPTY, ONE_EVENT, *FAMILIES)
+RANKS = {"jax_cpu8_b4096": (0, 1)}
+"""Of how many ranks the short run asks: what an analysis does with eight it does with two, in a quarter of the time."""
+
+Chosen = Callable[[Given], Result]
+"""The answer with something chosen, in a window that the caller knows."""
 
 
 def one_event() -> Trace:
@@ -41,95 +50,117 @@ def host_only() -> Trace:
     return b.trace()
 
 
-def sample_traces() -> Iterator[tuple[str, Trace]]:
-    yield "empty", place("empty", [])
-    yield "one event", one_event()
-    yield "host only", host_only()
-    for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir() and not path.name.startswith("_")):
-        yield folder.name, load(open_paths([folder]))
+def trace_named(name: str) -> Trace:
+    made = {EMPTY: lambda: place("empty", []), ONE_EVENT: one_event, HOST_ONLY: host_only}
+    return made[name]() if name in made else sample(name)
 
 
-@pytest.fixture(scope="module", params=sample_traces(), ids=lambda pair: pair[0])
-def trace(request: pytest.FixtureRequest) -> Trace:
-    return request.param[1]
+class Answers:
+    """What an analysis says about a trace: each question is asked once, however many properties look at its answer."""
+
+    def __init__(self, analysis: Analysis, trace: Trace, ranks: tuple[int, ...] | None = None) -> None:
+        self.analysis, self.trace, self.ranks = analysis, trace, ranks
+        self._known: dict[tuple[Window, Options], Result] = {}
+
+    def __call__(self, window: Window | None = None, options: Options | None = None) -> Result:
+        asked = window or self.everything, options or Options()
+        if asked not in self._known:
+            self._known[asked] = self.again(*asked)
+        return self._known[asked]
+
+    def again(self, window: Window | None = None, options: Options | None = None) -> Result:
+        return run(self.analysis, self.trace, window or self.everything, options)
+
+    def counted(self, window: Window, given: Given) -> Result:
+        """The rows with the events that they count, of an analysis that has such."""
+        return self(window, Options(given=given, members=bool(self.analysis.counts)))
+
+    @cached_property
+    def everything(self) -> Window:
+        return Window(ranks=self.ranks)
+
+    def between(self, start: int, end: int) -> Window:
+        return Window(start, end, self.ranks)
+
+    @cached_property
+    def edges(self) -> tuple[int, int, int]:
+        """Three times of the trace, in their order."""
+        low, high = self.trace.span
+        return low + (high - low) // 7, low + (high - low) // 2, high - (high - low) // 9
+
+    @cached_property
+    def part(self) -> Window:
+        return self.between(*self.edges[:2])
+
+    @cached_property
+    def instant(self) -> Window:
+        middle = sum(self.trace.span) // 2
+        return self.between(middle, middle)
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-@pytest.mark.parametrize("top", [None, 2])
-def test_a_result_is_what_it_declares(analysis: Analysis, trace: Trace, top: int | None) -> None:
-    middle = sum(trace.span) // 2
-    for window in (Window(), Window(trace.span[0], middle), Window(ranks=(0,)), Window(middle, middle)):
-        result = run(analysis, trace, window, Options(top))
-        assert result.analysis == analysis.name
-        assert result.table.schema == blank(analysis.columns).schema
-        assert result.total >= result.table.height
-        assert top is None or result.table.height <= top
-        assert result.table.height or result.notes, "an empty table says why"
+def ways(analysis: Analysis) -> Iterator[Given]:
+    """What may be chosen of an analysis, one setting at a time."""
+    yield ()
+    for setting in analysis.settings:
+        yield from (((setting.name, choice),) for choice in setting.choices if choice != setting.default)
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-def test_rows_of_another_sort_have_the_columns_that_are_declared_for_them(analysis: Analysis, trace: Trace) -> None:
-    sorts = [choice for setting in analysis.settings if setting.name == "by" for choice in setting.choices]
-    assert {*analysis.by} <= {*sorts}
+# --- properties of the answers of one analysis about one trace
+
+
+def is_what_it_declares(answers: Answers, window: Window, top: int | None) -> None:
+    result = answers(window, Options(top))
+    assert result.analysis == answers.analysis.name
+    assert result.table.schema == blank(answers.analysis.columns).schema
+    assert result.total >= result.table.height
+    assert top is None or result.table.height <= top
+    assert result.table.height or result.notes, "an empty table says why"
+
+
+def has_shares_that_are_fractions(answers: Answers, window: Window) -> None:
+    table = answers(window).table
+    for column in answers.analysis.columns:
+        if column.unit == "share":
+            values = table[column.name].drop_nulls()
+            assert values.is_between(0, 1.000001).all(), (column.name, values.max())
+
+
+def has_the_columns_of_each_sort(answers: Answers, chosen: Chosen) -> None:
+    sorts = [choice for setting in answers.analysis.settings if setting.name == "by" for choice in setting.choices]
+    assert {*answers.analysis.by} <= {*sorts}
     for sort in sorts:
         given = (("by", sort),)
-        assert run(analysis, trace, options=Options(given=given)).columns == analysis.shown(given).columns
+        assert chosen(given).columns == answers.analysis.shown(given).columns
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-def test_every_form_has_all_rows_of_a_result(analysis: Analysis, trace: Trace) -> None:
-    facts = about(trace, Window())
-    for given in ((), *((("by", by),) for by in analysis.by)):
-        result = run(analysis, trace, options=Options(given=given))
-        told = {form: "".join(f"{line.text}\n" for line in writer(form).result(facts, result, WIDE)) for form in FORMS}
-        rows = [line for line in told["markdown"].splitlines() if line.startswith("| ")]
-        assert len(rows[2:]) == len(orjson.loads(told["json"])["rows"]) == result.table.height
-        assert len(list(csv.reader(told["csv"].splitlines()))[1:]) == result.table.height
+def has_all_rows_in_every_form(answers: Answers, result: Result) -> None:
+    facts = about(answers.trace, Window())
+    told = {form: "".join(f"{line.text}\n" for line in writer(form).result(facts, result, WIDE)) for form in FORMS}
+    rows = [line for line in told["markdown"].splitlines() if line.startswith("| ")]
+    assert len(rows[2:]) == len(orjson.loads(told["json"])["rows"]) == result.table.height
+    assert len(list(csv.reader(told["csv"].splitlines()))[1:]) == result.table.height
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-def test_the_same_input_gives_the_same_rows(analysis: Analysis, trace: Trace) -> None:
-    first, second = run(analysis, trace), run(analysis, trace)
+def is_the_same_again(answers: Answers) -> None:
+    first, second = answers(), answers.again()
     assert first.table.equals(second.table)
     assert first.notes == second.notes
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-def test_what_a_chart_draws_has_a_likeness_in_ascii(analysis: Analysis, trace: Trace) -> None:
-    result = run(analysis, trace)
+def has_a_chart_with_a_likeness_in_ascii(answers: Answers) -> None:
+    result = answers()
     lines = plot(result, "", 0, (100, 20))
     told = "".join(map(str, result.table.to_dicts()))
     unlike = {char for line in lines for char in line if in_ascii(char) == "?" and char not in told}
     assert not unlike - {"?"}
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-def test_events_named_in_a_result_exist(analysis: Analysis, trace: Trace) -> None:
-    table = run(analysis, trace, options=Options(20)).table
-    for column in analysis.columns:
+def names_events_that_exist(answers: Answers) -> None:
+    table = answers().table.head(20)
+    for column in answers.analysis.columns:
         if column.unit == "id":
             for event in table[column.name].drop_nulls():
-                assert trace.event(event)["id"] == event
-
-
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-def test_an_analysis_explains_itself(analysis: Analysis) -> None:
-    assert analysis.question.endswith("?")
-    assert len(analysis.definition) > 80
-    for column in analysis.columns:
-        assert column.meaning
-        assert (column.unit == "share") == bool(column.base), f"{column.name}: a share names its base"
-
-
-def test_shares_are_fractions(trace: Trace) -> None:
-    low, high = trace.span
-    for window in (Window(), Window(low + (high - low) // 7, low + (high - low) // 2)):
-        for analysis in ANALYSES:
-            table = run(analysis, trace, window).table
-            for column in analysis.columns:
-                if column.unit == "share":
-                    values = table[column.name].drop_nulls()
-                    assert values.is_between(0, 1.000001).all(), (analysis.name, column.name, values.max())
+                assert answers.trace.event(event)["id"] == event
 
 
 ADDS_UP = {
@@ -151,24 +182,93 @@ ADDS_UP = {
 """What of a time is that of its first part and that of the rest."""
 
 
-@pytest.mark.parametrize("name", ADDS_UP)
-def test_windows_side_by_side_add_up_to_the_window_of_both(name: str, trace: Trace) -> None:
-    low, high = trace.span
-    edges = low + (high - low) // 7, low + (high - low) // 2, high - (high - low) // 9
+def adds_up_over_windows_side_by_side(answers: Answers) -> None:
+    low, middle, high = answers.edges
     sums = [
-        {column: run(named(name), trace, Window(start, end)).table[column].sum() or 0 for column in ADDS_UP[name]}
-        for start, end in ((edges[0], edges[2]), edges[:2], edges[1:])
+        {column: answers(window).table[column].sum() or 0 for column in ADDS_UP[answers.analysis.name]}
+        for window in (answers.between(low, high), answers.part, answers.between(middle, high))
     ]
     for column, whole in sums[0].items():
         parts = sums[1][column] + sums[2][column]
         assert parts == pytest.approx(whole, abs=1000), f"{column}: ps that rounding does not explain"
 
 
-def test_the_parts_of_a_breakdown_add_up(trace: Trace) -> None:
-    for window in (Window(), Window(trace.span[0], sum(trace.span) // 3)):
-        table = run(named("breakdown"), trace, window).table
-        parts = table.select(pl.sum_horizontal("compute", "communication", "copy", "idle")).to_series()
-        assert parts.to_list() == table["span"].to_list()
+def adds_up_to_the_span(answers: Answers, window: Window) -> None:
+    table = answers(window).table
+    parts = table.select(pl.sum_horizontal("compute", "communication", "copy", "idle")).to_series()
+    assert parts.to_list() == table["span"].to_list()
+
+
+def names_as_many_events_as_it_counts(answers: Answers, window: Window, given: Given) -> None:
+    """The explorer walks through these events, and charts their lengths."""
+    told = answers.counted(window, given)
+    names = [column.name for column in told.columns]
+    if answers.analysis.counts in names and told.table.height:
+        found = told.table.select(answers.analysis.counts, pl.col(MEMBERS).list.n_unique().cast(pl.Int64)).rows()
+        assert [(count, named) for count, named in found if count != named] == [], given
+
+
+def has_the_same_rows_with_their_events(answers: Answers) -> None:
+    told = answers.counted(answers.everything, ())
+    assert told.table.select([column.name for column in told.columns]).equals(answers().table), "the rows are the same"
+
+
+def keeps_its_word(answers: Answers, asked: Iterable[tuple[Window, int | None]], chosen: Chosen) -> None:
+    """Each property, of the windows and numbers of rows that are asked for and of the rows of each sort."""
+    analysis = answers.analysis
+    for window, top in asked:
+        is_what_it_declares(answers, window, top)
+    for window in (answers.everything, answers.part):
+        has_shares_that_are_fractions(answers, window)
+    has_the_columns_of_each_sort(answers, chosen)
+    for result in (answers(), *(chosen((("by", by),)) for by in analysis.by)):
+        has_all_rows_in_every_form(answers, result)
+    is_the_same_again(answers)
+    has_a_chart_with_a_likeness_in_ascii(answers)
+    names_events_that_exist(answers)
+    if analysis.name in ADDS_UP:
+        adds_up_over_windows_side_by_side(answers)
+    if analysis.name == "breakdown":
+        for window in (answers.everything, answers.part):
+            adds_up_to_the_span(answers, window)
+    if analysis.counts:
+        has_the_same_rows_with_their_events(answers)
+        names_as_many_events_as_it_counts(answers, answers.everything, ())
+        for given in ways(analysis):
+            names_as_many_events_as_it_counts(answers, answers.part, given)
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+@pytest.mark.parametrize("name", SHORT)
+def test_an_analysis_keeps_its_word(name: str, analysis: Analysis) -> None:
+    answers = Answers(analysis, trace_named(name), RANKS.get(name))
+    asked = [(answers.everything, None), (answers.everything, 2), (answers.part, None)]
+    asked += [(Window(ranks=(0,)), None), (answers.instant, 2)]
+    keeps_its_word(answers, asked, lambda given: answers.counted(answers.part, given))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+@pytest.mark.parametrize("name", [EMPTY, ONE_EVENT, HOST_ONLY, *NAMES])
+def test_an_analysis_keeps_its_word_wherever_it_is_asked(name: str, analysis: Analysis) -> None:
+    answers = Answers(analysis, trace_named(name))
+    low, high = answers.trace.span
+    windows = (
+        Window(), Window(low, (low + high) // 2), Window(low, (low + high) // 3), Window(ranks=(0,)), answers.instant,
+    )  # fmt: skip
+    keeps_its_word(answers, product(windows, (None, 2)), lambda given: answers(options=Options(given=given)))
+
+
+# --- properties of all analyses
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_an_analysis_explains_itself(analysis: Analysis) -> None:
+    assert analysis.question.endswith("?")
+    assert len(analysis.definition) > 80
+    for column in analysis.columns:
+        assert column.meaning
+        assert (column.unit == "share") == bool(column.base), f"{column.name}: a share names its base"
 
 
 NOT_EVENTS = {
@@ -182,34 +282,11 @@ COUNTS = ("count", "calls", "copies", "launches")
 
 
 def test_what_counts_events_can_name_them() -> None:
+    trace = one_event()
     for analysis in ANALYSES:
         for given in ways(analysis):
-            counting = {*COUNTS} & {
-                column.name for column in run(analysis, one_event(), None, Options(0, given)).columns
-            }
+            counting = {*COUNTS} & {column.name for column in run(analysis, trace, None, Options(0, given)).columns}
             assert not counting or bool(analysis.counts) != (analysis.name in NOT_EVENTS), (analysis.name, given)
-
-
-@pytest.mark.parametrize("analysis", [each for each in ANALYSES if each.counts], ids=lambda a: a.name)
-def test_rows_name_as_many_events_as_they_count(analysis: Analysis, trace: Trace) -> None:
-    """The explorer walks through these events, and charts their lengths."""
-    low, high = trace.span
-    part = Window(low + (high - low) // 7, low + (high - low) // 2)
-    for given, window in [((), Window()), *((given, part) for given in ways(analysis))]:
-        told = run(analysis, trace, window, Options(None, given, members=True))
-        names = [column.name for column in told.columns]
-        if window == Window():
-            assert told.table.select(names).equals(run(analysis, trace).table), "the rows are the same"
-        if analysis.counts in names and told.table.height:
-            found = told.table.select(analysis.counts, pl.col(MEMBERS).list.n_unique().cast(pl.Int64)).rows()
-            assert [(count, named) for count, named in found if count != named] == [], given
-
-
-def ways(analysis: Analysis) -> Iterator[Given]:
-    """What may be chosen of an analysis, one setting at a time."""
-    yield ()
-    for setting in analysis.settings:
-        yield from (((setting.name, choice),) for choice in setting.choices if choice != setting.default)
 
 
 def test_an_unknown_analysis_is_named() -> None:

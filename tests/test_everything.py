@@ -15,7 +15,7 @@ from tracehound.errors import TracehoundError
 from tracehound.store import load, open_paths
 from tracehound.ui.app import TracehoundApp
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

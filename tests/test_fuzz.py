@@ -10,7 +10,7 @@ import pytest
 
 from fuzz import TARGETS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 HUNT = Path(__file__).with_name("fuzz.py")
 

@@ -11,37 +11,35 @@ from pathlib import Path
 
 import pytest
 
+from samples import NAMES, sample
 from tracehound.analysis import ANALYSES, Options, named, run
 from tracehound.draw.plain import in_ascii
 from tracehound.report import Look, about, summarise, writer
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.trace import Window
 
-ROOT = Path(__file__).resolve().parents[1]
-GOLDEN = ROOT / "tests" / "golden"
-TRACES = sorted(path.name for path in (ROOT / "traces").glob("*") if path.is_dir() and not path.name.startswith("_"))
+GOLDEN = Path(__file__).with_name("golden")
 REPORTS = ("summary", *(analysis.name for analysis in ANALYSES))
 WIDTH = 120
 ROWS = 12
 
 
 @cache
-def trace(name: str) -> Trace:
-    return load(open_paths([ROOT / "traces" / name]))
+def page(name: str) -> str:
+    """The summary, made once for all that is said of it."""
+    lines = writer("text").summary(summarise(sample(name), Window()), Look(WIDTH))
+    return "".join(f"{line.text}\n" for line in lines)
 
 
 def written(name: str, report: str) -> str:
-    text, look = writer("text"), Look(WIDTH)
     if report == "summary":
-        lines = text.summary(summarise(trace(name), Window()), look)
-    else:
-        result = run(named(report), trace(name), Window(), Options(ROWS))
-        lines = text.result(about(trace(name), Window()), result, look)
+        return page(name)
+    result = run(named(report), sample(name), Window(), Options(ROWS))
+    lines = writer("text").result(about(sample(name), Window()), result, Look(WIDTH))
     return "".join(f"{line.text}\n" for line in lines)
 
 
 @pytest.mark.parametrize("report", REPORTS)
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_report_is_what_it_was(name: str, report: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / name / f"{report}.txt"
     if request.config.getoption("--update-golden"):
@@ -51,12 +49,12 @@ def test_a_report_is_what_it_was(name: str, report: str, request: pytest.Fixture
     assert written(name, report).splitlines() == path.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_page_has_a_likeness_in_ascii(name: str) -> None:
     lines = written(name, "summary").splitlines()
     assert [len(in_ascii(line)) for line in lines] == [len(line) for line in lines]
 
 
 def test_no_golden_report_is_left_behind() -> None:
-    known = {(name, report) for name in TRACES for report in REPORTS}
+    known = {(name, report) for name in NAMES for report in REPORTS}
     assert {(path.parent.name, path.stem) for path in GOLDEN.glob("*/*")} <= known

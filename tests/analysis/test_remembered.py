@@ -53,7 +53,7 @@ def test_what_was_made_in_the_run_that_read_the_file_is_kept(samples: Path, tmp_
     assert kept(tmp_path) == tables
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_is_asked_and_where_the_part_is_placed_tell_tables_apart(samples: Path, tmp_path: Path) -> None:
     files = sorted((samples / "torch_ddp_gloo").glob("*.gz"))
     both, second = cached(files, tmp_path), cached(files[1:], tmp_path)

@@ -150,7 +150,7 @@ def several(samples: Path) -> Trace:
     return load(open_paths([samples / "jax_cpu8_b128"]))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", [None, 3])
 def test_every_analysis_says_the_same_of_ranks_together_and_of_each_alone(several: Trace, part: int | None) -> None:
     low, high = several.span

@@ -256,6 +256,6 @@ def test_small_real_files_read_back_as_they_were(shared: Path, tmp_path: Path) -
     assert read_back(shared, tmp_path, 300_000) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_all_real_files_read_back_as_they_were(shared: Path, tmp_path: Path) -> None:
     assert read_back(shared, tmp_path, 1 << 40) > 20

@@ -16,7 +16,7 @@ HUNT = Path(__file__).with_name("hunt.py")
 FLAGS = ("-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_byte_is_touched_that_is_not_there(tmp_path: Path) -> None:
     compiler = shutil.which("gcc") or pytest.skip("no compiler here")
     library = tmp_path / "checked.so"

@@ -510,7 +510,7 @@ async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Openin
         assert not {"search", "timeline.cause", "details.find"} & ids
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_no_key_of_any_pane_does_harm(samples: Path) -> None:
     openings = [open_paths([samples / name]) for name in ("torch_stacks", "torch_stacks")]
     async with compared(*openings, size=(80, 24)) as (screen, pilot):
