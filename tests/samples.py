@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
@@ -21,9 +17,3 @@ FAMILIES = ("torch_ddp_gloo", "jax_cpu8_b4096", "torch_xla_single")
 @cache
 def sample(name: str) -> Trace:
     return load(open_paths([TRACES / name]))
-
-
-def some(names: Iterable[str], chosen: Iterable[str] = FAMILIES) -> list[Any]:
-    """Parameters of a test: these captures; those that are not chosen are left to the thorough run."""
-    quick = set(chosen)
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.thorough) for name in names]

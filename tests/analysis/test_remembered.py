@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 
+from short import first
 from tracehound.analysis import ANALYSES, Options, run, run_all
 from tracehound.analysis.remembered import VERSION
 from tracehound.store import load, open_paths, workshop
@@ -31,7 +32,7 @@ def kept(root: Path) -> list[Path]:
     return sorted(root.rglob("table-*"))
 
 
-@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128", "torch_stacks"])
+@pytest.mark.parametrize("sample", first(2, ("torch_ddp_gloo", "torch_xla_single", "jax_cpu8_b128", "torch_stacks")))
 def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_path: Path) -> None:
     trace, fresh = cached([samples / sample], tmp_path), load(open_paths([samples / sample]))
     first = run_all(ASKED, trace)

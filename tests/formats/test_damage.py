@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from short import first
 from tracehound.cli import main
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
@@ -532,18 +533,22 @@ def test_bytes_that_are_no_utf8_in_what_is_not_read_are_replaced_when_looked_at(
     ]
 
 
+@pytest.mark.parametrize("begin", first(1, range(1, 7)))
 @pytest.mark.parametrize("kind", ["insert", "flip", "delete"])
-def test_damage_before_the_array_loses_no_event(tmp_path: Path, kind: str) -> None:
+def test_damage_before_the_array_loses_no_event(tmp_path: Path, kind: str, begin: int) -> None:
     sound, spans = laid_out("kineto")
-    for at in range(1, spans[0][0]):
+    for at in range(begin, spans[0][0], 6):
         new = {"insert": b'"' + sound[at : at + 1], "flip": bytes([sound[at] ^ 1]), "delete": b""}[kind]
         lost, invented, _ = lost_and_invented(sound[:at] + new + sound[at + 1 :], tmp_path / "t.json", set())
         assert not lost, (at, sound[at - 10 : at + 10])
         assert invented <= 0
 
 
+@pytest.mark.parametrize("seed", first(1, range(6)))
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
-def test_a_single_damage_in_a_file_of_many_slices_loses_only_what_it_touches(tmp_path: Path, layout: str) -> None:
+def test_a_single_damage_in_a_file_of_many_slices_loses_only_what_it_touches(
+    tmp_path: Path, layout: str, seed: int
+) -> None:
     write, separator = LAYOUTS[layout]
     many = [{**EVENTS[n % 16], "ts": T + 50 * n} for n in range(6000)]
     text, spans = json.dumps(HEAD)[:-1] + ', "traceEvents": [', []
@@ -555,9 +560,9 @@ def test_a_single_damage_in_a_file_of_many_slices_loses_only_what_it_touches(tmp
         parts += [piece, separator]
         at += len(piece) + len(separator)
     sound = ("".join(parts[:-1]) + '\n], "traceName": "x.json"}').encode()
-    path, dice = tmp_path / "t.json", random.Random(layout)
+    path, dice = tmp_path / "t.json", random.Random(f"{layout} {seed}")
     assert len(sound) > 3 * 512 * 1024 / 2
-    for _ in range(25):
+    for _ in range(4):
         at = dice.choice([dice.randrange(spans[0][0], spans[-1][1]), dice.choice(spans)[dice.randrange(2)]])
         what = dice.choice([bytes([c]) for c in b'"{}[],:\\\0\xff7'])
         kind = dice.choice(["insert", "put", "delete", "cut"])
@@ -571,11 +576,12 @@ def test_a_single_damage_in_a_file_of_many_slices_loses_only_what_it_touches(tmp
         assert (got - untouched).total() <= 1, (layout, kind, at, what)
 
 
-def test_nothing_is_behind_events_that_are_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begin", first(1, range(1, 8)))
+def test_nothing_is_behind_events_that_are_cut(tmp_path: Path, begin: int) -> None:
     """Wherever the file ends inside the last event."""
     text = json.dumps({**HEAD, "traceEvents": EVENTS})
     path = tmp_path / "a.json"
-    for end in range(text.rindex('{"ph"') + 1, text.rindex("]")):
+    for end in range(text.rindex('{"ph"') + begin, text.rindex("]"), 7):
         path.write_text(text[:end])
         said = [note_text(note) for note in KINETO.read(path).notes]
         assert said

@@ -23,6 +23,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from building import Building
+from samples import FAMILIES, NAMES
+from short import some
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
 from tracehound.file_facts import (
@@ -66,10 +68,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "kept"
 
 
-def test_a_part_comes_back_as_it_was(root: Path, samples: Path) -> None:
+@pytest.mark.parametrize("sample", some(NAMES, FAMILIES))
+def test_a_part_comes_back_as_it_was(root: Path, samples: Path, sample: str) -> None:
     cache = opened(root)
-    files = [path for path in sorted(samples.rglob("*")) if path.suffix in (".gz", ".pb", ".json")]
-    assert len(files) > 5
+    files = [path for path in sorted((samples / sample).rglob("*")) if path.suffix in (".gz", ".pb", ".json")]
+    assert files
     for path in files:
         read = recognise(path).read(path)
         kept(cache, path)

@@ -355,9 +355,10 @@ def test_all_that_tell_of_busy_time_agree(executed: Executed, start: int, length
         told = {"op": 2, "device_start": own, "device_end": own + own_lasting}
         b.event(CORE, "fusion", trace, trace + lasting, kinds[number % 3], **told)
         trace, own = trace + lasting, own + own_lasting
+    built = b.trace()
     for window in (None, Window(start, start + length)):
         parts, used, ranks = (
-            run(named(name), b.trace(), window).table for name in ("breakdown", "utilisation", "distributed")
+            run(named(name), built, window).table for name in ("breakdown", "utilisation", "distributed")
         )
         assert ranks["span"].to_list() == parts["span"].to_list()
         assert ranks["computation"].to_list() == parts["compute"].to_list()

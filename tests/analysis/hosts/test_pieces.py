@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import Building, thread
+from samples import sample
+from short import first
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.hosts import threads
 from tracehound.analysis.hosts.doing import PROGRAM
@@ -73,9 +75,9 @@ def test_each_call_is_found_in_its_piece(launches: list[int | None], piece: int)
 
 
 @pytest.mark.parametrize("name", ["breakdown", "step_parts", "step_time", "idle", "gaps", "launches", "host"])
-@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128", "torch_xla_spmd4"])
-def test_analyses_of_real_traces(samples: Path, sample: str, name: str) -> None:
-    same_in_pieces(load(open_paths([samples / sample])), name)
+@pytest.mark.parametrize("folder", first(2, ("torch_ddp_gloo", "torch_xla_spmd4", "jax_cpu8_b128")))
+def test_analyses_of_real_traces(folder: str, name: str) -> None:
+    same_in_pieces(sample(folder), name)
 
 
 @pytest.mark.parametrize("name", ["breakdown", "step_time", "idle", "gaps", "launches"])
