@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -266,7 +267,7 @@ def input_of(target: str, seed: int, index: int) -> Damaged:
 def hunt(target: str, seconds: float, seed: int, keep: Path | None) -> int:
     """Try inputs until the time is over; how many findings there were."""
     spawn = multiprocessing.get_context("spawn")
-    until, first, findings = time.monotonic() + seconds, 0, 0
+    until, first, findings = math.inf, 0, 0  # the time begins when there is a first answer
 
     def report(index: int, text: str) -> None:
         nonlocal findings
@@ -287,6 +288,7 @@ def hunt(target: str, seconds: float, seed: int, keep: Path | None) -> int:
             while time.monotonic() < until and ours.poll(60 if current is None else 3 * PATIENCE):
                 index, text = ours.recv()
                 current, first = index, index + 1
+                until = min(until, time.monotonic() + seconds)
                 if text:
                     report(index, text)
             if time.monotonic() < until and current is not None:

@@ -12,7 +12,7 @@ from types import TracebackType
 import pexpect
 import pyte
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds to wait for something to appear: a machine under load is slow, a screen that never comes is wrong."""
 
 ESCAPE = 0.3

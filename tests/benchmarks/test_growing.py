@@ -14,6 +14,8 @@ from tracehound.analysis import named, run
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 
+pytestmark = pytest.mark.thorough
+
 TRACES = Path(__file__).parents[2] / "traces"
 STACKS = next((TRACES / "torch_stacks").glob("*.json.gz"))
 PROFILE = next((TRACES / "jax_cpu8_b128").rglob("*.xplane.pb"))

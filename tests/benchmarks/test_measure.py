@@ -13,7 +13,7 @@ MB = 1 << 20
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 
-HOLD = "import sys, time; held = bytearray(b'1') * int(sys.argv[1]); print(len(held), flush=True); time.sleep(0.5)"
+HOLD = "import sys, time; held = bytearray(b'1') * int(sys.argv[1]); print(len(held), flush=True); time.sleep(3)"
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLD!r}, sys.argv[1]], check=True)"
 
 

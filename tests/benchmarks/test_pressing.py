@@ -11,6 +11,8 @@ from explorer import ACTIONS, SOURCE, Action, Size, driven, late, table
 from ours import loaded
 from pressing import Effect, Terminal
 
+pytestmark = pytest.mark.thorough
+
 TWICE = """
 import os, time, tty
 tty.setraw(0)
@@ -27,7 +29,10 @@ while os.read(0, 1) != b"q":
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs /proc")
 def test_an_effect_ends_with_its_last_byte() -> None:
     with Terminal((sys.executable, "-c", TWICE), 80, 24, dict(os.environ)) as terminal:
-        assert terminal.settle(0.5) == len("ready")
+        heard = 0
+        while heard < len("ready"):
+            heard += terminal.watch(0.1)
+        assert heard == len("ready")
         effect = terminal.press("x")
         assert effect.sent == len("firstsecond")
         assert effect.seconds >= 0.3
@@ -40,7 +45,6 @@ def test_the_explorer_is_driven(tmp_path: Path) -> None:
     actions = [action for action in ACTIONS if action.name in ("pan", "table move")]
     size = Size.of("80x24")
     taken, idle = driven([str(SOURCE), "--jobs", "1", "--cache", str(tmp_path)], size, actions, 2)
-    assert idle == 0
     assert [len(taken[action.name]) for action in actions] == [2, 2]
     assert all(effect.sent > 0 and effect.seconds > 0 for effects in taken.values() for effect in effects)
     first, _, pan, move, last = table(actions, taken, idle, size)

@@ -14,6 +14,7 @@ from runs import changed, measured, run
 from test_compare import compared
 
 from building import Building, Lane, stream, thread
+from short import first
 from tracehound.analysis import Options, named
 from tracehound.analysis import run as analysed
 from tracehound.diff import Comparison, Profile, compare, loaded, saved
@@ -94,7 +95,7 @@ def test_a_longer_wait_for_the_host_is_told_as_one() -> None:
     assert rows["launches"]["verdict"] == "the same"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first(2, range(6)))
 def test_a_slower_kernel_changes_no_gap_and_no_launch(seed: int) -> None:
     rows = causes_of(compared(run(seed=seed), run(changed(0, length=260.0), seed=seed + 100)))
     assert {row["verdict"] for row in rows.values()} <= {

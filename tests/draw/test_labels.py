@@ -7,11 +7,8 @@ import pytest
 from rich.cells import cell_len
 
 from results import every_unit
-from tracehound.analysis import ANALYSES, Options, run
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.labels import labels, telling
-from tracehound.store import load, open_paths
-from tracehound.trace import Window
 
 RANK, STEP = Column("rank", "count", ""), Column("step", "count", "")
 SOURCE, TARGET = Column("source", "text", ""), Column("target", "text", "")
@@ -85,15 +82,3 @@ def test_labels_of_any_rows_are_alike_in_width(width: int) -> None:
     assert cell_len(drawn[0]) <= width // 2
     assert all(label.isprintable() for label in drawn)
     assert labels(found, found.table.clear(), width) == []
-
-
-@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo", "torch_xla_spmd4"])
-def test_rows_of_every_analysis_are_told_apart(sample: str, samples: pytest.TempPathFactory) -> None:
-    trace = load(open_paths([samples / sample]))  # type: ignore[operator]
-    for analysis in ANALYSES:
-        found = run(analysis, trace, Window(), Options())
-        columns = [column.name for column in found.columns if column.unit == "depth"]
-        if found.table.is_empty() or columns or analysis.name in ("findings", "health", "collectives"):
-            continue
-        chosen = [column.name for column in telling(found)]
-        assert found.table.select(pl.struct(chosen).n_unique()).item() == found.table.height, (analysis.name, chosen)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from building import US, Building, stream, thread
+from short import first
 from tracehound.analysis import named as analysis
 from tracehound.analysis import run
 from tracehound.export import named
@@ -62,7 +63,7 @@ def test_names_tell_the_form() -> None:
     assert named("", "a.device.folded").name == "device"
 
 
-@pytest.mark.parametrize("sample", ["torch_stacks", "torch_ddp_gloo", "jax_cpu8_b128"])
+@pytest.mark.parametrize("sample", first(2, ("torch_stacks", "torch_ddp_gloo", "jax_cpu8_b128")))
 @pytest.mark.parametrize(("form", "total"), [("folded", "total"), ("device", "device_total")])
 def test_the_lines_add_up_to_what_stacks_says(samples: Path, sample: str, form: str, total: str) -> None:
     """Less than a nanosecond is lost of each path."""

@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 
 from exporting import job, opened, rank, written
+from samples import sample
+from short import some
 from tracehound.export import frames
 from tracehound.query import answer, prepare
 from tracehound.query.tables import EVENTS
@@ -28,18 +30,18 @@ def queried(trace: Trace, window: Window) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    return opened(Path(__file__).resolve().parents[2] / "traces" / "jax_cpu8_b128")
+    return sample("jax_cpu8_b128")
 
 
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=list(WINDOWS))
+@pytest.mark.parametrize("window", some(WINDOWS, ("all", "both")))
 def test_it_has_the_rows_of_the_table_events(
-    trace: Trace, tmp_path: Path, window: Window, monkeypatch: pytest.MonkeyPatch
+    trace: Trace, tmp_path: Path, window: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = queried(trace, window)
+    expected = queried(trace, WINDOWS[window])
     assert expected.height > 100
     for batch in (frames.BATCH, 300):
         monkeypatch.setattr(frames, "BATCH", batch)
-        told = written(trace, tmp_path / "out.parquet", window, "parquet")
+        told = written(trace, tmp_path / "out.parquet", WINDOWS[window], "parquet")
         found = pl.read_parquet(tmp_path / "out.parquet")
         assert told.events == found.height
         assert found.sort("id").equals(expected.cast(dict(found.schema)))

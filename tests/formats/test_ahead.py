@@ -27,7 +27,7 @@ def test_the_next_item_is_made_while_one_is_used() -> None:
 
     coming = ahead(items())
     assert next(coming) != current_thread().name
-    assert made.wait(10)
+    assert made.wait(600)
     assert next(coming) == "second"
 
 
@@ -56,7 +56,7 @@ def test_items_are_made_beside_other_work() -> None:
     def items() -> Iterator[int]:
         made.append(current_thread().name)
         yield 1
-        assert worked.wait(10)
+        assert worked.wait(600)
         yield 2
 
     with aside(items()) as all_of_them:
@@ -83,6 +83,6 @@ def test_who_leaves_waits_for_no_other_items() -> None:
             yield 1
 
     with pytest.raises(KeyboardInterrupt), aside(items()):  # noqa: PT012, what is inside is left
-        assert begun.wait(10)
+        assert begun.wait(600)
         raise KeyboardInterrupt
     assert not [thread for thread in enumerate_threads() if thread.name.startswith("tracehound aside")]

@@ -24,7 +24,7 @@ from polars.testing import assert_frame_equal
 
 from building import Building
 from samples import FAMILIES, NAMES
-from short import some
+from short import first, some
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
 from tracehound.file_facts import (
@@ -111,7 +111,7 @@ def test_all_facts_come_back_as_they_were(tmp_path: Path) -> None:
     assert read_back(tmp_path, Path("built.json")).facts == facts
 
 
-@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])
+@pytest.mark.parametrize("sample", first(1, ("torch_ddp_gloo", "jax_cpu8_b128")))
 def test_a_report_from_the_cache_is_the_same(
     sample: str, root: Path, samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,7 +214,7 @@ def flipped(at: float) -> Callable[[Path], None]:
 
 @pytest.mark.parametrize("name", ["head.msgpack", "events-000000.arrow"])
 @pytest.mark.parametrize(
-    "damage", [Path.unlink, cut, emptied, zero_tail, *(flipped(at) for at in (0, 0.02, 0.5, 0.98, 1))]
+    "damage", first(5, (Path.unlink, cut, zero_tail, *map(flipped, (0, 0.5, 1, 0.02, 0.98)), emptied))
 )
 def test_a_damaged_entry_is_read_again(
     root: Path, samples: Path, name: str, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
@@ -417,7 +417,7 @@ def test_what_a_killed_process_left_among_temporary_files_is_swept(
 def test_several_processes_share_it(root: Path, samples: Path) -> None:
     asked = [*COMMAND, "report", "--cache", str(root), str(samples / "torch_ddp_gloo"), "overview", "--format", "csv"]
     running = [subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
-    said = {process.communicate(timeout=60) for process in running}
+    said = {process.communicate(timeout=600) for process in running}
     assert [process.returncode for process in running] == [0] * 4
     assert len(said) == 1
     assert len(folders(root)) == len(list((samples / "torch_ddp_gloo").glob("*.json*")))
@@ -427,7 +427,7 @@ def test_several_processes_share_it(root: Path, samples: Path) -> None:
 def test_killed_at_any_time_it_is_sound(root: Path, samples: Path) -> None:
     asked = [*COMMAND, "report", "--cache", str(root), str(samples / "torch_stacks"), "ops", "--format", "csv"]
     whole = subprocess.run([*asked[:4], "--no-cache", *asked[6:]], capture_output=True, check=True).stdout
-    for wait in (0.3, 0.5, 0.6, 0.7, 0.8):
+    for wait in (0.3, 0.5, 0.7):
         with subprocess.Popen(asked, stdout=subprocess.DEVNULL) as process:
             time.sleep(wait)
             process.send_signal(signal.SIGKILL)

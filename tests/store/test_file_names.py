@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exploring import explored
+from short import some
 from tracehound.cli import main
 from tracehound.store import open_paths
 
@@ -21,10 +22,10 @@ NAMES = {
 }
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=some(NAMES, ("cut", "xplane")))
 def folder(request: pytest.FixtureRequest, samples: Path, tmp_path: Path) -> Path:
     (trace,) = (samples / "torch_stacks").glob("*.gz")
-    (profile,) = (samples / "jax_cpu8_b128").rglob("*.xplane.pb")
+    (profile,) = (samples / "torch_xla_single").rglob("*.xplane.pb")
     contents = {
         "whole": trace.read_bytes(),
         "cut": trace.read_bytes()[: trace.stat().st_size // 2],

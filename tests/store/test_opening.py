@@ -136,7 +136,7 @@ def test_a_file_that_went_away_is_told(shop: Workshop, samples: Path, tmp_path: 
         load(asked)
 
 
-@pytest.mark.parametrize("sample", ["torch_stacks", "jax_cpu8_b128"])
+@pytest.mark.parametrize("sample", first(1, ("torch_stacks", "jax_cpu8_b128")))
 def test_a_worker_that_is_killed_costs_its_file(
     sample: str, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,14 +183,14 @@ def test_what_is_wanted_comes_first(samples: Path, tmp_path: Path) -> None:
 
 def left(kept: Path) -> list[Path]:
     """The files where entries are made, once who made it has had the time to stop."""
-    for _ in range(100):
+    for _ in range(2000):
         if not (found := [path for path in (kept / "work").rglob("*") if path.is_file()]):
             break
         time.sleep(0.05)
     return found
 
 
-@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])
+@pytest.mark.parametrize("sample", first(2, ("torch_ddp_gloo", "torch_xla_spmd4", "jax_cpu8_b128")))
 def test_reading_can_be_given_up(
     sample: str, shop: Workshop, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,8 +27,8 @@ def alive(process: int) -> bool:
 
 
 def gone(process: int) -> bool:
-    """Whether it ends within some seconds."""
-    for _ in range(100):
+    """Whether it ends, within a time that is enough for a machine under load."""
+    for _ in range(2000):
         if not alive(process):
             return True
         time.sleep(0.05)
@@ -70,9 +70,9 @@ def test_a_killed_worker_is_noticed_and_the_others_go_on(death: Callable[[], Non
     try:
         other = pool.executor.submit(time.sleep, 0.5)
         with pytest.raises(BrokenExecutor):
-            pool.executor.submit(death).result(60)
-        assert other.result(60) is None
-        assert len({pool.executor.submit(os.getpid).result(60) for _ in range(6)}) <= 2
+            pool.executor.submit(death).result(600)
+        assert other.result(600) is None
+        assert len({pool.executor.submit(os.getpid).result(600) for _ in range(6)}) <= 2
     finally:
         pool.close()
     assert not multiprocessing.active_children()
@@ -83,7 +83,7 @@ def test_large_things_go_both_ways() -> None:
     assert pool.executor is not None
     large = os.urandom(3 << 20)
     try:
-        assert pool.executor.submit(bytes.upper, large).result(60) == large.upper()
+        assert pool.executor.submit(bytes.upper, large).result(600) == large.upper()
     finally:
         pool.close()
 
@@ -94,7 +94,7 @@ def test_errors_come_back(work: Callable[..., None], error: type[Exception]) -> 
     assert pool.executor is not None
     try:
         with pytest.raises(error):
-            pool.executor.submit(work, *([1 << 30] if work is os.getpgid else [])).result(60)
+            pool.executor.submit(work, *([1 << 30] if work is os.getpgid else [])).result(600)
     finally:
         pool.close()
 
@@ -127,7 +127,7 @@ def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
         "    print(future.exception())\n    pool.close()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, start_new_session=True
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600, start_new_session=True
     )
     assert (done.stdout, done.stderr) == ("None\n", "")
 
@@ -144,7 +144,7 @@ def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
         assert parent.stdout is not None
         worker = int(parent.stdout.readline())
         os.killpg(parent.pid, end)
-        said = parent.communicate(timeout=60)[1]  # which ends when nobody is left to say anything
+        said = parent.communicate(timeout=600)[1]  # which ends when nobody is left to say anything
     assert (said, gone(worker)) == (b"", True)
 
 
@@ -157,12 +157,12 @@ def test_workers_are_copies_of_a_process_whose_threads_would_not_be_missed(befor
     code = (
         "import multiprocessing, os, threading, time, polars\nfrom tracehound.store.pool import Pool\n"
         f"if __name__ == '__main__':\n    {before}\n    pool = Pool(2)\n"
-        "    print(len(pool.executor.submit(polars.select, 1).result(60)))\n"
+        "    print(len(pool.executor.submit(polars.select, 1).result(600)))\n"
         "    print(type(multiprocessing.active_children()[0]).__name__, flush=True)\n    os._exit(0)"
     )
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # as the program has it: numpy starts no threads
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout.split() == ["1", f"{way.title()}Process"]
 
@@ -175,7 +175,7 @@ def test_where_there_is_no_room_for_a_process_that_is_said_and_nobody_waits() ->
         "for future in [pool.executor.submit(os.getpid) for _ in range(4)]:\n    print(future.exception(60))\n"
         "pool.close()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout.splitlines() == ["no worker process can be started"] * 4
 
 

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracehound.draw.notes import note_text
+from short import first
 from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO
 from tracehound.formats.format import ALL, Portion, Progress, silent
@@ -337,7 +338,7 @@ ODD = [b'"1712195495501690.5"', b"1.7121954955017e15", b"1712195495501700", b"nu
 
 
 @pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("row", [0, 25, 49])
+@pytest.mark.parametrize("row", first(1, (49, 0, 25)))
 def test_one_start_of_another_spelling_changes_no_other(tmp_path, row, odd):
     path, starts = tmp_path / "t.json", [b"171219549550%04d.%03d" % (1000 + n, n) for n in range(50)]
     starts[row] = odd
@@ -596,11 +597,12 @@ def test_broken_files_give_what_can_be_read(shared, name, events, level):
         assert kineto.args(got, record)["ph"] == "X"
 
 
-def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path):
-    random = Random(11)
+@pytest.mark.parametrize("seed", first(1, range(4)))
+def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path, seed):
+    random = Random(seed)
     events = [x("cpu_op", f"op {n}", n, 1, l=[{"name": "a"}, {"name": n}], t='q"\\') for n in range(40)]
     sound = json.dumps({"schemaVersion": 1, "traceEvents": events, "distributedInfo": {"rank": 2}}).encode()
-    for _ in range(100):
+    for _ in range(25):
         data = bytearray(sound)
         for _ in range(random.randint(1, 4)):
             at, size = random.randrange(len(data)), random.randint(0, 30)

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from short import first
 from tracehound.formats import KINETO
 from tracehound.formats.kineto import curves as module
 from tracehound.formats.kineto.curves import FEWEST
@@ -91,7 +92,7 @@ def test_a_curve_is_short_however_long_the_trace(tmp_path: Path) -> None:
     assert len(curves(read(tmp_path, 3000))["GPU utilisation"]) <= 1001
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", first(2, range(8)))
 def test_a_curve_is_the_same_however_many_kernels_are_looked_at_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

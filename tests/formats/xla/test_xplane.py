@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -873,9 +874,15 @@ def test_a_glance_tells_the_devices_and_hosts(shared: Path, tmp_path: Path) -> N
     assert glance(next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb")))["host"]
 
 
+@cache
+def long_space() -> bytes:
+    """A file that is read in several portions."""
+    return space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(500_000)])]))
+
+
 def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "x.xplane.pb"
-    path.write_bytes(space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(500_000)])])))
+    path.write_bytes(long_space())
     told: list[tuple[int, int]] = []
     XPLANE.read(path, lambda read, events: told.append((read, events)))
     assert told == sorted(told)
@@ -891,7 +898,7 @@ def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) ->
 
 def test_a_file_that_is_cut_while_it_is_read_is_told_of(tmp_path: Path) -> None:
     path = tmp_path / "x.xplane.pb"
-    raw = space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(500_000)])]))
+    raw = long_space()
     path.write_bytes(raw)
 
     def cut(_read: int, _events: int) -> None:
