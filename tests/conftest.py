@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pwd
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,12 @@ ROOT = Path(__file__).resolve().parents[1]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--update-golden`` writes the golden reports anew instead of comparing with them."""
     parser.addoption("--update-golden", action="store_true", help="write the golden reports anew")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the thousands of tests out of every later search for garbage: they last as long as the process."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
