@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from exporting import document, opened, own, rows, written
-from tracehound.draw.notes import note_text
 from short import first
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window, collected
 from xspaces import Event, Line, Plane, Stat, space

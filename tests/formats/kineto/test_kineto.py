@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracehound.draw.notes import note_text
 from short import first
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO
 from tracehound.formats.format import ALL, Portion, Progress, silent
