@@ -9,7 +9,7 @@ import pytest
 
 from soak import USUAL, anything, palette, soak
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 SECONDS = 30.0
 """For each of the three traces, and for the command palette."""
