@@ -21,8 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--update-golden`` writes the golden reports anew instead of comparing with them."""
+    """``--update-golden`` writes the golden reports anew, ``--every-extreme`` tries all numbers of the small files."""
     parser.addoption("--update-golden", action="store_true", help="write the golden reports anew")
+    parser.addoption("--every-extreme", action="store_true", help="set every number of small files to each extreme")
 
 
 def pytest_collection_finish() -> None:
