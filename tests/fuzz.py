@@ -166,7 +166,7 @@ def damaged(seed: Seed, random: Random) -> Damaged:
 
 
 def said(part: Part) -> set[tuple[str, str, int]]:
-    return {(note.level, note.text, note.count or 0) for note in part.notes}
+    return {(note.level, note.code, note.count or 0) for note in part.notes}
 
 
 def drawn(part: Part) -> int:

@@ -163,7 +163,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     parts = [table.filter(pl.col("what") == "part").select("rank", *_PARTS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
-        return without(shown, scene, options, no_steps(scene) if by_step else note("no_ranks"))
+        return without(shown, scene, options, no_steps(scene) if by_step else note("no_ranks", level="missing"))
     filled = [table for table in tables if table.height]
     found = matched([table.filter(pl.col("what") == "call").select(CALLS.names()) for table in filled], scene)
     met = _on_own_clock(found.calls, rows.filter("clocked")["rank"].unique())
