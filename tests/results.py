@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracehound.analysis.result import COVER, Column, Result
+from tracehound.notes import text_note
 
 EVERY_UNIT = (
     Column("name", "text", "kernel, HLO op or operator"),
@@ -49,7 +50,7 @@ def every_unit() -> Result:
         },
         schema_overrides={"host": COVER},
     )
-    notes = ("counted: kernels, on 2 ranks", "a note \x1b[31m from a trace")
+    notes = text_note("counted: kernels, on 2 ranks"), text_note("a note \x1b[31m from a trace")
     return Result("ops", "Ops", EVERY_UNIT, table, 12, notes, (10_000_000_000, 20_000_000_000))
 
 

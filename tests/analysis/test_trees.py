@@ -7,13 +7,14 @@ import polars as pl
 from results import plain, tree
 from tracehound.analysis import where
 from tracehound.analysis.trees import depth_of, depths, stem
+from tracehound.draw.notes import note_texts
 
 
 def test_a_filter_keeps_what_is_above_a_row_and_says_how_many() -> None:
     kept = where.kept(tree(), "back")
     assert kept.table["call"].to_list() == ["main", "train", "backward"]
-    assert kept.notes == ("where back: 1 of 7 rows, and 2 above them",)
-    assert where.kept(tree(), "depth = 0").notes == ("where depth = 0: 2 of 7 rows",)
+    assert note_texts(kept.notes) == ("where back: 1 of 7 rows, and 2 above them",)
+    assert note_texts(where.kept(tree(), "depth = 0").notes) == ("where depth = 0: 2 of 7 rows",)
     assert where.kept(tree(), "").table.height == 7
 
 

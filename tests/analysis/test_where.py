@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from results import EVERY_UNIT, every_unit
 from tracehound.analysis.result import COVER, Column, Result
 from tracehound.analysis.where import condition, kept
+from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
+from tracehound.notes import text_note
 from tracehound.units import PS
 
 Row = dict[str, Any]
@@ -257,13 +259,13 @@ def test_random_sentences_mean_what_python_says(values: list[tuple[int | None, i
 
 
 def test_a_filtered_result_says_how_many_rows_of_how_many() -> None:
-    result = Result("ops", "Ops", COLUMNS, TABLE, TABLE.height, ("a note",))
+    result = Result("ops", "Ops", COLUMNS, TABLE, TABLE.height, (text_note("a note"),))
     found = kept(result, "count > 3")
     assert found.cut == "2 of 4 rows"
-    assert found.notes == ("where count > 3: 2 of 4 rows", "a note")
+    assert note_texts(found.notes) == ("where count > 3: 2 of 4 rows", "a note")
     shorter = kept(result, "count > 0", top=1)
     assert shorter.cut == "1 of 4 rows"
-    assert shorter.notes[0] == "where count > 0: 3 of 4 rows"
+    assert note_texts(shorter.notes)[0] == "where count > 0: 3 of 4 rows"
     assert shorter.table["name"].to_list() == ["gemm<float>"]
 
 

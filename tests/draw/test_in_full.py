@@ -5,6 +5,7 @@ from __future__ import annotations
 from building import Building, stream, thread
 from tracehound.analysis import named, run
 from tracehound.draw.in_full import SILENT, in_full, notes
+from tracehound.draw.notes import note_texts
 
 
 def test_notes_come_first_then_the_row_then_what_columns_mean() -> None:
@@ -14,7 +15,7 @@ def test_notes_come_first_then_the_row_then_what_columns_mean() -> None:
     result = run(named("ops"), b.trace())
     said, row, columns = in_full(result, ["Ops", "whole run"], result, 0)
     assert said.title == "Ops · whole run"
-    assert [fact.words for fact in said.facts] == list(result.notes)
+    assert [fact.words for fact in said.facts] == list(note_texts(result.notes))
     assert row.title == "Row 1 of 1"
     assert ("name", "gemm␛[2J") in [(fact.label, fact.words) for fact in row.facts]
     assert columns.title == "What its columns mean"

@@ -15,6 +15,7 @@ from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import OPS
 from tracehound.draw.apart import fitted
 from tracehound.draw.table import NAMED, UNLIMITED, Line, body, caption, table
+from tracehound.notes import text_note
 
 
 def texts(lines: list[Line]) -> list[str]:
@@ -159,7 +160,7 @@ def test_every_width_is_kept_and_more_width_never_loses_a_column(width: int) -> 
 
 def test_an_empty_table_says_only_why_it_is_empty() -> None:
     result = every_unit()
-    nothing = replace(result, table=result.table.clear(), total=0, notes=("no gap here",))
+    nothing = replace(result, table=result.table.clear(), total=0, notes=(text_note("no gap here"),))
     assert [line.text for line in table(nothing, 60)][1:] == ["  nothing to show", "no gap here"]
 
 

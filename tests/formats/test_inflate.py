@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import head, opened, section, whole
 
@@ -61,7 +62,7 @@ def test_a_wrong_checksum_loses_nothing(file):
     data[-6] ^= 0xFF
     text, notes = whole(file(bytes(data)))
     assert text == TEXT
-    assert "wrong checksum" in notes[0].text
+    assert "wrong checksum" in note_text(notes[0])
 
 
 def test_damage_in_the_second_member(file):

@@ -108,7 +108,7 @@ def test_what_needs_a_trace_asks_for_one_and_for_no_option(tmp_path: Path, name:
     assert note_texts(result.notes) == (
         "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)",
     )
-    assert lacking(name, trace) == note_texts(result.notes)[0]
+    assert (lacking(name, trace),) == result.notes
 
 
 def test_of_several_questions_those_about_memory_are_answered(tmp_path: Path) -> None:

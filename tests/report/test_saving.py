@@ -11,6 +11,7 @@ from msgspec import structs
 from building import Building, stream
 from results import every_unit
 from tracehound.errors import TracehoundError
+from tracehound.notes import text_note
 from tracehound.report import about
 from tracehound.report.saving import ENDINGS, create, replace
 from tracehound.trace import Window
@@ -34,7 +35,7 @@ def test_every_form_is_written(tmp_path: Path, ending: str) -> None:
 
 def test_what_is_hardly_one_run_is_saved_with_that(tmp_path: Path) -> None:
     for name in ("ops.md", "ops.json"):
-        create(tmp_path / name, structs.replace(facts(), doubt="hardly one run: why"), every_unit())
+        create(tmp_path / name, structs.replace(facts(), doubt=text_note("hardly one run: why")), every_unit())
         assert "hardly one run: why" in (tmp_path / name).read_text("utf-8")
 
 

@@ -17,7 +17,7 @@ from tracehound.analysis.result import blank
 from tracehound.draw.notes import note_text
 from tracehound.draw.table import Line
 from tracehound.file_facts import FileFacts
-from tracehound.notes import Note
+from tracehound.notes import Note, note
 from tracehound.report import Look, Summary, about, summarise, writer
 from tracehound.report.summary import ROWS, spread
 from tracehound.store import place
@@ -133,7 +133,7 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
     document = json.loads("".join(line.text for line in writer("json").summary(page, Look(400))))
     notes = next(iter(document["results"].values()))["notes"]
     assert notes[0].startswith(told) if why else not any("hardly" in note for note in notes)
-    assert about(trace, Window(ranks=(0,))).doubt == ""
+    assert about(trace, Window(ranks=(0,))).doubt is None
     assert about(trace, Window(ranks=(0, 1))).doubt == about(trace, Window()).doubt
 
 
@@ -145,9 +145,9 @@ def test_only_those_of_the_files_that_are_looked_at_are_told_of() -> None:
         made = b.part()
         parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
     trace = place("job", parts)
-    assert "do not overlap in time, and their devices differ;" in doubt(trace)
-    assert "do not overlap in time;" in doubt(trace, (0, 7))
-    assert doubt(trace, (0, 1)) == "", "these overlap"
+    assert doubt(trace) == note("hardly_one_run", apart=True, unlike=True)
+    assert doubt(trace, (0, 7)) == note("hardly_one_run", apart=True, unlike=False)
+    assert doubt(trace, (0, 1)) is None, "these overlap"
     assert doubt(trace, (7, 8)) == "", "these have ranks"
 
 
