@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
 from time import monotonic
 
+import orjson
 from textual.pilot import Pilot
 
-from tracehound.store import Opening
+from tracehound.store import Opening, open_paths
+from tracehound.store.reading import Listener, ignore
+from tracehound.trace import Part, Trace
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.comparing import ComparingApp
 from tracehound.ui.screens.explorer import Explorer
@@ -17,8 +22,76 @@ from tracehound.ui.screens.explorer import Explorer
 ROUNDS = 3
 """A message may cause another one on its way up or down: nothing must happen for so many rounds."""
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds until a test says that the screen does not come to rest."""
+
+
+class ReadOnce(Opening, kw_only=True):
+    """An opening whose files were read before: all explorers of it show one trace."""
+
+    paths: tuple[Path, ...]
+
+    def parts(
+        self, listen: Listener = ignore, cancelled: Callable[[], bool] = lambda: False, *, idle: bool = False
+    ) -> Iterator[tuple[int, Part]]:
+        """What was read."""
+        del listen, cancelled, idle
+        return iter(_read(self.paths)[1])
+
+    def settled(self, parts: Sequence[Part]) -> Trace:
+        """The trace of all parts, the same one each time."""
+        return _trace(self.paths) if len(parts) == len(_read(self.paths)[1]) else super().settled(parts)
+
+
+@cache
+def _read(paths: tuple[Path, ...]) -> tuple[Opening, tuple[tuple[int, Part], ...]]:
+    opening = open_paths(paths)
+    return opening, tuple(opening.parts(idle=True))
+
+
+@cache
+def _trace(paths: tuple[Path, ...]) -> Trace:
+    opening, parts = _read(paths)
+    return opening.settled([part for _, part in sorted(parts, key=lambda numbered: numbered[0])])
+
+
+def read_once(*paths: Path) -> Opening:
+    """The trace of these paths, which no test changes: it is read once in each process."""
+    opening, _ = _read(paths)
+    return ReadOnce(opening.name, opening.files, list(opening.notes), paths=paths)
+
+
+def slices() -> list[dict[str, object]]:
+    """Two steps of one GPU: a gemm each 100 us, a pause of 500 us in the second step while the host loads."""
+    made: list[dict[str, object]] = []
+
+    def add(cat: str, name: str, tid: object, ts: float, dur: float, **args: object) -> None:
+        pid = 0 if cat in ("kernel", "gpu_memcpy") else 100
+        made.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args})
+
+    add("user_annotation", "ProfilerStep#1", 100, 1000, 1000)
+    add("user_annotation", "ProfilerStep#2", 100, 2000, 1000)
+    add("user_annotation", "load batch", 100, 2210, 400)
+    add("cpu_op", "aten::copy_", 101, 2300, 100)
+    starts = [1500, 1600, 1700, 1800, 2000, 2100, 2700, 2800]
+    for number, start in enumerate(starts):
+        add("cuda_runtime", "cudaLaunchKernel", 100, start - 8, 5, correlation=number + 1)
+        name = "gemm" if number % 2 == 0 else "void softmax<float>(float*)"
+        add("kernel", name, 7, start, 90 + number, correlation=number + 1, device=0, stream=7)
+    return made
+
+
+def written(folder: Path, events: list[dict[str, object]] | None = None, name: str = "worker0.json") -> Path:
+    """A file of PyTorch's profiler with these events, else with `slices`."""
+    path = folder / name
+    document = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "Test GPU"}],
+        "distributedInfo": {"rank": 0, "world_size": 1},
+        "traceEvents": slices() if events is None else events,
+    }
+    path.write_bytes(orjson.dumps(document))
+    return path
 
 
 async def settled(pilot: Pilot[None]) -> None:
@@ -29,6 +102,14 @@ async def settled(pilot: Pilot[None]) -> None:
         quiet = 0 if _moves(pilot) else quiet + 1
         assert monotonic() < end, "the screen does not come to rest"
     await pilot.pause()
+
+
+async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
+    """Wait for something that the screen does not wait for itself."""
+    end = monotonic() + PATIENCE
+    while not true():
+        assert monotonic() < end, "it never came"
+        await pilot.pause(0.01)
 
 
 def _moves(pilot: Pilot[None]) -> bool:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from exploring import press, settled
+from exploring import press, read_once, settled
 from terminal import Terminal
 from tracehound.cli import main
 from tracehound.store import Opening, open_paths
@@ -46,7 +46,7 @@ async def compared(
 
 @pytest.fixture
 def jax(samples: Path) -> tuple[Opening, Opening]:
-    base, other = (open_paths([samples / name]) for name in ("jax_cpu8_b128", "jax_cpu8_b4096"))
+    base, other = (read_once(samples / name) for name in ("jax_cpu8_b128", "jax_cpu8_b4096"))
     return base, other
 
 
@@ -173,7 +173,7 @@ async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: t
 
 
 async def test_an_op_of_a_rank_or_lane_that_is_not_shown_comes_into_sight(samples: Path) -> None:
-    openings = [open_paths([samples / name]) for name in ("torch_ddp_gloo", "torch_ddp_gloo")]
+    openings = [open_paths([samples / "torch_ddp_gloo"]) for _ in range(2)]
     async with compared(*openings, size=(140, 50)) as (screen, pilot):
         table = screen.differences.tables["diff-ops"].table
         seen = set()
@@ -469,7 +469,7 @@ async def test_steps_of_other_numbers_are_no_step_of_a_command(jax: tuple[Openin
 
 
 async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compared(samples: Path) -> None:
-    openings = [open_paths([samples / name]) for name in ("torch_stacks", "jax_cpu8_b128")]
+    openings = [read_once(samples / name) for name in ("torch_stacks", "jax_cpu8_b128")]
     async with compared(*openings) as (screen, pilot):
         caption = screen.differences.tables["diff-ops"].caption.render_line(0).text
         assert "PyTorch against XLA: ops share no names" in caption
@@ -512,7 +512,7 @@ async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Openin
 
 @pytest.mark.thorough
 async def test_no_key_of_any_pane_does_harm(samples: Path) -> None:
-    openings = [open_paths([samples / name]) for name in ("torch_stacks", "torch_stacks")]
+    openings = [open_paths([samples / "torch_stacks"]) for _ in range(2)]
     async with compared(*openings, size=(80, 24)) as (screen, pilot):
         for pane, group in (("1", "timeline"), ("2", "lanes"), ("3", "table")):
             for alignment in ("m", ""):
@@ -621,7 +621,7 @@ async def test_the_hlo_of_an_added_op_is_that_of_the_other_run(jax: tuple[Openin
 
 
 async def test_an_op_without_hlo_says_so(samples: Path) -> None:
-    async with compared(*(open_paths([samples / name]) for name in ("torch_stacks", "torch_ddp_gloo"))) as both:
+    async with compared(*(read_once(samples / name) for name in ("torch_stacks", "torch_ddp_gloo"))) as both:
         screen, pilot = both
         await press(pilot, "3", "%")
         assert pilot.app.screen is screen

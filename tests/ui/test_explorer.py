@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import orjson
 import polars as pl
 import pytest
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Input
 
 from building import US
-from exploring import explored, header, press, said, selected, settled
+from exploring import PATIENCE, explored, header, press, read_once, said, selected, settled, slices, until, written
 from stages import TRACE
 from tracehound.analysis import named, run
 from tracehound.draw.notes import note_texts
@@ -47,43 +46,6 @@ from tracehound.ui.widgets.timeline import Timeline
 from tracehound.ui.wording.words import about, empty
 
 
-def slices() -> list[dict[str, object]]:
-    """Two steps of one GPU: a gemm each 100 us, a pause of 500 us in the second step while the host loads."""
-    made: list[dict[str, object]] = []
-
-    def add(cat: str, name: str, tid: object, ts: float, dur: float, **args: object) -> None:
-        pid = 0 if cat in ("kernel", "gpu_memcpy") else 100
-        made.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args})
-
-    add("user_annotation", "ProfilerStep#1", 100, 1000, 1000)
-    add("user_annotation", "ProfilerStep#2", 100, 2000, 1000)
-    add("user_annotation", "load batch", 100, 2210, 400)
-    add("cpu_op", "aten::copy_", 101, 2300, 100)
-    starts = [1500, 1600, 1700, 1800, 2000, 2100, 2700, 2800]
-    for number, start in enumerate(starts):
-        add("cuda_runtime", "cudaLaunchKernel", 100, start - 8, 5, correlation=number + 1)
-        name = "gemm" if number % 2 == 0 else "void softmax<float>(float*)"
-        add("kernel", name, 7, start, 90 + number, correlation=number + 1, device=0, stream=7)
-    return made
-
-
-def written(folder: Path, events: list[dict[str, object]] | None = None, name: str = "worker0.json") -> Path:
-    path = folder / name
-    document = {
-        "schemaVersion": 1,
-        "deviceProperties": [{"id": 0, "name": "Test GPU"}],
-        "distributedInfo": {"rank": 0, "world_size": 1},
-        "traceEvents": slices() if events is None else events,
-    }
-    path.write_bytes(orjson.dumps(document))
-    return path
-
-
-@pytest.fixture
-def opening(tmp_path: Path) -> Opening:
-    return open_paths([written(tmp_path)])
-
-
 def lines(widget: ResultTable | Timeline | TabBar) -> list[str]:
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
@@ -102,7 +64,7 @@ async def test_header_says_what_is_open(opening: Opening) -> None:
 
 
 async def test_header_says_how_many_ranks_are_shown(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         assert " 2 ranks" in header(explorer)
         await press(pilot, "R", "1", "enter")
         assert " 1 of 2 ranks" in header(explorer)
@@ -156,7 +118,7 @@ async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
 
 
 async def test_a_key_that_leads_nowhere_says_why(opening: Opening, samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         for key, why in {"]": "no device", "[": "no device", "b": "no lane of a device", "O": "no event"}.items():
             await press(pilot, "T", key)
             assert why in said(explorer)
@@ -863,7 +825,7 @@ async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> 
 
 
 async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         explorer.action_show("clocks")
         await settled(pilot)
         first, *_ = [line.strip() for line in lines(table(explorer, "clocks"))[1:] if line.strip()]
@@ -907,15 +869,19 @@ class Slow:
         yield 1, part
 
 
+@pytest.fixture
+def _shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first part is shown however long it takes to place it."""
+    monkeypatch.setattr("tracehound.ui.background.loading.PAUSE", 3600.0)
+
+
+@pytest.mark.usefixtures("_shown_at_once")
 async def test_the_first_part_is_explored_while_the_second_is_read(opening: Opening) -> None:
     slow = Slow(opening)
     app = TracehoundApp(slow)  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
         explorer = app.explorer
-        for _ in range(300):
-            await pilot.pause(0.01)
-            if explorer.growth.any_read:
-                break
+        await until(pilot, lambda: explorer.growth.any_read)
         assert explorer.trace is not None
         assert [part.lanes.height > 0 for part in explorer.trace.parts] == [True, False]
         await pilot.press("w")
@@ -928,14 +894,15 @@ async def test_the_first_part_is_explored_while_the_second_is_read(opening: Open
         assert explorer.header.news == ""
 
 
+@pytest.mark.usefixtures("_shown_at_once")
 async def test_quitting_does_not_wait_for_the_reading(opening: Opening) -> None:
     slow = Slow(opening)
     app = TracehoundApp(slow)  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause(0.05)
+        await until(pilot, lambda: app.explorer.growth.any_read)
         await pilot.press("q")
     assert app.return_code == 0
-    assert slow.cancelled.wait(2), "the reader was told"
+    assert slow.cancelled.wait(PATIENCE), "the reader was told"
 
 
 async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Opening) -> None:

@@ -8,11 +8,10 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from exploring import explored, header, press, said, selected, settled
+from exploring import explored, header, press, read_once, said, selected, settled, until
 from hloprotos import F32, array, computation, instruction, module
 from tracehound.draw.glyphs import ASCII
 from tracehound.hlo.programs import Program
-from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.hlo import HloScreen
@@ -38,15 +37,10 @@ def view(pilot: Pilot[None]) -> LeafView:
 async def disclose(explorer: Explorer, pilot: Pilot[None], *keys: str) -> None:
     """Show the ops, however long that takes, and then the HLO of one."""
     await press(pilot, "2")
-    for _ in range(100):
-        if explorer.deck.tables["ops"].table.row is not None:
-            break
-        await settled(pilot)
+    await until(pilot, lambda: explorer.deck.tables["ops"].table.row is not None)
     await press(pilot, *keys, "%")
-    for _ in range(100):
-        if isinstance(pilot.app.screen, HloScreen):
-            break
-        await settled(pilot)
+    await until(pilot, lambda: isinstance(pilot.app.screen, HloScreen))
+    await settled(pilot)
 
 
 async def to(pilot: Pilot[None], words: str) -> None:
@@ -64,7 +58,7 @@ async def to(pilot: Pilot[None], words: str) -> None:
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int, int]) -> None:
     """At the small batch the all-reduce leads: its groups in words, its bytes, its operands."""
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), size) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), size) as (explorer, pilot):
         await disclose(explorer, pilot, "enter")
         lines = "\n".join(page(pilot.app))
         assert "every device ends with the sum over its group" in lines
@@ -82,7 +76,7 @@ async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int
 
 async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
     """What is inside a product, who uses it, one step to a user and back."""
-    async with explored(open_paths([samples / "jax_cpu8_b4096"]), (160, 44)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b4096"), (160, 44)) as (explorer, pilot):
         await disclose(explorer, pilot, "down")
         first = "\n".join(page(pilot.app))
         assert "custom fusion of 1 instruction: 1 dot" in first
@@ -102,7 +96,7 @@ async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
 
 
 async def test_the_text_of_the_computation(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (120, 30)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (120, 30)) as (explorer, pilot):
         await disclose(explorer, pilot)
         await press(pilot, "t")
         shown = view(pilot)
@@ -118,7 +112,7 @@ async def test_the_text_of_the_computation(samples: Path) -> None:
 
 async def test_the_source_of_the_op_is_read(samples: Path) -> None:
     sources = Sources((Mapping("/srv/demo", samples),))
-    app = TracehoundApp(open_paths([samples / "jax_cpu8_b128"]), sources=sources)
+    app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), sources=sources)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await disclose(app.explorer, pilot)
@@ -129,18 +123,15 @@ async def test_the_source_of_the_op_is_read(samples: Path) -> None:
 
 
 async def test_what_has_no_hlo_says_so(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "2", "%")
         assert "no HLO op here" in said(explorer)
 
 
 async def test_a_buffer_leads_to_the_instruction_that_defines_it(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (100, 30)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (100, 30)) as (explorer, pilot):
         explorer.action_show("hlo_buffers")
-        for _ in range(100):
-            await settled(pilot)
-            if explorer.deck.tables["hlo_buffers"].table.row is not None:
-                break
+        await until(pilot, lambda: explorer.deck.tables["hlo_buffers"].table.row is not None)
         row = explorer.deck.tables["hlo_buffers"].table.row
         assert row is not None
         await press(pilot, "%")

@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from exploring import settled
+from exploring import read_once, settled
 from tracehound.store import Reading, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.comparing import ComparingApp
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def explorer(sample: str, **options: Any) -> TracehoundApp:
-    return TracehoundApp(open_paths([ROOT / "traces" / sample]), **options)
+    return TracehoundApp(read_once(ROOT / "traces" / sample), **options)
 
 
 def keys(*names: str) -> Any:
@@ -64,7 +64,7 @@ def test_flame(snap_compare: Any) -> None:
 
 
 def comparing(**options: Any) -> ComparingApp:
-    openings = [open_paths([ROOT / "traces" / name]) for name in ("jax_cpu8_b128", "jax_cpu8_b4096")]
+    openings = [read_once(ROOT / "traces" / name) for name in ("jax_cpu8_b128", "jax_cpu8_b4096")]
     return ComparingApp(*openings, **options)
 
 

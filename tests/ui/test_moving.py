@@ -7,8 +7,7 @@ from pathlib import Path
 from test_arrivals_pane import forty, opened
 from test_hlo_page import disclose, page, view
 
-from exploring import explored, press, settled
-from tracehound.store import open_paths
+from exploring import explored, press, read_once, settled
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.widgets.result_table import ResultTable
 
@@ -18,7 +17,7 @@ def ops(explorer: Explorer) -> ResultTable:
 
 
 async def test_rows_of_a_table(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "2", "end")
         last = ops(explorer).line_count - 1
         assert ops(explorer).cursor == last > 20
@@ -34,7 +33,7 @@ async def test_rows_of_a_table(samples: Path) -> None:
 
 
 async def test_rows_of_a_tree_are_entered(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_stacks"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks"), (120, 40)) as (explorer, pilot):
         explorer.action_show("modules")
         await settled(pilot)
         table = explorer.deck.tables["modules"].table
@@ -66,7 +65,7 @@ async def test_ranks_of_a_collective(tmp_path: Path) -> None:
 
 
 async def test_lines_of_a_page_of_hlo(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (80, 24)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (80, 24)) as (explorer, pilot):
         await disclose(explorer, pilot)
         await press(pilot, "end")
         last = view(pilot).cursor
@@ -86,7 +85,7 @@ async def test_lines_of_a_page_of_hlo(samples: Path) -> None:
 
 
 async def test_what_is_beyond_a_line_of_hlo(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (80, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (80, 40)) as (explorer, pilot):
         await disclose(explorer, pilot)
         for _ in range(view(pilot).line_count):
             item = view(pilot).item

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from exploring import explored, press, settled
-from tracehound.store import open_paths
+from exploring import explored, press, read_once, settled
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.panes.overview import PARTS
 from tracehound.ui.screens.explorer import Explorer
@@ -31,7 +30,7 @@ def title(explorer: Explorer, name: str) -> tuple[int, int]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo", "torch_xla_single"])
 async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple[int, int]) -> None:
-    async with explored(open_paths([samples / sample]), size) as (explorer, pilot):
+    async with explored(read_once(samples / sample), size) as (explorer, pilot):
         await press(pilot, "1")
         assert pilot.app.focused is explorer.deck.overview
         text = " ".join(page(explorer))
@@ -47,7 +46,7 @@ async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple
      (("right", "down"), "ops"), (("l", "j", "j"), "health"), (("l", "j", "h"), "steps")],
 )  # fmt: skip
 async def test_keys_lead_from_a_part_to_its_pane(samples: Path, moves: tuple[str, ...], name: str) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         explorer.deck.overview.part = "breakdown"
         await press(pilot, "1", *moves, "enter")
         assert explorer.deck.active == name
@@ -56,7 +55,7 @@ async def test_keys_lead_from_a_part_to_its_pane(samples: Path, moves: tuple[str
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, int]) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), size) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), size) as (explorer, pilot):
         await press(pilot, "1")
         await pilot.click(explorer.deck.overview, offset=title(explorer, "Health"))
         await settled(pilot)
@@ -69,7 +68,7 @@ async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, in
 
 
 async def test_a_narrow_page_says_that_it_is_of_a_window_and_what_each_part_is(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (80, 24)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (80, 24)) as (explorer, pilot):
         await press(pilot, "4", "space", "1")
         titles = [line for line in page(explorer) if "Breakdown" in line or "Top ops" in line]
         assert sum(line.count("in the window ") for line in titles) == 3, "findings, breakdown and top ops"
@@ -80,7 +79,7 @@ async def test_a_narrow_page_says_that_it_is_of_a_window_and_what_each_part_is(s
 
 
 async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (200, 50)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (200, 50)) as (explorer, pilot):
         await press(pilot, "1")
         whole = page(explorer)
         await press(pilot, "4", "space", "1")
@@ -92,7 +91,7 @@ async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
 
 
 async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (_, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (_, pilot):
         copied: list[str] = []
         monkeypatch.setattr(pilot.app, "copy_to_clipboard", copied.append)
         await press(pilot, "1", "Y")
@@ -104,7 +103,7 @@ async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest
 
 async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = TracehoundApp(open_paths([samples / "jax_cpu8_b128"]), "ascii")
+    app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), "ascii")
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "1")

@@ -7,16 +7,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-from test_explorer import caption, explored, lines, opening, press, selected, table
+from test_explorer import caption, lines, table
 from textual import events
 from textual.pilot import Pilot
 
+from exploring import explored, press, selected
 from tracehound.query import Query
 from tracehound.store import Opening
 from tracehound.trace import Trace
 from tracehound.ui.screens.explorer import Explorer
-
-__all__ = ["opening"]
 
 
 async def asked(pilot: Pilot[None], explorer: Explorer, statement: str) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from building import US, Building, stream, thread
-from exploring import explored, press, said
+from exploring import explored, press, read_once, said
 from tracehound.analysis import ANALYSES, Options, run
 from tracehound.analysis.result import Column
 from tracehound.analysis.topics import lacking
-from tracehound.store import load, open_paths
+from tracehound.store import load
 from tracehound.trace import Window
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.bindings.menu import choices
@@ -28,7 +28,7 @@ NOWHERE = {
 
 @pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_stacks", "torch_xla_single"])
 def test_rows_lead_somewhere(samples: Path, sample: str) -> None:
-    trace = load(open_paths([samples / sample]))
+    trace = load(read_once(samples / sample))
     for analysis in ANALYSES:
         if lacking(analysis.name, trace) or analysis.name in NOWHERE:
             continue
@@ -76,7 +76,7 @@ def test_a_column_leads_to_what_it_is_about() -> None:
 
 
 async def test_a_row_without_a_place_says_so(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         before = explorer.view
         await press(pilot, "8", "enter")
         assert "no place in the timeline" in said(explorer)
@@ -86,7 +86,7 @@ async def test_a_row_without_a_place_says_so(samples: Path) -> None:
 
 
 async def test_there_and_back(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         before = explorer.view
         await press(pilot, "M", choices(KEYS)["operators"], "down", "enter")
         assert explorer.view.event is not None

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from test_explorer import caption, explored, header, lines, opening, press, settled, table
+from test_explorer import caption, lines, table
 
 from building import US
+from exploring import explored, header, press, settled
 from jobs import files, sized
 from tracehound.store import Opening, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.screens.columns import ColumnsScreen
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.wording import words
-
-__all__ = ["opening"]
 
 
 def names(explorer: Explorer) -> list[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exploring import explored, press, said, settled
+from exploring import explored, press, read_once, said, settled
 from tracehound.draw.notes import note_texts
-from tracehound.store import open_paths
 from tracehound.ui.screens.in_full import InFullScreen
 
 
 async def test_a_caption_takes_the_lines_that_its_answer_needs(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "4")
         await settled(pilot)
         pane = explorer.deck.shows("steps")
@@ -23,7 +22,7 @@ async def test_a_caption_takes_the_lines_that_its_answer_needs(samples: Path) ->
 
 
 async def test_one_key_shows_all_that_is_said(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "4")
         await settled(pilot)
         result = explorer.deck.shows("steps").table.result
@@ -41,21 +40,21 @@ async def test_one_key_shows_all_that_is_said(samples: Path) -> None:
 
 
 async def test_the_footer_of_a_table_names_its_chart_at_80_columns(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "4")
         named = said(explorer)
         assert all(key in named for key in ("Enter go", "f filter", "v chart", "q quit"))
 
 
 async def test_what_is_cut_names_the_key_that_shows_it(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (80, 14)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (80, 14)) as (explorer, pilot):
         await press(pilot, "4")
         caption = explorer.deck.shows("steps").caption
         assert caption.render_line(caption.size.height - 1).text.rstrip().endswith("… I shows all")
 
 
 async def test_words_give_way_to_the_rows_of_short_tables(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "7")
         for name in ("breakdown", "overview"):
             pane = explorer.deck.tables[name]
@@ -64,7 +63,7 @@ async def test_words_give_way_to_the_rows_of_short_tables(samples: Path) -> None
 
 
 async def test_another_row_sends_no_caption_again(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "4")
         caption, drawn = explorer.deck.shows("steps").caption, list[int]()
         caption.render_line = lambda y, draw=caption.render_line: drawn.append(y) or draw(y)
@@ -73,7 +72,7 @@ async def test_another_row_sends_no_caption_again(samples: Path) -> None:
 
 
 async def test_advice_has_the_lines_that_are_free(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", "f")
         await settled(pilot)
         chart = explorer.deck.shows("findings").body.chart

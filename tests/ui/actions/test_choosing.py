@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from exploring import explored, press, said, settled
+from exploring import explored, press, read_once, said, settled
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.settings import Setting, one_of, whole
-from tracehound.store import open_paths
 from tracehound.ui.actions.choosing import ELSEWHERE, settings_of, sound
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.bindings import menu
@@ -43,7 +42,7 @@ def test_the_words_that_a_setting_may_be_are_known() -> None:
 
 
 async def test_another_way_to_group_is_shown_said_copied_and_saved(samples: Path, tmp_path: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (100, 30)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (100, 30)) as (explorer, pilot):
         app = explorer.app
         assert isinstance(app, TracehoundApp)
         await press(pilot, "M", LETTERS["hlo_ops"])
@@ -77,14 +76,14 @@ async def test_another_way_to_group_is_shown_said_copied_and_saved(samples: Path
 
 
 async def test_what_was_chosen_is_there_at_the_next_visit(samples: Path) -> None:
-    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app = TracehoundApp(read_once(samples / "torch_stacks"))
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "M", LETTERS["operators"], "B", "left", "enter")
         kept = app.explorer.travels.remembered
     assert kept is not None
     assert kept.settings == {"operators": {"by": "frame"}}
-    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app = TracehoundApp(read_once(samples / "torch_stacks"))
     app.explorer.travels.session = kept
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
@@ -93,7 +92,7 @@ async def test_what_was_chosen_is_there_at_the_next_visit(samples: Path) -> None
 
 
 async def test_leaving_changes_nothing(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "M", LETTERS["operators"])
         result = explorer.deck.tables["operators"].table.result
         await press(pilot, "B", "space", "escape")
@@ -102,7 +101,7 @@ async def test_leaving_changes_nothing(samples: Path) -> None:
 
 
 async def test_what_is_typed_is_looked_at_before_it_is_taken(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         app = explorer.app
         assert isinstance(app, TracehoundApp)
         await press(pilot, "M", LETTERS["roofline"], "B")
@@ -116,14 +115,14 @@ async def test_what_is_typed_is_looked_at_before_it_is_taken(samples: Path) -> N
 
 
 async def test_a_flame_graph_has_settings_too(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "M", LETTERS["stacks"], "B", "space", "enter")
         assert "frames=python" in explorer.deck.flames["stacks"].view.render_line(0).text
 
 
 @pytest.mark.parametrize("keys", ["9 B", "3 B", "S B", "1 B"])
 async def test_what_has_none_says_so(samples: Path, keys: str) -> None:
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, *keys.split())
         assert said(explorer).strip().endswith("has no settings")
 
@@ -137,7 +136,7 @@ def test_only_what_is_a_choice_still_comes_back() -> None:
 
 
 async def test_settings_of_another_world_do_no_harm(samples: Path) -> None:
-    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app = TracehoundApp(read_once(samples / "torch_stacks"))
     view = (await _seen(samples)).view
     app.explorer.travels.session = Session(
         view, "operators", settings={"operators": {"by": "\x1b[2J"}, "x": {"y": "z"}}
@@ -150,7 +149,7 @@ async def test_settings_of_another_world_do_no_harm(samples: Path) -> None:
 
 async def _seen(samples: Path) -> Session:
     """A visit that was left in another place than the first."""
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "w", "w")
         kept = explorer.travels.remembered
         assert kept is not None
@@ -158,7 +157,7 @@ async def _seen(samples: Path) -> Session:
 
 
 async def test_a_key_makes_rows_be_the_next_thing_that_they_can_be(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", LETTERS["critical_path"])
         assert " b by " in explorer.key_bar.render_line(0).text
         await press(pilot, "b")
@@ -171,7 +170,7 @@ async def test_a_key_makes_rows_be_the_next_thing_that_they_can_be(samples: Path
 
 
 async def test_a_setting_stays_when_rows_become_something_else(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         explorer.results.choose("critical_path", (("near", "10us"),))
         await press(pilot, "M", LETTERS["critical_path"], "b")
         assert explorer.results.given("critical_path") == (("by", "class"), ("near", "10us"))

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from building import US
-from exploring import explored, header, press, said, selected
+from exploring import explored, header, press, read_once, said, selected
 from tracehound.analysis import Options, named, run
 from tracehound.draw.lanes import ink
 from tracehound.store import load, open_paths
@@ -29,7 +29,7 @@ def signs(explorer: Explorer) -> int:
 
 
 async def test_a_key_marks_the_path_and_ends_that(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         assert signs(explorer) == 0
         await press(pilot, "P")
         assert explorer.timeline.path is not None
@@ -43,7 +43,7 @@ async def test_a_key_marks_the_path_and_ends_that(samples: Path) -> None:
 
 
 async def test_escape_ends_the_walk_on_the_path_and_then_the_path(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P", "escape")
         assert explorer.walk is None
         assert explorer.timeline.path is not None
@@ -52,7 +52,7 @@ async def test_escape_ends_the_walk_on_the_path_and_then_the_path(samples: Path)
 
 
 async def test_n_leads_along_the_path_and_back(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P")
         assert explorer.trace is not None
         assert explorer.timeline.path is not None
@@ -67,7 +67,7 @@ async def test_n_leads_along_the_path_and_back(samples: Path) -> None:
 
 
 async def test_a_step_to_a_lane_that_is_not_shown_says_so(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P", "n")
         explorer.timeline.seat(replace(explorer.timeline.seats, needle="no lane has this name"))
         await press(pilot, "n")
@@ -78,7 +78,7 @@ async def test_a_step_to_a_lane_that_is_not_shown_says_so(samples: Path) -> None
 
 
 async def test_the_list_leads_to_the_marked_event(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST, "b", "b", "down", "down", "enter")
         row = explorer.deck.tables["critical_path"].table.row
         assert row is not None
@@ -91,7 +91,7 @@ async def test_the_list_leads_to_the_marked_event(samples: Path) -> None:
 
 
 async def test_sums_lead_through_the_events_that_they_are_of(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST, "down", "enter")
         row = explorer.deck.tables["critical_path"].table.row
         assert row is not None
@@ -136,7 +136,7 @@ async def test_a_sum_without_an_event_leads_to_its_longest_stretch(tmp_path: Pat
 
 
 async def test_a_row_of_another_rank_marks_the_path_of_that(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST, "enter")
         marked = explorer.timeline.path
         await press(pilot, "end", "enter")
@@ -146,7 +146,7 @@ async def test_a_row_of_another_rank_marks_the_path_of_that(samples: Path) -> No
 
 
 async def test_the_table_of_the_path_says_what_it_is_of(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST)
         pane = explorer.deck.tables["critical_path"]
         assert pane.caption.parts[:3] == ("Critical path", "each rank's longest step", "131 rows")
@@ -155,7 +155,7 @@ async def test_the_table_of_the_path_says_what_it_is_of(samples: Path) -> None:
 
 
 async def test_the_path_is_of_the_selected_window(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, "4", "space")
         window = explorer.view.selection
         assert window is not None
@@ -165,7 +165,7 @@ async def test_the_path_is_of_the_selected_window(samples: Path) -> None:
 
 
 async def test_a_trace_without_a_path_says_so(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P")
         assert explorer.timeline.path is None
         assert "no critical path: only a trace of the PyTorch profiler" in said(explorer)
@@ -175,7 +175,7 @@ async def test_a_trace_without_a_path_says_so(samples: Path) -> None:
 async def test_a_path_reads_in_few_colours(samples: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLORTERM", raising=False)
     monkeypatch.setenv(alphabet, "1" if alphabet == "NO_COLOR" else "xterm")
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 40)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P")
         assert signs(explorer) > 0
         artist = explorer.timeline._artist
@@ -187,7 +187,7 @@ async def test_a_path_reads_in_few_colours(samples: Path, alphabet: str, monkeyp
 
 
 def test_stretches_without_an_event_are_not_on_the_path(samples: Path) -> None:
-    trace = load(open_paths([samples / "torch_ddp_gloo"]))
+    trace = load(read_once(samples / "torch_ddp_gloo"))
     result = run(named("critical_path"), trace, Window(ranks=(0,)), Options(given=(("by", "event"),)))
     path = path_of(result)
     assert path is not None

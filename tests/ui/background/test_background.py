@@ -9,21 +9,21 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from exploring import PATIENCE
 from tracehound.errors import TracehoundError
 from tracehound.ui.background.threads import Background
 
 
 def finished(background: Background) -> bool:
-    for _ in range(500):
-        if not background.busy:
-            return True
+    end = time.monotonic() + PATIENCE
+    while background.busy and time.monotonic() < end:
         time.sleep(0.005)
-    return False
+    return not background.busy
 
 
 def test_only_the_newest_of_a_sort_is_done() -> None:
     background, gate, done = Background(), threading.Event(), list[str]()
-    background.submit("slow", lambda: done.append(str(gate.wait(2))), pytest.fail)
+    background.submit("slow", lambda: done.append(str(gate.wait(PATIENCE))), pytest.fail)
     for name in ("a", "b", "c"):
         background.submit("sort", lambda name=name: done.append(name), pytest.fail)
     background.submit("other", lambda: done.append("other"), pytest.fail)
@@ -36,13 +36,13 @@ def test_only_the_newest_of_a_sort_is_done() -> None:
 
 def test_closing_forgets_what_waits() -> None:
     background, gate, done = Background(), threading.Event(), list[str]()
-    background.submit("slow", lambda: done.append(str(gate.wait(2))), pytest.fail)
+    background.submit("slow", lambda: done.append(str(gate.wait(PATIENCE))), pytest.fail)
     while background.busy and background._waiting:
         time.sleep(0.001)
     background.submit("late", lambda: done.append("late"), pytest.fail)
     background.close()
     gate.set()
-    background._thread.join(2)
+    background._thread.join(PATIENCE)
     assert not background._thread.is_alive()
     assert done == ["True"]
 

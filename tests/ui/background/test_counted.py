@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from building import Building, stream, thread
+from exploring import read_once
 from tracehound.analysis import named, run
 from tracehound.analysis.result import Options
-from tracehound.store import load, open_paths
+from tracehound.store import load
 from tracehound.trace import Trace, Window
 from tracehound.ui.background import counted
 from tracehound.ui.background.answers import Snapshot
@@ -32,7 +33,7 @@ def walks(trace: Trace, analysis: str) -> list[tuple[CountingRow, Walk]]:
 
 @pytest.mark.parametrize(("analysis", "leads", "what"), [("host", "longest", "event"), ("operators", "event", "name")])
 def test_a_walk_begins_at_the_event_to_which_the_row_leads(analysis: str, leads: str, what: str, samples: Path) -> None:
-    found = walks(load(open_paths([samples / "torch_stacks"])), analysis)
+    found = walks(load(read_once(samples / "torch_stacks")), analysis)
     assert len(found) > 10
     for row, walk in found:
         assert (walk.event, walk.what, len(walk)) == (row.values[leads], row.values[what], row.values["count"])

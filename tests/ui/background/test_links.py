@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import Building, Lane, stream, thread
-from tracehound.store import load, open_paths
+from exploring import read_once
+from tracehound.store import load
 from tracehound.trace import Trace
 from tracehound.ui.background.links import cause, effects
 
@@ -142,7 +143,7 @@ def test_launches_inside_are_those_that_a_slow_search_finds(calls: list[tuple[in
 
 def test_there_and_back_in_a_jax_profile(samples: Path) -> None:
     """XLA: an op leads to the execution that enqueued its module, which leads to all that it enqueued."""
-    trace = load(open_paths([samples / "jax_cpu8_b128"]))
+    trace = load(read_once(samples / "jax_cpu8_b128"))
     rows = trace.events().filter(pl.col("launch").is_not_null()).select("id", "launch", "start").collect()
     one = rows.row(rows.height // 2, named=True)
     assert cause(trace, one["id"]).target == one["launch"]

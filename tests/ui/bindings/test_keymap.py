@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from exploring import press, settled
+from exploring import press, read_once, settled
 from terminal import Terminal
 from tracehound.errors import TracehoundError
-from tracehound.store import Opening, open_paths
+from tracehound.store import Opening
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.bindings.keymap import NO_KEY, keymap, remapped
 from tracehound.ui.bindings.keys import KEYS, Key
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opening(samples: Path) -> Opening:
-    return open_paths([samples / "torch_stacks"])
+    return read_once(samples / "torch_stacks")
 
 
 def test_without_a_table_nothing_changes(path: Path) -> None:

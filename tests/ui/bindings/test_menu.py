@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from exploring import explored, press, settled
+from exploring import explored, press, read_once, settled
 from tracehound.analysis import ANALYSES
-from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.bindings import menu
 from tracehound.ui.bindings.keys import KEYS
@@ -56,7 +55,7 @@ def test_columns_hold_all_and_no_heading_ends_one(lay: Callable[..., list[list[C
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (200, 50)])
 async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), size) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), size) as (explorer, pilot):
         await press(pilot, "M")
         screen = pilot.app.screen
         assert isinstance(screen, MenuScreen)
@@ -69,7 +68,7 @@ async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) 
 
 
 async def test_a_name_that_a_column_is_too_narrow_for_has_a_sign(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 15)) as (_, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (120, 15)) as (_, pilot):
         await press(pilot, "M")
         screen = pilot.app.screen
         assert isinstance(screen, MenuScreen)
@@ -78,7 +77,7 @@ async def test_a_name_that_a_column_is_too_narrow_for_has_a_sign(samples: Path) 
 
 @pytest.mark.parametrize("size", [(80, 12), (40, 16), (100, 7)])
 async def test_a_short_screen_follows_the_cursor_through_all_of_it(samples: Path, size: tuple[int, int]) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), size) as (_, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), size) as (_, pilot):
         await press(pilot, "1", "M")
         screen = pilot.app.screen
         assert isinstance(screen, MenuScreen)
@@ -92,7 +91,7 @@ async def test_a_short_screen_follows_the_cursor_through_all_of_it(samples: Path
 
 @pytest.mark.parametrize("name", ["operators", "critical_path", "annotations", "health"])
 async def test_one_key_shows_a_pane_and_gives_it_the_keys(samples: Path, name: str) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", menu.choices(KEYS)[name])
         assert explorer.deck.active == name
         assert pilot.app.focused is explorer.deck.tables[name].table
@@ -100,7 +99,7 @@ async def test_one_key_shows_a_pane_and_gives_it_the_keys(samples: Path, name: s
 
 
 async def test_arrows_and_the_mouse_do_the_same(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "4", "M", "down", "enter")
         assert explorer.deck.active != "steps"
         tabs = explorer.arrangement.tabs
@@ -115,7 +114,7 @@ async def test_arrows_and_the_mouse_do_the_same(samples: Path) -> None:
 
 
 async def test_sideways_leads_to_the_column_beside(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (_, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (_, pilot):
         await press(pilot, "M")
         screen = pilot.app.screen
         assert isinstance(screen, MenuScreen)
@@ -127,7 +126,7 @@ async def test_sideways_leads_to_the_column_beside(samples: Path) -> None:
 
 
 async def test_what_the_trace_cannot_answer_says_why_and_takes_no_tab(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         assert "gaps" not in explorer.arrangement.tabs.render_line(0).text
         await press(pilot, "M", "3")
         screen = pilot.app.screen
@@ -138,7 +137,7 @@ async def test_what_the_trace_cannot_answer_says_why_and_takes_no_tab(samples: P
 
 
 async def test_a_long_reason_takes_a_second_line(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), (44, 60)) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (44, 60)) as (explorer, pilot):
         await press(pilot, "M", "3")
         screen = pilot.app.screen
         assert isinstance(screen, MenuScreen)
@@ -152,7 +151,7 @@ async def test_a_long_reason_takes_a_second_line(samples: Path) -> None:
 
 
 async def test_a_pane_without_a_tab_has_one_while_it_is_shown(samples: Path) -> None:
-    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         key = menu.choices(KEYS)["kernel_types"]
         await press(pilot, "M", key)
         assert f" M{key} kernel types " in explorer.arrangement.tabs.render_line(0).text
@@ -161,14 +160,14 @@ async def test_a_pane_without_a_tab_has_one_while_it_is_shown(samples: Path) -> 
 
 
 async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", "/")
         assert explorer.seeking.prompt.open
 
 
 @pytest.mark.parametrize("keys", [("t", "t"), ("enter", "enter"), ("enter", "escape")])
 async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tuple[str, str]) -> None:
-    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app = TracehoundApp(read_once(samples / "torch_stacks"))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("M")
@@ -180,7 +179,7 @@ async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tu
 
 
 async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_meant_for_it(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         assert isinstance(pilot.app, TracehoundApp)
         letter = menu.choices(KEYS)["operators"]
         key = events.Key(letter, letter)
@@ -195,7 +194,7 @@ async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_mean
 
 
 async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(samples: Path) -> None:
-    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "M")
         screen = pilot.app.screen
         assert isinstance(screen, MenuScreen)
@@ -226,7 +225,7 @@ PAGES = ("pagedown", "pageup", "end", "home", "pagedown")
 async def test_a_list_takes_keys_for_pages_before_it_is_laid_out(
     samples: Path, before: tuple[str, ...], key: str, size: tuple[int, int]
 ) -> None:
-    async with explored(open_paths([samples / "torch_ddp_gloo"]), size) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), size) as (explorer, pilot):
         await press(pilot, *before)
         for each in (key, *PAGES):
             pilot.app.post_message(events.Key(each, None))

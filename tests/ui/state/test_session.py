@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from building import US
-from exploring import press, said, settled
+from exploring import press, read_once, said, settled
 from stages import TRACE
 from terminal import Terminal
 from tracehound.store import cache, open_paths
@@ -142,14 +142,14 @@ def test_the_picture_lies_inside_the_run(bounds: tuple[int, int]) -> None:
 
 
 async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
-    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app = TracehoundApp(read_once(samples / "torch_stacks"))
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "down", "p", "c", "w", "w", "full_stop", "m", "a", "5")
         view, kept = app.explorer.view, app.explorer.travels.remembered
         assert kept is not None
 
-    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app = TracehoundApp(read_once(samples / "torch_stacks"))
     app.explorer.travels.session = kept
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
@@ -166,7 +166,7 @@ async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
 
 
 async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
-    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    app = TracehoundApp(read_once(samples / "torch_stacks"))
     odd = View(-5, -9, ranks=(7,), lane=44, event=1 << 50, selection=(9, 3), focus=-1)
     app.explorer.travels.session = Session(
         odd, "no such tab", {"a": odd}, {"folded": 3, "pinned": [4, "none"], "order": 7, "colour": [], "hidden": {}}

@@ -1,0 +1,53 @@
+"""Fixtures of the tests of the explorer."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from textual.app import App
+
+from exploring import read_once, written
+from tracehound.store import Opening
+from tracehound.ui.background import answers, contrast
+from tracehound.ui.widgets import bars
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _answered_once() -> Iterator[None]:
+    """What explorers ask of one trace is worked out once in each process: what the answers are is tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "run", cache(answers.run))
+        patch.setattr(contrast, "profile", cache(contrast.profile))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _said_until_seen() -> Iterator[None]:
+    """What is said stands there until the test has read it, however slow the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bars, "SAID", 3600.0)
+        patch.setattr(App, "NOTIFICATION_TIMEOUT", 3600.0)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _looked_through_once() -> None:
+    """What is there before a module stays: looking through it again takes a quarter of an explorer's start."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of two steps of one GPU."""
+    return written(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def opening(small: Path) -> Opening:
+    """Two steps of one GPU, read once."""
+    return read_once(small)
