@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import orjson
+import pytest
 from textual.pilot import Pilot
 
 from tracehound.store import Opening, open_paths
@@ -59,6 +61,16 @@ def read_once(*paths: Path) -> Opening:
     """The trace of these paths, which no test changes: it is read once in each process."""
     opening, _ = _read(paths)
     return ReadOnce(opening.name, opening.files, list(opening.notes), paths=paths)
+
+
+def in_full(*values: object) -> list[Any]:
+    """Values of a parameter that only the full run tries, beside those that every run tries."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def rows_in_full(*rows: tuple[object, ...]) -> list[Any]:
+    """The same of several parameters at once."""
+    return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
 
 
 def slices() -> list[dict[str, object]]:
@@ -133,7 +145,7 @@ async def explored(opening: Opening, size: tuple[int, int] = (80, 24)) -> AsyncI
 async def press(pilot: Pilot[None], *keys: str) -> None:
     """Press keys, one after the other."""
     for key in keys:
-        await pilot.press(key)
+        await pilot.app._press_keys([key])  # the pilot would wait for the screen twice
         await settled(pilot)
 
 

@@ -69,6 +69,7 @@ async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
             assert (event["kind"], event["rank"]) == ("collective", rank)
 
 
+@pytest.mark.slow
 async def test_where_nothing_is_left_to_show_no_key_leads_anywhere(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
@@ -80,6 +81,7 @@ async def test_where_nothing_is_left_to_show_no_key_leads_anywhere(opening: Open
         assert "no more" in (await shown(explorer))[0]
 
 
+@pytest.mark.slow
 async def test_the_command_that_prints_it_is_copied(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
@@ -97,20 +99,21 @@ async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
         assert explorer.is_running
 
 
-def forty(folder: Path) -> Opening:
-    """Forty ranks that meet in one collective, each later than the one before."""
-    ranks = [Rank(number, 40) for number in range(40)]
+def twenty(folder: Path) -> Opening:
+    """Twenty ranks that meet in one collective, each later than the one before."""
+    ranks = [Rank(number, 20) for number in range(20)]
     for rank in ranks:
         rank.collective(0, 10 + rank.rank, 500, Seq=1)
     return open_paths(files(folder, *ranks))
 
 
+@pytest.mark.slow
 async def test_more_ranks_than_lines_scroll(tmp_path: Path) -> None:
-    async with explored(forty(tmp_path)) as (explorer, pilot):
-        await opened(explorer, pilot, 40)
+    async with explored(twenty(tmp_path)) as (explorer, pilot):
+        await opened(explorer, pilot, 20)
         lines = await shown(explorer)
-        assert "rank 39" in next(line for line in reversed(lines) if line)
+        assert "rank 19" in next(line for line in reversed(lines) if line)
         await press(pilot, "home")
         assert "rank 0 " in (await shown(explorer))[2]
         await press(pilot, "pagedown", "end")
-        assert "rank 39" in next(line for line in reversed(await shown(explorer)) if line)
+        assert "rank 19" in next(line for line in reversed(await shown(explorer)) if line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.app import App, ComposeResult
 
+from exploring import until
 from tracehound.draw.glyphs import UNICODE
 from tracehound.ui.widgets.chart_view import ChartView
 
@@ -33,5 +34,4 @@ async def test_it_is_drawn_for_the_size_that_it_is_painted_in() -> None:
         await pilot.pause()
         assert chart.render_line(0).text.strip() == "38 x 10"
         await pilot.resize_terminal(30, 5)
-        await pilot.pause()
-        assert chart.render_line(0).text.strip() == "28 x 5"
+        await until(pilot, lambda: chart.render_line(0).text.strip() == "28 x 5")

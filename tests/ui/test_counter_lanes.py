@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from building import US, Building, stream, thread
+from exploring import rows_in_full
 from stages import lines, stage
 from tracehound.draw.glyphs import ASCII, UNICODE, Glyphs
 from tracehound.draw.graph import graph_of
@@ -38,7 +39,7 @@ def drawn(timeline: Timeline) -> list[str]:
     return [lines(timeline)[at + timeline._top] for at in found]
 
 
-@pytest.mark.parametrize(("glyphs", "steps"), [(UNICODE, "_▄█▂"), (ASCII, "_=@:")], ids=["unicode", "ascii"])
+@pytest.mark.parametrize(("glyphs", "steps"), [(UNICODE, "_▄█▂"), *rows_in_full((ASCII, "_=@:"))])
 async def test_a_counter_is_a_graph_under_its_rank(glyphs: Glyphs, steps: str) -> None:
     async with stage(trace=TRACE, glyphs=glyphs) as (_, timeline, _):
         (line,) = drawn(timeline)

@@ -14,7 +14,21 @@ from textual.containers import VerticalScroll
 from textual.widgets import Input
 
 from building import US
-from exploring import PATIENCE, explored, header, press, read_once, said, selected, settled, slices, until, written
+from exploring import (
+    PATIENCE,
+    explored,
+    header,
+    in_full,
+    press,
+    read_once,
+    rows_in_full,
+    said,
+    selected,
+    settled,
+    slices,
+    until,
+    written,
+)  # fmt: skip
 from stages import TRACE
 from tracehound.analysis import named, run
 from tracehound.draw.notes import note_texts
@@ -79,11 +93,13 @@ def test_header_names_a_device_that_all_ranks_are_on() -> None:
     assert "GPU 0" in about(replace(apart, ranks=apart.ranks.with_columns(label=pl.lit("GPU 0"))))
 
 
+@pytest.mark.slow
 async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "space")
         for width in range(70, 100):
             await pilot.resize_terminal(width, 24)
+            await settled(pilot)
             facts = header(explorer).split(explorer.header.window)[-1].split(" · ")[1:]
             assert {fact.strip() for fact in facts} <= {"tables narrowed", "Esc clears", *explorer.header.facts}
 
@@ -99,6 +115,7 @@ async def test_header_says_what_is_selected_beside_a_window(opening: Opening) ->
         assert explorer.header.event[0][:12] in header(explorer)
 
 
+@pytest.mark.slow
 async def test_what_stands_at_the_right_of_a_header_leaves_room_for_what_is_open(opening: Opening) -> None:
     async with explored(opening, (40, 10)) as (explorer, pilot):
         explorer.header.place = "a_kernel_of_which_there_are_many 232 of 241"
@@ -172,7 +189,7 @@ async def test_a_key_pressed_before_the_instances_are_known_counts(opening: Open
         assert "1 of 4" in header(explorer)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), *in_full((200, 50))])
 async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[int, int]) -> None:
     async with explored(opening, size) as (explorer, pilot):
         await press(pilot, "3")
@@ -252,7 +269,7 @@ async def test_annotations_lead_to_their_event_and_to_their_window(opening: Open
         assert explorer.view.selection[1] - explorer.view.selection[0] == 400_000_000
 
 
-@pytest.mark.parametrize("key", ["enter", "space"])
+@pytest.mark.parametrize("key", ["enter", *in_full("space")])
 async def test_both_keys_select_a_step_as_its_row_has_it(opening: Opening, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "down", key)
@@ -268,8 +285,10 @@ async def test_both_keys_select_a_step_as_its_row_has_it(opening: Opening, key: 
         assert "2, as it is marked" in "\n".join(lines(explorer.selected.details.sheet))
 
 
-@pytest.mark.parametrize("key", ["enter", "space"])
-@pytest.mark.parametrize("name", ["breakdown", "distributed"])
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("breakdown", "enter"), *rows_in_full(("breakdown", "space"), ("distributed", "enter"), ("distributed", "space"))],
+)
 async def test_both_keys_select_a_step_as_it_is_marked_where_its_row_is_of_the_mark(
     opening: Opening, key: str, name: str
 ) -> None:
@@ -284,7 +303,7 @@ async def test_both_keys_select_a_step_as_it_is_marked_where_its_row_is_of_the_m
         assert table(explorer, name).shown == 2
 
 
-@pytest.mark.parametrize("key", ["enter", "space"])
+@pytest.mark.parametrize("key", ["space", *in_full("enter")])
 async def test_both_keys_select_the_part_of_a_step_that_its_row_is_of(opening: Opening, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
         explorer.results.choose("breakdown", (("by", "step"),))
@@ -332,7 +351,8 @@ async def test_search_is_over_hosts_and_devices_and_by_regular_expression(openin
         assert not explorer.seeking.prompt.open
 
 
-@pytest.mark.parametrize("key", ["enter", "escape"])
+@pytest.mark.parametrize("key", ["escape", *in_full("enter")])
+@pytest.mark.slow
 async def test_after_a_search_the_keys_are_where_they_were(opening: Opening, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", "slash", *"gemm", key)
@@ -345,18 +365,19 @@ async def test_after_a_search_the_keys_are_where_they_were(opening: Opening, key
         assert "Enter go" in said(explorer)
 
 
-@pytest.mark.parametrize("key", ["slash", "g", "m"])
-async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening, key: str) -> None:
+async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
-        await press(pilot, "T", key)
-        assert isinstance(explorer.focused, Input)
-        assert "Esc leave" in "".join(strip.text for strip in explorer._compositor.render_strips()[-1:])
-        await press(pilot, "shift+tab")
-        assert not isinstance(explorer.focused, Input)
-        assert explorer.key_bar.display
-        assert not any(each.region.height for each in explorer.query(Input)), "nothing is asked any more"
+        for key in ("slash", "g", "m"):
+            await press(pilot, "T", key)
+            assert isinstance(explorer.focused, Input), key
+            assert "Esc leave" in "".join(strip.text for strip in explorer._compositor.render_strips()[-1:]), key
+            await press(pilot, "shift+tab")
+            assert not isinstance(explorer.focused, Input), key
+            assert explorer.key_bar.display, key
+            assert not any(each.region.height for each in explorer.query(Input)), "nothing is asked any more"
 
 
+@pytest.mark.slow
 async def test_one_thing_is_asked_at_a_time(opening: Opening) -> None:
     """What is asked by the palette, too, while a search is typed."""
     async with explored(opening) as (explorer, pilot):
@@ -371,6 +392,7 @@ async def test_one_thing_is_asked_at_a_time(opening: Opening) -> None:
         assert explorer.key_bar.display
 
 
+@pytest.mark.slow
 async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", "g", "backspace")
@@ -379,7 +401,7 @@ async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:
         assert explorer.walk is None
 
 
-@pytest.mark.parametrize("width", [40, 80, 100])
+@pytest.mark.parametrize("width", [80, *in_full(40, 100)])
 async def test_the_tab_in_sight_is_named_and_the_last_others_make_way(opening: Opening, width: int) -> None:
     async with explored(opening, (width, 24)) as (explorer, pilot):
         for keys, name in (("t", "t host"), (["slash", "g"], "/ "), ("9", "9 details")):
@@ -397,6 +419,7 @@ async def test_threads_of_the_window_are_a_key_away(opening: Opening) -> None:
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
+@pytest.mark.slow
 async def test_a_search_from_another_tab_shows_what_it_finds(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/", *"gemm", "escape", "2", "/", "f")
@@ -404,6 +427,7 @@ async def test_a_search_from_another_tab_shows_what_it_finds(opening: Opening) -
         assert any("softmax" in line for line in lines(table(explorer, "search")))
 
 
+@pytest.mark.slow
 async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/")
@@ -436,6 +460,7 @@ async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
             assert word in screen
 
 
+@pytest.mark.slow
 async def test_details_stand_beside_the_tables_where_there_is_room(opening: Opening) -> None:
     async with explored(opening, (160, 40)) as (explorer, pilot):
         await press(pilot, "2", "enter")
@@ -449,6 +474,7 @@ async def test_details_stand_beside_the_tables_where_there_is_room(opening: Open
         assert not explorer.selected.details.display
 
 
+@pytest.mark.slow
 async def test_tables_have_the_room_of_the_details_until_there_is_something_to_say(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         details, ops = explorer.selected.details, table(explorer, "ops")
@@ -477,6 +503,7 @@ async def test_a_key_of_another_pane_says_so(opening: Opening) -> None:
         assert not explorer.key_bar.said, "text"
 
 
+@pytest.mark.slow
 async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "E")
@@ -487,6 +514,7 @@ async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Ope
         assert said(explorer).strip() == "R does nothing in tables; in the timeline (T goes there)"
 
 
+@pytest.mark.slow
 async def test_keys_without_room_are_left_out_whole(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         for width in (60, 40, 20):
@@ -496,6 +524,7 @@ async def test_keys_without_room_are_left_out_whole(opening: Opening) -> None:
             assert set(said(explorer).strip().split("  ")) <= named
 
 
+@pytest.mark.slow
 async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "9")
@@ -505,6 +534,7 @@ async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Openin
         assert "source" in said(explorer)
 
 
+@pytest.mark.slow
 async def test_details_that_are_gone_to_are_there_without_an_event(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "9")
@@ -512,21 +542,21 @@ async def test_details_that_are_gone_to_are_there_without_an_event(opening: Open
         assert pilot.app.focused is explorer.selected.details.sheet
 
 
-@pytest.mark.parametrize("other", [(10, 3), (30, 8), (200, 60)])
-@pytest.mark.parametrize("keys", [(), ("}",), ("{", "{")])
-async def test_a_size_that_is_back_is_shared_as_before(
-    opening: Opening, keys: tuple[str, ...], other: tuple[int, int]
-) -> None:
+@pytest.mark.parametrize("keys", [("{", "{"), *in_full((), ("}",))])
+@pytest.mark.slow
+async def test_a_size_that_is_back_is_shared_as_before(opening: Opening, keys: tuple[str, ...]) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, *keys)
         before = [strip.text for strip in explorer._compositor.render_strips()]
-        await pilot.resize_terminal(*other)
-        await settled(pilot)
-        await pilot.resize_terminal(80, 24)
-        await settled(pilot)
-        assert [strip.text for strip in explorer._compositor.render_strips()] == before
+        for other in ((10, 3), (30, 8), (200, 60)):
+            await pilot.resize_terminal(*other)
+            await settled(pilot)
+            await pilot.resize_terminal(80, 24)
+            await settled(pilot)
+            assert [strip.text for strip in explorer._compositor.render_strips()] == before, other
 
 
+@pytest.mark.slow
 async def test_a_timeline_that_cannot_grow_remembers_what_was_wanted(opening: Opening) -> None:
     async with explored(opening, (80, 40)) as (explorer, pilot):
         await press(pilot, *"}}}}")
@@ -563,6 +593,7 @@ async def test_zoom_and_sizes(opening: Opening) -> None:
         assert explorer.timeline.size.height == height
 
 
+@pytest.mark.slow
 async def test_another_size_is_laid_out_once(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     layouts, lay_out = list[None](), Explorer._refresh_layout
 
@@ -643,13 +674,16 @@ async def test_help_scrolls_by_pages_and_to_its_ends(opening: Opening) -> None:
             assert page.scroll_offset.y == 0
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
-async def test_hidden_lanes_say_which_key_shows_them(opening: Opening, width: int) -> None:
-    async with explored(opening, (width, 24)) as (explorer, pilot):
+async def test_hidden_lanes_say_which_key_shows_them(opening: Opening) -> None:
+    async with explored(opening, (60, 24)) as (explorer, pilot):
         await press(pilot, "T", "j", "x")
-        assert any("1 hidden (X shows)" in line for line in lines(explorer.timeline))
+        for width in (60, 80, 200):
+            await pilot.resize_terminal(width, 24)
+            await settled(pilot)
+            assert any("1 hidden (X shows)" in line for line in lines(explorer.timeline)), width
 
 
+@pytest.mark.slow
 async def test_help_names_every_key(opening: Opening) -> None:
     async with explored(opening, (200, 200)) as (_, pilot):
         await press(pilot, "?")
@@ -661,15 +695,18 @@ async def test_help_names_every_key(opening: Opening) -> None:
         assert isinstance(pilot.app.screen, Explorer), "q closes the page, not the program"
 
 
-@pytest.mark.parametrize(("keys", "first"), [("T", "Timeline"), ("2", "Tables"), ("1", "Overview"), ("3", "Tables")])
-async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening, keys: str, first: str) -> None:
+@pytest.mark.slow
+async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening) -> None:
     async with explored(opening) as (_, pilot):
-        await press(pilot, keys, "?")
-        screen = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
-        top = next(number for number, line in enumerate(screen) if "─ Keys ─" in line)
-        assert screen[top + 1].strip("│▾ ").startswith(first)
+        for key, first in (("T", "Timeline"), ("2", "Tables"), ("1", "Overview"), ("3", "Tables")):
+            await press(pilot, key, "?")
+            screen = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
+            top = next(number for number, line in enumerate(screen) if "─ Keys ─" in line)
+            assert screen[top + 1].strip("│▾ ").startswith(first), key
+            await press(pilot, "escape")
 
 
+@pytest.mark.slow
 async def test_who_leaves_sees_no_other_tab(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         pilot.app.exit()
@@ -677,6 +714,7 @@ async def test_who_leaves_sees_no_other_tab(opening: Opening) -> None:
         assert not explorer.deck.tables["collectives"].is_attached
 
 
+@pytest.mark.slow
 async def test_the_palette_says_what_the_trace_cannot_answer(opening: Opening) -> None:
     async with explored(opening) as (explorer, _):
         meanings = {name: meaning for name, meaning, _ in Commands(explorer)._commands()}
@@ -684,6 +722,7 @@ async def test_the_palette_says_what_the_trace_cannot_answer(opening: Opening) -
         assert meanings["Show ops"] == named("ops").question
 
 
+@pytest.mark.slow
 async def test_palette_offers_every_analysis(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show host", "enter")
@@ -691,6 +730,7 @@ async def test_palette_offers_every_analysis(opening: Opening) -> None:
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
+@pytest.mark.slow
 async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: Opening) -> None:
     """And Enter leads from one to its place in the timeline."""
     async with explored(opening) as (explorer, pilot):
@@ -701,7 +741,7 @@ async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: 
         assert selected(explorer) == "void softmax<float>(float*)"
 
 
-@pytest.mark.parametrize("kind", [ZeroDivisionError, pl.exceptions.PanicException])
+@pytest.mark.parametrize("kind", [pl.exceptions.PanicException, *in_full(ZeroDivisionError)])
 async def test_a_failing_analysis_is_one_line(
     kind: type[BaseException], opening: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -737,26 +777,28 @@ async def test_names_are_neither_markup_nor_control(tmp_path: Path) -> None:
         assert "\u202e" not in screen
 
 
-@pytest.mark.parametrize("tab", [tab.pane for tab in TABS])
-async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path, tab: str) -> None:
+async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
     async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
-        explorer.action_show(tab)
-        await settled(pilot)
-        screen = "\n".join(strip.text for strip in explorer._compositor.render_strips()[12:-1])
-        assert screen.strip()
+        for tab in TABS:
+            explorer.action_show(tab.pane)
+            await settled(pilot)
+            screen = "\n".join(strip.text for strip in explorer._compositor.render_strips()[12:-1])
+            assert screen.strip(), tab
 
 
-@pytest.mark.parametrize("name", ["idle", "launches", "queue"])
-async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(opening: Opening, name: str) -> None:
+async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
-        explorer.action_show(name)
-        await settled(pilot)
-        assert lines(table(explorer, name))[0].split()[0] == "rank"
-        await press(pilot, "enter")
-        assert selected(explorer) in ("gemm", "cudaLaunchKernel")
+        for name in ("idle", "launches", "queue"):
+            explorer.view = replace(explorer.view, event=None)
+            explorer.action_show(name)
+            await settled(pilot)
+            assert lines(table(explorer, name))[0].split()[0] == "rank", name
+            await press(pilot, "enter")
+            assert selected(explorer) in ("gemm", "cudaLaunchKernel"), name
 
 
+@pytest.mark.slow
 async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "f")
@@ -772,16 +814,19 @@ async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(op
         assert explorer.walk is not None, "an op is walked again"
 
 
-@pytest.mark.parametrize("keys", [("2", "f"), ("9", "f"), (":",), ("backslash",), ("R",)], ids="".join)
-async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: Opening, keys: tuple[str, ...]) -> None:
+@pytest.mark.slow
+async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
-        await press(pilot, "enter", *keys)
-        assert isinstance(explorer.focused, Input)
-        assert said(explorer).split() == ["Enter", "done", "Esc", "leave"]
-        await press(pilot, "escape")
-        assert "q quit" in said(explorer)
+        await press(pilot, "enter")
+        for keys in (("2", "f"), ("9", "f"), (":",), ("T", "backslash"), ("T", "R")):
+            await press(pilot, *keys)
+            assert isinstance(explorer.focused, Input), keys
+            assert said(explorer).split() == ["Enter", "done", "Esc", "leave"], keys
+            await press(pilot, "escape")
+            assert "q quit" in said(explorer), keys
 
 
+@pytest.mark.slow
 async def test_what_was_said_goes_with_the_next_key_that_does_something(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", "i")
@@ -797,6 +842,7 @@ async def test_what_was_said_goes_with_the_next_key_that_does_something(opening:
         assert "quit" in said(explorer)
 
 
+@pytest.mark.slow
 async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
     async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
@@ -807,6 +853,7 @@ async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
         assert shown == note_texts(result.notes)[0]
 
 
+@pytest.mark.slow
 async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2")
@@ -824,6 +871,7 @@ async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> 
         assert "Enter go" not in said(explorer)
 
 
+@pytest.mark.slow
 async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         explorer.action_show("clocks")
@@ -938,8 +986,8 @@ def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
     assert {key.id for key in KEYS} <= bound()
 
 
-@pytest.mark.parametrize("keys", [("2",), ("3", "enter"), ("2", "enter", "9"), ("?",), ("slash", "g")])
-async def test_ascii_is_ascii(tmp_path: Path, keys: tuple[str, ...]) -> None:
+@pytest.mark.slow
+async def test_ascii_is_ascii(tmp_path: Path) -> None:
     events = [
         *slices(),
         {"ph": "X", "cat": "cpu_op", "name": "größe…·µ", "pid": 1, "tid": 1, "ts": 1000, "dur": 9, "args": {}},
@@ -947,16 +995,18 @@ async def test_ascii_is_ascii(tmp_path: Path, keys: tuple[str, ...]) -> None:
     app = TracehoundApp(open_paths([written(tmp_path, events)]), "ascii")
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, *keys)
-        screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert screen.isascii(), [char for char in screen if not char.isascii()]
-        await pilot.press("escape")
+        for keys in (("2",), ("3", "enter"), ("2", "enter", "9"), ("?",), ("slash", "g")):
+            await press(pilot, *keys)
+            screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+            assert screen.isascii(), (keys, [char for char in screen if not char.isascii()])
+            await press(pilot, "escape")
 
 
-@pytest.mark.parametrize("width", [80, 100, 140, 200])
-async def test_nothing_is_wider_than_the_screen(opening: Opening, width: int) -> None:
-    async with explored(opening, (width, 30)) as (explorer, pilot):
-        for tab in ("2", "3", "4", "5", "7", "9"):
-            await press(pilot, tab)
-            for strip in explorer._compositor.render_strips():
-                assert strip.cell_length == width
+async def test_nothing_is_wider_than_the_screen(opening: Opening) -> None:
+    async with explored(opening, (80, 30)) as (explorer, pilot):
+        for width in (80, 100, 140, 200):
+            await pilot.resize_terminal(width, 30)
+            for tab in ("2", "3", "4", "5", "7", "9"):
+                await press(pilot, tab)
+                for strip in explorer._compositor.render_strips():
+                    assert strip.cell_length == width, tab

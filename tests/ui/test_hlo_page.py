@@ -8,7 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from exploring import explored, header, press, read_once, said, selected, settled, until
+from exploring import explored, header, in_full, press, read_once, said, selected, settled, until
 from hloprotos import F32, array, computation, instruction, module
 from tracehound.draw.glyphs import ASCII
 from tracehound.hlo.programs import Program
@@ -55,7 +55,7 @@ async def to(pilot: Pilot[None], words: str) -> None:
     raise AssertionError(words)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), *in_full((200, 50))])
 async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int, int]) -> None:
     """At the small batch the all-reduce leads: its groups in words, its bytes, its operands."""
     async with explored(read_once(samples / "jax_cpu8_b128"), size) as (explorer, pilot):
@@ -95,6 +95,7 @@ async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
         assert isinstance(pilot.app.screen, Explorer)
 
 
+@pytest.mark.slow
 async def test_the_text_of_the_computation(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (120, 30)) as (explorer, pilot):
         await disclose(explorer, pilot)
@@ -110,6 +111,7 @@ async def test_the_text_of_the_computation(samples: Path) -> None:
         assert page(pilot.app)[0].startswith(" %all-reduce.11")
 
 
+@pytest.mark.slow
 async def test_the_source_of_the_op_is_read(samples: Path) -> None:
     sources = Sources((Mapping("/srv/demo", samples),))
     app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), sources=sources)

@@ -8,11 +8,13 @@ import termios
 import time
 from collections.abc import Callable
 from gzip import decompress
+from itertools import product
 from pathlib import Path
 
 import orjson
 import pytest
 
+from exploring import in_full, rows_in_full
 from terminal import PATIENCE, Terminal
 from tracehound.ui.state.session import recalled
 from tracehound.ui.terminal.ending import SIGNALS
@@ -63,8 +65,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
-@pytest.mark.parametrize("key", ["q", "\x03"])
-@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(("key", "cached"), [("q", True), *rows_in_full(("q", False), ("\x03", True), ("\x03", False))])
 def test_leaving_ends_the_workers_and_leaves_nothing_behind(
     tmp_path: Path, samples: Path, key: str, *, cached: bool
 ) -> None:
@@ -88,7 +89,8 @@ def test_leaving_ends_the_workers_and_leaves_nothing_behind(
         assert list((tmp_path / "cache" / "work").iterdir()) == []
 
 
-@pytest.mark.parametrize("redirected", ["2>{log}", "2>/dev/null", "2>&-"])
+@pytest.mark.parametrize("redirected", ["2>{log}", *in_full("2>/dev/null", "2>&-")])
+@pytest.mark.slow
 def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, redirected: str) -> None:
     log = tmp_path / "log"
     with Terminal(str(samples / "torch_stacks"), redirected=redirected.format(log=log)) as terminal:
@@ -109,7 +111,10 @@ find._listed = slowly
 """
 
 
-@pytest.mark.parametrize(("command", "key", "status"), [("", "q", 0), ("", "\x03", 130), ("summary", "\x03", 130)])
+@pytest.mark.parametrize(
+    ("command", "key", "status"), [("", "q", 0), *rows_in_full(("", "\x03", 130), ("summary", "\x03", 130))]
+)
+@pytest.mark.slow
 def test_a_search_that_takes_long_says_so_and_can_be_left(tmp_path: Path, command: str, key: str, status: int) -> None:
     (tmp_path / "sitecustomize.py").write_text(SLOW)
     (tmp_path / "large").mkdir()
@@ -138,7 +143,8 @@ def marks(tmp_path: Path) -> set[str]:
     return {mark for file in tmp_path.glob("tracehound/sessions/*") for mark in recalled(file).marks}
 
 
-@pytest.mark.parametrize("after", ["g", "m", "'"])
+@pytest.mark.parametrize("after", ["m", *in_full("g", "'")])
+@pytest.mark.slow
 def test_keys_behind_the_one_that_leaves_do_nothing(samples: Path, after: str) -> None:
     with Terminal(str(samples / "torch_ddp_gloo")) as terminal:
         terminal.wait_for("host", "quit")
@@ -153,8 +159,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("debug", ["", "1"])
-@pytest.mark.parametrize("where", FAULTS)
+@pytest.mark.parametrize(
+    ("where", "debug"),
+    [("callback", ""), *rows_in_full(*(each for each in product(FAULTS, ("", "1")) if each != ("callback", "")))],
+)
 def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path: Path, where: str, debug: str) -> None:
     method = FAULTS[where].partition("(")[0].removeprefix("def ")
     words = f"from tracehound.ui.screens.help import HelpScreen\n{FAULTS[where]}\nHelpScreen.{method} = {method}\n"
@@ -175,7 +183,7 @@ def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path
     assert marks(tmp_path) == {"x"}
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [SIGNALS[0], *in_full(*SIGNALS[1:])])
 def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, number: int) -> None:
     with marked(samples, tmp_path) as terminal:
         os.kill(terminal.child.pid, number)
@@ -186,6 +194,7 @@ def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, numb
     assert marks(tmp_path) == {"x"}
 
 
+@pytest.mark.slow
 def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path: Path) -> None:
     hang = "def on_mount(self):\n    while True: pass\n"
     words = f"from tracehound.ui.terminal import ending\nfrom tracehound.ui.screens.help import HelpScreen\n{hang}"
@@ -198,7 +207,8 @@ def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path:
         assert terminal.ended() == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("before", ["", "trap '' HUP;"])
+@pytest.mark.parametrize("before", ["", *in_full("trap '' HUP;")])
+@pytest.mark.slow
 def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path, before: str) -> None:
     with marked(samples, tmp_path, before=before) as terminal:
         terminal.child.ptyproc.fileobj.close()
@@ -207,6 +217,7 @@ def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path, before: str) -
     assert marks(tmp_path) == {"x"}
 
 
+@pytest.mark.slow
 def test_what_was_ignored_at_the_start_stays_ignored(samples: Path, tmp_path: Path) -> None:
     with marked(samples, tmp_path, before="trap '' HUP;") as terminal:
         os.kill(terminal.child.pid, signal.SIGHUP)
@@ -220,7 +231,10 @@ JOB = 'set -m; "$0" -m tracehound "$@"; echo "stopped: $?"; read line; fg; exit 
 """A shell with job control, which has the program go on after a line."""
 
 
-@pytest.mark.parametrize(("keys", "shown"), [("", "quit"), ("?", "Esc closes"), ("/", "part of any"), (":", "SELECT")])
+@pytest.mark.parametrize(
+    ("keys", "shown"), [("", "quit"), *rows_in_full(("?", "Esc closes"), ("/", "part of any"), (":", "SELECT"))]
+)
+@pytest.mark.slow
 def test_suspending_gives_the_terminal_back_until_the_shell_goes_on(samples: Path, keys: str, shown: str) -> None:
     with Terminal(str(samples / "torch_stacks"), before=JOB) as terminal:
         terminal.wait_for("host", "quit")
@@ -246,6 +260,7 @@ until wait %1; [ $? = 143 ]; do sleep 0.1; done; echo "ended: 143"; read line; e
 
 @pytest.mark.parametrize("meanwhile", ["", "bg; sleep 1; bg; sleep 1;"])
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+@pytest.mark.slow
 def test_who_is_stopped_can_be_told_to_end(samples: Path, tmp_path: Path, number: int, meanwhile: str) -> None:
     with marked(samples, tmp_path, before=ENDED.format(meanwhile=meanwhile)) as terminal:
         pid = min(descendants(terminal.child.pid))
@@ -258,6 +273,7 @@ def test_who_is_stopped_can_be_told_to_end(samples: Path, tmp_path: Path, number
     assert marks(tmp_path) == {"x"}
 
 
+@pytest.mark.slow
 def test_nothing_is_suspended_that_no_shell_could_bring_back(samples: Path) -> None:
     with Terminal(str(samples / "torch_stacks")) as terminal:
         terminal.wait_for("host", "quit")

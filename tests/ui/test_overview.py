@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from exploring import explored, press, read_once, settled
+from exploring import explored, in_full, press, read_once, rows_in_full, settled
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.panes.overview import PARTS
 from tracehound.ui.screens.explorer import Explorer
 
-SIZES = [(80, 24), (200, 50)]
+NARROW, WIDE = (80, 24), (200, 50)
 
 
 def page(explorer: Explorer) -> list[str]:
@@ -27,8 +27,14 @@ def title(explorer: Explorer, name: str) -> tuple[int, int]:
     return lines[y].index(name), y
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo", "torch_xla_single"])
+@pytest.mark.parametrize(
+    ("sample", "size"),
+    [
+        ("jax_cpu8_b128", NARROW),
+        *rows_in_full(("jax_cpu8_b128", WIDE), ("torch_ddp_gloo", NARROW), ("torch_ddp_gloo", WIDE)),
+        *rows_in_full(("torch_xla_single", NARROW), ("torch_xla_single", WIDE)),
+    ],
+)
 async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple[int, int]) -> None:
     async with explored(read_once(samples / sample), size) as (explorer, pilot):
         await press(pilot, "1")
@@ -40,20 +46,22 @@ async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple
         assert all(len(line) == explorer.deck.overview.size.width for line in page(explorer))
 
 
-@pytest.mark.parametrize(
-    ("moves", "name"),
-    [((), "breakdown"), (("down",), "steps"), (("down", "up"), "breakdown"), (("right",), "findings"),
-     (("right", "down"), "ops"), (("l", "j", "j"), "health"), (("l", "j", "h"), "steps")],
-)  # fmt: skip
-async def test_keys_lead_from_a_part_to_its_pane(samples: Path, moves: tuple[str, ...], name: str) -> None:
+MOVES = {
+    (): "breakdown", ("down",): "steps", ("down", "up"): "breakdown", ("right",): "findings",
+    ("right", "down"): "ops", ("l", "j", "j"): "health", ("l", "j", "h"): "steps",
+}  # fmt: skip
+
+
+async def test_keys_lead_from_a_part_to_its_pane(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
-        explorer.deck.overview.part = "breakdown"
-        await press(pilot, "1", *moves, "enter")
-        assert explorer.deck.active == name
-        assert pilot.app.focused is explorer.deck.tables[name].table
+        for moves, name in MOVES.items():
+            explorer.deck.overview.part = "breakdown"
+            await press(pilot, "1", *moves, "enter")
+            assert explorer.deck.active == name, moves
+            assert pilot.app.focused is explorer.deck.tables[name].table, moves
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [NARROW, *in_full(WIDE)])
 async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, int]) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), size) as (explorer, pilot):
         await press(pilot, "1")
@@ -67,6 +75,7 @@ async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, in
         assert explorer.deck.active == "overview"
 
 
+@pytest.mark.slow
 async def test_a_narrow_page_says_that_it_is_of_a_window_and_what_each_part_is(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (80, 24)) as (explorer, pilot):
         await press(pilot, "4", "space", "1")
@@ -78,6 +87,7 @@ async def test_a_narrow_page_says_that_it_is_of_a_window_and_what_each_part_is(s
         assert "in the window" not in health[health.index("Health") :], "nothing narrows what is said of the reading"
 
 
+@pytest.mark.slow
 async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (200, 50)) as (explorer, pilot):
         await press(pilot, "1")
@@ -90,6 +100,7 @@ async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
         assert page(explorer) == whole
 
 
+@pytest.mark.slow
 async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (_, pilot):
         copied: list[str] = []
@@ -101,6 +112,7 @@ async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest
         assert copied[1].endswith(" steps")
 
 
+@pytest.mark.slow
 async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), "ascii")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from building import US, Building, stream, thread
-from exploring import explored, press, read_once, said
+from exploring import explored, in_full, press, read_once, said
 from tracehound.analysis import ANALYSES, Options, run
 from tracehound.analysis.result import Column
 from tracehound.analysis.topics import lacking
@@ -26,7 +26,7 @@ NOWHERE = {
 """Analyses of which rows may lead nowhere, and why."""
 
 
-@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_stacks", "torch_xla_single"])
+@pytest.mark.parametrize("sample", ["torch_stacks", *in_full("jax_cpu8_b128", "torch_xla_single")])
 def test_rows_lead_somewhere(samples: Path, sample: str) -> None:
     trace = load(read_once(samples / sample))
     for analysis in ANALYSES:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
-from terminal import Terminal
+from exploring import in_full
+from terminal import PATIENCE, Terminal
 
 
-@pytest.fixture(params=[(80, 24), (200, 50)], ids=["80x24", "200x50"])
+@pytest.fixture(params=[(80, 24), *in_full((200, 50))], ids=["80x24", "200x50"])
 def size(request: pytest.FixtureRequest) -> tuple[int, int]:
     return request.param
 
@@ -22,10 +25,9 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
 
         whole = _span(terminal.screen)
         terminal.press("T", "w", "w")
-        zoomed = _span(terminal.screen)
-        assert zoomed < whole
+        _until(terminal, lambda screen: _span(screen) < whole)
         terminal.press("0")
-        assert _span(terminal.screen) == whole
+        _until(terminal, lambda screen: _span(screen) == whole)
 
         terminal.press("3")
         terminal.wait_for("duration", "before")
@@ -53,6 +55,7 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_from_a_gap_of_pytorch_xla_to_the_words_of_its_host(samples: Path, size: tuple[int, int]) -> None:
     columns, rows = size
     with Terminal(str(samples / "torch_xla_spmd4"), columns=columns, rows=rows) as terminal:
@@ -68,6 +71,7 @@ def test_from_a_gap_of_pytorch_xla_to_the_words_of_its_host(samples: Path, size:
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("rank 0", "XLA Ops", "all-reduce")
@@ -93,17 +97,26 @@ def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_the_size_is_that_of_the_terminal_whatever_the_environment_says(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128"), COLUMNS="130", LINES="40") as terminal:
         terminal.wait_for("quit")
         assert "quit" in terminal.screen.splitlines()[23]
 
 
+@pytest.mark.slow
 def test_quitting_while_a_trace_is_read(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("quit")
         terminal.press("q")
         assert terminal.ended() == 0
+
+
+def _until(terminal: Terminal, true: Callable[[str], bool]) -> None:
+    """Wait until that is true of the screen."""
+    end = monotonic() + PATIENCE
+    while not true(terminal.screen):
+        assert monotonic() < end, terminal.screen
 
 
 def _span(screen: str) -> float:

@@ -5,46 +5,64 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.color import ColorType
 from rich.segment import Segment
 from test_details import written
 from textual.pilot import Pilot
+from textual.screen import Screen
 
-from exploring import press, settled
+from exploring import in_full, press, rows_in_full, settled
 from terminal import Terminal
 from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.bindings.menu import choices
+from tracehound.ui.screens.choice import ChoiceScreen
+from tracehound.ui.screens.columns import ColumnsScreen
+from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.screens.menu import MenuScreen
+from tracehound.ui.screens.palette import Palette
+from tracehound.ui.screens.settings import SettingsScreen
+from tracehound.ui.screens.source import SourceScreen
 from tracehound.ui.source.finding import Sources
 
-SCREENS = {
-    "timeline": ("2", "enter", "T"),
-    "tables": ("2", "j"),
-    "details": ("slash", *"addmm", "enter", "9", "f", *"forward", "enter"),
-    "finding": ("slash", *"addmm", "enter", "9", "f", *"forward"),
-    "source": ("slash", *"addmm", "enter", "9", "f", *"model", "enter", "enter"),
-    "choice": ("slash", *"addmm", "enter", "O"),
-    "message": ("slash", *"addmm", "enter", "9", "y"),
-    "nothing": ("9",),
-    "help": ("question_mark",),
-    "menu": ("M",),
-    "settings": ("M", choices(KEYS)["operators"], "B"),
-    "columns": ("2", "plus"),
-    "palette": ("ctrl+p",),
+SCREENS: dict[str, tuple[tuple[str, ...], type[Screen[Any]]]] = {
+    "nothing": (("9",), Explorer),
+    "timeline": (("2", "enter", "T"), Explorer),
+    "tables": (("2", "j"), Explorer),
+    "help": (("question_mark",), HelpScreen),
+    "menu": (("M",), MenuScreen),
+    "settings": (("M", choices(KEYS)["operators"], "B"), SettingsScreen),
+    "columns": (("2", "plus"), ColumnsScreen),
+    "palette": (("ctrl+p",), Palette),
+    "finding": (("slash", *"addmm", "enter", "9", "f", *"forward"), Explorer),
+    "details": (("9", "f", *"forward", "enter"), Explorer),
+    "source": (("9", "f", *"model", "enter", "enter"), SourceScreen),
+    "choice": (("O",), ChoiceScreen),
+    "message": (("9", "y"), Explorer),
 }
-"""How to get to each screen."""
+"""How to get to each screen, one after the other."""
 
 
 @asynccontextmanager
-async def shown(folder: Path, keys: tuple[str, ...], alphabet: str = "unicode") -> AsyncIterator[list[Segment]]:
+async def exploring(folder: Path, alphabet: str = "unicode") -> AsyncIterator[Pilot[None]]:
     app = TracehoundApp(open_paths([written(folder)]), alphabet, sources=Sources((), folder))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
+        yield pilot
+
+
+async def walked(pilot: Pilot[None]) -> AsyncIterator[tuple[str, list[Segment]]]:
+    """What each screen shows."""
+    for screen, (keys, kind) in SCREENS.items():
         await press(pilot, *keys)
-        yield segments(pilot)
+        assert isinstance(pilot.app.screen, kind), screen
+        yield screen, segments(pilot)
+        await press(pilot, "escape")
 
 
 def segments(pilot: Pilot[None]) -> list[Segment]:
@@ -58,58 +76,67 @@ def _sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
-@pytest.mark.usefixtures("_sixteen")
-@pytest.mark.parametrize(
-    "screen", sorted(SCREENS.keys() - {"palette"})
-)  # Textual's, with blank borders in a colour of its own
-async def test_sixteen_colours_are_the_terminals_own(tmp_path: Path, screen: str) -> None:
-    async with shown(tmp_path, SCREENS[screen]) as cells:
-        grounds = {style.bgcolor for _, style, _ in cells if style and style.bgcolor}
-        used = grounds | {style.color for text, style, _ in cells if text.strip() and style and style.color}
-        assert {colour.type for colour in used} <= {ColorType.DEFAULT, ColorType.STANDARD}
-        assert any(colour.type is ColorType.STANDARD for colour in used)
+def foreign(cells: list[Segment]) -> bool:
+    """Whether a screen has colours that are not the terminal's own sixteen, or none of these."""
+    grounds = {style.bgcolor for _, style, _ in cells if style and style.bgcolor}
+    used = grounds | {style.color for text, style, _ in cells if text.strip() and style and style.color}
+    kinds = {colour.type for colour in used}
+    return not kinds <= {ColorType.DEFAULT, ColorType.STANDARD} or ColorType.STANDARD not in kinds
+
+
+def unreadable(cells: list[Segment]) -> list[str]:
+    """Texts in the colour of their ground."""
+    return [
+        text
+        for text, style, _ in cells
+        if text.strip() and style and style.color and style.bgcolor
+        if not style.color.is_default and style.color == style.bgcolor
+    ]
 
 
 @pytest.mark.usefixtures("_sixteen")
-@pytest.mark.parametrize("screen", SCREENS)
-async def test_words_and_their_ground_differ(tmp_path: Path, screen: str) -> None:
-    async with shown(tmp_path, SCREENS[screen]) as cells:
-        for text, style, _ in cells:
-            if text.strip() and style is not None and style.color is not None and style.bgcolor is not None:
-                assert style.color.is_default or style.color != style.bgcolor, text
+async def test_sixteen_colours_are_the_terminals_own_and_words_and_their_ground_differ(tmp_path: Path) -> None:
+    async with exploring(tmp_path) as pilot:
+        async for screen, cells in walked(pilot):
+            assert screen == "palette" or not foreign(cells), screen  # that is Textual's, with blank borders of its own
+            assert unreadable(cells) == [], screen
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.slow
 async def test_without_colour_nothing_is_coloured_and_the_place_is_marked(
-    tmp_path: Path, screen: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with shown(tmp_path, SCREENS[screen]) as cells:
-        styles = [style for text, style, _ in cells if style is not None]
-        used = {colour for style in styles for colour in (style.color, style.bgcolor) if colour}
-        assert all(colour.is_default for colour in used), used
-        assert any(style.reverse or style.underline or style.bold for style in styles)
+    async with exploring(tmp_path) as pilot:
+        async for screen, cells in walked(pilot):
+            styles = [style for text, style, _ in cells if style is not None]
+            used = {colour for style in styles for colour in (style.color, style.bgcolor) if colour}
+            assert all(colour.is_default for colour in used), (screen, used)
+            assert any(style.reverse or style.underline or style.bold for style in styles), screen
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-async def test_ascii_is_ascii(tmp_path: Path, screen: str) -> None:
-    async with shown(tmp_path, SCREENS[screen], "ascii") as cells:
-        text = "".join(text for text, _, _ in cells)
-        assert text.isascii(), {char for char in text if not char.isascii()}
+async def test_ascii_is_ascii(tmp_path: Path) -> None:
+    async with exploring(tmp_path, "ascii") as pilot:
+        async for screen, cells in walked(pilot):
+            text = "".join(text for text, _, _ in cells)
+            assert text.isascii(), (screen, {char for char in text if not char.isascii()})
 
 
-@pytest.mark.parametrize("alphabet", ["unicode", "ascii"])
+@pytest.mark.parametrize("alphabet", ["unicode", *in_full("ascii")])
+@pytest.mark.slow
 async def test_where_letters_stand_for_colours_help_begins_with_them(
     tmp_path: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with shown(tmp_path, ("question_mark",), alphabet) as cells:
-        text = "".join(text for text, _, _ in cells)
+    async with exploring(tmp_path, alphabet) as pilot:
+        await press(pilot, "question_mark")
+        text = "".join(text for text, _, _ in segments(pilot))
         assert "K  kernel" in text
         assert "Capital: more than half of the cell; small: less; a point: little." in text
 
 
-@pytest.mark.parametrize(("locale", "ascii_"), [("C", True), ("POSIX", True), ("C.UTF-8", False)])
+@pytest.mark.parametrize(("locale", "ascii_"), [("C", True), *rows_in_full(("POSIX", True), ("C.UTF-8", False))])
+@pytest.mark.slow
 def test_a_terminal_in_the_c_locale_gets_ascii(tmp_path: Path, locale: str, *, ascii_: bool) -> None:
     with Terminal(str(written(tmp_path)), LC_ALL=locale) as terminal:
         terminal.wait_for("quit", "gemm")

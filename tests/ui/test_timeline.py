@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events
 from textual.geometry import Region
+from textual.pilot import Pilot
 
 from building import US, Building, Lane, stream, thread
+from exploring import in_full
 from stages import TRACE, chosen, cursor, lines, stage
 from tracehound.draw.glyphs import ASCII, UNICODE
 from tracehound.trace import Trace
@@ -116,64 +118,75 @@ async def test_deep_lanes_are_cut_and_say_so() -> None:
         assert timeline.virtual_size.height == count
 
 
-@pytest.mark.parametrize(
-    ("keys", "shown"),
-    [
-        ("w", (250, 750)), ("plus", (250, 750)), ("equals_sign", (250, 750)),
-        ("w s", (0, 1000)), ("w minus", (0, 1000)),
-        ("w right", (375, 875)), ("w l", (375, 875)), ("w d", (375, 875)),
-        ("w left", (125, 625)), ("w h", (125, 625)), ("w a", (125, 625)),
-        ("w w shift+right", (625, 875)), ("w w L", (625, 875)), ("w w D", (625, 875)),
-        ("w w shift+left", (125, 375)), ("w w H", (125, 375)), ("w w A", (125, 375)),
-        ("w w w 0", (0, 1000)),
-    ],
-)  # fmt: skip
-async def test_keys_of_time(keys: str, shown: tuple[int, int]) -> None:
+async def fresh(timeline: Timeline, pilot: Pilot[None]) -> None:
+    """The whole run, with nothing selected, from the first lane on."""
+    await pilot.press("escape", "escape", "escape")
+    timeline.scroll_home(animate=False)
+    timeline.view = navigate.fit(TRACE, View())
+    await pilot.pause()
+
+
+TIMES = {
+    "w": (250, 750), "plus": (250, 750), "equals_sign": (250, 750),
+    "w s": (0, 1000), "w minus": (0, 1000),
+    "w right": (375, 875), "w l": (375, 875), "w d": (375, 875),
+    "w left": (125, 625), "w h": (125, 625), "w a": (125, 625),
+    "w w shift+right": (625, 875), "w w L": (625, 875), "w w D": (625, 875),
+    "w w shift+left": (125, 375), "w w H": (125, 375), "w w A": (125, 375),
+    "w w w 0": (0, 1000),
+}  # fmt: skip
+
+
+async def test_keys_of_time() -> None:
     async with stage() as (app, timeline, pilot):
-        await pilot.press(*keys.split())
-        await pilot.pause()
-        assert (timeline.view.start, timeline.view.end) == (shown[0] * US, shown[1] * US)
-        assert app.views[-1] == timeline.view
+        for keys, shown in TIMES.items():
+            await fresh(timeline, pilot)
+            await pilot.press(*keys.split())
+            await pilot.pause()
+            assert (timeline.view.start, timeline.view.end) == (shown[0] * US, shown[1] * US), keys
+            assert app.views[-1] == timeline.view, keys
 
 
-@pytest.mark.parametrize(
-    ("keys", "lane", "event"),
-    [
-        ("down", "stream 7@0", None), ("j", "stream 7@0", None), ("j j", "stream 7@1", None),
-        ("j j up", "stream 7@0", None), ("j j k", "stream 7@0", None),
-        ("J J J", "python", None), ("shift+down shift+down shift+up", "stream 7@0", None),
-        ("J J K", "stream 7@0", None),
-        ("end", "stack", None), ("end home", "stream 7@0", None),
-        ("j pagedown", "stack", None), ("end pageup", "stream 7@0", None),
-        ("j full_stop", "stream 7@0", "ncclDevKernel_AllReduce"), ("j comma comma", "stream 7@0", "gemm"),
-        ("j w h enter", "stream 7@0", "[bold]evil\x1b[2J[/bold]"),
-        ("j comma comma j", "stream 7@1", "gemm"), ("j comma comma j j", "python", "ProfilerStep#3"),
-        ("j comma comma j j j", "python", "aten::mm"), ("j comma comma j j j k", "python", "ProfilerStep#3"),
-        ("j comma comma J J J", "stack", "frame 0"), ("j full_stop escape", "stream 7@0", None),
-    ],
+PLACES = (
+    ("down", "stream 7@0", None), ("j", "stream 7@0", None), ("j j", "stream 7@1", None),
+    ("j j up", "stream 7@0", None), ("j j k", "stream 7@0", None),
+    ("J J J", "python", None), ("shift+down shift+down shift+up", "stream 7@0", None),
+    ("J J K", "stream 7@0", None),
+    ("end", "stack", None), ("end home", "stream 7@0", None),
+    ("j pagedown", "stack", None), ("end pageup", "stream 7@0", None),
+    ("j full_stop", "stream 7@0", "ncclDevKernel_AllReduce"), ("j comma comma", "stream 7@0", "gemm"),
+    ("j w h enter", "stream 7@0", "[bold]evil\x1b[2J[/bold]"),
+    ("j comma comma j", "stream 7@1", "gemm"), ("j comma comma j j", "python", "ProfilerStep#3"),
+    ("j comma comma j j j", "python", "aten::mm"), ("j comma comma j j j k", "python", "ProfilerStep#3"),
+    ("j comma comma J J J", "stack", "frame 0"), ("j full_stop escape", "stream 7@0", None),
 )  # fmt: skip
-async def test_keys_of_lanes_and_events(keys: str, lane: str, event: str | None) -> None:
+
+
+async def test_keys_of_lanes_and_events() -> None:
     async with stage() as (_, timeline, pilot):
-        await pilot.press(*keys.split())
-        assert (cursor(timeline), chosen(timeline)) == (lane, event)
+        for keys, lane, event in PLACES:
+            await fresh(timeline, pilot)
+            await pilot.press(*keys.split())
+            assert (cursor(timeline), chosen(timeline)) == (lane, event), keys
 
 
-@pytest.mark.parametrize(
-    ("keys", "selection"),
-    [
-        ("right_square_bracket", (400, 600)), ("j left_square_bracket", (400, 600)),
-        ("j comma comma right_square_bracket", (200, 210)),
-        ("j comma comma right_square_bracket right_square_bracket", (400, 600)),
-        ("v", (500, 500)), ("j comma comma v full_stop", (100, 400)),
-        ("v right right", (500, 562)), ("v left", (468, 500)), ("v D l v l", (500, 656)),
-        ("j comma comma v full_stop v full_stop", (100, 400)), ("j comma comma v full_stop escape", None),
-    ],
+RANGES: tuple[tuple[str, tuple[int, int] | None], ...] = (
+    ("right_square_bracket", (400, 600)), ("j left_square_bracket", (400, 600)),
+    ("j comma comma right_square_bracket", (200, 210)),
+    ("j comma comma right_square_bracket right_square_bracket", (400, 600)),
+    ("v", (500, 500)), ("j comma comma v full_stop", (100, 400)),
+    ("v right right", (500, 562)), ("v left", (468, 500)), ("v D l v l", (500, 656)),
+    ("j comma comma v full_stop v full_stop", (100, 400)), ("j comma comma v full_stop escape", None),
 )  # fmt: skip
-async def test_keys_of_ranges(keys: str, selection: tuple[int, int] | None) -> None:
+
+
+async def test_keys_of_ranges() -> None:
     async with stage() as (_, timeline, pilot):
-        await pilot.press(*keys.split())
-        seen = timeline.view.selection
-        assert (seen if seen is None else (seen[0] // US, seen[1] // US)) == selection
+        for keys, selection in RANGES:
+            await fresh(timeline, pilot)
+            await pilot.press(*keys.split())
+            seen = timeline.view.selection
+            assert (seen if seen is None else (seen[0] // US, seen[1] // US)) == selection, keys
 
 
 async def test_zoom_to_what_is_selected() -> None:
@@ -312,14 +325,14 @@ async def test_the_wheel() -> None:
         assert (timeline.view.start, timeline.view.end) == (0, 1000 * US)
 
 
-@pytest.mark.parametrize("size", [(40, 6), (80, 24), (300, 80)])
+@pytest.mark.parametrize("size", [(40, 6), *in_full((80, 24), (300, 80))])
 async def test_any_size(size: tuple[int, int]) -> None:
     async with stage(size=size) as (_, timeline, pilot):
         await pilot.press("j", "full_stop", "w", "v", "right_square_bracket", "end")
         assert len(lines(timeline)) == size[1]
 
 
-@pytest.mark.parametrize("width", [41, 80, 201])
+@pytest.mark.parametrize("width", [41, *in_full(80, 201)])
 async def test_a_line_is_as_wide_as_the_screen_whatever_the_names(width: int) -> None:
     b = Building()
     b.event(thread("スレッド" * 9), "注意力層" * 30, 0, 333, "op")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from building import US
-from exploring import explored, header, press, said, selected, settled
+from exploring import explored, header, in_full, press, read_once, said, selected, settled, until, written
 from tracehound.draw.notes import note_texts
-from tracehound.store import Opening, open_paths
+from tracehound.store import Opening
 from tracehound.ui.background.links import Link, Linker
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.widgets.question import Answer
@@ -37,17 +36,14 @@ def slices() -> list[dict[str, object]]:
     return made
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("travels"), slices())
+
+
 @pytest.fixture
-def opening(tmp_path: Path) -> Opening:
-    path = tmp_path / "worker0.json"
-    document = {
-        "schemaVersion": 1,
-        "deviceProperties": [{"id": 0, "name": "Test GPU"}],
-        "distributedInfo": {"rank": 0, "world_size": 1},
-        "traceEvents": slices(),
-    }
-    path.write_bytes(orjson.dumps(document))
-    return open_paths([path])
+def opening(path: Path) -> Opening:
+    return read_once(path)
 
 
 async def test_out_to_the_python_line_and_in_to_the_kernels(opening: Opening) -> None:
@@ -73,6 +69,7 @@ async def test_out_to_the_python_line_and_in_to_the_kernels(opening: Opening) ->
         assert "runs on the device" in said(explorer)
 
 
+@pytest.mark.slow
 async def test_links_lead_on_from_the_details_too(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "j", "full_stop", "enter")
@@ -94,6 +91,7 @@ async def test_links_pressed_in_a_row_are_followed_one_after_the_other(opening: 
         assert selected(explorer) == "train.py(7): forward"
 
 
+@pytest.mark.slow
 async def test_a_link_is_dropped_when_one_has_gone_elsewhere(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "j", "full_stop")
@@ -112,12 +110,12 @@ async def test_without_an_event_it_says_what_to_do(opening: Opening) -> None:
         assert "no event selected: Enter" in said(explorer)
 
 
+@pytest.mark.slow
 async def test_what_is_said_goes_away(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracehound.ui.widgets.bars.SAID", 0.01)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "o")
-        await pilot.pause(0.05)
-        assert explorer.key_bar.said == ""
+        await until(pilot, lambda: explorer.key_bar.said == "")
 
 
 async def test_steps(opening: Opening) -> None:
@@ -175,7 +173,7 @@ async def test_what_is_said_is_not_cut_within_a_clause(opening: Opening) -> None
         assert "…" in said(explorer), "what is left would say next to nothing"
 
 
-@pytest.mark.parametrize("back", ["u", "backspace"])
+@pytest.mark.parametrize("back", ["u", *in_full("backspace")])
 async def test_back_and_forward(opening: Opening, back: str) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         whole = explorer.view

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from textual.pilot import Pilot
 
+from exploring import PATIENCE, until
 from stages import TRACE, chosen, cursor, lines, stage
 from tracehound.draw.shelf import Rows, Wish
 from tracehound.store import place
@@ -24,7 +25,7 @@ class Gate:
         make = Rows.make
 
         def wait(rows: Rows, wish: Wish) -> object:
-            assert self.open.wait(10)
+            assert self.open.wait(PATIENCE)
             self.made.append(wish)
             return make(rows, wish)
 
@@ -38,10 +39,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 async def settled(pilot: Pilot[None], timeline: Timeline) -> None:
-    for _ in range(500):
-        await pilot.pause(0.01)
-        if not timeline.supply.busy:
-            break
+    await pilot.pause(0.01)
+    await until(pilot, lambda: not timeline.supply.busy)
     await pilot.pause()
 
 

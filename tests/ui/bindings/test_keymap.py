@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exploring import press, read_once, settled
+from exploring import press, read_once, settled, until
 from terminal import Terminal
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
@@ -138,16 +138,20 @@ def _lines(screen: str, word: str) -> list[str]:
     return [line[line.index("│") :] for line in screen.splitlines() if word in line and "│" in line]
 
 
+@pytest.mark.slow
 async def test_the_palette_shows_the_keys_as_they_are(opening: Opening, path: Path) -> None:
     app = TracehoundApp(opening, table=tuple(table('[keys]\ntimeline.fit = ";"\n', path).values()))
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+p", *"fit", "space", *"the")
-        await pilot.pause(0.3)
-        screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert "Fit the whole run (;)" in screen
+
+        def screen() -> str:
+            return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+        await until(pilot, lambda: "Fit the whole run (;)" in screen())
 
 
+@pytest.mark.slow
 def test_a_bad_configuration_is_one_line(samples: Path, tmp_path: Path) -> None:
     (tmp_path / "tracehound").mkdir()
     (tmp_path / "tracehound" / "config.toml").write_text("[keys]\nquti = 'x'\n")

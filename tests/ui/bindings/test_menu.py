@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from exploring import explored, press, read_once, settled
+from exploring import explored, in_full, press, read_once, rows_in_full, settled
 from tracehound.analysis import ANALYSES
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.bindings import menu
@@ -53,7 +53,7 @@ def test_columns_hold_all_and_no_heading_ends_one(lay: Callable[..., list[list[C
     assert not any(isinstance(column[-1], str) for column in columns)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), *in_full((100, 30), (200, 50))])
 async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), size) as (explorer, pilot):
         await press(pilot, "M")
@@ -67,6 +67,7 @@ async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) 
         assert isinstance(pilot.app.screen, Explorer)
 
 
+@pytest.mark.slow
 async def test_a_name_that_a_column_is_too_narrow_for_has_a_sign(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 15)) as (_, pilot):
         await press(pilot, "M")
@@ -75,7 +76,8 @@ async def test_a_name_that_a_column_is_too_narrow_for_has_a_sign(samples: Path) 
         assert any("o operator …line" in line for line in shown(screen))
 
 
-@pytest.mark.parametrize("size", [(80, 12), (40, 16), (100, 7)])
+@pytest.mark.parametrize("size", [(80, 12), *in_full((40, 16), (100, 7))])
+@pytest.mark.slow
 async def test_a_short_screen_follows_the_cursor_through_all_of_it(samples: Path, size: tuple[int, int]) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), size) as (_, pilot):
         await press(pilot, "1", "M")
@@ -89,7 +91,7 @@ async def test_a_short_screen_follows_the_cursor_through_all_of_it(samples: Path
             assert (entry.lacks or entry.question)[:8] in lines[-3], "the words under the list stay in sight"
 
 
-@pytest.mark.parametrize("name", ["operators", "critical_path", "annotations", "health"])
+@pytest.mark.parametrize("name", ["operators", *in_full("critical_path", "annotations", "health")])
 async def test_one_key_shows_a_pane_and_gives_it_the_keys(samples: Path, name: str) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", menu.choices(KEYS)[name])
@@ -136,6 +138,7 @@ async def test_what_the_trace_cannot_answer_says_why_and_takes_no_tab(samples: P
         assert explorer.deck.active == "gaps", "its own key says the same in the pane"
 
 
+@pytest.mark.slow
 async def test_a_long_reason_takes_a_second_line(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (44, 60)) as (explorer, pilot):
         await press(pilot, "M", "3")
@@ -159,13 +162,14 @@ async def test_a_pane_without_a_tab_has_one_while_it_is_shown(samples: Path) -> 
         assert "kernel types" not in explorer.arrangement.tabs.render_line(0).text
 
 
+@pytest.mark.slow
 async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", "/")
         assert explorer.seeking.prompt.open
 
 
-@pytest.mark.parametrize("keys", [("t", "t"), ("enter", "enter"), ("enter", "escape")])
+@pytest.mark.parametrize("keys", [("t", "t"), *in_full(("enter", "enter"), ("enter", "escape"))])
 async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tuple[str, str]) -> None:
     app = TracehoundApp(read_once(samples / "torch_stacks"))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -178,6 +182,7 @@ async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tu
         assert isinstance(app.screen, Explorer)
 
 
+@pytest.mark.slow
 async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_meant_for_it(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         assert isinstance(pilot.app, TracehoundApp)
@@ -193,6 +198,7 @@ async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_mean
         assert pilot.app.screen is explorer
 
 
+@pytest.mark.slow
 async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "M")
@@ -218,9 +224,13 @@ async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(sampl
 PAGES = ("pagedown", "pageup", "end", "home", "pagedown")
 
 
-@pytest.mark.parametrize("size", [(120, 40), (10, 3)])
+@pytest.mark.parametrize("size", [(10, 3), *in_full((120, 40))])
 @pytest.mark.parametrize(
-    ("before", "key"), [((), "ctrl+p"), ((), "M"), (("2",), "plus"), (("M", menu.choices(KEYS)["operators"]), "B")]
+    ("before", "key"),
+    [
+        ((), "M"),
+        *rows_in_full(((), "ctrl+p"), (("2",), "plus"), (("M", menu.choices(KEYS)["operators"]), "B")),
+    ],
 )
 async def test_a_list_takes_keys_for_pages_before_it_is_laid_out(
     samples: Path, before: tuple[str, ...], key: str, size: tuple[int, int]

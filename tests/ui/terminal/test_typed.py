@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from exploring import rows_in_full
 from terminal import Terminal
 from tracehound.ui.bindings.keys import KEYS
 
@@ -14,14 +15,16 @@ from tracehound.ui.bindings.keys import KEYS
     ("pane", "burst", "shown"),
     [
         ("T", ":SELECT 6 * 7 * 11 AS x FROM lanes LIMIT 1\r", " 462"),
-        ("T", "/addmm", "addmm"),
-        ("T", "gstep 2", "step 2"),
-        ("T", "\\thread", "thread"),
-        ("T", "2fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
-        ("T", "5fforward", "of 10 rows with forward"),
-        ("2", "fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
+        *rows_in_full(
+            ("T", "5fforward", "of 10 rows with forward"),
+            ("T", "/addmm", "addmm"),
+            ("T", "gstep 2", "step 2"),
+            ("T", "\\thread", "thread"),
+            ("T", "2fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
+            ("2", "fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
+        ),
     ],
-    ids=["query", "search", "place", "lanes", "pane and filter", "pane not yet there and filter", "filter"],
+    ids=["query", "pane not yet there and filter", "search", "place", "lanes", "pane and filter", "filter"],
 )
 def test_all_at_once(pane: str, burst: str, shown: str, samples: Path, tmp_path: Path) -> None:
     with Terminal(str(samples / "torch_stacks"), XDG_STATE_HOME=str(tmp_path)) as terminal:
