@@ -65,12 +65,12 @@ def read_once(*paths: Path) -> Opening:
 
 def in_full(*values: object) -> list[Any]:
     """Values of a parameter that only the full run tries, beside those that every run tries."""
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+    return [pytest.param(value, marks=pytest.mark.thorough) for value in values]
 
 
 def rows_in_full(*rows: tuple[object, ...]) -> list[Any]:
     """The same of several parameters at once."""
-    return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
+    return [pytest.param(*row, marks=pytest.mark.thorough) for row in rows]
 
 
 def slices() -> list[dict[str, object]]:

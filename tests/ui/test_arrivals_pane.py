@@ -69,7 +69,7 @@ async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
             assert (event["kind"], event["rank"]) == ("collective", rank)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_where_nothing_is_left_to_show_no_key_leads_anywhere(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
@@ -81,7 +81,7 @@ async def test_where_nothing_is_left_to_show_no_key_leads_anywhere(opening: Open
         assert "no more" in (await shown(explorer))[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_command_that_prints_it_is_copied(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
@@ -107,7 +107,7 @@ def twenty(folder: Path) -> Opening:
     return open_paths(files(folder, *ranks))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_more_ranks_than_lines_scroll(tmp_path: Path) -> None:
     async with explored(twenty(tmp_path)) as (explorer, pilot):
         await opened(explorer, pilot, 20)

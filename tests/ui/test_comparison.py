@@ -94,7 +94,7 @@ async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening]) -> None:
                 assert [side.timeline.view for side in screen.sides] == [base, other]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_only_one_run_has_is_said(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         for pane in ("1", "3"):
@@ -130,14 +130,14 @@ async def test_matched_ops_carry_signs_and_n_walks_through_what_differs(jax: tup
         assert screen.state.alignment == "step"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_n_says_what_it_needs(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "n")
         assert "align by matched sequence first" in screen.key_bar.said
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_footer_names_n_where_it_walks(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         assert " n next " not in screen.key_bar.render_line(0).text
@@ -147,7 +147,7 @@ async def test_the_footer_names_n_where_it_walks(jax: tuple[Opening, Opening]) -
         assert " n next " in screen.key_bar.render_line(0).text
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_runs_of_jax_are_not_told_that_pytorch_records_their_memory(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "9")
@@ -176,7 +176,7 @@ async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: t
         assert screen.state.alignment == "step"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_an_op_of_a_rank_or_lane_that_is_not_shown_comes_into_sight(samples: Path) -> None:
     openings = [open_paths([samples / "torch_ddp_gloo"]) for _ in range(2)]
     async with compared(*openings, size=(140, 50)) as (screen, pilot):
@@ -224,7 +224,7 @@ async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[Opening,
         assert screen.differences.tables["diff"].table.result is after.step
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_rows_of_runs_that_stood_otherwise_lead_nowhere(
     jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +251,7 @@ async def test_rows_of_runs_that_stood_otherwise_lead_nowhere(
         assert [view.event for view in screen.state.views] == [table.row["base_event"], table.row["other_event"]]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_swap_while_the_runs_are_compared_has_them_compared_as_they_stand(
     jax: tuple[Opening, Opening],
 ) -> None:
@@ -266,7 +266,7 @@ async def test_a_swap_while_the_runs_are_compared_has_them_compared_as_they_stan
         assert screen.found.base.name == "jax_cpu8_b4096"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_was_selected_in_a_run_is_not_looked_for_among_matched_ops(
     jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,7 +287,7 @@ async def test_what_was_selected_in_a_run_is_not_looked_for_among_matched_ops(
         assert [side.timeline.view for side in screen.sides] == [*screen.state.views]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_matched_op_is_not_looked_for_in_a_run(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "m")
@@ -305,7 +305,7 @@ async def test_a_matched_op_is_not_looked_for_in_a_run(jax: tuple[Opening, Openi
         assert screen.state.views[0].selection is None, "nor does a range that began there go on"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_steps_that_are_looked_at_when_ops_are_matched_are_those_that_are_shown(
     jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,7 +342,7 @@ async def test_steps_are_paired_by_hand(jax: tuple[Opening, Opening]) -> None:
         assert f"step {other.number}, " in lines(screen, 1)[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_without_steps_there_are_none_to_pair(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         screen.state = replace(screen.state, alignment="start", steps=((), ()), partners=(), at=0)
@@ -351,7 +351,7 @@ async def test_without_steps_there_are_none_to_pair(jax: tuple[Opening, Opening]
         assert pilot.app.is_running
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_pair_made_in_slots_is_shown_in_slots(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "m")
@@ -389,7 +389,7 @@ async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None
         assert "profile_memory" in body
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_z_gives_the_screen_to_the_timelines(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax, size=(80, 24)) as (screen, pilot):
         assert screen.differences.display
@@ -423,7 +423,7 @@ async def test_where_there_is_no_room_for_all_what_was_asked_for_is_shown(
             assert screen.differences in screen.focused.ancestors
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_tab_leads_to_what_is_out_of_sight_too(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax, size=(40, 10)) as (screen, pilot):
         seen = []
@@ -477,14 +477,14 @@ async def test_what_is_copied_prints_what_is_compared(
         assert [row["change"] for row in found["rows"]] == pytest.approx(ops.table["change"].to_list())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_steps_of_other_numbers_are_no_step_of_a_command(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "T" if screen.state.partners[screen.state.at] == 0 else "t", "Y")
         assert "--step" not in pilot.app.clipboard
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compared(samples: Path) -> None:
     openings = [read_once(samples / name) for name in ("torch_stacks", "jax_cpu8_b128")]
     async with compared(*openings) as (screen, pilot):
@@ -494,7 +494,7 @@ async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compa
         assert screen.found is not None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: Path, tmp_path: Path) -> None:
     (sample,) = (samples / "torch_stacks").glob("*.json.gz")
     document = json.loads(gzip.decompress(sample.read_bytes()))
@@ -508,7 +508,7 @@ async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: P
         assert "other run: hardly" not in caption
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_run_against_itself_differs_in_nothing(samples: Path) -> None:
     openings = [open_paths([samples / "torch_ddp_gloo"]) for _ in range(2)]
     async with compared(*openings) as (screen, pilot):
@@ -518,7 +518,7 @@ async def test_a_run_against_itself_differs_in_nothing(samples: Path) -> None:
         assert "the same" in screen.key_bar.said
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "?")
@@ -545,7 +545,7 @@ async def test_no_key_of_any_pane_does_harm(samples: Path) -> None:
         assert screen.found is not None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_palette_offers_what_the_keys_do(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         offered = {name: act for name, _, act in ComparisonCommands(screen)._commands()}
@@ -557,7 +557,7 @@ async def test_the_palette_offers_what_the_keys_do(jax: tuple[Opening, Opening])
         assert "- base jax_cpu8_b4096" in lines(screen, 0)[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_who_leaves_sees_no_other_tab(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         pilot.app.exit()
@@ -565,7 +565,7 @@ async def test_who_leaves_sees_no_other_tab(jax: tuple[Opening, Opening]) -> Non
         assert not screen.differences.tables["diff"].is_attached
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_who_leaves_before_the_tables_are_there_leaves(
     jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -580,7 +580,7 @@ async def test_who_leaves_before_the_tables_are_there_leaves(
         assert pilot.app.return_code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:
     arguments = (str(samples / "jax_cpu8_b128"), "--diff", str(samples / "jax_cpu8_b4096"), "--no-cache")
     with Terminal(*arguments) as terminal:
@@ -593,7 +593,7 @@ def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_in_a_terminal_q_ends_while_both_are_read(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128"), "--diff", str(samples / "torch_stacks"), "--no-cache") as terminal:
         terminal.wait_for("comparison")
@@ -601,7 +601,7 @@ def test_in_a_terminal_q_ends_while_both_are_read(samples: Path) -> None:
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_baseline_cannot_be_drawn(samples: Path, tmp_path: Path) -> None:
     base = tmp_path / "base.json"
     base.write_text('{"schema":"tracehound.profile/1","name":"x","ranks":1,"what":"steps","of":"work",'
@@ -635,7 +635,7 @@ async def test_the_hlo_of_an_op_is_a_key_away_and_leads_to_its_executions(
         assert pilot.app.screen is screen, "the page of the selected event was there"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_hlo_of_an_added_op_is_that_of_the_other_run(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "3", "f", *"verdict = added", "enter", "%")
@@ -647,7 +647,7 @@ async def test_the_hlo_of_an_added_op_is_that_of_the_other_run(jax: tuple[Openin
         assert "no op here" in screen.key_bar.render_line(0).text
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_an_op_without_hlo_says_so(samples: Path) -> None:
     async with compared(*(read_once(samples / name) for name in ("torch_stacks", "torch_ddp_gloo"))) as both:
         screen, pilot = both

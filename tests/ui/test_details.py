@@ -225,7 +225,7 @@ async def test_copying(tmp_path: Path) -> None:
         assert "Python stack, innermost first\ngone/linear.py(114): forward\n" in clipboard(pilot)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_source_is_read_where_the_current_folder_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,7 +267,7 @@ async def test_enter_on_a_frame_reads_it_and_its_keys(tmp_path: Path) -> None:
         assert pilot.app.screen is explorer
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_without_a_source_line_under_the_cursor_those_of_the_event_are_offered(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
         await press(pilot, "enter")
@@ -287,7 +287,7 @@ async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         assert "--source-map .=FOLDER" in toast.message
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_that_its_file_has_changed_is_said_below_the_facts_of_an_event(tmp_path: Path) -> None:
     async with details_of(tmp_path, "alone") as (_, pilot):
         (path,) = {part.path for part in pilot.app.explorer.trace.parts}
@@ -298,7 +298,7 @@ async def test_that_its_file_has_changed_is_said_below_the_facts_of_an_event(tmp
         assert "the file has changed since it was read; open it again" in " ".join(shown.split())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_was_said_before_is_gone_when_a_source_is_shown(tmp_path: Path) -> None:
     app = TracehoundApp(open_paths([written(tmp_path)]), sources=Sources((), tmp_path))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -342,7 +342,7 @@ def test_why_an_event_has_no_source_line() -> None:
     "name",
     ["a\x1b[2J.py", *in_full("/dev/zero", "/etc/../dev/tty", "../../etc/passwd", "-c.py", "$(touch x).py")],
 )
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_hostile_names_do_no_harm(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "vim")
     path = written(tmp_path)
@@ -356,7 +356,7 @@ async def test_hostile_names_do_no_harm(tmp_path: Path, name: str, monkeypatch: 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["model.py", "worker0.json"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_click_puts_the_cursor_there_and_a_second_one_opens(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm") as (explorer, pilot):
         y = next(y for y in range(40) if "model.py" in explorer.selected.details.sheet.render_line(y).text)

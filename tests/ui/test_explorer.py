@@ -93,7 +93,7 @@ def test_header_names_a_device_that_all_ranks_are_on() -> None:
     assert "GPU 0" in about(replace(apart, ranks=apart.ranks.with_columns(label=pl.lit("GPU 0"))))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "space")
@@ -115,7 +115,7 @@ async def test_header_says_what_is_selected_beside_a_window(opening: Opening) ->
         assert explorer.header.event[0][:12] in header(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_stands_at_the_right_of_a_header_leaves_room_for_what_is_open(opening: Opening) -> None:
     async with explored(opening, (40, 10)) as (explorer, pilot):
         explorer.header.place = "a_kernel_of_which_there_are_many 232 of 241"
@@ -352,7 +352,7 @@ async def test_search_is_over_hosts_and_devices_and_by_regular_expression(openin
 
 
 @pytest.mark.parametrize("key", ["escape", *in_full("enter")])
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_after_a_search_the_keys_are_where_they_were(opening: Opening, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", "slash", *"gemm", key)
@@ -377,7 +377,7 @@ async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening) ->
             assert not any(each.region.height for each in explorer.query(Input)), "nothing is asked any more"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_one_thing_is_asked_at_a_time(opening: Opening) -> None:
     """What is asked by the palette, too, while a search is typed."""
     async with explored(opening) as (explorer, pilot):
@@ -392,7 +392,7 @@ async def test_one_thing_is_asked_at_a_time(opening: Opening) -> None:
         assert explorer.key_bar.display
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", "g", "backspace")
@@ -419,7 +419,7 @@ async def test_threads_of_the_window_are_a_key_away(opening: Opening) -> None:
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_search_from_another_tab_shows_what_it_finds(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/", *"gemm", "escape", "2", "/", "f")
@@ -427,7 +427,7 @@ async def test_a_search_from_another_tab_shows_what_it_finds(opening: Opening) -
         assert any("softmax" in line for line in lines(table(explorer, "search")))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/")
@@ -460,7 +460,7 @@ async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
             assert word in screen
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_details_stand_beside_the_tables_where_there_is_room(opening: Opening) -> None:
     async with explored(opening, (160, 40)) as (explorer, pilot):
         await press(pilot, "2", "enter")
@@ -474,7 +474,7 @@ async def test_details_stand_beside_the_tables_where_there_is_room(opening: Open
         assert not explorer.selected.details.display
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_tables_have_the_room_of_the_details_until_there_is_something_to_say(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         details, ops = explorer.selected.details, table(explorer, "ops")
@@ -503,7 +503,7 @@ async def test_a_key_of_another_pane_says_so(opening: Opening) -> None:
         assert not explorer.key_bar.said, "text"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "E")
@@ -514,7 +514,7 @@ async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Ope
         assert said(explorer).strip() == "R does nothing in tables; in the timeline (T goes there)"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_keys_without_room_are_left_out_whole(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         for width in (60, 40, 20):
@@ -524,7 +524,7 @@ async def test_keys_without_room_are_left_out_whole(opening: Opening) -> None:
             assert set(said(explorer).strip().split("  ")) <= named
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "9")
@@ -534,7 +534,7 @@ async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Openin
         assert "source" in said(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_details_that_are_gone_to_are_there_without_an_event(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "9")
@@ -543,7 +543,7 @@ async def test_details_that_are_gone_to_are_there_without_an_event(opening: Open
 
 
 @pytest.mark.parametrize("keys", [("{", "{"), *in_full((), ("}",))])
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_size_that_is_back_is_shared_as_before(opening: Opening, keys: tuple[str, ...]) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, *keys)
@@ -556,7 +556,7 @@ async def test_a_size_that_is_back_is_shared_as_before(opening: Opening, keys: t
             assert [strip.text for strip in explorer._compositor.render_strips()] == before, other
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_timeline_that_cannot_grow_remembers_what_was_wanted(opening: Opening) -> None:
     async with explored(opening, (80, 40)) as (explorer, pilot):
         await press(pilot, *"}}}}")
@@ -593,7 +593,7 @@ async def test_zoom_and_sizes(opening: Opening) -> None:
         assert explorer.timeline.size.height == height
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_another_size_is_laid_out_once(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     layouts, lay_out = list[None](), Explorer._refresh_layout
 
@@ -683,7 +683,7 @@ async def test_hidden_lanes_say_which_key_shows_them(opening: Opening) -> None:
             assert any("1 hidden (X shows)" in line for line in lines(explorer.timeline)), width
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_help_names_every_key(opening: Opening) -> None:
     async with explored(opening, (200, 200)) as (_, pilot):
         await press(pilot, "?")
@@ -695,7 +695,7 @@ async def test_help_names_every_key(opening: Opening) -> None:
         assert isinstance(pilot.app.screen, Explorer), "q closes the page, not the program"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening) -> None:
     async with explored(opening) as (_, pilot):
         for key, first in (("T", "Timeline"), ("2", "Tables"), ("1", "Overview"), ("3", "Tables")):
@@ -706,7 +706,7 @@ async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening)
             await press(pilot, "escape")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_who_leaves_sees_no_other_tab(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         pilot.app.exit()
@@ -714,7 +714,7 @@ async def test_who_leaves_sees_no_other_tab(opening: Opening) -> None:
         assert not explorer.deck.tables["collectives"].is_attached
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_palette_says_what_the_trace_cannot_answer(opening: Opening) -> None:
     async with explored(opening) as (explorer, _):
         meanings = {name: meaning for name, meaning, _ in Commands(explorer)._commands()}
@@ -722,7 +722,7 @@ async def test_the_palette_says_what_the_trace_cannot_answer(opening: Opening) -
         assert meanings["Show ops"] == named("ops").question
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_palette_offers_every_analysis(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show host", "enter")
@@ -730,7 +730,7 @@ async def test_palette_offers_every_analysis(opening: Opening) -> None:
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: Opening) -> None:
     """And Enter leads from one to its place in the timeline."""
     async with explored(opening) as (explorer, pilot):
@@ -798,7 +798,7 @@ async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(
             assert selected(explorer) in ("gemm", "cudaLaunchKernel"), name
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "f")
@@ -814,7 +814,7 @@ async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(op
         assert explorer.walk is not None, "an op is walked again"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "enter")
@@ -826,7 +826,7 @@ async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: O
             assert "q quit" in said(explorer), keys
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_was_said_goes_with_the_next_key_that_does_something(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", "i")
@@ -842,7 +842,7 @@ async def test_what_was_said_goes_with_the_next_key_that_does_something(opening:
         assert "quit" in said(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
     async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
@@ -853,7 +853,7 @@ async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
         assert shown == note_texts(result.notes)[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2")
@@ -871,7 +871,7 @@ async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> 
         assert "Enter go" not in said(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         explorer.action_show("clocks")
@@ -986,7 +986,7 @@ def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
     assert {key.id for key in KEYS} <= bound()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_ascii_is_ascii(tmp_path: Path) -> None:
     events = [
         *slices(),

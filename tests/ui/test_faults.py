@@ -85,7 +85,7 @@ def panics(*_: object) -> None:
     raise pl.exceptions.PanicException("index\nout of bounds")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_table_that_cannot_be_saved(opening: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracehound.report.saving._write", panics)
     async with explored(opening, (200, 50)) as (explorer, pilot):
@@ -97,7 +97,7 @@ async def test_a_table_that_cannot_be_saved(opening: Opening, tmp_path: Path, mo
         assert not path.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_args_that_will_not_be_quick(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sections, "build", panics)
     async with explored(opening) as (_, pilot):

@@ -95,7 +95,7 @@ async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
         assert isinstance(pilot.app.screen, Explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_text_of_the_computation(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (120, 30)) as (explorer, pilot):
         await disclose(explorer, pilot)
@@ -111,7 +111,7 @@ async def test_the_text_of_the_computation(samples: Path) -> None:
         assert page(pilot.app)[0].startswith(" %all-reduce.11")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_source_of_the_op_is_read(samples: Path) -> None:
     sources = Sources((Mapping("/srv/demo", samples),))
     app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), sources=sources)

@@ -90,7 +90,7 @@ def test_leaving_ends_the_workers_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("redirected", ["2>{log}", *in_full("2>/dev/null", "2>&-")])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, redirected: str) -> None:
     log = tmp_path / "log"
     with Terminal(str(samples / "torch_stacks"), redirected=redirected.format(log=log)) as terminal:
@@ -114,7 +114,7 @@ find._listed = slowly
 @pytest.mark.parametrize(
     ("command", "key", "status"), [("", "q", 0), *rows_in_full(("", "\x03", 130), ("summary", "\x03", 130))]
 )
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_search_that_takes_long_says_so_and_can_be_left(tmp_path: Path, command: str, key: str, status: int) -> None:
     (tmp_path / "sitecustomize.py").write_text(SLOW)
     (tmp_path / "large").mkdir()
@@ -144,7 +144,7 @@ def marks(tmp_path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("after", ["m", *in_full("g", "'")])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_keys_behind_the_one_that_leaves_do_nothing(samples: Path, after: str) -> None:
     with Terminal(str(samples / "torch_ddp_gloo")) as terminal:
         terminal.wait_for("host", "quit")
@@ -194,7 +194,7 @@ def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, numb
     assert marks(tmp_path) == {"x"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path: Path) -> None:
     hang = "def on_mount(self):\n    while True: pass\n"
     words = f"from tracehound.ui.terminal import ending\nfrom tracehound.ui.screens.help import HelpScreen\n{hang}"
@@ -208,7 +208,7 @@ def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path:
 
 
 @pytest.mark.parametrize("before", ["", *in_full("trap '' HUP;")])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path, before: str) -> None:
     with marked(samples, tmp_path, before=before) as terminal:
         terminal.child.ptyproc.fileobj.close()
@@ -217,7 +217,7 @@ def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path, before: str) -
     assert marks(tmp_path) == {"x"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_was_ignored_at_the_start_stays_ignored(samples: Path, tmp_path: Path) -> None:
     with marked(samples, tmp_path, before="trap '' HUP;") as terminal:
         os.kill(terminal.child.pid, signal.SIGHUP)
@@ -234,7 +234,7 @@ JOB = 'set -m; "$0" -m tracehound "$@"; echo "stopped: $?"; read line; fg; exit 
 @pytest.mark.parametrize(
     ("keys", "shown"), [("", "quit"), *rows_in_full(("?", "Esc closes"), ("/", "part of any"), (":", "SELECT"))]
 )
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_suspending_gives_the_terminal_back_until_the_shell_goes_on(samples: Path, keys: str, shown: str) -> None:
     with Terminal(str(samples / "torch_stacks"), before=JOB) as terminal:
         terminal.wait_for("host", "quit")
@@ -260,7 +260,7 @@ until wait %1; [ $? = 143 ]; do sleep 0.1; done; echo "ended: 143"; read line; e
 
 @pytest.mark.parametrize("meanwhile", ["", "bg; sleep 1; bg; sleep 1;"])
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_who_is_stopped_can_be_told_to_end(samples: Path, tmp_path: Path, number: int, meanwhile: str) -> None:
     with marked(samples, tmp_path, before=ENDED.format(meanwhile=meanwhile)) as terminal:
         pid = min(descendants(terminal.child.pid))
@@ -273,7 +273,7 @@ def test_who_is_stopped_can_be_told_to_end(samples: Path, tmp_path: Path, number
     assert marks(tmp_path) == {"x"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_nothing_is_suspended_that_no_shell_could_bring_back(samples: Path) -> None:
     with Terminal(str(samples / "torch_stacks")) as terminal:
         terminal.wait_for("host", "quit")

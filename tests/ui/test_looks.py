@@ -72,12 +72,12 @@ def test_comparison(snap_compare: Any) -> None:
     assert snap_compare(comparing(), terminal_size=(140, 40), run_before=keys("m", "n", "3"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_narrow_comparison(snap_compare: Any) -> None:
     assert snap_compare(comparing(alphabet="ascii"), terminal_size=NARROW, run_before=keys("m", "n", "5"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_narrow_gap(snap_compare: Any) -> None:
     assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=NARROW, run_before=keys("3", "enter"))
 
@@ -86,17 +86,17 @@ def test_narrow_ops(snap_compare: Any) -> None:
     assert snap_compare(explorer("jax_cpu8_b4096"), terminal_size=NARROW, run_before=keys("2", "enter", "n"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_wide_ops(snap_compare: Any) -> None:
     assert snap_compare(explorer("jax_cpu8_b4096"), terminal_size=WIDE, run_before=keys("2", "enter"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_device(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("7"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_stacks(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_stacks"), terminal_size=WIDE, run_before=keys("2", "enter"))
 
@@ -105,7 +105,7 @@ def test_overview(snap_compare: Any) -> None:
     assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=(200, 50), run_before=keys("1"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_narrow_overview(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("1"))
 
@@ -118,25 +118,25 @@ def test_critical_path(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=(140, 40), run_before=keys("P", "n", "n"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_critical_path_in_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLORTERM")
     monkeypatch.setenv("TERM", "xterm")
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("P"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_help(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("question_mark"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_search(snap_compare: Any) -> None:
     typed = keys("slash", *"all_reduce")
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=typed)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_ascii(snap_compare: Any) -> None:
     app = explorer("jax_cpu8_b128", alphabet="ascii")
     assert snap_compare(app, terminal_size=NARROW, run_before=keys("3", "enter"))
@@ -153,7 +153,7 @@ def test_details(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_stacks"), terminal_size=(100, 44), run_before=pressed)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_source(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     app = explorer("torch_stacks", sources=Sources((Mapping("", ROOT / "traces"),)))
@@ -161,19 +161,19 @@ def test_source(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert snap_compare(app, terminal_size=(100, 30), run_before=pressed)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_choice(snap_compare: Any) -> None:
     pressed = keys("slash", *"aten::addmm", "enter", "O")
     assert snap_compare(explorer("torch_stacks"), terminal_size=NARROW, run_before=pressed)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_light(snap_compare: Any) -> None:
     app = explorer("torch_stacks", theme="light")
     assert snap_compare(app, terminal_size=(140, 40), run_before=keys("2", "enter", "9"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLORTERM")
     monkeypatch.setenv("TERM", "xterm")
@@ -181,7 +181,7 @@ def test_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert snap_compare(app, terminal_size=NARROW, run_before=keys("2", "enter", "9", "f", *"hlo", "enter"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_details_without_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
     app = explorer("jax_cpu8_b128")
@@ -212,12 +212,12 @@ class Alone(App[None]):
         yield self._widget
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_hlo_of_a_collective(snap_compare: Any) -> None:
     assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=NARROW, run_before=keys("2", "%"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_hlo_of_a_fusion(snap_compare: Any) -> None:
     app = explorer("jax_cpu8_b4096")
     assert snap_compare(app, terminal_size=WIDE, run_before=keys("2", "down", "%", "G", "up", "up"))

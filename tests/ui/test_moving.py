@@ -51,7 +51,7 @@ async def test_rows_of_a_tree_are_entered(samples: Path) -> None:
         assert table.row["depth"] == row["depth"] + 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_ranks_of_a_collective(tmp_path: Path) -> None:
     async with explored(twenty(tmp_path)) as (explorer, pilot):
         await opened(explorer, pilot, 20)
@@ -86,7 +86,7 @@ async def test_lines_of_a_page_of_hlo(samples: Path) -> None:
         assert isinstance(pilot.app.screen, Explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_is_beyond_a_line_of_hlo(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (80, 40)) as (explorer, pilot):
         await disclose(explorer, pilot)

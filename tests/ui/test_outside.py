@@ -58,7 +58,7 @@ def _wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_editor_gets_the_file_as_one_word_and_the_screen_comes_back(folder: Path) -> None:
     script = folder / "editor.py"
     script.write_text(EDITOR)
@@ -73,7 +73,7 @@ def test_the_editor_gets_the_file_as_one_word_and_the_screen_comes_back(folder: 
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_editor_that_is_not_there_is_said(folder: Path) -> None:
     with details(folder, VISUAL="/no/such/editor") as terminal:
         terminal.press("e")
@@ -82,7 +82,7 @@ def test_an_editor_that_is_not_there_is_said(folder: Path) -> None:
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_clipboard_is_set_by_the_terminal(folder: Path) -> None:
     with details(folder) as terminal:
         sent = bytearray()
@@ -98,7 +98,7 @@ def test_the_clipboard_is_set_by_the_terminal(folder: Path) -> None:
         assert b"\x1b]52;c;" + base64.b64encode(b"model.py(40): forward") in bytes(sent)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_disturbed_terminal_is_drawn_again(folder: Path) -> None:
     with details(folder) as terminal:
         before = terminal.wait_for("model 1 of 1")
@@ -108,7 +108,7 @@ def test_a_disturbed_terminal_is_drawn_again(folder: Path) -> None:
         _wait_until(lambda: terminal.screen == before)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_after_a_stop_everything_is_drawn_again(folder: Path) -> None:
     with details(folder) as terminal:
         before = terminal.wait_for("model 1 of 1")
@@ -122,7 +122,7 @@ def test_after_a_stop_everything_is_drawn_again(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_who_is_stopped_from_outside_goes_on_and_leaves_the_terminal_as_it_was(folder: Path) -> None:
     echoing = termios.ECHO | termios.ICANON
     with details(folder) as terminal:
@@ -140,7 +140,7 @@ def test_who_is_stopped_from_outside_goes_on_and_leaves_the_terminal_as_it_was(f
         assert termios.tcgetattr(terminal.child.child_fd)[3] & echoing == echoing
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_frame_that_changes_nothing_sends_nothing(folder: Path) -> None:
     with Terminal(str(folder / "worker0.json")) as terminal:
         written_out, feed = bytearray(), terminal.stream.feed

@@ -75,7 +75,7 @@ async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, in
         assert explorer.deck.active == "overview"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_narrow_page_says_that_it_is_of_a_window_and_what_each_part_is(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (80, 24)) as (explorer, pilot):
         await press(pilot, "4", "space", "1")
@@ -87,7 +87,7 @@ async def test_a_narrow_page_says_that_it_is_of_a_window_and_what_each_part_is(s
         assert "in the window" not in health[health.index("Health") :], "nothing narrows what is said of the reading"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (200, 50)) as (explorer, pilot):
         await press(pilot, "1")
@@ -100,7 +100,7 @@ async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
         assert page(explorer) == whole
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (_, pilot):
         copied: list[str] = []
@@ -112,7 +112,7 @@ async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest
         assert copied[1].endswith(" steps")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), "ascii")

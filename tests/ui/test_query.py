@@ -106,7 +106,7 @@ async def test_what_is_wrong_is_one_line_and_the_prompt_keeps_the_keys(opening: 
         assert "query" in "".join(lines(table(explorer, "query")))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         prompt = explorer.deck.questions.prompt

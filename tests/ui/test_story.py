@@ -55,7 +55,7 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_from_a_gap_of_pytorch_xla_to_the_words_of_its_host(samples: Path, size: tuple[int, int]) -> None:
     columns, rows = size
     with Terminal(str(samples / "torch_xla_spmd4"), columns=columns, rows=rows) as terminal:
@@ -71,7 +71,7 @@ def test_from_a_gap_of_pytorch_xla_to_the_words_of_its_host(samples: Path, size:
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("rank 0", "XLA Ops", "all-reduce")
@@ -97,14 +97,14 @@ def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_size_is_that_of_the_terminal_whatever_the_environment_says(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128"), COLUMNS="130", LINES="40") as terminal:
         terminal.wait_for("quit")
         assert "quit" in terminal.screen.splitlines()[23]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_quitting_while_a_trace_is_read(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("quit")

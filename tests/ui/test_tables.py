@@ -54,7 +54,7 @@ async def test_what_is_wrong_with_a_filter_stands_beside_it_and_the_rows_stay(op
         assert remark(explorer) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "f", *"self")
@@ -64,7 +64,7 @@ async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: Openin
         assert len(names(explorer)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_filter_stays_while_the_window_changes(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "f", *"count > 3", "down")
@@ -219,7 +219,7 @@ async def test_a_chart_and_the_table_again(opening: Opening) -> None:
         assert not explorer.deck.tables["ops"].charted
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_histogram_is_of_the_selected_window(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "down", "space", "2", "v")
@@ -250,7 +250,7 @@ async def test_a_row_leads_through_the_events_that_it_counts_and_charts_them(tmp
         assert " of 2" in header(explorer), "of the window, as the row"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_row_that_counts_nothing_leads_through_nothing_of_the_row_before(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "enter", "n")
@@ -259,7 +259,7 @@ async def test_a_row_that_counts_nothing_leads_through_nothing_of_the_row_before
         assert explorer.walk is None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_enter_on_a_row_of_a_whole_rank_says_that_it_is_in_sight(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         explorer.arrangement.show("kernel_types")
@@ -269,7 +269,7 @@ async def test_enter_on_a_row_of_a_whole_rank_says_that_it_is_in_sight(opening: 
         assert explorer.key_bar.said == words.NO_OTHER_PLACE
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_match_leads_through_those_of_its_own_row(tmp_path: Path) -> None:
     async with explored(open_paths(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
         await press(pilot, "slash", *"nccl", "enter")
@@ -282,7 +282,7 @@ async def test_a_match_leads_through_those_of_its_own_row(tmp_path: Path) -> Non
         assert f" of {matches.row['count']}" in header(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_other_tables_are_drawn_as_they_are_shown(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "7", "v")
@@ -294,7 +294,7 @@ async def test_other_tables_are_drawn_as_they_are_shown(opening: Opening) -> Non
         assert not any("step 1" in line for line in chart(explorer, "steps"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_chart_without_rows_says_why_as_the_table_does(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "6")
@@ -308,7 +308,7 @@ async def test_a_chart_without_rows_says_why_as_the_table_does(opening: Opening)
         assert "executions" in chart(explorer, "ops")[-1], "with rows it is a chart again"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_chart_in_ascii_is_ascii(opening: Opening) -> None:
     app = TracehoundApp(opening, "ascii")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -319,7 +319,7 @@ async def test_a_chart_in_ascii_is_ascii(opening: Opening) -> None:
             assert screen.isascii(), (keys, [char for char in screen if not char.isascii()])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_finding_is_told_in_full_under_its_table(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "M", "f")
@@ -334,7 +334,7 @@ async def test_a_finding_is_told_in_full_under_its_table(opening: Opening) -> No
         assert "no chart of sentences: the row in full" in caption(explorer, "findings")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "M", "f")
@@ -343,14 +343,14 @@ async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Op
         assert any(line.startswith("advice") for line in chart(explorer, "findings"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_suggested_name_is_replaced_by_what_is_typed(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "x", *"a.md")
         assert explorer.deck.tables["ops"].saving.input.value == "a.md"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_is_said_of_a_name_leaves_room_for_it(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         saving = explorer.deck.tables["ops"].saving
@@ -380,7 +380,7 @@ async def test_a_wide_screen_has_the_chart_beside_the_table(opening: Opening) ->
         assert pane.table.size.height > 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_chart_comes_and_goes_with_the_width(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2")
@@ -394,7 +394,7 @@ async def test_a_chart_comes_and_goes_with_the_width(opening: Opening) -> None:
         assert not explorer.deck.tables["health"].charted, "words need no chart"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_launches_show_how_late_their_work_began(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         explorer.action_show("launches")

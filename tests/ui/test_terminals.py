@@ -102,7 +102,7 @@ async def test_sixteen_colours_are_the_terminals_own_and_words_and_their_ground_
             assert unreadable(cells) == [], screen
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_without_colour_nothing_is_coloured_and_the_place_is_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +123,7 @@ async def test_ascii_is_ascii(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("alphabet", ["unicode", *in_full("ascii")])
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_where_letters_stand_for_colours_help_begins_with_them(
     tmp_path: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +136,7 @@ async def test_where_letters_stand_for_colours_help_begins_with_them(
 
 
 @pytest.mark.parametrize(("locale", "ascii_"), [("C", True), *rows_in_full(("POSIX", True), ("C.UTF-8", False))])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_terminal_in_the_c_locale_gets_ascii(tmp_path: Path, locale: str, *, ascii_: bool) -> None:
     with Terminal(str(written(tmp_path)), LC_ALL=locale) as terminal:
         terminal.wait_for("quit", "gemm")

@@ -55,7 +55,7 @@ async def test_what_is_cut_names_the_key_that_shows_it(samples: Path) -> None:
         assert caption.render_line(caption.size.height - 1).text.rstrip().endswith("… I shows all")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_words_give_way_to_the_rows_of_short_tables(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "7")
@@ -74,7 +74,7 @@ async def test_another_row_sends_no_caption_again(samples: Path) -> None:
         assert not drawn
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_advice_has_the_lines_that_are_free(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", "f")

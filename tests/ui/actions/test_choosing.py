@@ -91,7 +91,7 @@ async def test_what_was_chosen_is_there_at_the_next_visit(samples: Path) -> None
         assert "by=frame" in caption(app.explorer, "operators")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_leaving_changes_nothing(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "M", LETTERS["operators"])
@@ -101,7 +101,7 @@ async def test_leaving_changes_nothing(samples: Path) -> None:
         assert explorer.deck.tables["operators"].table.result is result
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_is_typed_is_looked_at_before_it_is_taken(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         app = explorer.app
@@ -116,14 +116,14 @@ async def test_what_is_typed_is_looked_at_before_it_is_taken(samples: Path) -> N
         assert caption(explorer, "roofline")[2] == "peak=H100"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_flame_graph_has_settings_too(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "M", LETTERS["stacks"], "B", "space", "enter")
         assert "frames=python" in explorer.deck.flames["stacks"].view.render_line(0).text
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_has_none_says_so(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         for pane in ("9", "3", "S", "1"):
@@ -139,7 +139,7 @@ def test_only_what_is_a_choice_still_comes_back() -> None:
     assert sound(kept) == {"operators": (("by", "module"),), "stacks": ()}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_settings_of_another_world_do_no_harm(samples: Path) -> None:
     app = TracehoundApp(read_once(samples / "torch_stacks"))
     view = (await _seen(samples)).view
@@ -174,7 +174,7 @@ async def test_a_key_makes_rows_be_the_next_thing_that_they_can_be(samples: Path
         assert "rows of health are of one sort" in said(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_setting_stays_when_rows_become_something_else(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         explorer.results.choose("critical_path", (("near", "10us"),))

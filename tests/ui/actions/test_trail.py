@@ -66,7 +66,7 @@ async def test_n_leads_along_the_path_and_back(samples: Path) -> None:
         assert explorer.view.event == events[2], "back to where one was"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_step_to_a_lane_that_is_not_shown_says_so(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P", "n")
@@ -112,7 +112,7 @@ async def test_sums_lead_through_the_events_that_they_are_of(samples: Path) -> N
         assert len(explorer.walk) == row["count"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_sum_without_an_event_leads_to_its_longest_stretch(tmp_path: Path) -> None:
     """The host is silent for 20 us, and for 55 us from 40 us on."""
     calls = [(start, 10, "cudaLaunchKernel", "cuda_runtime", 1, {}) for start in (0, 30, 95)]
@@ -137,7 +137,7 @@ async def test_a_sum_without_an_event_leads_to_its_longest_stretch(tmp_path: Pat
         assert NO_EVENTS in said(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_row_of_another_rank_marks_the_path_of_that(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST, "enter")
@@ -148,7 +148,7 @@ async def test_a_row_of_another_rank_marks_the_path_of_that(samples: Path) -> No
         assert not set(explorer.timeline.path.event.tolist()) & set(marked.event.tolist())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_table_of_the_path_says_what_it_is_of(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST)
@@ -176,7 +176,7 @@ async def test_a_trace_without_a_path_says_so(samples: Path) -> None:
 
 
 @pytest.mark.parametrize("alphabet", ["NO_COLOR", *in_full("TERM")])
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_path_reads_in_few_colours(samples: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLORTERM", raising=False)
     monkeypatch.setenv(alphabet, "1" if alphabet == "NO_COLOR" else "xterm")

@@ -69,7 +69,7 @@ async def test_out_to_the_python_line_and_in_to_the_kernels(opening: Opening) ->
         assert "runs on the device" in said(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_links_lead_on_from_the_details_too(opening: Opening) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "j", "full_stop", "enter")
@@ -91,7 +91,7 @@ async def test_links_pressed_in_a_row_are_followed_one_after_the_other(opening: 
         assert selected(explorer) == "train.py(7): forward"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_link_is_dropped_when_one_has_gone_elsewhere(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "j", "full_stop")
@@ -110,7 +110,7 @@ async def test_without_an_event_it_says_what_to_do(opening: Opening) -> None:
         assert "no event selected: Enter" in said(explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_is_said_goes_away(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracehound.ui.widgets.bars.SAID", 0.01)
     async with explored(opening) as (explorer, pilot):

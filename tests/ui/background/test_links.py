@@ -141,7 +141,7 @@ def test_launches_inside_are_those_that_a_slow_search_finds(calls: list[tuple[in
             assert ([] if link.walk is None else link.walk.events.tolist()) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_there_and_back_in_a_jax_profile(samples: Path) -> None:
     """XLA: an op leads to the execution that enqueued its module, which leads to all that it enqueued."""
     trace = load(read_once(samples / "jax_cpu8_b128"))

@@ -157,7 +157,7 @@ async def test_panes_say_that_there_is_nothing_to_work_out_yet(tmp_path: Path) -
         assert "1 of 4 ranks read" in caption(explorer, "ops")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_first_of_what_comes_into_sight_is_shown_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +176,7 @@ async def test_the_first_of_what_comes_into_sight_is_shown_at_once(
         await let(explorer, pilot, opening, 19)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_is_in_sight_is_wanted_first(tmp_path: Path) -> None:
     opening = gated(tmp_path, 30)
     async with exploring(opening) as (explorer, pilot):
@@ -248,7 +248,7 @@ async def test_a_file_that_cannot_be_read_is_left_out_and_the_cursor_stays(tmp_p
         assert "incomplete: see health" in explorer.header.facts
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_when_nothing_can_be_read_the_explorer_ends(tmp_path: Path) -> None:
     opening = gated(tmp_path, 2)
     async with exploring(opening) as (explorer, pilot):
@@ -260,7 +260,7 @@ async def test_when_nothing_can_be_read_the_explorer_ends(tmp_path: Path) -> Non
         assert "is damaged" in str(app.failure)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_when_polars_panics_the_screen_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def panics(*_: object) -> None:
         raise pl.exceptions.PanicException("index out of bounds")
@@ -324,7 +324,7 @@ async def test_a_rank_says_how_far_its_file_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("alphabet", ["unicode", *in_full("ascii")])
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_before_anything_is_drawn_every_file_says_how_far_it_is(tmp_path: Path, alphabet: str) -> None:
     files = gated(tmp_path, 30).files
     opening = Silent("many", files)
@@ -352,7 +352,7 @@ async def test_before_anything_is_drawn_every_file_says_how_far_it_is(tmp_path: 
         assert panel.render_line(0).text.strip() == "stopped"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_menu_offers_everything_until_all_is_read(tmp_path: Path) -> None:
     opening = gated(tmp_path, 2)
     async with exploring(opening) as (explorer, pilot):

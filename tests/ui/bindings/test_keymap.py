@@ -138,7 +138,7 @@ def _lines(screen: str, word: str) -> list[str]:
     return [line[line.index("│") :] for line in screen.splitlines() if word in line and "│" in line]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_palette_shows_the_keys_as_they_are(opening: Opening, path: Path) -> None:
     app = TracehoundApp(opening, table=tuple(table('[keys]\ntimeline.fit = ";"\n', path).values()))
     async with app.run_test(size=(120, 30)) as pilot:
@@ -151,7 +151,7 @@ async def test_the_palette_shows_the_keys_as_they_are(opening: Opening, path: Pa
         await until(pilot, lambda: "Fit the whole run (;)" in screen())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_bad_configuration_is_one_line(samples: Path, tmp_path: Path) -> None:
     (tmp_path / "tracehound").mkdir()
     (tmp_path / "tracehound" / "config.toml").write_text("[keys]\nquti = 'x'\n")

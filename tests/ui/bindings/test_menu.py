@@ -67,7 +67,7 @@ async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) 
         assert isinstance(pilot.app.screen, Explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_name_that_a_column_is_too_narrow_for_has_a_sign(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 15)) as (_, pilot):
         await press(pilot, "M")
@@ -77,7 +77,7 @@ async def test_a_name_that_a_column_is_too_narrow_for_has_a_sign(samples: Path) 
 
 
 @pytest.mark.parametrize("size", [(80, 12), *in_full((40, 16), (100, 7))])
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_short_screen_follows_the_cursor_through_all_of_it(samples: Path, size: tuple[int, int]) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), size) as (_, pilot):
         await press(pilot, "1", "M")
@@ -138,7 +138,7 @@ async def test_what_the_trace_cannot_answer_says_why_and_takes_no_tab(samples: P
         assert explorer.deck.active == "gaps", "its own key says the same in the pane"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_long_reason_takes_a_second_line(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (44, 60)) as (explorer, pilot):
         await press(pilot, "M", "3")
@@ -162,7 +162,7 @@ async def test_a_pane_without_a_tab_has_one_while_it_is_shown(samples: Path) -> 
         assert "kernel types" not in explorer.arrangement.tabs.render_line(0).text
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", "/")
@@ -182,7 +182,7 @@ async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tu
         assert isinstance(app.screen, Explorer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_meant_for_it(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         assert isinstance(pilot.app, TracehoundApp)
@@ -198,7 +198,7 @@ async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_mean
         assert pilot.app.screen is explorer
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "M")

@@ -117,7 +117,7 @@ async def test_a_filtered_table_is_printed_with_its_filter(samples: Path, capsys
     assert 0 < len(rows) == len(printed(line, capsys))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 async def test_the_answer_of_a_query_is_printed_by_it(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     statement = "SELECT name, kind FROM events WHERE kind = 'op'"
     line, _, rows = await copied(samples / "torch_stacks", ":", *statement, "enter", "Y")

@@ -178,7 +178,7 @@ async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
         assert app.explorer.view.event is not None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_from_one_visit_to_the_next(samples: Path, tmp_path: Path) -> None:
     trace, home = str(samples / "torch_stacks"), {"XDG_STATE_HOME": str(tmp_path / "home")}
     files = tmp_path / "home" / "tracehound" / "sessions"
@@ -200,7 +200,7 @@ def test_from_one_visit_to_the_next(samples: Path, tmp_path: Path) -> None:
         assert terminal.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_explorers_of_one_trace(samples: Path, tmp_path: Path) -> None:
     trace, home = str(samples / "torch_stacks"), {"XDG_STATE_HOME": str(tmp_path / "home")}
     with Terminal(trace, **home) as first, Terminal(trace, **home) as second:
@@ -215,7 +215,7 @@ def test_two_explorers_of_one_trace(samples: Path, tmp_path: Path) -> None:
     assert set(recalled(file).marks) == {"x", "y"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_without_a_cache_nothing_is_kept(samples: Path, tmp_path: Path) -> None:
     with Terminal(str(samples / "torch_stacks"), "--no-cache", XDG_STATE_HOME=str(tmp_path / "home")) as terminal:
         terminal.wait_for("host", "quit")
