@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 import pwd
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
+
+# One thread makes frames of a few rows in a seventh less time; the full run has several, as users have. Workers inherit.
+if "PYTEST_XDIST_WORKER" not in os.environ and "thorough" not in " ".join(sys.argv):
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import pytest
 from hypothesis import settings
@@ -24,6 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--update-golden`` writes the golden reports anew, ``--every-extreme`` tries all numbers of the small files."""
     parser.addoption("--update-golden", action="store_true", help="write the golden reports anew")
     parser.addoption("--every-extreme", action="store_true", help="set every number of small files to each extreme")
+
+
+PEERS = ("test_peers.py", "test_xprof.py", "test_xprof_memory.py", "test_xprof_programs.py")
+"""The tests of other tools' numbers: they are quick, and tell more than most."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the captures beside the checkout to the full run, but for the numbers of other tools."""
+    for item in items:
+        if "shared" in getattr(item, "fixturenames", ()) and item.path.name not in PEERS:
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish() -> None:
