@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-# One thread makes frames of a few rows in a seventh less time; the full run has several, as users have. Workers inherit.
+# One thread makes frames of a few rows in a seventh less time; the full run has several, as users have.
 if "PYTEST_XDIST_WORKER" not in os.environ and "thorough" not in " ".join(sys.argv):
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
