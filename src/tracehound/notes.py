@@ -13,8 +13,8 @@ Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
 """`repaired`: damaged input of which everything was kept; `dropped`: what could not be kept; `missing`: what was not
 recorded; `inferred`: what was concluded, since the file does not say it; `info`: everything else."""
 
-Value = "int | float | str | bool | tuple[int | float | str, ...] | Note | None"
-"""A number or a name that a note is about: times in ps, sizes in bytes, fractions between 0 and 1."""
+Value = int | float | str | bool | tuple[int | float | str, ...] | None
+"""A number or a name in a note: times in ps, sizes in bytes, shares as fractions."""
 
 
 class Note(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Note(Struct, frozen=True):
     count: int = 1
     file: str = ""
     where: str = ""
-    values: tuple[tuple[str, int | float | str | bool | tuple[int | float | str, ...] | Note | None], ...] = ()
+    values: tuple[tuple[str, Value | Note], ...] = ()
 
     @property
     def place(self) -> str:
@@ -38,15 +38,10 @@ class Note(Struct, frozen=True):
 
 
 def text_note(text: str) -> Note:
-    """A note that is a sentence already."""
+    """A note that somebody else put into words: a baseline of an earlier version."""
     return note("text", text=text)
 
 
-def note(
-    code: str,
-    *,
-    level: Level = "info",
-    **values: int | float | str | bool | tuple[int | float | str, ...] | Note | None,
-) -> Note:
-    """A note about a table, with these values."""
+def note(code: str, *, level: Level = "info", **values: Value | Note) -> Note:
+    """A note with these values."""
     return Note(level, code, values=tuple(values.items()))
