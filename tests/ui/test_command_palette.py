@@ -11,8 +11,10 @@ from rich.style import Style
 from textual.app import ComposeResult
 from textual.command import CommandInput, CommandList
 from textual.css.query import NoMatches
-from textual.events import Click
+from textual.events import Click, MouseDown
+from textual.geometry import Offset
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from exploring import explored, press, settled
@@ -84,6 +86,17 @@ async def test_a_click_on_a_line_that_is_gone_chooses_nothing(opening: Opening) 
         found.post_message(click)
         await settled(pilot)
         assert pilot.app.screen is palette
+
+
+async def test_a_press_on_a_widget_that_is_gone_selects_nothing(
+    opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Textual finds it where it was drawn, until the screen is laid out anew."""
+    async with explored(opening) as (_, pilot):
+        palette, gone = await opened(pilot), Static("gone")
+        monkeypatch.setattr(Screen, "get_widget_and_offset_at", lambda *_: (gone, Offset(0, 0)))
+        palette._forward_event(MouseDown(palette, 3, 3, 0, 0, 1, shift=False, meta=False, ctrl=False))
+        assert palette._select_state is None
 
 
 class Late(LeftOnce[None]):

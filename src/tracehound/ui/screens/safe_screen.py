@@ -13,7 +13,7 @@ from textual._callback import invoke
 from textual._context import active_message_pump
 from textual.app import App
 from textual.errors import NoWidget
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.types import CallbackType
@@ -43,7 +43,7 @@ def concerns_removed(error: Exception) -> bool:
 
 
 class SafeScreen(Screen[Answer]):
-    """A screen that outlasts callbacks of removed widgets, and clicks before its widgets are laid out."""
+    """A screen that outlasts callbacks and clicks of removed widgets, and clicks before its widgets are laid out."""
 
     def get_widget_at(self, x: int, y: int) -> tuple[Widget, Region]:
         """The widget under a point; the screen itself, where none is laid out yet since the terminal was resized."""
@@ -51,6 +51,12 @@ class SafeScreen(Screen[Answer]):
             return super().get_widget_at(x, y)
         except NoWidget:
             return self, self.region
+
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        """The widget under a point and the place in its text; none where the widget that is drawn there is removed."""
+        widget, offset = super().get_widget_and_offset_at(x, y)
+        removed = widget is not None and widget is not self and widget.parent is None
+        return (None, None) if removed else (widget, offset)
 
     def _invoke_later(self, callback: CallbackType, sender: MessagePump) -> None:
         """Call back after the next refresh; the screen calls, so an error of a removed widget would end the screen."""
