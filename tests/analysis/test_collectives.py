@@ -8,6 +8,7 @@ import pytest
 
 from building import US
 from jobs import Rank, asked, job, rows, sized
+from short import some
 from tracehound.analysis import named
 from tracehound.analysis.ranks.matched import THREE_WAITS, WAIT_PER_RANK
 from tracehound.draw.notes import note_texts
@@ -15,14 +16,17 @@ from tracehound.draw.notes import note_texts
 
 @pytest.mark.parametrize(
     ("what", "elements_in", "elements_out", "factor"),
-    [
-        ("allreduce", 1000, 1000, 2 * 3 / 4),
-        ("_allgather_base", 1000, 4000, 3 / 4),
-        ("_reduce_scatter_base", 4000, 1000, 3 / 4),
-        ("all_to_allv", 4000, 4000, 3 / 4),
-        ("broadcast", 1000, 1000, 1),
-        ("barrier", 0, 0, None),
-    ],
+    some(
+        [
+            ("allreduce", 1000, 1000, 2 * 3 / 4),
+            ("_allgather_base", 1000, 4000, 3 / 4),
+            ("_reduce_scatter_base", 4000, 1000, 3 / 4),
+            ("all_to_allv", 4000, 4000, 3 / 4),
+            ("broadcast", 1000, 1000, 1),
+            ("barrier", 0, 0, None),
+        ],
+        [("allreduce", 1000, 1000, 2 * 3 / 4), ("_allgather_base", 1000, 4000, 3 / 4)],
+    ),
 )
 def test_bandwidths_of_nccl_tests(
     tmp_path: Path, what: str, elements_in: int, elements_out: int, factor: float | None

@@ -165,6 +165,7 @@ def test_every_instant_belongs_to_one_part(work: list[tuple[int, int, int]]) -> 
 WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(1, 9)), min_size=1, max_size=6)
 
 
+@pytest.mark.thorough
 @given(WORK, st.integers(0, 50), st.integers(1, 20))
 def test_a_device_that_rests_for_all_of_a_window_is_idle_in_it(
     work: list[tuple[int, int, int]], low: int, length: int

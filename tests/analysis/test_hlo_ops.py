@@ -447,24 +447,37 @@ def test_a_trace_without_hlo_ops_says_who_has_them() -> None:
 paths = st.lists(st.sampled_from(["a", "b", "c(d/e)"]), max_size=3).map("/".join)
 
 
-@given(st.lists(st.tuples(paths, st.sampled_from("xyz"), st.integers(0, 50)), min_size=1, max_size=12))
-def test_every_way_to_group_keeps_the_time(drawn: list[tuple[str, str, int]]) -> None:
+DRAWN = st.lists(st.tuples(paths, st.sampled_from("xyz"), st.integers(0, 50)), min_size=1, max_size=12)
+"""Of each op its scope, its name, and its length in us."""
+
+
+def in_scopes(drawn: list[tuple[str, str, int]]) -> Trace:
     made = [op(n, f"{name}.{n}", name, framework=path or None, source=name) for n, (path, name, _) in enumerate(drawn)]
     b = Building(ops=made)
     for number, (_, _, length) in enumerate(drawn):
         b.event(OPS, str(made[number]["name"]), 100 * number, 100 * number + length, "op", op=number)
-    trace = b.trace()
+    return b.trace()
+
+
+@pytest.mark.thorough
+@given(DRAWN)
+def test_every_way_to_group_keeps_the_time(drawn: list[tuple[str, str, int]]) -> None:
+    trace = in_scopes(drawn)
     whole = sum(length for *_, length in drawn) * US
     for way in WAYS:
         found = table(trace, ("by", way)).table
         roots = found.filter(pl.col("depth").fill_null(0) == 0)
         assert (roots["self"].sum(), roots["ops"].sum()) == (whole, len(drawn))
+
+
+@given(DRAWN)
+def test_scopes_against_a_slow_sum(drawn: list[tuple[str, str, int]]) -> None:
     slow = defaultdict[tuple[str, ...], int](int)
     for path, _, length in drawn:
         parts = parts_of(path)
         for depth in range(len(parts)):
             slow[tuple(parts[: depth + 1])] += length * US
-    tree = table(trace, ("by", "scope")).table
+    tree = table(in_scopes(drawn), ("by", "scope")).table
     where: list[str] = []
     for name, depth, own in tree.select("name", "depth", "self").iter_rows():
         where[depth:] = [name]

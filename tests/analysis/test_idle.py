@@ -227,6 +227,7 @@ def test_of_a_pause_the_part_in_the_window_counts(start: int, end: int, inside: 
     assert all(row["start"] == max(start, 100) * US and row["duration"] == inside * US for row in found)
 
 
+@pytest.mark.thorough
 @given(WORK, st.integers(0, 130), st.integers(0, 60))
 def test_windows_that_share_out_the_run_share_out_its_pauses(
     work: list[tuple[int, int, int]], first: int, length: int

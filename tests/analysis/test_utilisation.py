@@ -72,6 +72,7 @@ def test_kernels_without_a_length_are_told_of_and_weigh_nothing() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_measures_of_gpus_are_missed_on_gpus_alone(samples: Path) -> None:
     cpus = load(open_paths([samples / "jax_cpu8_b128"]))
     b = Building()

@@ -169,6 +169,7 @@ def test_what_is_no_peak_is_refused(text: str) -> None:
     assert "\x1b" not in str(refused.value)
 
 
+@pytest.mark.thorough
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     of_model(text)

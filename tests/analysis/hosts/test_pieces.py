@@ -74,6 +74,7 @@ def test_each_call_is_found_in_its_piece(launches: list[int | None], piece: int)
         assert calls_of(share, asked).equals(whole)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["breakdown", "step_parts", "step_time", "idle", "gaps", "launches", "host"])
 @pytest.mark.parametrize("folder", first(2, ("torch_ddp_gloo", "torch_xla_spmd4", "jax_cpu8_b128")))
 def test_analyses_of_real_traces(folder: str, name: str) -> None:
