@@ -64,6 +64,7 @@ def test_ranks_that_meet_only_through_others(tmp_path: Path) -> None:
     assert shifts == pytest.approx([0, -700, -1400, -2100], abs=1)
 
 
+@pytest.mark.thorough
 def test_groups_of_two_sorts_that_cross(tmp_path: Path) -> None:
     """Four hosts with two ranks each: every rank meets its neighbour and its likes on all hosts, in turns."""
     ranks = [Rank(number, 8, 1000 * number) for number in range(8)]
@@ -120,7 +121,7 @@ def test_machines_are_moved_with_all_their_processes(tmp_path: Path) -> None:
     assert found(trace) == [(0, False, 0), (0, False, 0), (-600, True, 0), (-600, True, 0)]
 
 
-@pytest.mark.parametrize("machine", ["", "localhost"])
+@pytest.mark.parametrize("machine", first(1, ["", "localhost"]))
 def test_what_names_no_machine_tells_of_no_clock(tmp_path: Path, machine: str) -> None:
     assert found(job(tmp_path, *on_hosts(machine, machine))) == [(0, False, 0), (-300, True, 0)]
 
@@ -178,7 +179,7 @@ def test_files_without_a_common_clock_are_placed_by_their_collectives(tmp_path: 
     assert first_ends(placed(tmp_path, "auto", *ranks)) == [500, 3500]
 
 
-@pytest.mark.parametrize("way", ["auto", "start"])
+@pytest.mark.parametrize("way", first(1, ["auto", "start"]))
 def test_recordings_of_different_times_are_not_put_together_by_order(tmp_path: Path, way: Way) -> None:
     """A minute lies between them: that both have three calls says nothing."""
     ranks = Rank(0), Rank(1, clock=60 * 10**6)

@@ -106,6 +106,7 @@ def test_of_ranks_that_came_at_once_none_came_last(tmp_path: Path) -> None:
     assert found == [(None, 0, 0), (1, 7, 7), (None, 0, 0), (None, 7, 3)]
 
 
+@pytest.mark.thorough
 def test_what_wait_and_waited_for_are_is_said_where_they_stand(tmp_path: Path) -> None:
     trace = job(tmp_path, *sized())
     for name in ("collectives", "collective_calls", "arrivals"):

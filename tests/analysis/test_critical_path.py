@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from building import US, Building, Lane, stream, thread
+from short import some
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.ranks.asked import in_turn
 from tracehound.draw.notes import note_texts
@@ -394,7 +395,9 @@ def test_an_operator_that_waits_for_a_collective_is_a_pause() -> None:
     ]
 
 
-@pytest.mark.parametrize(("start", "end"), [(0, 130), (0, 150), (0, 155), (0, 160), (120, 130)])
+@pytest.mark.parametrize(
+    ("start", "end"), some([(0, 130), (0, 150), (0, 155), (0, 160), (120, 130)], [(0, 150), (120, 130)])
+)
 def test_a_window_that_ends_in_the_wait_for_a_collective_ends_in_that(start: int, end: int) -> None:
     """The path is that of the whole, cut to the window."""
     whole = [(max(at, start), min(at + length, end), *row) for at, length, *row in path(with_gloo().trace())]

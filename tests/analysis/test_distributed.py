@@ -60,6 +60,7 @@ def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
     assert all(note.endswith("is overlap here") for note in told)
 
 
+@pytest.mark.thorough
 def test_with_the_overlap_it_is_what_breakdown_and_overlap_have(tmp_path: Path) -> None:
     trace = job(tmp_path, *two(tmp_path))
     ours, parts, groups = (rows(name, trace) for name in ("distributed", "breakdown", "overlap"))
@@ -119,6 +120,7 @@ def test_what_hides_an_asynchronous_collective_is_neither_transfer_nor_waiting()
     assert told == [(40, 0, 10, 0, 10, 0, 0), (40, 0, 20, 0, 18, 2, 0)]
 
 
+@pytest.mark.thorough
 def test_what_asynchronous_collectives_of_tpus_hide_is_said_to_be_elsewhere() -> None:
     """Their lengths are those of start and done on the core, their transfer is from the start to the done."""
     (row,) = rows("collectives", asynchronous())

@@ -32,7 +32,7 @@ def kept(root: Path) -> list[Path]:
     return sorted(root.rglob("table-*"))
 
 
-@pytest.mark.parametrize("sample", first(1, ("torch_ddp_gloo", "torch_xla_single", "jax_cpu8_b128", "torch_stacks")))
+@pytest.mark.parametrize("sample", first(1, ("torch_stacks", "torch_ddp_gloo", "torch_xla_single", "jax_cpu8_b128")))
 def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_path: Path) -> None:
     trace, fresh = cached([samples / sample], tmp_path), load(open_paths([samples / sample]))
     first = run_all(ASKED, trace)

@@ -144,6 +144,7 @@ def test_no_room_gives_way_to_bars() -> None:
 amounts = st.sampled_from([None, -1, 0, 1, 1_000, 10**6, 2**62])
 
 
+@pytest.mark.thorough
 @given(
     st.lists(
         st.fixed_dictionaries(

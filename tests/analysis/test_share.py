@@ -71,6 +71,7 @@ def test_it_is_worked_out_again_for_other_settings_but_not_for_those_that_do_not
     assert sorted(seen) == [(0, ()), (0, (("depth", "2"),))]
 
 
+@pytest.mark.thorough
 def test_nothing_is_worked_out_where_the_tables_of_all_ranks_were_kept(samples: Path, tmp_path: Path) -> None:
     for _ in range(2):
         with workshop(1, partial(opened, tmp_path)) as shop:

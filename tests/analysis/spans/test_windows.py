@@ -156,6 +156,7 @@ def test_a_host_has_one_window_for_all_ranks_that_it_drives() -> None:
     assert rows == [("wait", 140 * US), ("(nothing recorded)", 10 * US)]
 
 
+@pytest.mark.thorough
 def test_queries_and_exports_have_each_ranks_own_step(apart: Trace, tmp_path: Path) -> None:
     window = chosen(apart, steps="6")
     found = answer(
