@@ -191,6 +191,7 @@ def test_recordings_of_different_times_are_not_put_together_by_order(tmp_path: P
     assert note_texts(result.notes)[0] == "not matched: 6 calls that no other rank here has (all_reduce)"
 
 
+@pytest.mark.thorough
 def test_without_steps_order_moves_no_wall_clock_by_more_than_calls_last(tmp_path: Path) -> None:
     ranks = Rank(0), Rank(1, clock=1000)
     for rank in ranks:
@@ -217,6 +218,7 @@ def test_how_exact_the_clocks_are_is_said_wherever_ranks_are_compared(tmp_path: 
     assert f"clocks of 1 rank corrected by -3.145 ms, {why}" in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
 
 
+@pytest.mark.thorough
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(path) for path in files(tmp_path, *apart(0, 3000))]
     assert main(["report", *paths, "health", "--align", "collectives", "--no-cache"]) == 0

@@ -142,6 +142,7 @@ def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_of_groups_of_which_one_rank_is_here_it_is_said_beside_whole_ones(tmp_path: Path) -> None:
     said = "no other rank's calls to match in 1 row: transfers include the wait, bandwidths are what they are at least"
     pair = [Rank(0), Rank(1)]

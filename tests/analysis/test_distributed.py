@@ -88,6 +88,7 @@ def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> N
     assert not [note for note in note_texts(asked("distributed", trace, Window(0, 50 * US)).notes) if "by when" in note]
 
 
+@pytest.mark.thorough
 def test_where_calls_end_together_nothing_is_said_of_when_ranks_came(tmp_path: Path) -> None:
     found = [Rank(0), Rank(1)]
     for rank, start in zip(found, (0, 40), strict=True):

@@ -66,6 +66,7 @@ def test_what_is_asked_and_where_the_part_is_placed_tell_tables_apart(samples: P
                 assert_frame_equal(run(analysis, trace, None, options).table, fresh.table)
 
 
+@pytest.mark.thorough
 def test_how_many_rows_are_shown_is_no_other_table(samples: Path, tmp_path: Path) -> None:
     trace = cached([samples / "torch_stacks"], tmp_path)
     whole = [analysis for analysis in ANALYSES if not analysis.cuts]

@@ -123,6 +123,7 @@ def test_what_overlaps_in_part_counts_its_shared_time_once() -> None:
     assert lines(result(b.trace(), Window(9 * US, 14 * US))) == [("f", 3, 3, 0), ("g", 2, 0, 0), ("  h", 2, 2, 0)]
 
 
+@pytest.mark.thorough
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from("fgh"), st.integers(0, 40), st.integers(1, 15)),

@@ -275,6 +275,7 @@ _WORK = (("dot", "op"), ("all-reduce", "collective"), ("copy", "copy"))
 _HOST = (("DevicePut", "transfer"), ("ToLiteral", "transfer"), ("backend", "compile"), ("Execute", "runtime"))
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 90), st.integers(1, 20)), max_size=6),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 90), st.integers(1, 30)), max_size=6),

@@ -99,7 +99,8 @@ def test_python_that_nothing_annotates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("launched", "cause", "times"), [(30, "delay from launch to start", [300, 400, 100]), (600, None, [None] * 3)]
+    ("launched", "cause", "times"),
+    first(1, [(30, "delay from launch to start", [300, 400, 100]), (600, None, [None] * 3)]),
 )
 def test_a_collective_that_begins_late_after_its_launch(
     tmp_path: Path, launched: int, cause: str | None, times: list[int | None]
@@ -247,6 +248,7 @@ def test_of_ranks_that_did_not_record_the_same_no_cause_is_named(tmp_path: Path,
     assert note_texts(result.notes)[1].startswith("the cause is not known in 1 of 1 rows: ")
 
 
+@pytest.mark.thorough
 def test_what_was_done_before_calls_that_others_need_not_have_counts(tmp_path: Path) -> None:
     """Rank 0 calls a group of its own (of ranks that are not here) after loading for as long as rank 1."""
     job_ = ranks(2)
@@ -423,6 +425,7 @@ def test_who_computes_while_a_bucket_is_late_does_not_wait_yet(tmp_path: Path) -
     assert note_texts(result.notes)[0].startswith("rank 2 was waited for 800.0 us in 1 of 1 steps")
 
 
+@pytest.mark.thorough
 def test_a_rank_that_is_late_while_all_others_compute_keeps_nobody_waiting(tmp_path: Path) -> None:
     result = run(named("stragglers"), buckets(tmp_path, last=4100))
     (note, *_) = note_texts(result.notes)

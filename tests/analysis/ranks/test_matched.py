@@ -176,6 +176,7 @@ def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> N
     assert "not matched: 2 calls that no other rank here has (all_gather, all_reduce)" in notes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("members", first(1, [{}, {"Process_Group_Ranks": "[0, 1]"}]))
 def test_files_that_claim_the_same_ranks_meet_nobody(tmp_path: Path, members: dict[str, str]) -> None:
     """As those of another run: its collectives have the same numbers, and nothing to do with these."""
@@ -349,6 +350,7 @@ def test_sides_of_what_slices_do_together_are_not_matched_with_their_like() -> N
     assert note.endswith("(all_reduce send), 3 of them sends and receives of unknown peers")
 
 
+@pytest.mark.thorough
 def test_hlo_says_which_devices_meet() -> None:
     trace = xla(10, 20, 30, 70, text="%all-reduce.1 = f32[1000] all-reduce(%a), replica_groups={{0,3},{1,2}}")
     found = rows("collective_calls", trace)
@@ -551,6 +553,7 @@ def test_who_leaves_late_did_not_wait_longer(tmp_path: Path) -> None:
     assert times(call, "wait", "skew", "transfer") == times(kind, "wait", "skew", "transfer") == [10, 10, 30]
 
 
+@pytest.mark.thorough
 def test_who_leaves_before_the_last_comes_waited_no_longer_than_its_call(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1, "what": "broadcast"})], [(40, 50, {"Seq": 1, "what": "broadcast"})])
     assert [times(row, "wait", "transfer") for row in rows("arrivals", trace)] == [[20, 0], [0, 10]]
