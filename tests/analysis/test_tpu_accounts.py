@@ -94,6 +94,7 @@ def test_collectives_of_one_run_are_one_however_far_the_clocks_are_apart(tmp_pat
     assert not [note for note in note_texts(clocks.notes) if "by their order" in note]
 
 
+@pytest.mark.thorough
 def test_runs_that_tpus_count_each_for_themselves_match_nothing(tmp_path: Path) -> None:
     """Real TPUs do: the first also runs the small programs of its process, and is ahead of the rest."""
     trace = hosts(tmp_path, shift=600)

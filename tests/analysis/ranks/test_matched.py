@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from jobs import Rank, asked, files, job, rows
-from short import first, some
+from short import first
 from tracehound.analysis.ranks.calls import calls as calls_of
 from tracehound.analysis.ranks.calls import collective_of
 from tracehound.analysis.ranks.matched import _median_of_others
@@ -451,7 +451,8 @@ def behind() -> list[Rank]:
     return list(ranks)
 
 
-@pytest.mark.parametrize("step", some([1, 2], [2]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("step", [1, 2])
 def test_tables_of_single_collectives_have_the_step_alone(tmp_path: Path, step: int) -> None:
     trace, window = job(tmp_path, *behind()), Window(steps=(step,))
     assert [(row["step"], row["rank"]) for row in rows("arrivals", trace, window)] == [(step, 0), (step, 1)]
