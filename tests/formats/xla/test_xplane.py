@@ -867,11 +867,11 @@ def test_places_can_be_written_down(tpu: Part) -> None:
 def test_a_glance_tells_the_devices_and_hosts(shared: Path, tmp_path: Path) -> None:
     path = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb"))
     seen = glance(path)
-    assert seen.devices == ["TPU:0", "TPU:1", "TPU:2", "TPU:3"]
+    assert seen.devices == ("TPU:0", "TPU:1", "TPU:2", "TPU:3")
     packed = tmp_path / "x.xplane.pb.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert glance(packed) == seen
-    assert glance(next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb")))["host"]
+    assert glance(next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb"))).host
 
 
 @cache
