@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
+from short import some
 from tracehound.analysis import ANALYSES, Analysis, Options, Result, run
 from tracehound.cli import main
 from tracehound.formats import XPLANE
@@ -61,7 +62,10 @@ def written(folder: Path, *planes: Plane, name: str = "host0.xplane.pb") -> Path
     return path
 
 
-@pytest.fixture(params=["shared by workers", "a file each", "here, on disk"])
+WAYS = ("shared by workers", "a file each", "here, on disk")
+
+
+@pytest.fixture(params=some(WAYS, ["here, on disk"]))
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
     """Each way in which a large file is read."""
     monkeypatch.setattr(opening, "SMALL", 0)
@@ -93,18 +97,20 @@ def every_way(analysis: Analysis) -> list[Options]:
     return [Options(), *(Options(given=(one,)) for one in chosen)]
 
 
-def answers_agree(path: Path, shop: Workshop) -> None:
+def answers_agree(path: Path, shop: Workshop, *, every_choice: bool = True) -> None:
     every, devices = read(path), read(path, shop)
     assert on_hosts(every)
     assert not on_hosts(devices)
-    asked = [(analysis, options) for analysis in ANALYSES if analysis.of_devices for options in every_way(analysis)]
+    of_devices = [analysis for analysis in ANALYSES if analysis.of_devices]
+    asked = [(one, options) for one in of_devices for options in (every_way(one) if every_choice else [Options()])]
     assert asked
     for analysis, options in asked:
         same(*(run(analysis, trace, None, options) for trace in (every, devices)))
 
 
-def test_answers_need_no_hosts(tmp_path: Path, shop: Workshop) -> None:
-    answers_agree(written(tmp_path, HOST, core(0), core(1)), shop)
+@pytest.mark.parametrize("every_choice", some((False, True), (False,)))
+def test_answers_need_no_hosts(tmp_path: Path, shop: Workshop, *, every_choice: bool) -> None:
+    answers_agree(written(tmp_path, HOST, core(0), core(1)), shop, every_choice=every_choice)
 
 
 @pytest.mark.parametrize("name", ["xla/tpu_v6e_x4_offload", "broken/truncated.xplane.pb"])
@@ -122,6 +128,7 @@ def test_what_was_read_whole_is_not_read_again(tmp_path: Path, shop: Workshop) -
     assert on_hosts(read(path, shop))
 
 
+@pytest.mark.parametrize("shop", some(WAYS, WAYS[::2]), indirect=True)
 def test_what_was_read_of_devices_is_kept_until_all_is_read(tmp_path: Path, shop: Workshop) -> None:
     path = written(tmp_path, HOST, core(0))
     homes = [read(path, shop).parts[0].home for _ in range(2)]

@@ -63,6 +63,7 @@ def test_their_traces_are_told_of_and_kept(
             (out + err).decode("utf-8")
 
 
+@pytest.mark.thorough
 async def test_they_are_explored(folder: Path) -> None:
     async with explored(open_paths([folder])) as (explorer, _):
         assert explorer.trace is not None

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 
-from short import first
+from short import first, some
 from tracehound.analysis import ANALYSES, Options, run_all
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
@@ -26,8 +27,10 @@ from tracehound.store.cache import opened
 from tracehound.store.ingest import SMALL
 from tracehound.trace import Trace, Window
 
+WAYS = ("shared by workers", "a file each", "here, on disk")
 
-@pytest.fixture(params=["shared by workers", "a file each", "here, on disk"])
+
+@pytest.fixture(params=some(WAYS, ["here, on disk"]))
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
     """Each way in which a large file is read."""
     monkeypatch.setattr(opening, "SMALL", 0)
@@ -44,7 +47,14 @@ def same(one: Trace, other: Trace) -> None:
     assert (one.hosts, one.origin_ns, one.notes, one.span) == (other.hosts, other.origin_ns, other.notes, other.span)
 
 
-@pytest.mark.parametrize("sample", first(2, ("torch_ddp_gloo", "torch_xla_single", "jax_cpu8_b128", "torch_stacks")))
+@pytest.mark.parametrize(
+    ("sample", "shop"),
+    some(
+        product(("torch_ddp_gloo", "torch_xla_single", "jax_cpu8_b128", "torch_stacks"), WAYS),
+        [("torch_ddp_gloo", "shared by workers"), *product(("torch_xla_single",), WAYS[1:])],
+    ),
+    indirect=["shop"],
+)
 def test_every_way_of_reading_gives_the_same(sample: str, shop: Workshop, samples: Path) -> None:
     same(load(open_paths([samples / sample], None, shop)), load(open_paths([samples / sample])))
 
@@ -65,6 +75,7 @@ def test_workers_are_ready_for_what_they_will_read(
     assert not one.workshop.pool.started
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_gone_before_the_workers_are_ready_is_told_of(samples: Path, tmp_path: Path) -> None:
     for sample in (samples / "torch_ddp_gloo").glob("*.gz"):
         (tmp_path / sample.name).write_bytes(sample.read_bytes())
@@ -80,10 +91,20 @@ def test_a_file_that_is_gone_before_the_workers_are_ready_is_told_of(samples: Pa
     ]
 
 
+def links(folder: Path, real: Path, count: int) -> None:
+    for rank in range(count):
+        (folder / f"rank{rank}.json.gz").symlink_to(real)
+
+
 def test_links_to_one_file_are_files(samples: Path, tmp_path: Path) -> None:
+    links(tmp_path, min((samples / "torch_ddp_gloo").glob("*.gz")), 12)
+    assert load(open_paths([tmp_path])).ranks["rank"].to_list() == list(range(12))
+
+
+@pytest.mark.thorough
+def test_workers_summarise_links_to_one_file_as_one_process_does(samples: Path, tmp_path: Path) -> None:
     (real,) = (samples / "torch_stacks").glob("*.gz")
-    for rank in range(12):
-        (tmp_path / f"rank{rank}.json.gz").symlink_to(real)
+    links(tmp_path, real, 12)
     with workshop(2, partial(opened, tmp_path / "kept")) as shop:
         trace = load(open_paths([tmp_path], None, shop))
         assert trace.ranks["rank"].to_list() == list(range(12))
@@ -190,7 +211,14 @@ def left(kept: Path) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("sample", first(2, ("torch_ddp_gloo", "torch_xla_spmd4", "jax_cpu8_b128")))
+@pytest.mark.parametrize(
+    ("sample", "shop"),
+    some(
+        product(("torch_ddp_gloo", "torch_xla_spmd4", "jax_cpu8_b128"), WAYS),
+        [("torch_ddp_gloo", "here, on disk"), *product(("torch_xla_spmd4",), WAYS)],
+    ),
+    indirect=["shop"],
+)
 def test_reading_can_be_given_up(
     sample: str, shop: Workshop, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +241,14 @@ def test_what_was_made_of_a_bad_file_goes_at_once(shop: Workshop, samples: Path,
     assert left(tmp_path / "kept") == []
 
 
-@pytest.mark.parametrize("sample", first(2, ("torch_ddp_gloo", "torch_xla_single", "jax_cpu8_b128")))
+@pytest.mark.parametrize(
+    ("sample", "shop"),
+    some(
+        product(("torch_ddp_gloo", "torch_xla_single", "jax_cpu8_b128"), WAYS),
+        [("torch_ddp_gloo", "here, on disk"), *product(("torch_xla_single",), WAYS)],
+    ),
+    indirect=["shop"],
+)
 def test_progress_ends_with_everything(
     sample: str, shop: Workshop, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

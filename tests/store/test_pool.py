@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from short import some
 from tracehound.store.pool import Pool
 
 
@@ -63,7 +64,7 @@ def panicking() -> None:
     raise PanicError("out of range", "arrow")
 
 
-@pytest.mark.parametrize("death", [killed, half_an_answer])
+@pytest.mark.parametrize("death", some((killed, half_an_answer), (half_an_answer,)))
 def test_a_killed_worker_is_noticed_and_the_others_go_on(death: Callable[[], None]) -> None:
     pool = Pool(2)
     assert pool.executor is not None
@@ -88,7 +89,9 @@ def test_large_things_go_both_ways() -> None:
         pool.close()
 
 
-@pytest.mark.parametrize(("work", "error"), [(os.getpgid, ProcessLookupError), (panicking, RuntimeError)])
+@pytest.mark.parametrize(
+    ("work", "error"), some([(os.getpgid, ProcessLookupError), (panicking, RuntimeError)], [(panicking, RuntimeError)])
+)
 def test_errors_come_back(work: Callable[..., None], error: type[Exception]) -> None:
     pool = Pool(2)
     assert pool.executor is not None
@@ -118,6 +121,7 @@ def test_workers_are_started_once_and_give_way() -> None:
         pool.close()
 
 
+@pytest.mark.thorough
 def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
     code = (  # which takes the signal also under nohup
         "import os, signal, time\nfrom tracehound.store.pool import Pool\n"
@@ -132,7 +136,7 @@ def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
     assert (done.stdout, done.stderr) == ("None\n", "")
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("end", some((signal.SIGTERM, signal.SIGHUP), (signal.SIGTERM,)))
 def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
     code = (  # which takes the signal also under nohup
         "import os, signal, time\nfrom tracehound.store.pool import Pool\n"
@@ -151,7 +155,14 @@ def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="asks /proc for threads")
 @pytest.mark.parametrize(
     ("before", "way"),
-    [("", "fork"), ("polars.select(1)", "spawn"), ("threading.Thread(target=time.sleep, args=[9]).start()", "spawn")],
+    some(
+        [
+            ("", "fork"),
+            ("polars.select(1)", "spawn"),
+            ("threading.Thread(target=time.sleep, args=[9]).start()", "spawn"),
+        ],
+        [("", "fork"), ("polars.select(1)", "spawn")],
+    ),
 )
 def test_workers_are_copies_of_a_process_whose_threads_would_not_be_missed(before: str, way: str) -> None:
     code = (
