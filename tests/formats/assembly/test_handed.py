@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from short import first
 from tracehound.analysis import named, run
 from tracehound.formats.assembly.batches import Rows
 from tracehound.formats.assembly.handed import OPEN, handed
@@ -85,7 +86,9 @@ def test_any_regions_against_a_slow_loop(regions: list[Region], data: st.DataObj
     assert told(regions, makers) == slow(regions, makers)
 
 
-@pytest.mark.parametrize("name", ["torch_xla_single", "torch_xla_irdebug", "torch_xla_remote", "torch_xla_spmd4"])
+@pytest.mark.parametrize(
+    "name", first(1, ("torch_xla_single", "torch_xla_irdebug", "torch_xla_remote", "torch_xla_spmd4"))
+)
 def test_every_step_of_torch_xla_has_the_one_execution_that_it_called_for(samples: Path, name: str) -> None:
     """Its graphs are executed by other threads, often when the next step has begun."""
     trace = load(open_paths([samples / name]))

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from itertools import product
 from random import Random
 
 import pytest
 
 from growth import TOO_FAST, growth
+from short import some
 from tracehound.draw.notes import note_text
 from tracehound.formats.json.mend import Mends, Walked, is_event, parsed, walk
 from tracehound.formats.json.text import _PATH, _QUOTE_CLOSES, _STRING, mended
@@ -167,8 +169,10 @@ def test_a_repaired_event_beside_empty_ones():
     assert [count for count, _ in counts.values()] == [1, 1]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("damage", ["insert", "put", "delete", "cut"])
+DAMAGES = ("insert", "put", "delete", "cut")
+
+
+@pytest.mark.parametrize(("layout", "damage"), some(product(LAYOUTS, DAMAGES), zip(LAYOUTS, DAMAGES, strict=True)))
 def test_a_single_damage_costs_only_the_events_that_it_touches(layout, damage):
     sound, spans = laid_out(layout)
     random = Random(f"{layout} {damage}")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -18,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from short import first
+from short import first, some
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO
@@ -337,8 +338,7 @@ def test_times_are_exact_in_every_spelling(tmp_path):
 ODD = [b'"1712195495501690.5"', b"1.7121954955017e15", b"1712195495501700", b"null", b'"soon"', b"-1", b"[1]", b"1e400"]
 
 
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("row", first(1, (49, 0, 25)))
+@pytest.mark.parametrize(("odd", "row"), some(product(ODD, (49, 0, 25)), product(ODD[::2], (49,))))
 def test_one_start_of_another_spelling_changes_no_other(tmp_path, row, odd):
     path, starts = tmp_path / "t.json", [b"171219549550%04d.%03d" % (1000 + n, n) for n in range(50)]
     starts[row] = odd
@@ -597,12 +597,12 @@ def test_broken_files_give_what_can_be_read(shared, name, events, level):
         assert kineto.args(got, record)["ph"] == "X"
 
 
-@pytest.mark.parametrize("seed", first(1, range(4)))
+@pytest.mark.parametrize("seed", first(1, range(10)))
 def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path, seed):
     random = Random(seed)
     events = [x("cpu_op", f"op {n}", n, 1, l=[{"name": "a"}, {"name": n}], t='q"\\') for n in range(40)]
     sound = json.dumps({"schemaVersion": 1, "traceEvents": events, "distributedInfo": {"rank": 2}}).encode()
-    for _ in range(25):
+    for _ in range(10):
         data = bytearray(sound)
         for _ in range(random.randint(1, 4)):
             at, size = random.randrange(len(data)), random.randint(0, 30)
@@ -627,8 +627,13 @@ def test_args_of_an_event_in_gzip(shared):
         assert kineto.args(got, row["record"]) == document["traceEvents"][row["record"]]
 
 
-@pytest.mark.parametrize("number", ["1e999999999", "-1e999999999", "1e99999999999999999999", "1e-99999999999999999999"])
-@pytest.mark.parametrize("field", ["ts", "dur", "tid", "correlation", "bytes"])
+HUGE = ("1e999999999", "-1e999999999", "1e99999999999999999999", "1e-99999999999999999999")
+FIELDS = ("ts", "dur", "tid", "correlation", "bytes")
+
+
+@pytest.mark.parametrize(
+    ("field", "number"), some(product(FIELDS, HUGE), [*zip(FIELDS, HUGE, strict=False), ("bytes", HUGE[0])])
+)
 def test_a_number_that_nothing_can_hold_costs_no_time(tmp_path, field, number):
     event = gpu("kernel", "gemm", 1, 2, correlation=1, bytes=8)
     spelled = json.dumps({**event, field: 0} if field in event else {**event, "args": {**event["args"], field: 0}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -164,13 +165,24 @@ def test_keys_of_lists_that_are_refused_are_forgotten(monkeypatch):
         assert scan._scanner.held < 200_000
 
 
-def test_real_files(samples: Path, request: pytest.FixtureRequest) -> None:
-    paths = [*samples.rglob("*.json*")]
-    if (samples.parents[1] / "shared" / "traces").is_dir():
-        paths += (request.getfixturevalue("shared") / "traces").rglob("*.json*")
+def test_real_files(samples: Path) -> None:
+    compare_small(samples.rglob("*.json*"), 200_000)
+
+
+@pytest.mark.thorough
+def test_large_real_files(samples: Path) -> None:
+    compare_small(samples.rglob("*.json*"), 3_000_000)
+
+
+def test_real_files_of_others(shared: Path) -> None:
+    compare_small((shared / "traces").rglob("*.json*"), 3_000_000)
+
+
+def compare_small(paths: Iterable[Path], limit: int) -> None:
+    """Read each file of up to so many bytes in both ways."""
     compared = 0
     for path in paths:
-        if path.stat().st_size > 3_000_000:
+        if path.stat().st_size > limit:
             continue
         try:
             scanned, decoded = both(path)
@@ -178,7 +190,7 @@ def test_real_files(samples: Path, request: pytest.FixtureRequest) -> None:
             continue
         compared += 1
         assert scanned == decoded, path
-    assert compared >= 4
+    assert compared >= 3
 
 
 def test_events_of_collectives_are_left_over_and_no_others():

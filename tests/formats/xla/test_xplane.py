@@ -5,6 +5,7 @@ import gzip
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from polars.testing import assert_frame_equal
 
 from growth import TOO_FAST, growth
 from hloprotos import F32, array, computation, instruction, proto
+from short import some
 from tracehound.analysis import named
 from tracehound.analysis import run as analysed
 from tracehound.draw.notes import note_text
@@ -26,7 +28,7 @@ from tracehound.formats import XPLANE
 from tracehound.formats.format import Portion, silent
 from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File
-from tracehound.formats.xla import xevents, xshelf, xspace
+from tracehound.formats.xla import xevents, xplane, xshelf, xspace
 from tracehound.formats.xla.launched import launched
 from tracehound.formats.xla.rows import NAMING, STATS
 from tracehound.formats.xla.xevents import Stretched, slices, wanted
@@ -660,10 +662,13 @@ def test_the_wall_clock_is_that_of_the_session(part: Callable[..., Part]) -> Non
     assert (read.wall_ns, read.events["start"].to_list()) == (1_741_722_099_081_044_120, [3007])
 
 
+SAID = ("limits", "planes", "programs", "devices", "rank", "world_size", "hostnames", "versions")
+
+
 @pytest.mark.parametrize(
-    "name", ["limits", "planes", "programs", "devices", "rank", "world_size", "hostnames", "versions"]
+    ("name", "value"),
+    some(product(SAID, [(5, "x"), (3, 7)]), [("limits", (5, "x")), ("rank", (3, 7)), ("versions", (5, "x"))]),
 )
-@pytest.mark.parametrize("value", [(5, "x"), (3, 7)])
 def test_what_a_file_says_of_its_environment_is_taken_for_nothing_else(
     part: Callable[..., Part], name: str, value: tuple[int, Any]
 ) -> None:
@@ -874,19 +879,31 @@ def test_a_glance_tells_the_devices_and_hosts(shared: Path, tmp_path: Path) -> N
     assert glance(next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb"))).host
 
 
+LONG = 100_000
+"""Events of a file that is read in several portions, each of as few as these tests let a portion have."""
+
+
+@pytest.fixture
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xevents, "AT_ONCE", 1 << 16)
+    monkeypatch.setattr(xspace, "STRETCH", 1 << 19)
+    monkeypatch.setattr(xplane, "_OFTEN", 1 << 18)
+
+
 @cache
 def long_space() -> bytes:
     """A file that is read in several portions."""
-    return space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(500_000)])]))
+    return space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(LONG)])]))
 
 
+@pytest.mark.usefixtures("small_portions")
 def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "x.xplane.pb"
     path.write_bytes(long_space())
     told: list[tuple[int, int]] = []
     XPLANE.read(path, lambda read, events: told.append((read, events)))
     assert told == sorted(told)
-    assert 0 < told[0][1] < 500_000
+    assert 0 < told[0][1] < LONG
     assert told[0][0] < path.stat().st_size
 
     def stop(_read: int, _events: int) -> None:
@@ -896,6 +913,7 @@ def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) ->
         XPLANE.read(path, stop)
 
 
+@pytest.mark.usefixtures("small_portions")
 def test_a_file_that_is_cut_while_it_is_read_is_told_of(tmp_path: Path) -> None:
     path = tmp_path / "x.xplane.pb"
     raw = long_space()
