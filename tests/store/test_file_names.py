@@ -22,7 +22,7 @@ NAMES = {
 }
 
 
-@pytest.fixture(params=some(NAMES, ("cut", "xplane")))
+@pytest.fixture(params=some(NAMES, ("cut",)))
 def folder(request: pytest.FixtureRequest, samples: Path, tmp_path: Path) -> Path:
     (trace,) = (samples / "torch_stacks").glob("*.gz")
     (profile,) = (samples / "torch_xla_single").rglob("*.xplane.pb")

@@ -118,7 +118,6 @@ def test_a_folder_stays_as_long_as_a_worker_may_write_there(tmp_path: Path) -> N
     assert not folder.exists()
 
 
-@pytest.mark.thorough
 def test_a_panic_costs_its_file_alone(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def second_panics(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
         if "rank1" in found.path.name:

@@ -100,7 +100,7 @@ EVENTS = st.lists(
             ),
         },
     ),
-    max_size=40,
+    max_size=20,
 )
 
 
