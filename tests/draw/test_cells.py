@@ -93,7 +93,7 @@ def test_names_of_host_events_share_the_width() -> None:
 
 def test_numbers_stand_on_the_right() -> None:
     sides = {unit: alignment(column(unit)) for unit in get_args(Unit)}
-    assert {unit for unit, side in sides.items() if side == "left"} == {"text", "prose", "flag", "host"}
+    assert {unit for unit, side in sides.items() if side == "left"} == {"text", "prose", "note", "flag", "host"}
 
 
 def test_ids_are_followed_but_never_shown() -> None:
