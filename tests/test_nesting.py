@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from short import first
 from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes
 from tracehound.nesting import ROWS, Nesting, again, inherited, lane_order, nesting, still_open
@@ -72,7 +73,7 @@ def test_nesting_goes_on_with_what_is_still_open(pairs: list[tuple[int, int]], c
         assert rest.depth[len(kept) :].tolist() == whole.depth[cut:].tolist()
 
 
-@pytest.mark.parametrize("count", [10, 500])
+@pytest.mark.parametrize("count", first(1, (10, 500)))
 def test_nesting_of_hard_cases(count: int) -> None:
     """Many rounds of the fast way are not enough for these; what is left is settled one by one."""
     down = [(i, 2 * count - i) for i in range(count)]

@@ -98,6 +98,7 @@ def test_commands_print_what_is_shown(
     assert capsys.readouterr().out == block.removeprefix(command[0])
 
 
+@pytest.mark.thorough
 def test_the_example_in_python_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "headless.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -50,6 +50,7 @@ print("alive")
     assert ended.stdout == "alive\n", ended.stderr
 
 
+@pytest.mark.thorough
 def test_many_files_at_once_are_read_without_a_word(tmp_path: Path) -> None:
     many = """
 import sys

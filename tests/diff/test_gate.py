@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from runs import changed, measured, run
 
 from jobs import Rank, job
-from short import first
 from tracehound.cli import main
 from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole, profile, saved
 from tracehound.draw.notes import note_texts
@@ -98,7 +97,8 @@ def test_faster_fails_where_that_is_asked_for() -> None:
     assert verdict.failed
 
 
-@pytest.mark.parametrize("seeds", first(1, (8, 30)))
+@pytest.mark.thorough
+@pytest.mark.parametrize("seeds", [8, 30])
 def test_noise_fails_at_most_as_often_as_stated(seeds: int) -> None:
     runs = [measured(run(noise=0.05, seed=seed)) for seed in range(seeds)]
     pairs = [(runs[at], runs[at + 1]) for at in range(len(runs) - 1)]

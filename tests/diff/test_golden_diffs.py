@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 from test_compare import compared, opened, steps, verdicts
 
+from samples import sample
 from tracehound.diff import Comparison, compare, profile
 from tracehound.report import Look, writer
 from tracehound.report.page import comparison
-from tracehound.trace import Window
+from tracehound.trace import Trace, Window
 
 PAIRS = (
     ("jax_cpu8_b128", "jax_cpu8_b4096"),
@@ -33,22 +34,22 @@ ROWS, WIDTH = 12, 120
 
 
 @pytest.mark.parametrize(("base", "other"), PAIRS)
-def test_a_comparison_is_what_it_was(samples: Path, base: str, other: str, request: pytest.FixtureRequest) -> None:
-    held_to_golden(samples, base, other, request)
+def test_a_comparison_is_what_it_was(base: str, other: str, request: pytest.FixtureRequest) -> None:
+    held_to_golden(sample(base), sample(other), f"{base} {other}", request)
 
 
 @pytest.mark.parametrize(("folder", "base", "other"), PUBLISHED)
 def test_a_comparison_of_published_runs_is_what_it_was(
     shared: Path, folder: str, base: str, other: str, request: pytest.FixtureRequest
 ) -> None:
-    held_to_golden(shared / "traces" / folder, base, other, request)
+    traces = (opened(shared / "traces" / folder / name) for name in (base, other))
+    held_to_golden(*traces, f"{base} {other}", request)
 
 
-def held_to_golden(folder: Path, base: str, other: str, request: pytest.FixtureRequest) -> None:
-    profiles = [profile(opened(folder / name), Window()) for name in (base, other)]
-    page = comparison(compare(profiles[0], profiles[1], ROWS), [])
+def held_to_golden(base: Trace, other: Trace, name: str, request: pytest.FixtureRequest) -> None:
+    page = comparison(compare(profile(base, Window()), profile(other, Window()), ROWS), [])
     written = "".join(f"{line.text}\n" for line in writer("text").page(page, Look(WIDTH)))
-    path = Path(__file__).parent / "golden" / f"{base} {other}.txt"
+    path = Path(__file__).parent / "golden" / f"{name}.txt"
     if request.config.getoption("--update-golden"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(written, encoding="utf-8")

@@ -106,6 +106,7 @@ def test_any_marks_against_a_slow_loop(marked, launched) -> None:
         assert {name: time for name, (_, _, time) in told(found, step).items()} == dict(+expected)
 
 
+@pytest.mark.thorough
 def test_many_names_take_no_memory_for_the_steps_that_they_are_not_in() -> None:
     steps, names = 1000, 5000
     built = Building()

@@ -13,7 +13,7 @@ from tracehound.diff.outliers import outliers
 from tracehound.draw.notes import note_texts
 
 
-@pytest.mark.parametrize("seed", first(2, range(8)))
+@pytest.mark.parametrize("seed", first(1, range(8)))
 def test_a_stretched_step_is_the_one_that_is_told(seed: int) -> None:
     found = compared(run(seed=seed), run(seed=seed + 100, stretch=(3, 900)))
     told = [note for note in note_texts(found.step.notes) if note.startswith("step ")]
@@ -22,7 +22,7 @@ def test_a_stretched_step_is_the_one_that_is_told(seed: int) -> None:
     assert told[0].endswith("more than its median step, most of it idle")
 
 
-@pytest.mark.parametrize("seed", first(4, range(20)))
+@pytest.mark.parametrize("seed", first(1, range(20)))
 def test_noise_is_far_from_nothing(seed: int) -> None:
     assert outliers(measured(run(seed=seed, noise=0.05)), "base") == []
 

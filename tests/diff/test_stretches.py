@@ -7,12 +7,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from runs import measured, run
 
 from building import Building, Lane, stream, thread
-from exporting import opened
+from samples import sample
+from short import first
 from tracehound.analysis import step_parts
 from tracehound.analysis.share import run as run_analysis
 from tracehound.analysis.share import shares
@@ -121,6 +122,7 @@ def test_time_of_work_is_that_of_steps_and_of_none(edges: list[int], work: list[
         assert last >= max([until, *mine]) * US
 
 
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(times, min_size=2, max_size=7, unique=True).map(sorted), st.lists(works, min_size=1, max_size=8))
 def test_a_step_that_is_asked_for_is_that_of_the_run(edges: list[int], work: list[Work]) -> None:
     marks = list(zip(edges[::2], edges[1::2], strict=False))
@@ -220,8 +222,9 @@ def test_a_run_whose_steps_hold_all_work_has_none_outside() -> None:
     assert measured(run()).outside == 0
 
 
-def test_steps_are_those_of_the_step_parts(samples: Path) -> None:
-    trace = opened(samples / "jax_cpu8_b128")
+@pytest.mark.parametrize("name", first(1, ("torch_xla_spmd4", "jax_cpu8_b128")))
+def test_steps_are_those_of_the_step_parts(name: str) -> None:
+    trace = sample(name)
     parts = (
         run_analysis(step_parts.ANALYSIS, trace).table.select("rank", "step", "start", "duration").sort("rank", "step")
     )

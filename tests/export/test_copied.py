@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporting import document, job, opened, own, points, rank, rows, written, x
+from short import first
 from tracehound.diff import compare, profile
 from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
@@ -184,7 +185,7 @@ def rerecorded(path: Path) -> None:
 
 
 @pytest.mark.parametrize("window", [Window(), Window(end=25 * US), Window(ranks=(1,))])
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", first(1, (2, 3)))
 def test_another_recording_of_the_same_length_is_an_error(tmp_path: Path, ranks: int, window: Window) -> None:
     paths = job(tmp_path, *map(rank, range(ranks)))
     trace = opened(*paths)
@@ -230,9 +231,9 @@ def test_whatever_stands_in_a_file_comes_out_unchanged(
     extra = [{"ph": phase, "ts": ts, "pid": 5, **fields} for fields, phase, ts in found]
     (path,) = job(folder, rank(0, files=extra))
     trace = opened(path)
-    assert own(document(trace)) == rank(0)["traceEvents"] + extra
     out = folder / "out.json"
     written(trace, out)
+    assert own(json.loads(out.read_bytes())) == rank(0)["traceEvents"] + extra
     assert rows(opened(out)) == rows(trace)
 
 

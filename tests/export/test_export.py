@@ -37,7 +37,7 @@ def same(one: bytes, other: bytes, form: Form) -> bool:
     return one == other
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", first(3, FORMS), ids=lambda form: form.name)
 def test_the_name_says_the_form(folder: Path, form: Form, capsys: pytest.CaptureFixture[str]) -> None:
     out = folder.parent / f"out{form.suffix}"
     assert main(["export", str(folder), str(out)]) == 0
@@ -154,7 +154,7 @@ def test_a_step_is_exported_with_the_work_that_it_launched(tmp_path: Path) -> No
         assert again.rows() == whole.filter(step=step).rows()
 
 
-@pytest.mark.parametrize("form", first(2, FORMS), ids=lambda form: form.name)
+@pytest.mark.parametrize("form", first(1, FORMS), ids=lambda form: form.name)
 def test_a_pipe_gets_the_same_bytes(folder: Path, form: Form) -> None:
     out = folder.parent / f"out{form.suffix}"
     assert main(["export", str(folder), str(out)]) == 0
@@ -164,6 +164,7 @@ def test_a_pipe_gets_the_same_bytes(folder: Path, form: Form) -> None:
     assert found.stderr.startswith(b"tracehound: stdout: ")
 
 
+@pytest.mark.thorough
 def test_a_pipe_that_closes_early_is_no_error(samples: Path) -> None:
     command = f"{sys.executable} -m tracehound export {samples / 'torch_stacks'} - | head -c 10"
     found = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=600, check=False)  # noqa: S607

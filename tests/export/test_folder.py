@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from exporting import document, job, opened, own, rank, rows
+from short import some
 from tracehound.cli import main
 from tracehound.draw.notes import note_text
 from tracehound.export import FORMS, Form, named
@@ -59,6 +60,7 @@ def test_it_reads_back_as_the_ranks_and_hosts_that_it_was(folder: Path) -> None:
     assert not [note for note in again.notes if "several ranks" in note_text(note)]
 
 
+@pytest.mark.thorough
 def test_files_of_several_folders_are_read_back_together(folder: Path, samples: Path) -> None:
     (folder / "deep").mkdir()
     (folder / "rank2.json").rename(folder / "deep" / "rank2.json")
@@ -81,6 +83,7 @@ def test_an_empty_name_is_no_folder(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert [path.name for path in folder.parent.iterdir()] == ["job"]
 
 
+@pytest.mark.thorough
 def test_every_element_stays_as_it_is(folder: Path) -> None:
     exported(folder, "--format", "json", folder.parent / "out")
     for number in range(3):
@@ -105,7 +108,7 @@ def test_a_window_lies_on_the_clock_of_them_all(folder: Path) -> None:
     assert found.collect().rows() == kept.select(pl.col("name").cast(pl.String), "rank").collect().rows()
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", some(FORMS, (named("json", ""), named("parquet", ""))), ids=lambda form: form.name)
 def test_every_form_can_be_in_a_folder(folder: Path, form: Form) -> None:
     out = folder.parent / "out"
     assert main(["export", str(folder), f"{out}/", "--format", form.name]) == 0

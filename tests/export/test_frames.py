@@ -33,7 +33,7 @@ def trace() -> Trace:
     return sample("jax_cpu8_b128")
 
 
-@pytest.mark.parametrize("window", some(WINDOWS, ("all", "both")))
+@pytest.mark.parametrize("window", some(WINDOWS, ("both",)))
 def test_it_has_the_rows_of_the_table_events(
     trace: Trace, tmp_path: Path, window: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from exporting import document, opened, own, rows, written
+from samples import sample
 from short import first
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
@@ -37,9 +40,9 @@ def enqueued(trace: Trace) -> list[tuple[object, ...]]:
     return sorted(told.rows())
 
 
-@pytest.mark.parametrize("sample", first(1, ("torch_xla_spmd4", "jax_cpu8_b128", "torch_xla_remote")))
-def test_a_profile_reads_back_as_it_was(samples: Path, tmp_path: Path, sample: str) -> None:
-    trace = opened(samples / sample)
+@pytest.mark.parametrize("name", first(1, ("torch_xla_spmd4", "jax_cpu8_b128", "torch_xla_remote")))
+def test_a_profile_reads_back_as_it_was(tmp_path: Path, name: str) -> None:
+    trace = sample(name)
     told = written(trace, tmp_path / "out.json")
     again = opened(tmp_path / "out.json")
     assert again.parts[0].format == "chrome"
@@ -50,21 +53,26 @@ def test_a_profile_reads_back_as_it_was(samples: Path, tmp_path: Path, sample: s
 
 
 def test_accelerators_of_real_profiles_read_back(shared: Path, tmp_path: Path) -> None:
-    for sample in ("jax_rocm_gemm", "jax_rocm_conv_legacy", "tpu_v6e_x4_offload"):
-        trace = opened(shared / "traces" / "xla" / sample)
-        out = tmp_path / f"{sample}.json"
+    for name in ("jax_rocm_gemm", "jax_rocm_conv_legacy", "tpu_v6e_x4_offload"):
+        trace = opened(shared / "traces" / "xla" / name)
+        out = tmp_path / f"{name}.json"
         told = written(trace, out)
         again = opened(out)
-        assert placed(again) == placed(trace), sample
+        assert placed(again) == placed(trace), name
         assert told.curves > 0
         assert again.ranks.select("rank", "label", "model").equals(trace.ranks.select("rank", "label", "model"))
         assert enqueued(again) == enqueued(trace), "each execution is launched by the same host event"
         assert [note_text(note) for note in again.notes if note.level == "dropped"] == []
 
 
-def test_an_event_says_what_the_model_knows(samples: Path) -> None:
-    trace = opened(samples / "jax_cpu8_b128")
-    found = document(trace)
+@cache
+def of_eight() -> dict[str, Any]:
+    """What is written of eight devices."""
+    return document(sample("jax_cpu8_b128"))
+
+
+def test_an_event_says_what_the_model_knows() -> None:
+    trace, found = sample("jax_cpu8_b128"), of_eight()
     processes = {event["pid"]: event["args"]["name"] for event in own(found) if event["name"] == "process_name"}
     assert set(processes.values()) == {f"/device:CPU:{number}" for number in range(8)} | {"/host:CPU"}
     threads = {
@@ -77,15 +85,15 @@ def test_an_event_says_what_the_model_knows(samples: Path) -> None:
     assert {"hlo_op", "hlo_module", "run_id"} <= set(op["args"])
 
 
-def test_times_are_exact_to_the_picosecond(samples: Path) -> None:
-    trace = opened(samples / "jax_cpu8_b128")
-    events = [event for event in own(document(trace)) if event["ph"] == "X"]
+def test_times_are_exact_to_the_picosecond() -> None:
+    trace = sample("jax_cpu8_b128")
+    events = [event for event in own(of_eight()) if event["ph"] == "X"]
     told = sorted((round(event["ts"] * 1e6), round(event["dur"] * 1e6)) for event in events)
     assert told == sorted(collected(trace.events().select("start", pl.col("end") - pl.col("start"))).rows())
 
 
-def test_a_window_keeps_whole_what_overlaps_it(samples: Path) -> None:
-    trace = opened(samples / "jax_cpu8_b128")
+def test_a_window_keeps_whole_what_overlaps_it() -> None:
+    trace = sample("jax_cpu8_b128")
     low, high = trace.span[1] // 3, trace.span[1] // 2
     lanes = trace.lanes_of([2])["lane"].to_list()
     inside = collected(trace.events(lanes).filter((pl.col("start") < high) & (pl.col("end") > low)))
@@ -96,15 +104,16 @@ def test_a_window_keeps_whole_what_overlaps_it(samples: Path) -> None:
 
 
 @pytest.mark.parametrize("window", first(1, (Window(ranks=(3, 5)), Window(150 * MS, 160 * MS), Window(ranks=(3,)))))
-def test_a_part_keeps_the_ranks_of_its_devices(samples: Path, tmp_path: Path, window: Window) -> None:
+def test_a_part_keeps_the_ranks_of_its_devices(tmp_path: Path, window: Window) -> None:
     """Also of devices that have no event in it: numbered by their first events they would be others."""
-    trace = opened(samples / "jax_cpu8_b128")
+    trace = sample("jax_cpu8_b128")
     written(trace, tmp_path / "out.json", window)
     again = opened(tmp_path / "out.json")
     wanted = sorted(window.ranks or trace.ranks["rank"])
     assert again.ranks.select("rank", "label").rows() == [(rank, f"CPU:{rank}") for rank in wanted]
 
 
+@pytest.mark.thorough
 def test_several_hosts_keep_their_devices_apart(samples: Path, tmp_path: Path) -> None:
     trace = opened(samples / "jax_cpu8_b128", samples / "jax_cpu8_b4096")
     assert len(trace.parts) == 2
