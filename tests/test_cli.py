@@ -161,7 +161,7 @@ def test_ranks_and_steps_may_be_named_one_by_one(job: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("more", "rows", "whole"),
     first(
-        2,
+        1,
         (
             (("--top", "1200"), 1200, 5543),
             (("--format", "csv", "--where", "duration > 0"), 5543, 5543),
@@ -800,7 +800,8 @@ def test_a_reader_that_leaves_changes_no_verdict(job: Path, command: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("redirection", "why"), [(">/dev/full", "cannot write to stdout: no space left on device"), (">&-", "is closed")]
+    ("redirection", "why"),
+    first(1, ((">/dev/full", "cannot write to stdout: no space left on device"), (">&-", "is closed"))),
 )
 @pytest.mark.parametrize(
     "words", first(1, ("summary {}", "--version", "report {} ops --format csv", "report --list", "hlo --help"))

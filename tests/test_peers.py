@@ -15,6 +15,7 @@ import pytest
 
 from building import US
 from hta import Times, as_hta
+from short import some
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.devices.filled import filled
 from tracehound.analysis.share import shares
@@ -235,7 +236,7 @@ FOUR = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemse
 """The calls that HTA knows."""
 
 
-@pytest.mark.parametrize("name", HTA_FILES)
+@pytest.mark.parametrize("name", some(HTA_FILES, ("nccl", "sampled")))
 def test_launches_as_hta_has_them(name: str, seen: Seen, shared: Path) -> None:
     """Of its calls HTA has our numbers, but for 18 kernels of h100_qwen: rounded they take -1 us there, 0 here."""
     found = run(named("launches"), seen(name, "rounded"), options=Options(given=(("by", "launch"),))).table
@@ -266,7 +267,7 @@ def summaries(rows: list[dict], key: str, of: str) -> dict[tuple[int, str], dict
     }
 
 
-@pytest.mark.parametrize("name", HTA_FILES)
+@pytest.mark.parametrize("name", some(HTA_FILES, ("nccl", "sampled")))
 def test_queues_as_hta_sums_them_up(name: str, seen: Seen, shared: Path) -> None:
     """Where HTA rounds, a launch and a start may fall on one instant: it takes them in any order, launches here first.
 
@@ -299,7 +300,7 @@ Ours and theirs: memsets that are one there; copies of which five are seen again
 """
 
 
-@pytest.mark.parametrize("name", HTA_FILES)
+@pytest.mark.parametrize("name", some(HTA_FILES, ("nccl", "sampled")))
 def test_bandwidths_as_hta_sums_them_up(name: str, seen: Seen, shared: Path) -> None:
     """Times of the sampled run are whole microseconds: HTA has the bandwidths that the file states, which are finer."""
     theirs = summaries(told_by_hta(shared, name)["membw"], "name", "memory_bw_gbps")

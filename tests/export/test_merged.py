@@ -225,10 +225,10 @@ def holding(number: int, *kinds: int, device: int = 0) -> dict[str, Any]:
     return rank(number, device=device, files=files)
 
 
-@pytest.mark.parametrize("others", first(2, ((0, 0), (2, 3), (2, 2), (1, 0))))
-def test_memory_of_devices_stays_with_their_ranks(tmp_path: Path, others: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("one", "other"), first(2, ((0, 0), (2, 3), (2, 2), (1, 0))))
+def test_memory_of_devices_stays_with_their_ranks(tmp_path: Path, one: int, other: int) -> None:
     """Whatever numbers kernels know their devices by: those of ROCm count what memory does not."""
-    trace = opened(*job(tmp_path, *(holding(number, 1, device=device) for number, device in enumerate(others))))
+    trace = opened(*job(tmp_path, *(holding(number, 1, device=device) for number, device in enumerate((one, other)))))
     written(trace, tmp_path / "out.json")
     again = opened(tmp_path / "out.json")
     direct, merged = (run(named("memory"), each).table.drop("device", "event", strict=False) for each in (trace, again))
