@@ -130,7 +130,8 @@ def _moves(pilot: Pilot[None]) -> bool:
     assert isinstance(app, TracehoundApp | ComparingApp)
     pumps = (app, *app.screen.walk_children(with_self=True))
     waits = app.screen._layout_required or app.screen._callbacks or any(pump.message_queue_size for pump in pumps)
-    return not app._exit and (app.busy or waits)  # who leaves answers no more
+    ends = app._exit or app._exception
+    return not ends and (app.busy or waits)  # what ends answers no more
 
 
 @asynccontextmanager
