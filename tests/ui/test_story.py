@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from math import nan
 from pathlib import Path
 from time import monotonic
 
@@ -23,6 +24,7 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
     with Terminal(str(samples / "jax_cpu8_b128"), columns=columns, rows=rows) as terminal:
         terminal.wait_for("rank 0", "XLA Ops", "all-reduce")
 
+        _until(terminal, lambda screen: _span(screen) > 0)
         whole = _span(terminal.screen)
         terminal.press("T", "w", "w")
         _until(terminal, lambda screen: _span(screen) < whole)
@@ -120,10 +122,9 @@ def _until(terminal: Terminal, true: Callable[[str], bool]) -> None:
 
 
 def _span(screen: str) -> float:
-    """The length of what the timeline shows, in ms: written left of the ruler."""
+    """The length of what the timeline shows, in ms: written left of the ruler, and no number while that is drawn."""
     match = re.search(r"^ ?(\d+(?:\.\d+)?) (us|ms|s) +│", screen, re.MULTILINE)
-    assert match is not None, screen
-    return float(match[1]) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[match[2]]
+    return nan if match is None else float(match[1]) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[match[2]]
 
 
 def _place(screen: str, total: int) -> int:
