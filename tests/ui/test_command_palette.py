@@ -17,8 +17,9 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from exploring import explored, press, settled
-from tracehound.store import Opening, open_paths
+from exploring import explored, press, read_once, settled
+from short import some
+from tracehound.store import Opening
 from tracehound.ui.screens.leaving import LeftOnce
 from tracehound.ui.screens.palette import Palette
 from tracehound.ui.screens.safe_screen import is_removed
@@ -26,7 +27,7 @@ from tracehound.ui.screens.safe_screen import is_removed
 
 @pytest.fixture
 def opening(samples: Path) -> Opening:
-    return open_paths([samples / "torch_stacks"])
+    return read_once(samples / "torch_stacks")
 
 
 async def opened(pilot: Pilot[None]) -> Palette:
@@ -40,6 +41,7 @@ async def opened(pilot: Pilot[None]) -> Palette:
     return screen
 
 
+@pytest.mark.thorough
 async def test_it_opens_again_while_the_last_one_is_removed(opening: Opening) -> None:
     async with explored(opening) as (_, pilot):
         for _ in range(5):
@@ -76,6 +78,7 @@ async def test_a_click_where_nothing_is_laid_out_leaves_it(opening: Opening) -> 
         assert pilot.app.screen is explorer
 
 
+@pytest.mark.thorough
 async def test_a_click_on_a_line_that_is_gone_chooses_nothing(opening: Opening) -> None:
     async with explored(opening) as (_, pilot):
         palette = await opened(pilot)
@@ -123,7 +126,7 @@ WAYS: dict[str, Callable[[Late], object]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", some(WAYS, ["worker", "timer"]))
 async def test_what_fails_on_a_screen_that_is_left_ends_nothing(opening: Opening, way: str) -> None:
     async with explored(opening) as (explorer, pilot):
         screen = Late()
@@ -141,7 +144,7 @@ async def test_what_fails_on_a_screen_that_is_left_ends_nothing(opening: Opening
         assert explorer.deck.active == "ops"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", some(WAYS, ["callback"]))
 async def test_what_fails_on_a_screen_that_is_there_ends_the_program(opening: Opening, way: str) -> None:
     async def fails() -> None:
         async with explored(opening) as (_, pilot):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
 from exploring import explored, in_full, press, read_once, rows_in_full, settled
+from tracehound.store import Opening
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.panes.overview import PARTS
 from tracehound.ui.screens.explorer import Explorer
@@ -29,11 +31,7 @@ def title(explorer: Explorer, name: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("sample", "size"),
-    [
-        ("jax_cpu8_b128", NARROW),
-        *rows_in_full(("jax_cpu8_b128", WIDE), ("torch_ddp_gloo", NARROW), ("torch_ddp_gloo", WIDE)),
-        *rows_in_full(("torch_xla_single", NARROW), ("torch_xla_single", WIDE)),
-    ],
+    rows_in_full(*product(("jax_cpu8_b128", "torch_ddp_gloo", "torch_xla_single"), (NARROW, WIDE))),
 )
 async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple[int, int]) -> None:
     async with explored(read_once(samples / sample), size) as (explorer, pilot):
@@ -52,8 +50,8 @@ MOVES = {
 }  # fmt: skip
 
 
-async def test_keys_lead_from_a_part_to_its_pane(samples: Path) -> None:
-    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
+async def test_keys_lead_from_a_part_to_its_pane(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
         for moves, name in MOVES.items():
             explorer.deck.overview.part = "breakdown"
             await press(pilot, "1", *moves, "enter")
@@ -62,8 +60,8 @@ async def test_keys_lead_from_a_part_to_its_pane(samples: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [NARROW, *in_full(WIDE)])
-async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, int]) -> None:
-    async with explored(read_once(samples / "jax_cpu8_b128"), size) as (explorer, pilot):
+async def test_a_click_on_a_title_leads_there(opening: Opening, size: tuple[int, int]) -> None:
+    async with explored(opening, size) as (explorer, pilot):
         await press(pilot, "1")
         await pilot.click(explorer.deck.overview, offset=title(explorer, "Health"))
         await settled(pilot)

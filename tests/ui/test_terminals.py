@@ -94,10 +94,14 @@ def unreadable(cells: list[Segment]) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("alphabet", ["ascii", *in_full("unicode")])
 @pytest.mark.usefixtures("_sixteen")
-async def test_sixteen_colours_are_the_terminals_own_and_words_and_their_ground_differ(tmp_path: Path) -> None:
-    async with exploring(tmp_path) as pilot:
+async def test_sixteen_colours_are_the_terminals_own_and_words_and_their_ground_differ(
+    tmp_path: Path, alphabet: str
+) -> None:
+    async with exploring(tmp_path, alphabet) as pilot:
         async for screen, cells in walked(pilot):
+            assert alphabet == "unicode" or all(text.isascii() for text, _, _ in cells), screen
             assert screen == "palette" or not foreign(cells), screen  # that is Textual's, with blank borders of its own
             assert unreadable(cells) == [], screen
 
@@ -115,6 +119,7 @@ async def test_without_colour_nothing_is_coloured_and_the_place_is_marked(
             assert any(style.reverse or style.underline or style.bold for style in styles), screen
 
 
+@pytest.mark.thorough
 async def test_ascii_is_ascii(tmp_path: Path) -> None:
     async with exploring(tmp_path, "ascii") as pilot:
         async for screen, cells in walked(pilot):

@@ -10,6 +10,7 @@ from textual import events
 
 from exploring import explored, in_full, press, read_once, rows_in_full, settled
 from tracehound.analysis import ANALYSES
+from tracehound.store import Opening
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.bindings import menu
 from tracehound.ui.bindings.keys import KEYS
@@ -115,6 +116,7 @@ async def test_arrows_and_the_mouse_do_the_same(samples: Path) -> None:
         assert explorer.deck.active == "slices"
 
 
+@pytest.mark.thorough
 async def test_sideways_leads_to_the_column_beside(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (_, pilot):
         await press(pilot, "M")
@@ -153,8 +155,8 @@ async def test_a_long_reason_takes_a_second_line(samples: Path) -> None:
         assert (screen._about.size.height, screen._keys.display) == (1, True)
 
 
-async def test_a_pane_without_a_tab_has_one_while_it_is_shown(samples: Path) -> None:
-    async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
+async def test_a_pane_without_a_tab_has_one_while_it_is_shown(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
         key = menu.choices(KEYS)["kernel_types"]
         await press(pilot, "M", key)
         assert f" M{key} kernel types " in explorer.arrangement.tabs.render_line(0).text
@@ -169,7 +171,7 @@ async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
         assert explorer.seeking.prompt.open
 
 
-@pytest.mark.parametrize("keys", [("t", "t"), *in_full(("enter", "enter"), ("enter", "escape"))])
+@pytest.mark.parametrize("keys", in_full(("t", "t"), ("enter", "enter"), ("enter", "escape")))
 async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tuple[str, str]) -> None:
     app = TracehoundApp(read_once(samples / "torch_stacks"))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -224,7 +226,7 @@ async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(sampl
 PAGES = ("pagedown", "pageup", "end", "home", "pagedown")
 
 
-@pytest.mark.parametrize("size", [(10, 3), *in_full((120, 40))])
+@pytest.mark.parametrize("size", in_full((10, 3), (120, 40)))
 @pytest.mark.parametrize(
     ("before", "key"),
     [
