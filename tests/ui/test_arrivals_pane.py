@@ -89,6 +89,7 @@ async def test_the_command_that_prints_it_is_copied(opening: Opening) -> None:
         assert explorer.app.clipboard.endswith(" arrivals")
 
 
+@pytest.mark.thorough
 async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.collective(0, 10, 20, Seq=1)

@@ -279,6 +279,7 @@ async def test_without_a_source_line_under_the_cursor_those_of_the_event_are_off
         assert "model.py  line 40" in screen(pilot)[0]
 
 
+@pytest.mark.thorough
 async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     async with details_of(tmp_path, "gemm", (80, 24)) as (_, pilot):
         await press(pilot, "O", "enter")
@@ -311,6 +312,7 @@ async def test_what_was_said_before_is_gone_when_a_source_is_shown(tmp_path: Pat
             assert "looked for" not in "\n".join(screen(pilot))
 
 
+@pytest.mark.thorough
 async def test_an_event_without_a_source_says_so(tmp_path: Path) -> None:
     async with details_of(tmp_path, "alone", (80, 24)) as (_, pilot):
         for key in ("enter", "e", "O"):

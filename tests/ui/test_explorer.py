@@ -77,6 +77,7 @@ async def test_header_says_what_is_open(opening: Opening) -> None:
         assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.000 ms · PyTorch"
 
 
+@pytest.mark.thorough
 async def test_header_says_how_many_ranks_are_shown(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         assert " 2 ranks" in header(explorer)
@@ -134,6 +135,7 @@ async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
         assert " incomplete: see health · 1 rank " in header(explorer)
 
 
+@pytest.mark.thorough
 async def test_a_key_that_leads_nowhere_says_why(opening: Opening, samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         for key, why in {"]": "no device", "[": "no device", "b": "no lane of a device", "O": "no event"}.items():
@@ -249,6 +251,7 @@ async def test_every_table_follows_the_selected_window(opening: Opening) -> None
         assert "window" not in header(explorer)
 
 
+@pytest.mark.thorough
 async def test_a_range_marked_in_the_timeline_narrows_the_tables(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "T", "j", "j", "v", "full_stop", "v")
@@ -365,6 +368,7 @@ async def test_after_a_search_the_keys_are_where_they_were(opening: Opening, key
         assert "Enter go" in said(explorer)
 
 
+@pytest.mark.thorough
 async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         for key in ("slash", "g", "m"):
@@ -442,6 +446,7 @@ async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: Op
         assert explorer.deck.active == "details"
 
 
+@pytest.mark.thorough
 async def test_a_search_without_matches_says_so(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", *"zebra", "enter")
@@ -451,6 +456,7 @@ async def test_a_search_without_matches_says_so(opening: Opening) -> None:
         assert explorer.view.event is None
 
 
+@pytest.mark.thorough
 async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
     async with explored(opening, (80, 40)) as (explorer, pilot):
         await press(pilot, "2", "enter", "9")
@@ -659,6 +665,7 @@ async def test_the_mouse_does_the_same(opening: Opening) -> None:
         assert isinstance(pilot.app.screen, HelpScreen)
 
 
+@pytest.mark.thorough
 async def test_help_scrolls_by_pages_and_to_its_ends(opening: Opening) -> None:
     async with explored(opening, (80, 24)) as (_, pilot):
         await press(pilot, "?")
@@ -674,6 +681,7 @@ async def test_help_scrolls_by_pages_and_to_its_ends(opening: Opening) -> None:
             assert page.scroll_offset.y == 0
 
 
+@pytest.mark.thorough
 async def test_hidden_lanes_say_which_key_shows_them(opening: Opening) -> None:
     async with explored(opening, (60, 24)) as (explorer, pilot):
         await press(pilot, "T", "j", "x")
@@ -757,6 +765,7 @@ async def test_a_failing_analysis_is_one_line(
         ]
 
 
+@pytest.mark.thorough
 async def test_names_are_neither_markup_nor_control(tmp_path: Path) -> None:
     evil = "[red]x[/red]\x1b[2J\u202e"
     event = {
@@ -777,6 +786,7 @@ async def test_names_are_neither_markup_nor_control(tmp_path: Path) -> None:
         assert "\u202e" not in screen
 
 
+@pytest.mark.thorough
 async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
     async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
@@ -787,6 +797,7 @@ async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path) ->
             assert screen.strip(), tab
 
 
+@pytest.mark.thorough
 async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         for name in ("idle", "launches", "queue"):
@@ -924,6 +935,7 @@ def _shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_shown_at_once")
+@pytest.mark.thorough
 async def test_the_first_part_is_explored_while_the_second_is_read(opening: Opening) -> None:
     slow = Slow(opening)
     app = TracehoundApp(slow)  # type: ignore[arg-type]
@@ -943,6 +955,7 @@ async def test_the_first_part_is_explored_while_the_second_is_read(opening: Open
 
 
 @pytest.mark.usefixtures("_shown_at_once")
+@pytest.mark.thorough
 async def test_quitting_does_not_wait_for_the_reading(opening: Opening) -> None:
     slow = Slow(opening)
     app = TracehoundApp(slow)  # type: ignore[arg-type]
@@ -1002,6 +1015,7 @@ async def test_ascii_is_ascii(tmp_path: Path) -> None:
             await press(pilot, "escape")
 
 
+@pytest.mark.thorough
 async def test_nothing_is_wider_than_the_screen(opening: Opening) -> None:
     async with explored(opening, (80, 30)) as (explorer, pilot):
         for width in (80, 100, 140, 200):

@@ -124,6 +124,7 @@ async def test_the_source_of_the_op_is_read(samples: Path) -> None:
         assert isinstance(app.screen, HloScreen)
 
 
+@pytest.mark.thorough
 async def test_what_has_no_hlo_says_so(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "2", "%")

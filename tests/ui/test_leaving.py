@@ -65,7 +65,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
-@pytest.mark.parametrize(("key", "cached"), [("q", True), *rows_in_full(("q", False), ("\x03", True), ("\x03", False))])
+@pytest.mark.parametrize(("key", "cached"), rows_in_full(("q", True), ("q", False), ("\x03", True), ("\x03", False)))
 def test_leaving_ends_the_workers_and_leaves_nothing_behind(
     tmp_path: Path, samples: Path, key: str, *, cached: bool
 ) -> None:
@@ -161,7 +161,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(
     ("where", "debug"),
-    [("callback", ""), *rows_in_full(*(each for each in product(FAULTS, ("", "1")) if each != ("callback", "")))],
+    rows_in_full(*product(FAULTS, ("", "1"))),
 )
 def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path: Path, where: str, debug: str) -> None:
     method = FAULTS[where].partition("(")[0].removeprefix("def ")

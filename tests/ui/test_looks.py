@@ -148,6 +148,7 @@ def test_no_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert snap_compare(app, terminal_size=NARROW, run_before=keys("3", "enter"))
 
 
+@pytest.mark.thorough
 def test_details(snap_compare: Any) -> None:
     pressed = keys("slash", *"aten::addmm", "enter", "9", "z", "f", *"forward", "enter", "n")
     assert snap_compare(explorer("torch_stacks"), terminal_size=(100, 44), run_before=pressed)

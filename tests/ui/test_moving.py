@@ -66,6 +66,7 @@ async def test_ranks_of_a_collective(tmp_path: Path) -> None:
         assert 0 < pane.cursor < last
 
 
+@pytest.mark.thorough
 async def test_lines_of_a_page_of_hlo(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (80, 24)) as (explorer, pilot):
         await disclose(explorer, pilot)

@@ -125,6 +125,7 @@ async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
         assert pilot.app.focused is table(explorer, "query")
 
 
+@pytest.mark.thorough
 async def test_a_query_is_stopped(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(_query: Query, trace: Trace, *_rest: object, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> None:
         while True:

@@ -19,6 +19,7 @@ def size(request: pytest.FixtureRequest) -> tuple[int, int]:
     return request.param
 
 
+@pytest.mark.thorough
 def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
     columns, rows = size
     with Terminal(str(samples / "jax_cpu8_b128"), columns=columns, rows=rows) as terminal:

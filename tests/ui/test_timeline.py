@@ -326,6 +326,7 @@ async def test_the_wheel() -> None:
 
 
 @pytest.mark.parametrize("size", [(40, 6), *in_full((80, 24), (300, 80))])
+@pytest.mark.thorough
 async def test_any_size(size: tuple[int, int]) -> None:
     async with stage(size=size) as (_, timeline, pilot):
         await pilot.press("j", "full_stop", "w", "v", "right_square_bracket", "end")

@@ -41,6 +41,7 @@ async def test_one_key_shows_all_that_is_said(samples: Path) -> None:
         assert pilot.app.screen is explorer
 
 
+@pytest.mark.thorough
 async def test_the_footer_of_a_table_names_its_chart_at_80_columns(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "4")
@@ -48,6 +49,7 @@ async def test_the_footer_of_a_table_names_its_chart_at_80_columns(samples: Path
         assert all(key in named for key in ("Enter go", "f filter", "v chart", "q quit"))
 
 
+@pytest.mark.thorough
 async def test_what_is_cut_names_the_key_that_shows_it(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (80, 14)) as (explorer, pilot):
         await press(pilot, "4")
@@ -65,6 +67,7 @@ async def test_words_give_way_to_the_rows_of_short_tables(samples: Path) -> None
             assert pane.table.size.height >= 4, "of five lines or six"
 
 
+@pytest.mark.thorough
 async def test_another_row_sends_no_caption_again(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128")) as (explorer, pilot):
         await press(pilot, "4")

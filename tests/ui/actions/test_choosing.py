@@ -75,6 +75,7 @@ async def test_another_way_to_group_is_shown_said_copied_and_saved(samples: Path
         assert "by=" not in " ".join(caption(explorer, "hlo_ops"))
 
 
+@pytest.mark.thorough
 async def test_what_was_chosen_is_there_at_the_next_visit(samples: Path) -> None:
     app = TracehoundApp(read_once(samples / "torch_stacks"))
     async with app.run_test(size=(100, 30)) as pilot:

@@ -42,6 +42,7 @@ async def test_a_key_marks_the_path_and_ends_that(samples: Path) -> None:
         assert explorer.walk is None
 
 
+@pytest.mark.thorough
 async def test_escape_ends_the_walk_on_the_path_and_then_the_path(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P", "escape")
@@ -78,6 +79,7 @@ async def test_a_step_to_a_lane_that_is_not_shown_says_so(samples: Path) -> None
         assert "is not shown" not in said(explorer)
 
 
+@pytest.mark.thorough
 async def test_the_list_leads_to_the_marked_event(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST, "b", "b", "down", "down", "enter")

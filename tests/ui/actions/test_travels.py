@@ -148,6 +148,7 @@ async def test_going_to_a_time_and_to_a_step(opening: Opening) -> None:
         assert explorer.view.selection == (1000 * US, 2000 * US)
 
 
+@pytest.mark.thorough
 async def test_what_is_no_place_keeps_the_prompt_open(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         before = explorer.view

@@ -143,6 +143,7 @@ async def test_every_rank_has_its_place_before_anything_is_read(tmp_path: Path) 
         assert not explorer.growth.any_read
 
 
+@pytest.mark.thorough
 async def test_panes_say_that_there_is_nothing_to_work_out_yet(tmp_path: Path) -> None:
     opening = gated(tmp_path, 4)
     async with exploring(opening) as (explorer, pilot):
@@ -275,6 +276,7 @@ async def test_when_polars_panics_the_screen_says_so(tmp_path: Path, monkeypatch
         assert explorer.header.news == "reading failed: PanicException: index out of bounds"
 
 
+@pytest.mark.thorough
 async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
     opening = gated(tmp_path, 4)
     async with exploring(opening) as (explorer, pilot):

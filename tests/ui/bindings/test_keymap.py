@@ -106,6 +106,7 @@ def test_one_key_may_do_two_things_in_two_panes(path: Path) -> None:
     assert keys["table.first"].keys == ("w",)
 
 
+@pytest.mark.thorough
 async def test_the_explorer_obeys_and_says_so(opening: Opening, path: Path) -> None:
     text = '[keys]\npane.steps = "&"\nquit = "Q"\ntimeline.fit = ";"\n'
     app = TracehoundApp(opening, table=tuple(table(text, path).values()))

@@ -139,6 +139,7 @@ async def test_what_a_search_found_is_printed_by_a_query(
     ("keys", "words"),
     [("2 enter 9 T Y", "no command prints the details"), *rows_in_full((": escape Y", "nothing to print yet"))],
 )
+@pytest.mark.thorough
 async def test_what_no_command_prints_is_said(keys: str, words: str, samples: Path) -> None:
     line, shown, _ = await copied(samples / "torch_stacks", *keys.split(), columns=80)
     assert line == ""

@@ -165,6 +165,7 @@ async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
         assert set(again.lanes) >= {"pinned", "colour"}
 
 
+@pytest.mark.thorough
 async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
     app = TracehoundApp(read_once(samples / "torch_stacks"))
     odd = View(-5, -9, ranks=(7,), lane=44, event=1 << 50, selection=(9, 3), focus=-1)

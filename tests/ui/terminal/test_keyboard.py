@@ -55,6 +55,7 @@ def test_noise_is_read_to_its_end(pieces: list[bytes]) -> None:
     assert last.key == "q"
 
 
+@pytest.mark.thorough
 def test_the_explorer_outlives_what_is_no_text(samples: Path) -> None:
     with Terminal(str(samples / "torch_stacks")) as terminal:
         terminal.wait_for("host", "quit")
