@@ -27,7 +27,7 @@ _LARGEST: Final = 64 << 10
 _PLACE = re.compile(r"(?P<what>.*) \(at (?P<where>.*)\)", re.DOTALL)
 _TABLE = re.compile(r"\s*\[+([^\]]*)\]")
 _SETTING = re.compile(r"\s*([\w.\"' -]+?)\s*=")
-_DEEP = re.compile(r"(?:[\w\"'-]+\s*\.\s*){100}")
+_DEEP = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){100}")
 """A name with so many dots that reading it takes seconds."""
 
 
