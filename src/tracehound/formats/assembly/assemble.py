@@ -166,6 +166,8 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
 
 def _lanes_of_counters(counters: Counters, first: int) -> pl.DataFrame:
     """The lanes of counters, numbered from `first` in the order of the samples' lanes; names are their own."""
+    if not counters.lanes:
+        return pl.DataFrame(schema=LANES)
     lanes = pl.DataFrame(counters.lanes, schema=RAW_LANES)
     times = counters.samples.group_by("lane").agg(
         pl.len().alias("samples"), pl.col("time").first().alias("first"), pl.col("time").last().alias("last")

@@ -30,7 +30,7 @@ from tracehound.intervals import Ints, Mask
 from tracehound.lookup import Members, distinct, members, united
 from tracehound.nesting import lane_order
 from tracehound.notes import Note
-from tracehound.trace import KIND, KINDS, schema
+from tracehound.trace import KIND, KINDS, STEPS, schema
 
 RAW = schema(
     {
@@ -157,6 +157,8 @@ def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None, repeating: str = ""
     if len(ran.lane) or unmarked is None:
         return Told(infer(_placed(ran, raw.lanes), repeating))
     candidates = _candidates(raw)
+    if candidates.is_empty():
+        return Told(pl.DataFrame(schema=STEPS))
     steps = unmarked(candidates)
     others = elsewhere(steps, candidates)
     return Told(steps, (Note("inferred", "annotations_not_steps", others),) if others else ())
@@ -170,6 +172,8 @@ def _candidates(raw: Raw) -> pl.DataFrame:
         columns = kept.read(0, kept.height, ("name", "kind"))
         chosen = (columns["kind"].values == annotation) | _codes(columns["name"].values, GRAPHS)
         rows = np.flatnonzero(chosen)
+        if not len(rows):
+            continue
         lane = of_lane(number, rows)
         rows, lane = rows[raw.lanes.rank[lane] < 0], lane[raw.lanes.rank[lane] < 0]
         held = {name: column.at(rows) for name, column in kept.read(0, kept.height, _CANDIDATE).items()}
