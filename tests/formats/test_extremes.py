@@ -74,8 +74,8 @@ def contents(trace: Trace) -> str:
     return repr((rows, [(part.wall_ns, part.facts) for part in trace.parts], trace.hosts))
 
 
-OVERLAPPING = ("ops.time_share", "hlo_ops.time_share")
-"""Shares of a time in which several things may run at once: events of one stream, where their times are the same."""
+OVERLAPPING = ("ops.time_share", "hlo_ops.time_share", "findings.share")
+"""Shares of a time in which several things may run at once: events of one stream, of which one lasts too long."""
 
 
 def check_result(analysis: Analysis, trace: Trace) -> None:

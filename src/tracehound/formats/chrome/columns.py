@@ -177,7 +177,7 @@ class Columns:
         start, length = _times(piece)
         offset = wholes([said.device_offset_ps for said in args])
         lasted = wholes([said.device_duration_ps for said in args])
-        timed = (offset != INVALID) & (lasted != INVALID)
+        timed = (offset != INVALID) & (lasted >= 0)  # what is no number is below 0, too
         step = wholes([said.step_num for said in args])
         columns = Piece(
             signature=self.signatures.column([(event.ph, event.pid, event.tid) for event in events], len(events)),
