@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from test_kineto import SIZED, told
@@ -128,6 +128,14 @@ def old(event: dict) -> dict:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, SIZED)
+@example(
+    [
+        {"ph": "i", "name": "[memory]", "ts": 0.0625},
+        {"ph": "X", "name": "aten::mm", "ts": 0.0, "cat": "cpu_op", "dur": 0.0, "tid": 0},
+        {"ph": "X", "name": "aten::mm", "ts": 0.0},
+    ],
+    SIZES,
+)
 def test_any_old_events(tmp_path, events, sizes):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [*map(old, events), *LAST]}))

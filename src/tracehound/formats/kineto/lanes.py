@@ -84,7 +84,11 @@ def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArr
     lane = np.array(of_thread, np.int32)[events.signature]
     on_device = events.device >= 0
     lane[on_device] = np.array(of_device, np.int32)[events.device[on_device]]
-    return list(numbers), lane
+    keys, first = list(numbers), np.full(len(numbers), len(lane))
+    used, at = np.unique(lane, return_index=True)
+    first[used] = at
+    order = np.argsort(first, kind="stable")
+    return [keys[number] for number in order], np.argsort(order).astype(np.int32)[lane]
 
 
 class Placed(Struct, frozen=True):
