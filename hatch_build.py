@@ -20,7 +20,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("src/tracehound/native")
+FOLDER = Path("src/tracehound/numeric/native")
 NAME = "libtracehound.so"
 FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
 
@@ -38,7 +38,7 @@ class CompiledHook(BuildHookInterface[Any]):
         if version == "editable":
             why = why or placed(self._made / NAME, sources / NAME)
         elif not why:
-            build_data["force_include"][str(self._made / NAME)] = f"tracehound/native/{NAME}"
+            build_data["force_include"][str(self._made / NAME)] = f"tracehound/numeric/native/{NAME}"
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{tag()}"
         if why:

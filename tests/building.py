@@ -8,15 +8,15 @@ from pathlib import Path
 import polars as pl
 from msgspec import Struct, field
 
-from tracehound.facets import FACETS
-from tracehound.file_facts import FileFacts
-from tracehound.formats.assembly.assemble import RAW, RAW_LANES, Decoded, held, part
-from tracehound.formats.assembly.counters import Counters
-from tracehound.formats.assembly.recurring import recurring
-from tracehound.formats.kineto.device_properties import device_properties
-from tracehound.notes import Note
-from tracehound.store import place
-from tracehound.trace import OPS, RANKS, Part, Trace
+from tracehound.formats.assembly.counter_samples import FileCounters
+from tracehound.formats.assembly.file_assembly import RAW_EVENTS, RAW_LANES, DecodedFile, assemble_file, single_chunk
+from tracehound.formats.assembly.step_detection import steps_from_recurrence
+from tracehound.formats.kineto.kineto_facts import read_device_properties
+from tracehound.model.facet_schemas import FACET_SCHEMAS
+from tracehound.model.file_facts import FileFacts
+from tracehound.model.notes import Note
+from tracehound.model.trace import OPS, RANKS, FileFrames, Trace
+from tracehound.store import merge_file_frames
 
 US = 1_000_000
 """Picoseconds in a microsecond."""
@@ -42,7 +42,7 @@ def thread(name: str = "python") -> Lane:
 
 def listing(*devices: dict[str, object]) -> FileFacts:
     """The facts of a file that lists these devices, each as PyTorch writes it."""
-    return FileFacts(devices=device_properties({"deviceProperties": [*devices]}))
+    return FileFacts(devices=read_device_properties({"deviceProperties": [*devices]}))
 
 
 class Building(Struct):
@@ -59,7 +59,7 @@ class Building(Struct):
     wall_ns: int | None = None
     path: Path = Path("built.json")
     format: str = "kineto"
-    counters: Counters = field(default_factory=Counters)
+    counters: FileCounters = field(default_factory=FileCounters)
     facets: dict[str, list[dict[str, object]]] = field(default_factory=dict)
 
     def event(self, lane: Lane, name: str, start: float, end: float, kind: str = "kernel", **more: object) -> None:
@@ -69,7 +69,7 @@ class Building(Struct):
         times = {"start": round(start * self.unit), "end": round(end * self.unit)}
         self.rows.append({"lane": self.lanes.index(lane), "name": name, "kind": kind, **times, **more})
 
-    def part(self) -> Part:
+    def part(self) -> FileFrames:
         ranks = sorted({lane.rank for lane in self.lanes if lane.rank is not None})
         claimed = [
             {"rank": self.claim, "host": 0, "device": r, "label": f"GPU {r}", "model": "Test GPU"} for r in ranks
@@ -81,11 +81,13 @@ class Building(Struct):
              "work": lane.work, "name": lane.name, "order": order}
             for order, lane in enumerate(self.lanes)
         ]  # fmt: skip
-        return part(
-            Decoded(
+        return assemble_file(
+            DecodedFile(
                 path=self.path,
                 format=self.format,
-                pieces=held(pl.DataFrame(self.rows, schema={k: v for k, v in RAW.items() if self._has(k)})),
+                chunks=single_chunk(
+                    pl.DataFrame(self.rows, schema={k: v for k, v in RAW_EVENTS.items() if self._has(k)})
+                ),
                 lanes=pl.DataFrame(lanes, schema={k: v for k, v in RAW_LANES.items() if k not in _UNSET}),
                 ranks=pl.DataFrame(claimed, schema={k: v for k, v in RANKS.items() if k != "inferred"}),
                 hosts=("host",),
@@ -94,13 +96,15 @@ class Building(Struct):
                 facts=self.facts,
                 notes=self.notes,
                 counters=self.counters,
-                unmarked=recurring if self.format == "kineto" else None,
-                facets={name: pl.DataFrame(rows, schema=FACETS[name]).lazy() for name, rows in self.facets.items()},
+                unmarked=steps_from_recurrence if self.format == "kineto" else None,
+                facets={
+                    name: pl.DataFrame(rows, schema=FACET_SCHEMAS[name]).lazy() for name, rows in self.facets.items()
+                },
             )
         )
 
     def trace(self) -> Trace:
-        return place(self.name, [self.part()])
+        return merge_file_frames(self.name, [self.part()])
 
     def _has(self, column: str) -> bool:
         return column in _ALWAYS or any(column in row for row in self.rows)

@@ -14,12 +14,12 @@ import orjson
 import pytest
 from textual.pilot import Pilot
 
-from tracehound.store import Opening, open_paths
-from tracehound.store.reading import Listener, ignore
-from tracehound.trace import Part, Trace
-from tracehound.ui.app import TracehoundApp
-from tracehound.ui.comparing import ComparingApp
-from tracehound.ui.screens.explorer import Explorer
+from tracehound.model.trace import FileFrames, Trace
+from tracehound.store import TraceReader, open_trace_files
+from tracehound.store.reading_progress import ProgressListener, ignore_progress
+from tracehound.ui.comparison_app import ComparisonApp
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 ROUNDS = 3
 """A message may cause another one on its way up or down: nothing must happen for so many rounds."""
@@ -28,36 +28,40 @@ PATIENCE = 300.0
 """Seconds until a test says that the screen does not come to rest."""
 
 
-class ReadOnce(Opening, kw_only=True):
+class ReadOnce(TraceReader, kw_only=True):
     """An opening whose files were read before: all explorers of it show one trace."""
 
     paths: tuple[Path, ...]
 
     def parts(
-        self, listen: Listener = ignore, cancelled: Callable[[], bool] = lambda: False, *, idle: bool = False
-    ) -> Iterator[tuple[int, Part]]:
+        self,
+        listen: ProgressListener = ignore_progress,
+        cancelled: Callable[[], bool] = lambda: False,
+        *,
+        idle: bool = False,
+    ) -> Iterator[tuple[int, FileFrames]]:
         """What was read."""
         del listen, cancelled, idle
         return iter(_read(self.paths)[1])
 
-    def settled(self, parts: Sequence[Part]) -> Trace:
+    def settled(self, parts: Sequence[FileFrames]) -> Trace:
         """The trace of all parts, the same one each time."""
         return _trace(self.paths) if len(parts) == len(_read(self.paths)[1]) else super().settled(parts)
 
 
 @cache
-def _read(paths: tuple[Path, ...]) -> tuple[Opening, tuple[tuple[int, Part], ...]]:
-    opening = open_paths(paths)
-    return opening, tuple(opening.parts(idle=True))
+def _read(paths: tuple[Path, ...]) -> tuple[TraceReader, tuple[tuple[int, FileFrames], ...]]:
+    opening = open_trace_files(paths)
+    return opening, tuple(opening.read_files(idle=True))
 
 
 @cache
 def _trace(paths: tuple[Path, ...]) -> Trace:
     opening, parts = _read(paths)
-    return opening.settled([part for _, part in sorted(parts, key=lambda numbered: numbered[0])])
+    return opening.merge_on_final_clock([part for _, part in sorted(parts, key=lambda numbered: numbered[0])])
 
 
-def read_once(*paths: Path) -> Opening:
+def read_once(*paths: Path) -> TraceReader:
     """The trace of these paths, which no test changes: it is read once in each process."""
     opening, _ = _read(paths)
     return ReadOnce(opening.name, opening.files, list(opening.notes), paths=paths)
@@ -127,7 +131,7 @@ async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
 def _moves(pilot: Pilot[None]) -> bool:
     """Whether a thread is at work, a message waits, or something is to be done when all is laid out and painted."""
     app = pilot.app
-    assert isinstance(app, TracehoundApp | ComparingApp)
+    assert isinstance(app, ExplorerApp | ComparisonApp)
     pumps = (app, *app.screen.walk_children(with_self=True))
     waits = app.screen._layout_required or app.screen._callbacks or any(pump.message_queue_size for pump in pumps)
     ends = app._exit or app._exception
@@ -135,9 +139,11 @@ def _moves(pilot: Pilot[None]) -> bool:
 
 
 @asynccontextmanager
-async def explored(opening: Opening, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
+async def explored(
+    opening: TraceReader, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[ExplorerScreen, Pilot[None]]]:
     """The explorer of a trace that is read."""
-    app = TracehoundApp(opening)
+    app = ExplorerApp(opening)
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         yield app.explorer, pilot
@@ -150,17 +156,17 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
         await settled(pilot)
 
 
-def header(explorer: Explorer) -> str:
+def header(explorer: ExplorerScreen) -> str:
     """The line at the top."""
     return explorer.header.render_line(0).text
 
 
-def said(explorer: Explorer) -> str:
+def said(explorer: ExplorerScreen) -> str:
     """The line at the bottom."""
     return explorer.key_bar.render_line(0).text
 
 
-def selected(explorer: Explorer) -> str | None:
+def selected(explorer: ExplorerScreen) -> str | None:
     """The name of the selected event."""
     trace, event = explorer.trace, explorer.view.event
     return None if trace is None or event is None else trace.event(event)["name"]

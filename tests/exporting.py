@@ -10,20 +10,20 @@ from typing import Any
 
 import polars as pl
 
-from tracehound.export import FORMS, Written
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window, collected
+from tracehound.export import EXPORT_FORMATS, ExportSummary
+from tracehound.model.trace import Trace, Window, collect_frame
+from tracehound.store import load_trace, open_trace_files
 
 BASE = 1_700_000_000_000_000_000
 
 
 def opened(*paths: Path) -> Trace:
-    return load(open_paths(paths))
+    return load_trace(open_trace_files(paths))
 
 
-def written(trace: Trace, out: Path, window: Window | None = None, form: str = "json") -> Written:
+def written(trace: Trace, out: Path, window: Window | None = None, form: str = "json") -> ExportSummary:
     """Export to a file."""
-    (write,) = (each.write for each in FORMS if each.name == form)
+    (write,) = (each.write for each in EXPORT_FORMATS if each.name == form)
     with out.open("wb") as file:
         return write(trace, window or Window(), file, lambda _: None)
 
@@ -31,7 +31,7 @@ def written(trace: Trace, out: Path, window: Window | None = None, form: str = "
 def document(trace: Trace, window: Window | None = None) -> dict[str, Any]:
     """The exported document."""
     file = io.BytesIO()
-    FORMS[0].write(trace, window or Window(), file, lambda _: None)
+    EXPORT_FORMATS[0].write(trace, window or Window(), file, lambda _: None)
     return json.loads(file.getvalue())
 
 
@@ -54,7 +54,7 @@ def rows(trace: Trace, *columns: str) -> list[tuple[Any, ...]]:
     """The events of a trace as sorted rows that do not tell lanes and ids apart."""
     names = columns or ("name", "start", "end", "kind", "self", "bytes")
     plain = [pl.col(name).cast(pl.String) if name in ("name", "kind") else pl.col(name) for name in names]
-    return sorted(collected(trace.events().select(plain)).rows(), key=repr)
+    return sorted(collect_frame(trace.events().select(plain)).rows(), key=repr)
 
 
 def x(cat: str, name: str, ts: float, dur: float, pid: object = 10, tid: object = 10, **args: object) -> dict[str, Any]:

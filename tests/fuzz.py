@@ -29,10 +29,9 @@ from typing import NamedTuple
 import polars as pl
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import CHROME, KINETO, MEMORY_TIMELINE, XPLANE, recognise
-from tracehound.formats.format import Format
-from tracehound.formats.inflate import whole
-from tracehound.trace import Part
+from tracehound.formats import CHROME, KINETO, MEMORY_TIMELINE, XPLANE, Format, detect_format
+from tracehound.formats.inflate import read_all
+from tracehound.model.trace import FileFrames
 
 TRACES = Path(__file__).resolve().parents[1] / "traces"
 PATIENCE = 10
@@ -68,7 +67,7 @@ class Finding(Exception):  # noqa: N818  # it is no error of this program
 
 
 def inflated(pattern: str) -> list[bytes]:
-    return [whole(path)[0] for path in sorted(TRACES.glob(pattern))]
+    return [read_all(path)[0] for path in sorted(TRACES.glob(pattern))]
 
 
 def beginning(text: bytes, events: int) -> bytes:
@@ -165,11 +164,11 @@ def damaged(seed: Seed, random: Random) -> Damaged:
     return Damaged(bytes(data), tuple(how))
 
 
-def said(part: Part) -> set[tuple[str, str, int]]:
+def said(part: FileFrames) -> set[tuple[str, str, int]]:
     return {(note.level, note.code, note.count or 0) for note in part.notes}
 
 
-def drawn(part: Part) -> int:
+def drawn(part: FileFrames) -> int:
     """How many events the file itself has: modules may be made of their ops.
 
     Of one that has none it is the samples of its fullest counter: what happens at one time is one of each.
@@ -181,7 +180,7 @@ def drawn(part: Part) -> int:
     return part.events.filter(pl.col("lane").is_in(lanes.to_list())).height
 
 
-def look(part: Part, known: Format, random: Random) -> None:
+def look(part: FileFrames, known: Format, random: Random) -> None:
     """Raise Finding for what no part may hold, and for args that cannot be shown."""
     late = part.events.filter(pl.col("end") < pl.col("start"))
     if late.height:
@@ -202,11 +201,11 @@ STATS = 16
 length is damaged they look like events, to whoever reads that wire."""
 
 
-def tried(found: Damaged, sound: Part, known: Format, path: Path, random: Random) -> None:
+def tried(found: Damaged, sound: FileFrames, known: Format, path: Path, random: Random) -> None:
     """Read a damaged file. Raises Finding, or whatever the reader raises that it should not."""
     path.write_bytes(found.data)
     try:
-        recognise(path)
+        detect_format(path)
         part = known.read(path)
     except TracehoundError as error:
         if "\n" in str(error):
@@ -236,7 +235,7 @@ def work(target: str, seed: int, first: int, pipe: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     signal.signal(signal.SIGALRM, on_alarm)
     with tempfile.TemporaryDirectory() as folder:
-        path, sound = Path(folder) / "trace", list[tuple[Seed, Part]]()
+        path, sound = Path(folder) / "trace", list[tuple[Seed, FileFrames]]()
         for one in seeds(target):
             path.write_bytes(one.data)
             sound.append((one, one.format.read(path)))

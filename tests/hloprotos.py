@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracehound.hlo.module import Module, module_of
+from tracehound.hlo.hlo_module import HloModule, read_module
 from xspaces import block, varint, whole
 
 F32, S32, BF16, TUPLE = 11, 4, 16, 13
@@ -51,9 +51,9 @@ def proto(*computations: bytes, entry: int = 1, more: bytes = b"", beside: bytes
     return block(1, block(1, "jit_f") + body + whole(6, entry) + more) + beside
 
 
-def module(*computations: bytes, entry: int = 1, more: bytes = b"") -> Module:
+def module(*computations: bytes, entry: int = 1, more: bytes = b"") -> HloModule:
     """The module of such a proto."""
-    made = module_of(proto(*computations, entry=entry, more=more))
+    made = read_module(proto(*computations, entry=entry, more=more))
     assert made is not None
     return made
 

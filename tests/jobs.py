@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from tracehound.analysis import Options, Result, named, run
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 WALL = 1_700_000_000_000_000_000
 
@@ -92,12 +92,12 @@ def files(folder: Path, *ranks: Rank) -> list[Path]:
 
 def job(folder: Path, *ranks: Rank) -> Trace:
     """The trace of these ranks."""
-    return load(open_paths(files(folder, *ranks)))
+    return load_trace(open_trace_files(files(folder, *ranks)))
 
 
 def asked(analysis: str, trace: Trace, window: Window | None = None, **given: str) -> Result:
     """An analysis with these settings."""
-    return run(named(analysis), trace, window, Options(None, tuple(sorted(given.items()))))
+    return run_analysis(get_analysis(analysis), trace, window, Options(None, tuple(sorted(given.items()))))
 
 
 def rows(analysis: str, trace: Trace, window: Window | None = None, **given: str) -> list[dict[str, Any]]:

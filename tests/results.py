@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracehound.analysis.result import COVER, Column, Result
-from tracehound.notes import text_note
+from tracehound.analysis.result import HOST_ACTIVITY, Column, Result
+from tracehound.model.notes import text_note
 
 EVERY_UNIT = (
     Column("name", "text", "kernel, HLO op or operator"),
@@ -48,7 +48,7 @@ def every_unit() -> Result:
             "host": [covers, [], None],
             "event": [(1 << 32) + 5, 0, None],
         },
-        schema_overrides={"host": COVER},
+        schema_overrides={"host": HOST_ACTIVITY},
     )
     notes = text_note("counted: kernels, on 2 ranks"), text_note("a note \x1b[31m from a trace")
     return Result("ops", "Ops", EVERY_UNIT, table, 12, notes, (10_000_000_000, 20_000_000_000))

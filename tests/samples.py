@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace
+from tracehound.model.trace import Trace
+from tracehound.store import load_trace, open_trace_files
 
 TRACES = Path(__file__).resolve().parents[1] / "traces"
 NAMES = tuple(sorted(path.name for path in TRACES.iterdir() if path.is_dir() and not path.name.startswith("_")))
@@ -16,4 +16,4 @@ FAMILIES = ("torch_ddp_gloo", "jax_cpu8_b4096", "torch_xla_single")
 
 @cache
 def sample(name: str) -> Trace:
-    return load(open_paths([TRACES / name]))
+    return load_trace(open_trace_files([TRACES / name]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tracehound.formats.assembly.assemble import HOLDING
-from tracehound.formats.assembly.nests import CONCURRENT
-from tracehound.formats.assembly.steps import MIN_EXECUTIONS
+from tracehound.formats.assembly.file_assembly import CONTAINER_CATEGORIES
+from tracehound.formats.assembly.lane_nesting import CONCURRENT_ROLES
+from tracehound.formats.assembly.step_detection import MIN_REPETITIONS
 
 Event = dict[str, Any]
 Lane = Mapping[str, Any]
@@ -40,7 +40,7 @@ def slow_part(rows: Sequence[Event], lanes: Sequence[Lane], ops: Sequence[str | 
         event["host"], event["rank"] = kept[event["lane"]]["host"], kept[event["lane"]]["rank"]
     for lane in range(len(used)):
         mingled = "CPU" in kept[lane]["name"]
-        holding = [not mingled or (e.get("op") is not None and ops[e["op"]] in HOLDING) for e in events]
+        holding = [not mingled or (e.get("op") is not None and ops[e["op"]] in CONTAINER_CATEGORIES) for e in events]
         nest([event for event in events if event["lane"] == lane], kept[lane], holding)
     launch(events, kept)
     steps = marked(events) or inferred(events, kept)
@@ -82,7 +82,7 @@ def nest(events: list[Event], lane: Lane, holding: Sequence[bool]) -> None:
         around = nearest
         while around >= 0 and not holding[inner[around]["id"]]:
             around = parent[around]
-        event["parent"] = None if around < 0 or lane["role"] in CONCURRENT else inner[around]["id"]
+        event["parent"] = None if around < 0 or lane["role"] in CONCURRENT_ROLES else inner[around]["id"]
     for event in events:
         taken, covered = 0, set[int]()
         for child in inner:
@@ -219,7 +219,7 @@ def inferred(events: list[Event], lanes: Sequence[Lane]) -> list[Event]:
     times: dict[str, int] = {}
     for name in dict.fromkeys(event["name"] for event in ran):
         of_name = [event for event in ran if event["name"] == name]
-        if len(of_name) / len({event["rank"] for event in of_name}) >= MIN_EXECUTIONS:
+        if len(of_name) / len({event["rank"] for event in of_name}) >= MIN_REPETITIONS:
             times[name] = sum(event["end"] - event["start"] for event in of_name)
     if not times:
         return []

@@ -10,11 +10,11 @@ from textual.pilot import Pilot
 
 from building import Building, stream, thread
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.trace import Trace
-from tracehound.ui.state import navigate
+from tracehound.model.trace import Trace
+from tracehound.ui.state import view_moves
 from tracehound.ui.state.view import View
-from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.widgets.timeline_panel import TimelinePanel
 
 
 def built() -> Trace:
@@ -39,7 +39,7 @@ TRACE = built()
 class Stage(App[None]):
     """A timeline alone, and what it said."""
 
-    CSS = "Desk { height: 1fr; }"
+    CSS = "TimelinePanel { height: 1fr; }"
 
     def __init__(self, trace: Trace, glyphs: Glyphs) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class Stage(App[None]):
         self.refused: list[str] = []
 
     def compose(self) -> ComposeResult:
-        yield Desk(self.glyphs)
+        yield TimelinePanel(self.glyphs)
 
     def on_mount(self) -> None:
         timeline = self.query_one(Timeline)
         timeline.trace = self.shown
-        timeline.view = navigate.fit(self.shown, View())
+        timeline.view = view_moves.show_whole_run(self.shown, View())
         timeline.focus()
 
     def on_timeline_view_changed(self, message: Timeline.ViewChanged) -> None:
@@ -64,7 +64,7 @@ class Stage(App[None]):
     def on_timeline_event_opened(self, message: Timeline.EventOpened) -> None:
         self.opened.append(message.event)
 
-    def on_timeline_refused(self, message: Timeline.Refused) -> None:
+    def on_timeline_action_refused(self, message: Timeline.ActionRefused) -> None:
         self.refused.append(message.words)
 
 

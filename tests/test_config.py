@@ -9,30 +9,30 @@ import pytest
 
 from short import first
 from terminal import Terminal
-from tracehound.config import line_of, location, tables
-from tracehound.errors import BAD_INPUT, TracehoundError
+from tracehound.config import config_path, read_tables, setting_line
+from tracehound.errors import EXIT_BAD_INPUT, TracehoundError
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
-        assert location() == tmp_path / ".config" / "tracehound" / "config.toml"
+        assert config_path() == tmp_path / ".config" / "tracehound" / "config.toml"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert location() == tmp_path / "tracehound" / "config.toml"
+    assert config_path() == tmp_path / "tracehound" / "config.toml"
 
 
 def test_no_file_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert tables() == {}
+    assert read_tables() == {}
     (tmp_path / "tracehound").write_text("a file, and no folder")
-    assert tables() == {}
+    assert read_tables() == {}
 
 
 def test_tables(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[keys]\nquit = "x"\n[kernels.classes]\nattention = ["flash"]\n')
-    assert tables(path) == {"keys": {"quit": "x"}, "kernels": {"classes": {"attention": ["flash"]}}}
+    assert read_tables(path) == {"keys": {"quit": "x"}, "kernels": {"classes": {"attention": ["flash"]}}}
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,16 @@ def test_what_is_wrong_is_one_line(content: bytes, why: str, tmp_path: Path) -> 
     path = tmp_path / "config.toml"
     path.write_bytes(content)
     with pytest.raises(TracehoundError) as raised:
-        tables(path)
+        read_tables(path)
     assert str(raised.value).startswith(f"{path}, ")
     assert why in str(raised.value)
     assert str(raised.value).isprintable()
-    assert raised.value.code == BAD_INPUT
+    assert raised.value.code == EXIT_BAD_INPUT
 
 
 def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
     with pytest.raises(TracehoundError, match="is a directory"):
-        tables(tmp_path)
+        read_tables(tmp_path)
 
 
 def test_the_line_of_a_setting_however_it_is_spelt(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_the_line_of_a_setting_however_it_is_spelt(tmp_path: Path) -> None:
         "[keys.table]\n  first = 'g'\n[[ other ]]\nquit = 4\n"
     )
     lines = ["name", "keys.quit", "keys.timeline.fit", "keys.timeline.left", "keys.table.first", "other.quit"]
-    assert [line_of(path, line) for line in lines] == [f"line {n}" for n in (2, 4, 5, 6, 8, 10)]
-    assert line_of(path, "keys.none") == ""
+    assert [setting_line(path, line) for line in lines] == [f"line {n}" for n in (2, 4, 5, 6, 8, 10)]
+    assert setting_line(path, "keys.none") == ""
 
 
 LARGE = b"# " + bytes(1 << 20)
@@ -118,16 +118,16 @@ ODD = {
 def test_what_is_no_such_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
     path = odd(kind, tmp_path / "config.toml")
     with pytest.raises(TracehoundError) as raised:
-        tables(path)
+        read_tables(path)
     assert str(raised.value) == f"{path}: {ODD[kind]}"
-    assert raised.value.code == BAD_INPUT
+    assert raised.value.code == EXIT_BAD_INPUT
 
 
 def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(f"a = {'1' * 5_000}")
     with pytest.raises(TracehoundError, match="not TOML"):
-        tables(path)
+        read_tables(path)
 
 
 @pytest.mark.parametrize("kind", first(1, ("pipe", "device", "list")))
@@ -137,5 +137,5 @@ def test_every_command_refuses_it(kind: str, command: str, samples: Path, tmp_pa
     path = odd(kind, tmp_path / "tracehound" / "config.toml")
     words = command.format(samples / "torch_stacks").split()
     with Terminal(*words, columns=250, XDG_CONFIG_HOME=str(tmp_path)) as terminal:
-        assert terminal.ended() == BAD_INPUT
+        assert terminal.ended() == EXIT_BAD_INPUT
         assert terminal.screen.strip() == f"tracehound: {path}: {ODD[kind]}"

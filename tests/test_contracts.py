@@ -15,19 +15,19 @@ import pytest
 import tracehound
 from building import Building, stream, thread
 from samples import FAMILIES, NAMES, sample
-from tracehound.analysis import ANALYSES, Analysis, Options, named, run
-from tracehound.analysis.result import MEMBERS, Result, blank
-from tracehound.analysis.settings import Given
-from tracehound.draw.labels import telling
-from tracehound.draw.plain import in_ascii
-from tracehound.draw.plots import plot
-from tracehound.draw.table import UNLIMITED
+from tracehound.analysis import ANALYSES, Analysis, Options, get_analysis, run_analysis
+from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.result import COUNTED_EVENTS, Result, empty_table
+from tracehound.draw.charts.analysis_charts import draw_chart
+from tracehound.draw.charts.bar_charts import label_columns
+from tracehound.draw.glyphs import to_ascii
+from tracehound.draw.text_table import UNLIMITED_WIDTH
 from tracehound.errors import TracehoundError
-from tracehound.report import Look, about, writer
-from tracehound.store import place
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
+from tracehound.report import ReportStyle, build_header, find_writer
+from tracehound.store import merge_file_frames
 
-WIDE = Look(UNLIMITED)
+WIDE = ReportStyle(UNLIMITED_WIDTH)
 FORMS = ("text", "markdown", "csv", "json")
 
 EMPTY, ONE_EVENT, HOST_ONLY = "empty", "one event", "host only"
@@ -35,7 +35,7 @@ SHORT, SMALLEST = (EMPTY, *FAMILIES), "torch_xla_single"
 RANKS = {"jax_cpu8_b4096": (0, 1)}
 """Of which ranks of the largest the short run asks: what an analysis does with eight it does with two."""
 
-Chosen = Callable[[Given], Result]
+Chosen = Callable[[ChosenSettings], Result]
 """The answer with something chosen, in a window that the caller knows."""
 
 
@@ -52,7 +52,7 @@ def host_only() -> Trace:
 
 
 def trace_named(name: str) -> Trace:
-    made = {EMPTY: lambda: place("empty", []), ONE_EVENT: one_event, HOST_ONLY: host_only}
+    made = {EMPTY: lambda: merge_file_frames("empty", []), ONE_EVENT: one_event, HOST_ONLY: host_only}
     return made[name]() if name in made else sample(name)
 
 
@@ -70,11 +70,11 @@ class Answers:
         return self._known[asked]
 
     def again(self, window: Window | None = None, options: Options | None = None) -> Result:
-        return run(self.analysis, self.trace, window or self.everything, options)
+        return run_analysis(self.analysis, self.trace, window or self.everything, options)
 
-    def counted(self, window: Window, given: Given) -> Result:
+    def counted(self, window: Window, given: ChosenSettings) -> Result:
         """The rows with the events that they count, of an analysis that has such."""
-        return self(window, Options(given=given, members=bool(self.analysis.counts)))
+        return self(window, Options(given=given, members=bool(self.analysis.count_column)))
 
     @cached_property
     def everything(self) -> Window:
@@ -99,7 +99,7 @@ class Answers:
         return self.between(middle, middle)
 
 
-def ways(analysis: Analysis) -> Iterator[Given]:
+def ways(analysis: Analysis) -> Iterator[ChosenSettings]:
     """What may be chosen of an analysis, one setting at a time."""
     yield ()
     for setting in analysis.settings:
@@ -112,7 +112,7 @@ def ways(analysis: Analysis) -> Iterator[Given]:
 def is_what_it_declares(answers: Answers, window: Window, top: int | None) -> None:
     result = answers(window, Options(top))
     assert result.analysis == answers.analysis.name
-    assert result.table.schema == blank(answers.analysis.columns).schema
+    assert result.table.schema == empty_table(answers.analysis.columns).schema
     assert result.total >= result.table.height
     assert top is None or result.table.height <= top
     assert result.table.height or result.notes, "an empty table says why"
@@ -135,8 +135,8 @@ def has_the_columns_of_each_sort(answers: Answers, chosen: Chosen) -> None:
 
 
 def has_all_rows_in_every_form(answers: Answers, result: Result) -> None:
-    facts = about(answers.trace, Window())
-    told = {form: "".join(f"{line.text}\n" for line in writer(form).result(facts, result, WIDE)) for form in FORMS}
+    facts = build_header(answers.trace, Window())
+    told = {form: "".join(f"{line.text}\n" for line in find_writer(form).result(facts, result, WIDE)) for form in FORMS}
     rows = [line for line in told["markdown"].splitlines() if line.startswith("| ")]
     assert len(rows[2:]) == len(orjson.loads(told["json"])["rows"]) == result.table.height
     assert len(list(csv.reader(told["csv"].splitlines()))[1:]) == result.table.height
@@ -150,9 +150,9 @@ def is_the_same_again(answers: Answers) -> None:
 
 def has_a_chart_with_a_likeness_in_ascii(answers: Answers) -> None:
     result = answers()
-    lines = plot(result, "", 0, (100, 20))
+    lines = draw_chart(result, "", 0, (100, 20))
     told = "".join(map(str, result.table.to_dicts()))
-    unlike = {char for line in lines for char in line if in_ascii(char) == "?" and char not in told}
+    unlike = {char for line in lines for char in line if to_ascii(char) == "?" and char not in told}
     assert not unlike - {"?"}
 
 
@@ -160,7 +160,7 @@ def has_rows_that_labels_tell_apart(answers: Answers) -> None:
     found = answers()
     depth = [column.name for column in found.columns if column.unit == "depth"]
     if not (found.table.is_empty() or depth or found.analysis in ("findings", "health", "collectives")):
-        chosen = [column.name for column in telling(found)]
+        chosen = [column.name for column in label_columns(found)]
         assert found.table.select(pl.struct(chosen).n_unique()).item() == found.table.height, chosen
 
 
@@ -208,12 +208,12 @@ def adds_up_to_the_span(answers: Answers, window: Window) -> None:
     assert parts.to_list() == table["span"].to_list()
 
 
-def names_as_many_events_as_it_counts(answers: Answers, window: Window, given: Given) -> None:
+def names_as_many_events_as_it_counts(answers: Answers, window: Window, given: ChosenSettings) -> None:
     """The explorer walks through these events, and charts their lengths."""
     told = answers.counted(window, given)
     names = [column.name for column in told.columns]
-    if answers.analysis.counts in names and told.table.height:
-        found = told.table.select(answers.analysis.counts, pl.col(MEMBERS).list.n_unique().cast(pl.Int64)).rows()
+    if answers.analysis.count_column in names and told.table.height:
+        found = told.table.select(answers.analysis.count_column, pl.col(COUNTED_EVENTS).list.n_unique().cast(pl.Int64)).rows()
         assert [(count, named) for count, named in found if count != named] == [], given
 
 
@@ -241,7 +241,7 @@ def keeps_its_word(answers: Answers, asked: Iterable[tuple[Window, int | None]],
     if analysis.name == "breakdown":
         for window in (answers.everything, answers.part):
             adds_up_to_the_span(answers, window)
-    if analysis.counts:
+    if analysis.count_column:
         has_the_same_rows_with_their_events(answers, answers.part)
         for given in ways(analysis):
             names_as_many_events_as_it_counts(answers, answers.part, given)
@@ -269,7 +269,7 @@ def test_an_analysis_keeps_its_word_wherever_it_is_asked(name: str, analysis: An
     )  # fmt: skip
     is_the_same_again(answers)
     keeps_its_word(answers, product(windows, (None, 2)), lambda given: answers(options=Options(given=given)))
-    if analysis.counts:
+    if analysis.count_column:
         has_the_same_rows_with_their_events(answers, Window())
         names_as_many_events_as_it_counts(answers, Window(), ())
 
@@ -300,13 +300,15 @@ def test_what_counts_events_can_name_them() -> None:
     trace = one_event()
     for analysis in ANALYSES:
         for given in ways(analysis):
-            counting = {*COUNTS} & {column.name for column in run(analysis, trace, None, Options(0, given)).columns}
-            assert not counting or bool(analysis.counts) != (analysis.name in NOT_EVENTS), (analysis.name, given)
+            counting = {*COUNTS} & {
+                column.name for column in run_analysis(analysis, trace, None, Options(0, given)).columns
+            }
+            assert not counting or bool(analysis.count_column) != (analysis.name in NOT_EVENTS), (analysis.name, given)
 
 
 def test_an_unknown_analysis_is_named() -> None:
     with pytest.raises(TracehoundError, match="did you mean gaps"):
-        named("gap")
+        get_analysis("gap")
 
 
 def test_events_are_collected_in_one_way() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tracehound.analysis import ANALYSES, Options, run
-from tracehound.cli import main
+from tracehound.analysis import ANALYSES, Options, run_analysis
+from tracehound.cli.main import main
 from tracehound.errors import TracehoundError
-from tracehound.store import load, open_paths
-from tracehound.ui.app import TracehoundApp
+from tracehound.store import load_trace, open_trace_files
+from tracehound.ui.explorer_app import ExplorerApp
 
 pytestmark = pytest.mark.thorough
 
@@ -51,10 +51,10 @@ def test_there_is_something_to_walk() -> None:
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda p: str(p.relative_to(SHARED)))
 def test_a_good_file(path: Path) -> None:
-    trace = load(open_paths([path]))
+    trace = load_trace(open_trace_files([path]))
     assert int(trace.lanes["events"].sum()) > 0
     for analysis in ANALYSES:
-        result = run(analysis, trace, options=Options(5))
+        result = run_analysis(analysis, trace, options=Options(5))
         assert result.table.height or result.notes
     status, out, err = tracehound("summary", str(path), "--format", "json")
     assert (status, err) == (0, "")
@@ -71,13 +71,13 @@ def test_a_bad_file(path: Path) -> None:
 @pytest.mark.parametrize("path", [p for p in BAD if p.parent.name == "not_a_trace"], ids=lambda p: p.name)
 def test_a_foreign_file_is_named(path: Path) -> None:
     with pytest.raises(TracehoundError, match="looks like"):
-        open_paths([path])
+        open_trace_files([path])
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda p: str(p.relative_to(SHARED)))
 async def test_a_good_file_in_the_explorer(path: Path) -> None:
     """It opens, paints lanes, and every pane answers or says why it is empty."""
-    app = TracehoundApp(open_paths([path]))
+    app = ExplorerApp(open_trace_files([path]))
     async with app.run_test(size=(80, 24)) as pilot:
         for key in ("", "3", "enter", "4", "5", "6", "7", "8", "9", "2", "enter", "n"):
             if key:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from samples import NAMES, sample
-from tracehound.analysis import ANALYSES, Options, named, run
-from tracehound.draw.plain import in_ascii
-from tracehound.report import Look, about, summarise, writer
-from tracehound.trace import Window
+from tracehound.analysis import ANALYSES, Options, get_analysis, run_analysis
+from tracehound.draw.glyphs import to_ascii
+from tracehound.model.trace import Window
+from tracehound.report import ReportStyle, build_header, find_writer, summarize_trace
 
 GOLDEN = Path(__file__).with_name("golden")
 REPORTS = ("summary", *(analysis.name for analysis in ANALYSES))
@@ -26,15 +26,15 @@ ROWS = 12
 @cache
 def page(name: str) -> str:
     """The summary, made once for all that is said of it."""
-    lines = writer("text").summary(summarise(sample(name), Window()), Look(WIDTH))
+    lines = find_writer("text").summary(summarize_trace(sample(name), Window()), ReportStyle(WIDTH))
     return "".join(f"{line.text}\n" for line in lines)
 
 
 def written(name: str, report: str) -> str:
     if report == "summary":
         return page(name)
-    result = run(named(report), sample(name), Window(), Options(ROWS))
-    lines = writer("text").result(about(sample(name), Window()), result, Look(WIDTH))
+    result = run_analysis(get_analysis(report), sample(name), Window(), Options(ROWS))
+    lines = find_writer("text").result(build_header(sample(name), Window()), result, ReportStyle(WIDTH))
     return "".join(f"{line.text}\n" for line in lines)
 
 
@@ -52,7 +52,7 @@ def test_a_report_is_what_it_was(name: str, report: str, request: pytest.Fixture
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_has_a_likeness_in_ascii(name: str) -> None:
     lines = written(name, "summary").splitlines()
-    assert [len(in_ascii(line)) for line in lines] == [len(line) for line in lines]
+    assert [len(to_ascii(line)) for line in lines] == [len(line) for line in lines]
 
 
 def test_no_golden_report_is_left_behind() -> None:

@@ -16,25 +16,25 @@ import pytest
 from building import US
 from hta import Times, as_hta
 from short import some
-from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.devices.filled import filled
-from tracehound.analysis.share import shares
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.analysis.devices.occupancy import measure_occupancy
+from tracehound.analysis.rank_trace import rank_traces
 from tracehound.draw.notes import note_texts
-from tracehound.formats.assembly.curves import buckets
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.formats.device_occupancy import bucket_edges
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 TPU = "traces/xla/tpu_v6e_x4_offload"
 
 
 @pytest.fixture(scope="module")
 def two_ranks(shared: Path) -> Trace:
-    return load(open_paths([shared / "golden" / "two_rank" / "nosync"]))
+    return load_trace(open_trace_files([shared / "golden" / "two_rank" / "nosync"]))
 
 
 @pytest.fixture(scope="module")
 def tpu(shared: Path) -> Trace:
-    return load(open_paths([shared / TPU]))
+    return load_trace(open_trace_files([shared / TPU]))
 
 
 def rows(result: Result) -> list[dict]:
@@ -50,7 +50,7 @@ PARTS = ("span", "compute", "communication", "copy", "idle")
 
 def test_breakdown_of_the_whole_run(two_ranks: Trace) -> None:
     """TraceLens has 918 us of computation on rank 0, because it counts the three memsets of 1 us as such."""
-    first, second = rows(run(named("breakdown"), two_ranks))
+    first, second = rows(run_analysis(get_analysis("breakdown"), two_ranks))
     assert microseconds(first, *PARTS) == [2681, 915, 510, 3, 1253]
     assert microseconds(second, *PARTS) == [2681, 915, 240, 63, 1463]
     assert microseconds(first, "all_communication", "all_copy") == [630, 63]
@@ -59,7 +59,7 @@ def test_breakdown_of_the_whole_run(two_ranks: Trace) -> None:
 def test_breakdown_as_hta_cuts_it(two_ranks: Trace) -> None:
     """HTA leaves out the last step: its 2,200 us are the window from the first kernel to the last one it keeps."""
     start = int(two_ranks.events().filter(kind="kernel").collect()["start"].to_numpy().min())
-    first, second = rows(run(named("breakdown"), two_ranks, Window(start, start + 2200 * US)))
+    first, second = rows(run_analysis(get_analysis("breakdown"), two_ranks, Window(start, start + 2200 * US)))
     assert microseconds(first, "span", "compute", "idle") == [2200, 810, 1048]
     assert (first["communication"] + first["copy"]) // US == 342
     assert microseconds(second, "span", "compute", "idle") == [2200, 810, 1188]
@@ -68,12 +68,12 @@ def test_breakdown_as_hta_cuts_it(two_ranks: Trace) -> None:
 
 def test_rows_of_stream_synchronisation_are_no_work(shared: Path) -> None:
     """HTA counts them: 808 us idle instead of 1,048."""
-    trace = load(open_paths([shared / "golden" / "two_rank" / "sync"]))
-    assert [row["idle"] // US for row in rows(run(named("breakdown"), trace))] == [1253, 1463]
+    trace = load_trace(open_trace_files([shared / "golden" / "two_rank" / "sync"]))
+    assert [row["idle"] // US for row in rows(run_analysis(get_analysis("breakdown"), trace))] == [1253, 1463]
 
 
 def test_kernels(two_ranks: Trace) -> None:
-    table = {row["name"]: row for row in rows(run(named("ops"), two_ranks, Window(ranks=(0,))))}
+    table = {row["name"]: row for row in rows(run_analysis(get_analysis("ops"), two_ranks, Window(ranks=(0,))))}
     gemm = table["sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x32_cublas"]
     assert [gemm["count"], *microseconds(gemm, "total", "min", "max", "mean")] == [3, 600, 200, 200, 200]
     elementwise = next(row for name, row in table.items() if "vectorized_elementwise" in name)
@@ -84,16 +84,19 @@ def test_kernels(two_ranks: Trace) -> None:
 
 def test_kernel_types_and_overlap_of_the_whole_run(two_ranks: Trace) -> None:
     """TraceLens' exposed and total communication; HTA's overlap is of two steps, of which each is like the third."""
-    types = {(row["rank"], row["type"]): row["time"] // US for row in rows(run(named("kernel_types"), two_ranks))}
+    types = {
+        (row["rank"], row["type"]): row["time"] // US
+        for row in rows(run_analysis(get_analysis("kernel_types"), two_ranks))
+    }
     assert types[0, "computation"] + types[0, "computation and communication"] == 915
     assert types[0, "communication"] + types[0, "communication and memory"] == 510
-    overlaps = {row["rank"]: row["hidden"] for row in rows(run(named("overlap"), two_ranks))}
+    overlaps = {row["rank"]: row["hidden"] for row in rows(run_analysis(get_analysis("overlap"), two_ranks))}
     assert [round(overlaps[rank] * 100, 2) for rank in (0, 1)] == [19.05, 27.27]
 
 
 def test_tensor_cores_as_the_plugin_counts_them(two_ranks: Trace) -> None:
     """38.83 % of all kernels; its 41.24 % leave out those that Triton launched."""
-    table = rows(run(named("kernels"), two_ranks, Window(ranks=(0,))))
+    table = rows(run_analysis(get_analysis("kernels"), two_ranks, Window(ranks=(0,))))
     of_kernels = {row["name"]: row["total"] for row in table if row["type"] != "memory"}
     used = sum(row["total"] for row in table if row["tensor_cores"])
     assert round(100 * used / sum(of_kernels.values()), 2) == 38.83
@@ -120,7 +123,7 @@ def read_by_hta(
     files = sorted(source.glob("*.gz")) if source.is_dir() else [source]
     cut = [as_hta(path, folder / f"rank{number}.json", "rounded") for number, path in enumerate(files)]
     said = json.loads((shared / "golden" / "hta" / f"{request.param}.json").read_text("utf-8"))
-    return load(open_paths(cut)), said
+    return load_trace(open_trace_files(cut)), said
 
 
 def test_temporal_breakdown_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
@@ -129,7 +132,7 @@ def test_temporal_breakdown_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]])
     if isinstance(said["temporal"], str):
         assert said["temporal"].startswith("ERROR")
         return
-    table = run(named("breakdown"), trace).table
+    table = run_analysis(get_analysis("breakdown"), trace).table
     for row, theirs in zip(table.rows(named=True), said["temporal"], strict=True):
         assert row["rank"] == theirs["rank"]
         assert microseconds(row, "span", "compute", "idle") == [
@@ -144,7 +147,7 @@ def test_kernels_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
     Of the memsets of the H100, which last less than a microsecond, HTA makes lengths of -1 by rounding.
     """
     trace, said = read_by_hta
-    table = run(named("kernels"), trace, options=Options(None, (("by", "rank"),))).table
+    table = run_analysis(get_analysis("kernels"), trace, options=Options(None, (("by", "rank"),))).table
     ours = {(row["name"], row["rank"]): row for row in table.rows(named=True)}
     theirs = {(row["name"], row["rank"]): row for row in said["kernels"][1]}
     assert ours.keys() == theirs.keys()
@@ -161,7 +164,7 @@ def test_kernels_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
 def test_kernel_types_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
     trace, said = read_by_hta
     several = trace.ranks.height > 1
-    table = rows(run(named("kernel_types"), trace))
+    table = rows(run_analysis(get_analysis("kernel_types"), trace))
     ours = {row["type"]: row for row in table if not several or row["rank"] is None}
     assert len(ours) == len(said["kernels"][0])
     for theirs in said["kernels"][0]:
@@ -172,7 +175,7 @@ def test_kernel_types_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> No
 
 def test_overlap_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
     trace, said = read_by_hta
-    ours = {row["rank"]: row["hidden"] for row in rows(run(named("overlap"), trace))}
+    ours = {row["rank"]: row["hidden"] for row in rows(run_analysis(get_analysis("overlap"), trace))}
     for row in said["overlap"]:
         theirs, hidden = row["comp_comm_overlap_pctg"], ours[row["rank"]]
         assert hidden is None if math.isnan(theirs) else round(hidden * 100, 2) == theirs
@@ -186,7 +189,7 @@ def test_idle_as_hta_tells_it(two_ranks: Trace) -> None:
     has none.
     """
     first = int(two_ranks.events().filter(kind="kernel").collect()["start"].to_numpy().min())
-    idle = run(named("idle"), two_ranks, Window(first, first + 2200 * US, ranks=(0,)))
+    idle = run_analysis(get_analysis("idle"), two_ranks, Window(first, first + 2200 * US, ranks=(0,)))
     found = {(row["stream"], row["cause"]): (row["idle"] // US, row["count"]) for row in rows(idle)}
     assert found["stream 7", "host"] == (1238 - 2 * 170, 6)
     assert found["stream 7", "synchronisation"] == (2 * 170, 2)
@@ -216,7 +219,7 @@ def seen(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
         folder = tmp_path_factory.mktemp(name)
         for number, path in enumerate(HTA_FILES[name]):
             as_hta(shared / "traces" / "kineto" / path, folder / f"{number}.json", times)
-        return load(open_paths([folder]))
+        return load_trace(open_trace_files([folder]))
 
     return trace
 
@@ -239,7 +242,9 @@ FOUR = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemse
 @pytest.mark.parametrize("name", some(HTA_FILES, ("nccl", "sampled")))
 def test_launches_as_hta_has_them(name: str, seen: Seen, shared: Path) -> None:
     """Of its calls HTA has our numbers, but for 18 kernels of h100_qwen: rounded they take -1 us there, 0 here."""
-    found = run(named("launches"), seen(name, "rounded"), options=Options(given=(("by", "launch"),))).table
+    found = run_analysis(
+        get_analysis("launches"), seen(name, "rounded"), options=Options(given=(("by", "launch"),))
+    ).table
     columns = {"cpu_duration": "call_time", "gpu_duration": "device_time", "launch_delay": "delay"}
     for rank, figures in told_by_hta(shared, name)["launch"].items():
         mine = found.filter(pl.col("call").is_in(FOUR), rank=int(rank))
@@ -278,7 +283,7 @@ def test_queues_as_hta_sums_them_up(name: str, seen: Seen, shared: Path) -> None
     first, exact = (
         {
             (row["rank"], row["stream"].removeprefix("stream ")): row
-            for row in rows(run(named("queue"), seen(name, times)))
+            for row in rows(run_analysis(get_analysis("queue"), seen(name, times)))
         }
         for times in ("rounded", "exact")
     )
@@ -306,7 +311,7 @@ def test_bandwidths_as_hta_sums_them_up(name: str, seen: Seen, shared: Path) -> 
     theirs = summaries(told_by_hta(shared, name)["membw"], "name", "memory_bw_gbps")
     found = {
         (row["rank"], "Memset" if row["kind"] == "memset" else f"Memcpy {row['kind']}"): row
-        for row in rows(run(named("bandwidth"), seen(name, "exact")))
+        for row in rows(run_analysis(get_analysis("bandwidth"), seen(name, "exact")))
     }
     assert set(found) == set(theirs)
     for (rank, kind), row in found.items():
@@ -325,12 +330,15 @@ def test_launches_queue_and_blocking_worked_out_by_hand(shared: Path, tmp_path: 
     """Two steps and a kernel of the third. HTA's share of the time blocked, 0.019512, is of all 2,050 us it keeps."""
     folder = shared / "golden" / "two_rank" / "nosync"
     path = as_hta(min(folder.glob("*.json*")), tmp_path / "rank.json", "exact")
-    trace = load(open_paths([path]))
-    launches = run(named("launches"), trace, options=Options(given=(("by", "launch"),))).table
+    trace = load_trace(open_trace_files([path]))
+    launches = run_analysis(get_analysis("launches"), trace, options=Options(given=(("by", "launch"),))).table
     times = launches.sort("at").select(pl.col("call_time", "device_time", "delay") // US).rows()
     hand = [(10, 200, 10), (5, 45, 30), (5, 210, 10), (10, 20, 30), (5, 30, 55), (5, 30, 95), (5, 1, 15)]
     assert times == [*hand, *hand, hand[0]]
-    queues = {row["stream"]: row for row in rows(run(named("queue"), trace, None, Options(given=(("limit", "2"),))))}
+    queues = {
+        row["stream"]: row
+        for row in rows(run_analysis(get_analysis("queue"), trace, None, Options(given=(("limit", "2"),))))
+    }
     seven, twenty = queues["stream 7"], queues["stream 20"]
     assert (seven["points"], seven["max"], twenty["points"], twenty["point_mean"]) == (26, 2, 4, 0.5)
     assert seven["point_mean"] == pytest.approx(0.6538, abs=5e-5)
@@ -341,7 +349,7 @@ def test_launches_queue_and_blocking_worked_out_by_hand(shared: Path, tmp_path: 
 
 def test_launchers_as_tracelens_has_them(two_ranks: Trace) -> None:
     """It has no row for communication, and unites kernels instead of summing them; here they do not overlap."""
-    table = {row["name"]: row for row in rows(run(named("operators"), two_ranks, Window(ranks=(0,))))}
+    table = {row["name"]: row for row in rows(run_analysis(get_analysis("operators"), two_ranks, Window(ranks=(0,))))}
     launchers = ("aten::addmm", "aten::relu", "triton_poi_fused_add_0", "aten::mul", "aten::copy_", "aten::zero_")
     assert [microseconds(table[name], "device_self")[0] for name in launchers] == [600, 135, 90, 90, 60, 3]
 
@@ -351,11 +359,11 @@ def test_the_critical_path_of_alexnet_has_the_edges_that_hta_finds(shared: Path)
 
     HTA's own path weighs nothing outside kernels and calls, so that its length (and its 149 nodes) are not ours.
     """
-    trace = load(open_paths([shared / "traces" / "kineto" / "critical_path_alexnet"]))
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "critical_path_alexnet"]))
     step = trace.events().filter(name="[param|pytorch.model.alex_net|0|0|0|measure|forward]", kind="annotation")
     mark = step.collect().sort("start").row(-1, named=True)
     by_event = Options(given=(("by", "event"),))
-    path = rows(run(named("critical_path"), trace, Window(mark["start"], mark["end"]), by_event))
+    path = rows(run_analysis(get_analysis("critical_path"), trace, Window(mark["start"], mark["end"]), by_event))
     assert sum(row["duration"] for row in path) == mark["end"] - mark["start"]
     sync = next(at for at, row in enumerate(path) if row["class"] == "sync" and row["name"] == "cudaDeviceSynchronize"
                 and path[at - 1]["class"] == "compute")  # fmt: skip
@@ -370,13 +378,13 @@ def test_the_critical_path_of_alexnet_has_the_edges_that_hta_finds(shared: Path)
 def test_sequences_as_hta_counts_them(two_ranks: Trace) -> None:
     """HTA, of rank 0: aten::linear|sm80_xmma_gemm..., 3 times, 600 us of kernels, 570 us of operators."""
     options = Options(given=(("length", "1"), ("operator", "aten::linear")))
-    (row,) = rows(run(named("sequences"), two_ranks, Window(ranks=(0,)), options))
+    (row,) = rows(run_analysis(get_analysis("sequences"), two_ranks, Window(ranks=(0,)), options))
     assert row["sequence"].startswith("sm80_xmma_gemm")
     assert [row["count"], *microseconds(row, "kernels", "host")] == [3, 600, 570]
 
 
 def test_gaps_and_their_causes(two_ranks: Trace) -> None:
-    gaps = run(named("gaps"), two_ranks, Window(ranks=(0,)))
+    gaps = run_analysis(get_analysis("gaps"), two_ranks, Window(ranks=(0,)))
     longest = rows(gaps)[0]
     assert sorted(row["duration"] // US for row in rows(gaps)) == sorted([5, 30, 170] * 3 + [319] * 2)
     assert (longest["before"], longest["after"][:9]) == ("Memset (Device)", "sm80_xmma")
@@ -390,17 +398,20 @@ def test_gaps_and_their_causes(two_ranks: Trace) -> None:
 
 
 def _host_in(trace: Trace, gap: dict) -> Result:
-    return run(named("host"), trace, Window(gap["start"], gap["start"] + gap["duration"], (0,)))
+    return run_analysis(get_analysis("host"), trace, Window(gap["start"], gap["start"] + gap["duration"], (0,)))
 
 
 def test_steps_are_those_of_the_host(two_ranks: Trace) -> None:
     """The plugin took the device's shadow rows for five more steps of length 0."""
-    steps = [(row["step"], row["rank"], row["duration"] // US) for row in rows(run(named("steps"), two_ranks))]
+    steps = [
+        (row["step"], row["rank"], row["duration"] // US)
+        for row in rows(run_analysis(get_analysis("steps"), two_ranks))
+    ]
     assert steps == [(step, rank, 1000) for step in (10, 11, 12) for rank in (0, 1)]
 
 
 def test_collectives(two_ranks: Trace) -> None:
-    (row,) = rows(run(named("collectives"), two_ranks))
+    (row,) = rows(run_analysis(get_analysis("collectives"), two_ranks))
     assert [row["count"], row["bytes"], row["ranks"], *microseconds(row, "total", "min")] == [6, 12000, 2, 960, 110]
 
 
@@ -426,11 +437,14 @@ def _signed(number: int) -> int:
 def _with_program(trace: Trace) -> list[dict]:
     """The rows of `ops`, each with the program of its longest execution."""
     programs = dict(trace.ops.select("op", "program").rows())
-    return [{**row, "program": programs[trace.event(row["event"])["op"]]} for row in rows(run(named("ops"), trace))]
+    return [
+        {**row, "program": programs[trace.event(row["event"])["op"]]}
+        for row in rows(run_analysis(get_analysis("ops"), trace))
+    ]
 
 
 def test_the_two_ops_that_lead_and_the_idle_time(tpu: Trace) -> None:
-    result = run(named("ops"), tpu)
+    result = run_analysis(get_analysis("ops"), tpu)
     table = {row["name"]: row for row in rows(result)}
     assert table["copy-done.4"]["self"] / US == pytest.approx(77_773_215.731, abs=5e-4)
     assert table["copy-done.4"]["count"] == 400
@@ -441,7 +455,7 @@ def test_the_two_ops_that_lead_and_the_idle_time(tpu: Trace) -> None:
 
 def test_steps_without_marks(tpu: Trace) -> None:
     """XProf measures none here; jit_f runs a hundred times on each core."""
-    steps = run(named("steps"), tpu).table
+    steps = run_analysis(get_analysis("steps"), tpu).table
     assert steps["inferred"].all()
     for rank, median in enumerate((784.127, 784.104, 783.961, 783.862)):
         mine = steps.filter(rank=rank)
@@ -473,7 +487,7 @@ def variant(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def told_to_plugin(variant: str, shared: Path) -> Trace:
-    return load(open_paths([shared / "golden" / "two_rank" / variant]))
+    return load_trace(open_trace_files([shared / "golden" / "two_rank" / variant]))
 
 
 def test_step_time_breakdown_of_the_plugin(told_to_plugin: Trace) -> None:
@@ -481,7 +495,7 @@ def test_step_time_breakdown_of_the_plugin(told_to_plugin: Trace) -> None:
 
     Of the steps of `real2024` it has five in place of three, on average 600 us long.
     """
-    table = run(named("step_parts"), told_to_plugin, Window(ranks=(0,))).table
+    table = run_analysis(get_analysis("step_parts"), told_to_plugin, Window(ranks=(0,))).table
     assert table["step"].to_list() == [10, 11, 12]
     for row in table.rows(named=True):
         assert microseconds(
@@ -491,8 +505,8 @@ def test_step_time_breakdown_of_the_plugin(told_to_plugin: Trace) -> None:
 
 def test_steps_of_a_real_trace_as_the_plugin_bounds_them(shared: Path) -> None:
     """18,839 us on average; the plugin counts the shadow of step 15 as a fourth step of no length: 14,129 us."""
-    trace = load(open_paths([shared / "traces" / "kineto" / "rocm_resnet_rank0of8"]))
-    table = run(named("step_parts"), trace).table
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "rocm_resnet_rank0of8"]))
+    table = run_analysis(get_analysis("step_parts"), trace).table
     assert table["step"].to_list() == [15, 16, 17]
     assert round(table["duration"].sum() / 3 / US) == 18_839
     assert round(table["duration"].sum() / 4 / US) == 14_129
@@ -500,7 +514,7 @@ def test_steps_of_a_real_trace_as_the_plugin_bounds_them(shared: Path) -> None:
 
 def test_gpu_metrics_of_the_plugin(told_to_plugin: Trace) -> None:
     """The card of the device: 47.5 %, 25.75 %, 25 %; the card speaks of rank 0, whose collective begins earlier."""
-    first, second = rows(run(named("utilisation"), told_to_plugin))
+    first, second = rows(run_analysis(get_analysis("utilisation"), told_to_plugin))
     assert first["span"] == 3000 * US
     measures = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm")
     assert [first[name] for name in measures] == pytest.approx([0.475, 0.2575, 0.25, 0.5])
@@ -509,23 +523,24 @@ def test_gpu_metrics_of_the_plugin(told_to_plugin: Trace) -> None:
 
 def test_utilisation_over_time_of_the_plugin(shared: Path) -> None:
     """The counters that it put into a trace of 2021, in percent: one for each millisecond of the profiler's span."""
-    trace = load(open_paths([shared / "traces" / "kineto" / "gpu_counters"]))
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "gpu_counters"]))
     lane = trace.lanes.filter(pl.col("name").str.contains("(?i)gpu 0 utilization"))["lane"][0]
     theirs = trace.samples(lane)["value"].to_list()[:-1]  # the last one goes back to 0
     start, length = trace.parts[0].facts.span_ns or (0, 0)
     begin = start * 1000 - (trace.origin_ns or 0) * 1000
-    (share,) = shares(trace, Window())
-    ours = filled(share).measures(*buckets(begin, begin + length * 1000, 1000 * US))["utilisation"]
+    (share,) = rank_traces(trace, Window())
+    ours = measure_occupancy(share).measures(*bucket_edges(begin, begin + length * 1000, 1000 * US))["utilisation"]
     assert len(theirs) == 15
     assert [100 * value for value in ours] == pytest.approx(theirs[2:])
 
 
 def test_memory_view_of_the_plugin(told_to_plugin: Trace) -> None:
     """The peak of 3.5 KB, and its table of operators: addmm keeps 3 KB, relu gives back its 1.5 KB."""
-    (found,) = rows(run(named("memory"), told_to_plugin, Window(ranks=(0,))))
+    (found,) = rows(run_analysis(get_analysis("memory"), told_to_plugin, Window(ranks=(0,))))
     assert (found["peak"], found["capacity"]) == (3584, 4096)
     operators = {
-        row["operator"]: row for row in rows(run(named("memory_operators"), told_to_plugin, Window(ranks=(0,))))
+        row["operator"]: row
+        for row in rows(run_analysis(get_analysis("memory_operators"), told_to_plugin, Window(ranks=(0,))))
     }
     names = ("count", "size_increase", "self_size_increase", "allocations", "self_allocations", "allocation_size")
     assert {name: [row[column] for column in names] for name, row in operators.items()} == {
@@ -537,7 +552,7 @@ def test_memory_view_of_the_plugin(told_to_plugin: Trace) -> None:
 
 def test_memory_events_of_the_plugin(told_to_plugin: Trace) -> None:
     """Its table of events pairs by address: relu's blocks last 43 us, addmm's are never released."""
-    found = rows(run(named("memory_blocks"), told_to_plugin, Window(ranks=(0,))))
+    found = rows(run_analysis(get_analysis("memory_blocks"), told_to_plugin, Window(ranks=(0,))))
     assert [(b["operator"], b["size"], b["duration"] and b["duration"] // US) for b in found] == [
         *[("aten::addmm", 1024, None)] * 3,
         *[("aten::relu", 512, 43)] * 3,
@@ -546,7 +561,9 @@ def test_memory_events_of_the_plugin(told_to_plugin: Trace) -> None:
 
 def test_operators_of_the_plugin(told_to_plugin: Trace) -> None:
     """Host self and total, device self and total, of three calls each."""
-    table = {row["name"]: row for row in rows(run(named("operators"), told_to_plugin, Window(ranks=(0,))))}
+    table = {
+        row["name"]: row for row in rows(run_analysis(get_analysis("operators"), told_to_plugin, Window(ranks=(0,))))
+    }
     names = ("host_self", "host_total", "device_self", "device_total")
     assert microseconds(table["aten::addmm"], *names) == [360, 390, 600, 600]
     assert microseconds(table["aten::linear"], *names) == [180, 570, 0, 600]
@@ -556,7 +573,7 @@ def test_operators_of_the_plugin(told_to_plugin: Trace) -> None:
 
 def of_steps(trace: Trace, *names: str) -> list[list[int]]:
     """These columns of `distributed` of both ranks: the same in each of the three steps."""
-    table = rows(run(named("distributed"), trace, options=Options(given=(("by", "step"),))))
+    table = rows(run_analysis(get_analysis("distributed"), trace, options=Options(given=(("by", "step"),))))
     found = {rank: {tuple(microseconds(row, *names)) for row in table if row["rank"] == rank} for rank in (0, 1)}
     assert [len(each) for each in found.values()] == [1, 1]
     return [list(*each) for each in found.values()]
@@ -608,15 +625,15 @@ def test_communication_operations_of_the_plugin(told_to_plugin: Trace) -> None:
     Of today's traces it has 0 bytes, since the device's range that takes the place of the host's has no inputs.
     """
     for rank, latency in ((0, 690), (1, 390)):
-        (row,) = rows(run(named("collectives"), told_to_plugin, Window(ranks=(rank,))))
+        (row,) = rows(run_analysis(get_analysis("collectives"), told_to_plugin, Window(ranks=(rank,))))
         assert (row["count"], row["bytes"], row["total"] // US) == (3, 6000, latency - 3 * HOST)
-    (both,) = rows(run(named("collectives"), told_to_plugin))
+    (both,) = rows(run_analysis(get_analysis("collectives"), told_to_plugin))
     assert (both["message"], both["transfer"] // US, both["skew"] // US) == (2000, (390 - 3 * HOST) // 3, 100)
 
 
 def test_collectives_as_tracelens_has_them(told_to_plugin: Trace) -> None:
     """Latency 110, skew 100, 50 of wait on average, 0.01693 GB/s, where a GB is 2**30 bytes."""
-    for row in rows(run(named("collective_calls"), told_to_plugin)):
+    for row in rows(run_analysis(get_analysis("collective_calls"), told_to_plugin)):
         assert microseconds(row, "transfer", "skew", "wait") == [110, 100, 2 * 50]
         assert row["algorithm"] / 2**30 == pytest.approx(0.01693, abs=1e-5)
         assert row["bus"] == row["algorithm"], "of two ranks"

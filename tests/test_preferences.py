@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from building import Building, stream
-from tracehound.analysis import Options, named, run
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.config import configured_settings
 from tracehound.errors import TracehoundError
-from tracehound.preferences import preferred
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_a_file_nothing_is_chosen(file: Path) -> None:
     assert not file.exists()
-    assert preferred(named("kernels")) == ()
+    assert configured_settings(get_analysis("kernels")) == ()
 
 
 def test_classes_of_the_file_are_those_of_the_analysis(file: Path) -> None:
@@ -30,12 +30,12 @@ def test_classes_of_the_file_are_those_of_the_analysis(file: Path) -> None:
     b = Building()
     b.event(stream(), "my_exchange", 0, 10)
     b.event(stream(), "expert_gemm", 10, 15)
-    given = preferred(named("kernels"))
-    table = run(named("kernels"), b.trace(), options=Options(None, given)).table
+    given = configured_settings(get_analysis("kernels"))
+    table = run_analysis(get_analysis("kernels"), b.trace(), options=Options(None, given)).table
     assert table.select("class", "type").rows() == [("communication", "communication"), ("moe", "computation")]
-    assert preferred(named("overlap")) == given
-    assert preferred(named("gaps")) == ()
-    assert dict(preferred(named("kernels"), ["classes=", "by=rank"])) == {"classes": "", "by": "rank"}
+    assert configured_settings(get_analysis("overlap")) == given
+    assert configured_settings(get_analysis("gaps")) == ()
+    assert dict(configured_settings(get_analysis("kernels"), ["classes=", "by=rank"])) == {"classes": "", "by": "rank"}
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,5 @@ def test_classes_of_the_file_are_those_of_the_analysis(file: Path) -> None:
 def test_what_is_wrong_is_said_with_its_line(file: Path, text: str, said: str) -> None:
     file.write_text(text)
     with pytest.raises(TracehoundError) as caught:
-        preferred(named("kernels"))
+        configured_settings(get_analysis("kernels"))
     caught.match(rf"config\.toml.*{said}")

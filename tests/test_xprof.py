@@ -22,13 +22,13 @@ from pathlib import Path
 import pytest
 
 from building import US, Building, Lane
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.formats.xla.costs import told_by_text
-from tracehound.formats.xla.kinds import op_kind
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace
-from tracehound.units import duration
+from tracehound.formats.xla.op_costs import cost_from_hlo_text
+from tracehound.formats.xla.op_kinds import op_kind
+from tracehound.model.trace import Trace
+from tracehound.model.units import format_duration
+from tracehound.store import load_trace, open_trace_files
 
 GIB = 2.0**30
 BOUND = {"HBM": "HBM", "Compute": "compute", "Unknown": None}
@@ -36,7 +36,7 @@ BOUND = {"HBM": "HBM", "Compute": "compute", "Unknown": None}
 
 
 def opened(shared: Path, name: str) -> Trace:
-    return load(open_paths([shared / "traces/xla" / name]))
+    return load_trace(open_trace_files([shared / "traces/xla" / name]))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def theirs(shared: Path, name: str) -> list[dict[str, str]]:
 
 
 def result(trace: Trace, analysis: str = "hlo_ops", *given: tuple[str, str]) -> Result:
-    return run(named(analysis), trace, None, Options(given=given))
+    return run_analysis(get_analysis(analysis), trace, None, Options(given=given))
 
 
 def ours(trace: Trace, analysis: str = "hlo_ops", *given: tuple[str, str]) -> dict[tuple[str, str | None], dict]:
@@ -198,7 +198,7 @@ def test_devices_without_work_do_not_count(shared: Path) -> None:
     )  # fmt: skip
     whole = number(program, "Total Time (us)")
     assert number(program, "Total Time per core (us)") == pytest.approx(whole / 8)
-    told = f"idle 89.742 % of {duration(round(whole * 1e6))} device time; no HLO op runs in 91.780 %"
+    told = f"idle 89.742 % of {format_duration(round(whole * 1e6))} device time; no HLO op runs in 91.780 %"
     assert told in note_texts(result(trace).notes), "XProf's IDLE takes the copies of a device for none"
     assert trace.ranks.height == 2
 
@@ -244,7 +244,7 @@ def test_products_behind_library_calls_are_estimated(shared: Path) -> None:
 
 def test_cpus_have_rows(samples: Path) -> None:
     """XProf has none: for it the ops of CPUs are events of host threads."""
-    table = result(load(open_paths([samples / "jax_cpu8_b128"]))).table
+    table = result(load_trace(open_trace_files([samples / "jax_cpu8_b128"]))).table
     first = table.row(0, named=True)
     assert (table.height, first["name"], first["count"]) == (172, "all-reduce.11", 32)
     assert table["rate"].null_count() == 0
@@ -275,7 +275,7 @@ def v5p(shared: Path) -> tuple[list[dict[str, str]], dict[str, dict]]:
                 "op": place, "name": row["hlo_op_name"], "category": row["category"], "module": "jit_train_step",
                 "program": place, "framework": row["tf_op_name"], "text": text,
                 **{name: round(value * seconds) for name, value in amounts.items()},
-                **told_by_text(row["hlo_op_name"], text),
+                **cost_from_hlo_text(row["hlo_op_name"], text),
             }
         )  # fmt: skip
         b.event(lane, row["hlo_op_name"], at, at + length, op_kind(row["hlo_op_name"], row["category"], text), op=place)
@@ -327,7 +327,7 @@ def test_custom_calls_beyond_the_peak(v5p: tuple[list[dict[str, str]], dict[str,
     assert {row["above"] for row in marked.values()} == {"compute, HBM"}
     for place, teraflops in zip(marked, (207, 190), strict=True):
         row = rows[place]
-        shapes = told_by_text(row["hlo_op_name"], row["hlo_op_expression"])
+        shapes = cost_from_hlo_text(row["hlo_op_name"], row["hlo_op_expression"])
         assert int(shapes["estimated_flops"] or 0) / number(row, "avg_time") / 1e6 == pytest.approx(
             teraflops, rel=0.005
         )

@@ -16,9 +16,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tracehound.analysis import Result, named, run
-from tracehound.store import load, open_paths, workshop
-from tracehound.trace import Trace
+from tracehound.analysis import Result, get_analysis, run_analysis
+from tracehound.model.trace import Trace
+from tracehound.store import load_trace, make_read_context, open_trace_files
 
 MIB = 1 << 20
 TRACES = {"tpu_v6e_x4_offload": 4, "jax_rocm_conv_legacy": 8}
@@ -26,13 +26,13 @@ TRACES = {"tpu_v6e_x4_offload": 4, "jax_rocm_conv_legacy": 8}
 
 @cache
 def opened(path: Path) -> Trace:
-    with workshop(1, None) as shop:
-        return load(open_paths([path], None, shop))
+    with make_read_context(1, None) as shop:
+        return load_trace(open_trace_files([path], None, shop))
 
 
 @cache
 def told(path: Path, analysis: str) -> Result:
-    return run(named(analysis), opened(path))
+    return run_analysis(get_analysis(analysis), opened(path))
 
 
 def viewers(shared: Path, trace: str) -> dict[str, dict[str, Any]]:

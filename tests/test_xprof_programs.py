@@ -13,15 +13,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tracehound.analysis import Options, Result, named, run
-from tracehound.draw.notes import note_texts, with_sentences
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.draw.notes import note_texts, render_note_columns
+from tracehound.model.trace import Trace
+from tracehound.store import load_trace, open_trace_files
 
 
 @cache
 def trace(path: Path) -> Trace:
-    return load(open_paths([path]))
+    return load_trace(open_trace_files([path]))
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def offload(shared: Path) -> Trace:
 
 
 def report(traced: Trace, analysis: str, **chosen: str) -> Result:
-    return run(named(analysis), traced, options=Options(given=tuple(chosen.items())))
+    return run_analysis(get_analysis(analysis), traced, options=Options(given=tuple(chosen.items())))
 
 
 def test_every_execution_is_joined_to_the_one_enqueue_that_produced_it(offload: Trace) -> None:
@@ -58,7 +58,7 @@ def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -
 
 def test_the_other_host_of_the_job_is_missing(offload: Trace) -> None:
     """Its programs are compiled for 8 devices; the peer says nothing of the four that are not in the profile."""
-    rows = with_sentences(run(named("health"), offload)).table.rows(named=True)
+    rows = render_note_columns(run_analysis(get_analysis("health"), offload)).table.rows(named=True)
     told = "jit_f runs on 8 devices, of which 4 are here: the files of at least one more host are missing"
     assert ("missing", 4, told) in [(row["level"], row["count"], row["what"]) for row in rows]
 

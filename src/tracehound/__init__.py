@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as a shell has it."""
+EXIT_INTERRUPTED = 130
+"""Exit status after Ctrl-C, the same as a shell's."""

@@ -1,7 +1,7 @@
-"""Starting the program: ``tracehound`` and ``python -m tracehound``.
+"""Starts the program: ``tracehound`` and ``python -m tracehound``.
 
-Owns what may happen before anything of it is imported (Ctrl-C while that takes its time), that no fault of ours shows a
-traceback, and that ending does not wait for the interpreter to tidy up.
+Handles Ctrl-C during the imports, reports faults of the program in one line without a traceback, and ends the process
+without waiting for the interpreter's cleanup.
 """
 
 from __future__ import annotations
@@ -12,51 +12,51 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from tracehound import INTERRUPTED, heap
+from tracehound import EXIT_INTERRUPTED
+from tracehound.system import malloc
 
-FAULT = 70
+EXIT_FAULT = 70
 """Exit status of a fault of the program itself."""
 
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000"}
-"""What libraries are told before they are imported, unless the user has told them something else.
+_LIBRARY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000"}
+"""Environment variables that libraries read when they are imported, unless the user has set them.
 
-Threads that numpy starts for products of matrices take a fifth of the start, and nothing here needs one. What polars
-is done with is kept for ten seconds, as its allocator does elsewhere, in place of half a second: up to a quarter of
-what a pass over millions of events takes is the first touch of pages that were handed back just before.
-"""
+The threads that numpy starts for matrix products take a fifth of the start-up time, and nothing here needs them.
+Polars' allocator keeps freed memory for ten seconds, its default on other platforms, instead of half a second: in a
+pass over millions of events, up to a quarter of the time is the first touch of pages that were just returned."""
 
 
-def prepare() -> None:
-    """Settle what cannot be settled any more when the libraries are imported."""
-    for name, value in _ENVIRONMENT.items():
+def prepare_environment() -> None:
+    """Set everything that must be set before the libraries are imported."""
+    for name, value in _LIBRARY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    heap.share()
+    malloc.use_single_arena()
 
 
 def start() -> NoReturn:
     """Run the command line; ends the process."""
     try:
-        gc.disable()  # what is imported stays: looking for garbage in it is a tenth of the start
-        prepare()
-        from tracehound.cli import main  # noqa: PLC0415, importing it is what can be interrupted
+        gc.disable()  # imported modules stay: collecting garbage among them takes a tenth of the start
+        prepare_environment()
+        from tracehound.cli.main import main  # noqa: PLC0415, Ctrl-C may come during this import
 
         gc.freeze()
         gc.enable()
         status = main()
     except KeyboardInterrupt:
-        status = INTERRUPTED
+        status = EXIT_INTERRUPTED
     except SystemExit as end:
-        status = _ended(end)
+        status = _exit_status_of(end)
     except BaseException as error:  # noqa: BLE001, polars' panics are no Exception
-        status = _fault(error)
+        status = _report_fault(error)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(status)
 
 
-def _ended(end: SystemExit) -> int:
-    """The status that Python would end with; words are said."""
+def _exit_status_of(end: SystemExit) -> int:
+    """The exit status that Python would use; prints the message of the exit, if it has one."""
     if end.code is None or isinstance(end.code, int):
         return end.code or 0
     with suppress(OSError, AttributeError):
@@ -64,8 +64,8 @@ def _ended(end: SystemExit) -> int:
     return 1
 
 
-def _fault(error: BaseException) -> int:
-    """Say what went wrong, in one line; where it went wrong too, for those who ask for it."""
+def _report_fault(error: BaseException) -> int:
+    """Print what went wrong in one line; raise the error again if TRACEHOUND_DEBUG is set."""
     if os.environ.get("TRACEHOUND_DEBUG"):
         raise error
     from tracehound.errors import printable  # noqa: PLC0415, see above
@@ -74,7 +74,7 @@ def _fault(error: BaseException) -> int:
     remedy = "try --no-cache; TRACEHOUND_DEBUG=1 shows where it lies"
     with suppress(OSError, AttributeError):
         sys.stderr.write(f"tracehound: a fault of the program or of its cache: {words}; {remedy}\n")
-    return FAULT
+    return EXIT_FAULT
 
 
 if __name__ == "__main__":

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 MAIN = thread("python (1)")
 
 
-def result(trace: Trace, window: Window | None = None, top: int | None = None, **chosen: str) -> Result:
-    return run(named("annotations"), trace, window, Options(top, tuple(sorted(chosen.items()))))
+def run_annotations(trace: Trace, window: Window | None = None, top: int | None = None, **chosen: str) -> Result:
+    return run_analysis(get_analysis("annotations"), trace, window, Options(top, tuple(sorted(chosen.items()))))
 
 
-def told(shown: Result, *columns: str) -> dict[tuple[str, str], list[Any]]:
+def annotation_rows(shown: Result, *columns: str) -> dict[tuple[str, str], list[Any]]:
     rows = shown.table.iter_rows(named=True)
     return {(row["name"], row["on"]): [_us(row[column]) for column in columns] for row in rows}
 
@@ -29,7 +29,7 @@ def _us(value: Any) -> Any:
     return value // US if isinstance(value, int) and value >= US else value
 
 
-def step() -> Building:
+def training_step() -> Building:
     """A step around forward and exchange, which launch a kernel and a collective that overlap."""
     b = Building()
     b.event(MAIN, "ProfilerStep#1", 0, 100, "step")
@@ -44,7 +44,9 @@ def step() -> Building:
 
 
 def test_work_counts_for_every_annotation_around_its_launch() -> None:
-    rows = told(result(step().trace()), "total", "self", "device", "busy", "exposed", "launched")
+    rows = annotation_rows(
+        run_annotations(training_step().trace()), "total", "self", "device", "busy", "exposed", "launched"
+    )
     assert rows == {
         ("ProfilerStep#1", "host"): [100, 60, 50, 40, 20, 2],
         ("forward", "host"): [30, 28, 20, 20, 0, 1],
@@ -61,8 +63,10 @@ def test_a_path_of_ranges_has_their_lengths_whatever_frames_begin_and_end_them()
     b.event(MAIN, "forward", 15, 60, "annotation")
     b.event(MAIN, "profiler.py(932): __exit__", 55, 65, "python")
     trace = b.trace()
-    assert told(result(trace), "total") == {("forward", "host"): [45]}
-    assert told(result(trace, by="path"), "total", "self", "max") == {("forward", "host"): [45, 45, 45]}
+    assert annotation_rows(run_annotations(trace), "total") == {("forward", "host"): [45]}
+    assert annotation_rows(run_annotations(trace, by="path"), "total", "self", "max") == {
+        ("forward", "host"): [45, 45, 45]
+    }
 
 
 def test_an_op_around_others_is_one_that_was_launched() -> None:
@@ -72,13 +76,15 @@ def test_an_op_around_others_is_one_that_was_launched() -> None:
     b.event(MAIN, "Execute", 12, 14, "runtime", correlation=1)
     b.event(ops, "while", 60, 100, "op", correlation=1)
     b.event(ops, "dot", 70, 80, "op", correlation=1)
-    assert told(result(b.trace()), "device", "busy", "launched") == {("forward", "host"): [40, 40, 2]}
+    assert annotation_rows(run_annotations(b.trace()), "device", "busy", "launched") == {
+        ("forward", "host"): [40, 40, 2]
+    }
 
 
 def test_a_rank_on_which_nothing_works_is_beside_one_that_works() -> None:
-    b = step()
+    b = training_step()
     b.event(Lane("ranges 7", 1, "annotations"), "forward", 0, 10, "annotation")
-    rows = told(result(b.trace()), "total", "device", "busy", "exposed", "launched")
+    rows = annotation_rows(run_annotations(b.trace()), "total", "device", "busy", "exposed", "launched")
     assert rows["ProfilerStep#1", "host"] == [100, 50, 40, 20, 2]
     assert rows["forward", "device"] == [30, None, None, None, None]
 
@@ -89,7 +95,9 @@ def test_of_nested_ones_of_one_name_work_counts_once() -> None:
     b.event(MAIN, "block", 10, 50, "annotation")
     b.event(MAIN, "cudaLaunchKernel", 20, 21, "runtime", correlation=1)
     b.event(stream(), "gemm", 30, 40, correlation=1)
-    assert told(result(b.trace()), "count", "total", "device", "launched") == {("block", "host"): [2, 140, 10, 1]}
+    assert annotation_rows(run_annotations(b.trace()), "count", "total", "device", "launched") == {
+        ("block", "host"): [2, 140, 10, 1]
+    }
 
 
 def test_of_nested_ops_the_innermost_runs() -> None:
@@ -101,50 +109,59 @@ def test_of_nested_ops_the_innermost_runs() -> None:
     b.event(ops, "dot", 30, 50, correlation=1)
     b.event(ops, "all-reduce", 50, 80, "collective", correlation=1)
     for by, columns in (("name", ("device", "busy", "exposed", "launched")), ("path", ("device",))):
-        assert told(result(b.trace(), by=by), *columns)["train", "host"] == [60, 60, 30, 3][: len(columns)]
+        assert (
+            annotation_rows(run_annotations(b.trace(), by=by), *columns)["train", "host"]
+            == [60, 60, 30, 3][: len(columns)]
+        )
 
 
 def test_in_a_window_work_counts_by_when_it_ran() -> None:
-    rows = told(result(step().trace(), Window(75 * US, 90 * US)), "device", "busy", "exposed")
+    rows = annotation_rows(
+        run_annotations(training_step().trace(), Window(75 * US, 90 * US)), "device", "busy", "exposed"
+    )
     assert rows["ProfilerStep#1", "host"] == [5 + 15, 15, 10]
 
 
 def test_annotations_can_be_a_tree() -> None:
-    b = step()
+    b = training_step()
     b.event(MAIN, "ProfilerStep#2", 100, 150, "step")
     b.event(MAIN, "forward", 110, 120, "annotation")
-    shown = result(b.trace(), by="path")
+    shown = run_annotations(b.trace(), by="path")
     assert shown.table.select("name", "depth", "count").rows() == [
         ("ProfilerStep", 0, 2), ("forward", 1, 2), ("exchange", 1, 1),
     ]  # fmt: skip
-    assert told(shown, "total", "self", "mean", "max", "device", "launched") == {
+    assert annotation_rows(shown, "total", "self", "mean", "max", "device", "launched") == {
         ("ProfilerStep", "host"): [150, 100, 75, 100, 50, 2],
         ("forward", "host"): [40, 40, 20, 30, 20, 1],
         ("exchange", "host"): [10, 10, 10, 10, 30, 1],
     }
-    assert result(b.trace(), by="path", top=2).table["name"].to_list() == ["ProfilerStep", "forward"]
+    assert run_annotations(b.trace(), by="path", top=2).table["name"].to_list() == ["ProfilerStep", "forward"]
 
 
 def test_ranks_of_one_host_share_its_annotations_and_add_their_work() -> None:
-    b = step()
+    b = training_step()
     b.event(MAIN, "cudaLaunchKernel", 20, 21, "runtime", correlation=3)
     b.event(stream(1), "gemm", 60, 61, correlation=3)
-    rows = told(result(b.trace()), "count", "total", "device", "launched")
+    rows = annotation_rows(run_annotations(b.trace()), "count", "total", "device", "launched")
     assert rows["forward", "host"] == [1, 30, 21, 2]
 
 
 def test_without_a_device_nothing_is_said_of_one() -> None:
     b = Building()
     b.event(MAIN, "forward", 10, 40, "annotation")
-    assert told(result(b.trace()), "total", "device", "launched") == {("forward", "host"): [30, None, None]}
-    assert told(result(b.trace(), by="path"), "total", "device") == {("forward", "host"): [30, None]}
+    assert annotation_rows(run_annotations(b.trace()), "total", "device", "launched") == {
+        ("forward", "host"): [30, None, None]
+    }
+    assert annotation_rows(run_annotations(b.trace(), by="path"), "total", "device") == {
+        ("forward", "host"): [30, None]
+    }
 
 
 def test_a_trace_without_any_says_how_to_make_them() -> None:
     b = Building()
     b.event(MAIN, "aten::mm", 10, 40, "op")
     for by in ("name", "path"):
-        shown = result(b.trace(), by=by)
+        shown = run_annotations(b.trace(), by=by)
         assert shown.table.is_empty()
         assert "record_function" in note_texts(shown.notes)[0]
 
@@ -154,8 +171,8 @@ def test_work_in_a_window_counts_for_an_annotation_that_ended_before() -> None:
     b.event(MAIN, "forward", 0, 10, "annotation")
     b.event(MAIN, "cudaLaunchKernel", 2, 4, "runtime", correlation=1)
     b.event(stream(), "gemm", 20, 60, correlation=1)
-    shown = result(b.trace(), Window(30 * US, 50 * US))
-    assert told(shown, "count", "total", "mean", "device") == {("forward", "host"): [0, 0, None, 20]}
+    shown = run_annotations(b.trace(), Window(30 * US, 50 * US))
+    assert annotation_rows(shown, "count", "total", "mean", "device") == {("forward", "host"): [0, 0, None, 20]}
     assert b.trace().event(shown.table["event"][0])["name"] == "forward"
 
 
@@ -191,7 +208,7 @@ def test_against_a_loop(
     trace = b.trace()
     window = Window(span[0] * US, (span[0] + span[1]) * US)
     expected = _slow(trace, *window.within(*trace.span))
-    rows = told(result(trace, window), "device", "busy", "exposed", "launched")
+    rows = annotation_rows(run_annotations(trace, window), "device", "busy", "exposed", "launched")
     assert all((name, "host") in rows for name in expected)
     for (name, _), row in rows.items():
         assert [value or 0 for value in row] == expected[name]
@@ -229,7 +246,7 @@ def test_that_other_threads_launch_is_said() -> None:
     b.event(thread("worker"), "call", 10, 20, "runtime", correlation=1)
     b.event(stream(0, 7), "k", 30, 60, "kernel", correlation=1)
     said = "what others launch for them is in steps"
-    assert said in note_texts(result(b.trace()).notes)[-1]
+    assert said in note_texts(run_annotations(b.trace()).notes)[-1]
     b.event(MAIN, "call", 40, 50, "runtime", correlation=2)
     b.event(stream(0, 7), "k", 70, 80, "kernel", correlation=2)
-    assert not any(said in note for note in note_texts(result(b.trace()).notes))
+    assert not any(said in note for note in note_texts(run_annotations(b.trace()).notes))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, beside, stream
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
 
@@ -35,11 +35,11 @@ OPS = [
 TIMES = ("windows", "in_flight", "exposed", "hidden")
 
 
-def overlap(trace: Trace, window: Window | None = None, by: str = "kind") -> Result:
-    return run(named("async_overlap"), trace, window, Options(given=(("by", by),)))
+def run_async_overlap(trace: Trace, window: Window | None = None, by: str = "kind") -> Result:
+    return run_analysis(get_analysis("async_overlap"), trace, window, Options(given=(("by", by),)))
 
 
-def layered() -> Building:
+def layered_ops() -> Building:
     """Two gathers in flight at once, a reduction of one op, and a slice fetched ahead."""
     b = Building(format="xplane", ops=OPS)
     b.event(CORE, "all-gather-start.1", 0, 1, "collective", op=0)
@@ -55,7 +55,7 @@ def layered() -> Building:
 
 
 def test_kinds_of_a_rank() -> None:
-    result = overlap(layered().trace())
+    result = run_async_overlap(layered_ops().trace())
     rows = {row["kind"]: [row["count"], row["paired"], *(row[name] // US for name in TIMES)]
             for row in result.table.rows(named=True)}  # fmt: skip
     assert rows == {
@@ -73,11 +73,11 @@ def test_ops_that_tie_come_in_the_order_of_their_modules() -> None:
     for number, module in enumerate(modules):
         b.ops.append({**op(number, "all-reduce.3", "all-reduce", "a"), "module": module})
         b.event(CORE, "all-reduce.3", 100 * number, 100 * number + 10, "collective", op=number)
-    assert overlap(b.trace(), by="op").table["module"].to_list() == sorted(modules)
+    assert run_async_overlap(b.trace(), by="op").table["module"].to_list() == sorted(modules)
 
 
 def test_single_ops_over_all_ranks() -> None:
-    table = overlap(layered().trace(), by="op").table
+    table = run_async_overlap(layered_ops().trace(), by="op").table
     assert [
         (name, kind, *(value // US for value in times))
         for name, kind, *times in table.select("name", "kind", *TIMES).iter_rows()
@@ -90,14 +90,14 @@ def test_single_ops_over_all_ranks() -> None:
 
 
 def test_a_window_clips_both_sides() -> None:
-    table = overlap(layered().trace(), Window(10 * US, 18 * US)).table
+    table = run_async_overlap(layered_ops().trace(), Window(10 * US, 18 * US)).table
     (gathers,) = (row for row in table.rows(named=True) if row["kind"] == "all-gather")
     assert [gathers[name] // US for name in TIMES] == [5 + 8, 8, 5, 3]
 
 
 def test_what_is_in_flight_over_the_whole_window_is_hidden_there() -> None:
-    trace = layered().trace()
-    row = overlap(trace, Window(3 * US, 9 * US)).table.row(0, named=True)
+    trace = layered_ops().trace()
+    row = run_async_overlap(trace, Window(3 * US, 9 * US)).table.row(0, named=True)
     assert [row[name] // US for name in TIMES] == [12, 6, 0, 6]
     assert trace.event(row["event"])["name"] == "all-gather-start.2"
 
@@ -106,7 +106,7 @@ def test_devices_that_are_drawn_as_one_do_not_count_twice() -> None:
     b = Building(format="xplane", ops=OPS)
     for start in (0, 2):
         b.event(CORE, "all-reduce.3", start, start + 10, "collective", op=4)
-    row = overlap(b.trace()).table.row(0, named=True)
+    row = run_async_overlap(b.trace()).table.row(0, named=True)
     assert [row[name] // US for name in TIMES] == [20, 12, 12, 0]
 
 
@@ -114,7 +114,7 @@ def test_devices_that_are_drawn_as_one_do_not_count_twice() -> None:
     ("begun", "told"), [(5, "rank 0 is several devices in one: which of them ran"), (10, "exposed in all: 10.00 us")]
 )
 def test_what_several_devices_in_one_expose_is_no_verdict(begun: int, told: str) -> None:
-    note, *_ = note_texts(overlap(beside(begun).trace()).notes)
+    note, *_ = note_texts(run_async_overlap(beside(begun).trace()).notes)
     assert note.startswith(told)
     assert note.endswith("while another computes is exposed here") == (begun < 10)
 
@@ -122,10 +122,10 @@ def test_what_several_devices_in_one_expose_is_no_verdict(begun: int, told: str)
 def test_where_there_is_nothing_the_reason_is_said() -> None:
     b = Building()
     b.event(stream(), "ncclDevKernel_AllReduce", 0, 5, "collective")
-    assert "overlap has what its streams hide" in note_texts(overlap(b.trace()).notes)[0]
+    assert "overlap has what its streams hide" in note_texts(run_async_overlap(b.trace()).notes)[0]
     b = Building(format="xplane", ops=OPS)
     b.event(CORE, "fusion", 0, 5, "op", op=7)
-    assert "no asynchronous HLO op" in note_texts(overlap(b.trace()).notes)[0]
+    assert "no asynchronous HLO op" in note_texts(run_async_overlap(b.trace()).notes)[0]
 
 
 @given(st.lists(st.tuples(st.sampled_from("gsrf"), st.integers(1, 9)), min_size=1, max_size=20))
@@ -154,7 +154,7 @@ def test_all_of_it_against_instants(work: list[tuple[str, int]]) -> None:
         if begun in waiting:  # never waited for: it is a collective of one op
             flying |= set(range(begun, begun + length))
             windows += length
-    table = overlap(b.trace()).table
+    table = run_async_overlap(b.trace()).table
     if not started:
         assert table.is_empty()
         return

@@ -1,4 +1,4 @@
-"""How fast copies move bytes: stories, the time series, and all of it against a loop."""
+"""Bandwidth of copies: examples, the time series, and a comparison with a simple loop."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream
-from tracehound.analysis import Options, named, run
-from tracehound.analysis.bandwidth import series
-from tracehound.analysis.devices.directions import kind_of
-from tracehound.analysis.share import shares
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.analysis.bandwidth import bandwidth_series
+from tracehound.analysis.devices.device_copies import copy_kind
+from tracehound.analysis.rank_trace import rank_traces
 from tracehound.draw.notes import note_texts
-from tracehound.notes import note
-from tracehound.trace import Trace, Window
+from tracehound.model.notes import note
+from tracehound.model.trace import Trace, Window
 
 HTOD = "Memcpy HtoD (Pinned -> Device)"
 DTOH = "Memcpy DtoH (Device -> Pageable)"
@@ -32,17 +32,17 @@ def copies(*rows: tuple[float, float, int | None], name: str = HTOD) -> Building
     return b
 
 
-def rows(trace: Trace, window: Window | None = None, **settings: str) -> dict[str, dict[str, Any]]:
-    result = run(named("bandwidth"), trace, window, Options(given=tuple(settings.items())))
+def bandwidth_rows(trace: Trace, window: Window | None = None, **settings: str) -> dict[str, dict[str, Any]]:
+    result = run_analysis(get_analysis("bandwidth"), trace, window, Options(given=tuple(settings.items())))
     return {row["kind"]: row for row in result.table.iter_rows(named=True)}
 
 
-def rates(trace: Trace, window: Window | None = None) -> dict[str, list[tuple[int, int]]]:
+def bandwidth_changes(trace: Trace, window: Window | None = None) -> dict[str, list[tuple[int, int]]]:
     """The series of all kinds: instants in us, and MB/s."""
     return {
         found.name: list(zip((found.time // US).tolist(), (found.value // MB).tolist(), strict=True))
-        for share in shares(trace, window or Window())
-        for found in series(share)
+        for share in rank_traces(trace, window or Window())
+        for found in bandwidth_series(share)
     }
 
 
@@ -72,11 +72,11 @@ def rates(trace: Trace, window: Window | None = None) -> dict[str, list[tuple[in
     ],
 )
 def test_kinds_of_copies(name: str, kind: str, told: str) -> None:
-    assert kind_of(name, kind) == told
+    assert copy_kind(name, kind) == told
 
 
 def test_the_call_that_launched_a_copy_tells_its_direction_where_its_name_does_not() -> None:
-    found = rows(
+    found = bandwidth_rows(
         copied_by("hipMemcpyHtoDAsync", "hipMemcpyDtoHAsync", "hipMemcpyHtoDAsync", "hipMemcpyAsync", None).trace()
     )
     silent = "__amd_rocclr_copyBuffer.kd"
@@ -84,14 +84,14 @@ def test_the_call_that_launched_a_copy_tells_its_direction_where_its_name_does_n
 
 
 def test_the_name_of_a_copy_comes_before_that_of_its_call() -> None:
-    assert kind_of(HTOD, "copy", "hipMemcpyDtoHAsync") == "HtoD"
-    assert kind_of("Memset (Device)", "memset", "hipMemcpyDtoHAsync") == "memset"
+    assert copy_kind(HTOD, "copy", "hipMemcpyDtoHAsync") == "HtoD"
+    assert copy_kind("Memset (Device)", "memset", "hipMemcpyDtoHAsync") == "memset"
 
 
 def test_copies_that_overlap_add_up() -> None:
     trace = copies((0, 10, 100), (5, 15, 200)).trace()
-    assert rates(trace) == {"HtoD": [(0, 10), (5, 30), (10, 20), (15, 0)]}
-    found = rows(trace)["HtoD"]
+    assert bandwidth_changes(trace) == {"HtoD": [(0, 10), (5, 30), (10, 20), (15, 0)]}
+    found = bandwidth_rows(trace)["HtoD"]
     assert (found["copies"], found["bytes"], found["busy"]) == (2, 300, 15 * US)
     assert (found["mean"], found["p50"], found["max"], found["at"]) == (20 * MB, 20 * MB, 30 * MB, 5 * US)
     assert (found["points"], found["point_mean"], found["share"]) == (3, 20 * MB, 1)
@@ -99,8 +99,8 @@ def test_copies_that_overlap_add_up() -> None:
 
 def test_copies_that_touch_do_not_add_up() -> None:
     trace = copies((0, 10, 100), (10, 20, 300)).trace()
-    assert rates(trace) == {"HtoD": [(0, 10), (10, 30), (20, 0)]}
-    assert rows(trace)["HtoD"]["max"] == 30 * MB
+    assert bandwidth_changes(trace) == {"HtoD": [(0, 10), (10, 30), (20, 0)]}
+    assert bandwidth_rows(trace)["HtoD"]["max"] == 30 * MB
 
 
 def test_each_kind_has_its_own_and_pinned_memory_is_no_kind() -> None:
@@ -108,7 +108,7 @@ def test_each_kind_has_its_own_and_pinned_memory_is_no_kind() -> None:
     b.event(stream(0, 8), "Memcpy HtoD (Pageable -> Device)", 20, 30, "copy", bytes=100)
     b.event(stream(0, 8), DTOH, 40, 45, "copy", bytes=100)
     b.event(stream(0, 9), "Memset (Device)", 0, 40, "memset", bytes=400)
-    found = rows(b.trace())
+    found = bandwidth_rows(b.trace())
     assert {kind: (row["copies"], row["busy"] // US) for kind, row in found.items()} == {
         "memset": (1, 40), "HtoD": (2, 20), "DtoH": (1, 5),
     }  # fmt: skip
@@ -118,31 +118,31 @@ def test_each_kind_has_its_own_and_pinned_memory_is_no_kind() -> None:
 @pytest.mark.parametrize("row", [(20, 20, 100), (20, 30, None), (20, 30, 0), (20, 21, 9 * MB)])
 def test_what_cannot_be_true_is_told_and_left_out(row: tuple[int, int, int | None]) -> None:
     trace = copies((0, 10, 100), row).trace()
-    assert rates(trace) == {"HtoD": [(0, 10), (10, 0)]}
-    found = rows(trace)["HtoD"]
+    assert bandwidth_changes(trace) == {"HtoD": [(0, 10), (10, 0)]}
+    found = bandwidth_rows(trace)["HtoD"]
     assert (found["copies"], found["unmeasured"], found["bytes"], found["max"]) == (2, 1, 100, 10 * MB)
-    (text,) = note_texts(run(named("bandwidth"), trace).notes)
+    (text,) = note_texts(run_analysis(get_analysis("bandwidth"), trace).notes)
     assert text.startswith("not measured")
     assert "8,000 GB/s: 1 (first HtoD on rank 0)" in text
 
 
 def test_what_can_be_true_is_a_setting() -> None:
     trace = copies((0, 1, 9 * MB)).trace()
-    assert rows(trace)["HtoD"]["max"] is None
-    assert rows(trace, peak="9000")["HtoD"]["max"] == 9 * MB * MB
+    assert bandwidth_rows(trace)["HtoD"]["max"] is None
+    assert bandwidth_rows(trace, peak="9000")["HtoD"]["max"] == 9 * MB * MB
 
 
 def test_short_copies_are_rough_where_durations_are_whole() -> None:
-    told = note_texts(run(named("bandwidth"), copies((0, 4, 100), (10, 15, 100)).trace()).notes)
+    told = note_texts(run_analysis(get_analysis("bandwidth"), copies((0, 4, 100), (10, 15, 100)).trace()).notes)
     assert told == ("rough: 1 copy of at most 4.000 us; durations are whole microseconds here",)
-    assert not run(named("bandwidth"), copies((0, 4, 100), (10, 15.5, 100)).trace()).notes
+    assert not run_analysis(get_analysis("bandwidth"), copies((0, 4, 100), (10, 15.5, 100)).trace()).notes
 
 
 def test_a_window_cuts_copies_and_what_they_move() -> None:
     trace = copies((0, 10, 100), (5, 15, 200), (50, 60, 100)).trace()
     window = Window(8 * US, 20 * US)
-    assert rates(trace, window) == {"HtoD": [(8, 30), (10, 20), (15, 0)]}
-    found = rows(trace, window)["HtoD"]
+    assert bandwidth_changes(trace, window) == {"HtoD": [(8, 30), (10, 20), (15, 0)]}
+    found = bandwidth_rows(trace, window)["HtoD"]
     assert (found["copies"], found["bytes"], found["busy"] // US) == (2, 160, 7)
     assert found["mean"] == pytest.approx(160 / 7 * MB)
     assert found["share"] == pytest.approx(7 / 12)
@@ -156,33 +156,33 @@ def test_of_a_device_without_streams_the_asynchronous_lines_count() -> None:
     b.event(ops, "copy-done.1", 9, 10, "transfer", bytes=100)
     b.event(later, "async-copy.1", 0, 10, "transfer", bytes=100)
     b.event(later, "all-reduce.1", 0, 10, "collective", bytes=100)
-    assert rates(b.trace()) == {"async-copy": [(0, 10), (10, 0)]}
-    assert note("copies_queued") in run(named("bandwidth"), b.trace()).notes
+    assert bandwidth_changes(b.trace()) == {"async-copy": [(0, 10), (10, 0)]}
+    assert note("copies_queued") in run_analysis(get_analysis("bandwidth"), b.trace()).notes
 
 
 def test_ranks_without_copies_are_told() -> None:
     b = copies((0, 10, 1000))
-    assert not run(named("bandwidth"), b.trace()).notes
+    assert not run_analysis(get_analysis("bandwidth"), b.trace()).notes
     b.event(stream(1), "gemm", 0, 10)
     b.event(stream(2), "gemm", 0, 10)
-    told = run(named("bandwidth"), b.trace())
+    told = run_analysis(get_analysis("bandwidth"), b.trace())
     assert told.table["rank"].to_list() == [0]
     (only,) = note_texts(told.notes)
     assert only == "no copy on ranks 1-2: none is recorded on a stream or an asynchronous line there"
-    assert not run(named("bandwidth"), b.trace(), Window(ranks=(0,))).notes
-    (only,) = note_texts(run(named("bandwidth"), b.trace(), Window(ranks=(0, 2))).notes)
+    assert not run_analysis(get_analysis("bandwidth"), b.trace(), Window(ranks=(0,))).notes
+    (only,) = note_texts(run_analysis(get_analysis("bandwidth"), b.trace(), Window(ranks=(0, 2))).notes)
     assert only.startswith("no copy on rank 2: ")
 
 
 def test_copies_on_streams_are_not_said_to_queue() -> None:
     b = Building()
     b.event(stream(), "Memcpy HtoD", 0, 10, "copy", bytes=100)
-    assert run(named("bandwidth"), b.trace()).notes == ()
+    assert run_analysis(get_analysis("bandwidth"), b.trace()).notes == ()
 
 
 def test_the_longest_copy_is_led_to() -> None:
     trace = copies((0, 10, 100), (5, 25, 200)).trace()
-    assert trace.event(rows(trace)["HtoD"]["event"])["start"] == 5 * US
+    assert trace.event(bandwidth_rows(trace)["HtoD"]["event"])["start"] == 5 * US
 
 
 COPIES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 5)), min_size=1, max_size=10)
@@ -198,7 +198,7 @@ def test_against_a_loop(made: list[tuple[int, int, int]], bounds: tuple[int, int
     low, high = (0, 50) if bounds is None else (bounds[0], min(sum(bounds), 50))
     window = Window() if bounds is None else Window(low * US, high * US)
     now = [sum(v for s, n, v in made if s <= t < s + n) for t in range(low, high)]
-    found, told = rows(trace, window), rates(trace, window)
+    found, told = bandwidth_rows(trace, window), bandwidth_changes(trace, window)
     running = sorted(value for value in now if value)
     if not running:
         assert all(row["mean"] is None and row["busy"] == 0 for row in found.values())

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, files, job
 from short import first
-from tracehound.analysis import Options, named, run
-from tracehound.analysis.breakdown import WORKING
-from tracehound.draw.notes import note_texts, with_sentences
-from tracehound.file_facts import FileFacts, HostOnly
-from tracehound.store import load, open_paths
-from tracehound.trace import Window
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.analysis.breakdown import WORK_IN_PART_OF_RECORDING
+from tracehound.draw.notes import note_texts, render_note_columns
+from tracehound.model.file_facts import FileFacts, NoDeviceWork
+from tracehound.model.trace import Window
+from tracehound.store import load_trace, open_trace_files
 
 KINDS = st.sampled_from(["kernel", "collective", "copy", "memset", "other"])
 EVENTS = st.lists(
@@ -25,7 +25,7 @@ EVENTS = st.lists(
 
 
 def breakdown(trace, window=None, **given):
-    return run(named("breakdown"), trace, window, Options(None, tuple(given.items())))
+    return run_analysis(get_analysis("breakdown"), trace, window, Options(None, tuple(given.items())))
 
 
 @pytest.mark.parametrize("analysis", ["breakdown", "distributed"])
@@ -35,10 +35,12 @@ def test_steps_by_their_marks_say_how_much_of_their_work_runs_later(analysis: st
     for number, (start, end) in enumerate(((10, 30), (30, 60))):
         b.event(thread(), "cudaLaunchKernel", 1 + number, 2 + number, "runtime", correlation=number)
         b.event(stream(), "gemm", start, end, correlation=number)
-    notes = note_texts(run(named(analysis), b.trace(), None, Options(None, (("by", "step"),))).notes)
+    notes = note_texts(run_analysis(get_analysis(analysis), b.trace(), None, Options(None, (("by", "step"),))).notes)
     told = "80.00 % of the work that the steps launched ran outside of their marks"
     assert [note.startswith(told) for note in notes].count(True) == 1
-    quiet = note_texts(run(named(analysis), b.trace(), Window(0, 15 * US), Options(None, (("by", "step"),))).notes)
+    quiet = note_texts(
+        run_analysis(get_analysis(analysis), b.trace(), Window(0, 15 * US), Options(None, (("by", "step"),))).notes
+    )
     assert not any("outside of their marks" in note for note in quiet)
 
 
@@ -103,7 +105,7 @@ def test_no_device_is_said() -> None:
 def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
     tmp_path: Path, calls: tuple[str, ...], said: str
 ) -> None:
-    """Who has calls of the runtime in the file asked for the device, too."""
+    """A file with calls of the runtime was recorded with the device, too."""
     rank = Rank(0)
     rank.host("aten::mm", 0, 10)
     for number, name in enumerate(calls):
@@ -112,8 +114,8 @@ def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
     (note,) = note_texts(breakdown(trace).notes)
     assert note.startswith("no device activity was recorded on rank 0: ")
     assert said in note
-    assert said in note_texts(run(named("utilisation"), trace).notes)[0]
-    health = with_sentences(run(named("health"), trace)).table
+    assert said in note_texts(run_analysis(get_analysis("utilisation"), trace).notes)[0]
+    health = render_note_columns(run_analysis(get_analysis("health"), trace)).table
     missing = [what for what in health["what"] if what.startswith("device activity: ")]
     assert [said in what for what in missing] == ([True] if calls else [])
 
@@ -128,11 +130,11 @@ def test_memory_of_a_device_proves_that_there_is_one(tmp_path: Path) -> None:
     held |= {"Device Id": 0, "Device Type": 1}
     proof = "memory of a device was allocated, but none of its work recorded: "
     assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format(proof)]
-    assert proof in note_texts(run(named("utilisation"), job(tmp_path, rank)).notes)[0]
+    assert proof in note_texts(run_analysis(get_analysis("utilisation"), job(tmp_path, rank)).notes)[0]
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
     assert list(note_texts(breakdown(b.trace()).notes)) == [said.format("if it has a GPU, ")]
-    b.facts = FileFacts(host_only=HostOnly(allocates=True))
+    b.facts = FileFacts(host_only=NoDeviceWork(allocates=True))
     assert list(note_texts(breakdown(b.trace()).notes)) == [said.format(proof)]
 
 
@@ -143,10 +145,13 @@ def test_of_a_file_that_is_cut_off_the_rest_may_have_the_devices(tmp_path: Path)
     (path,) = files(tmp_path, rank)
     text = path.read_text()
     path.write_text(text[: text.index('"kernel"')])
-    trace = load(open_paths([path]))
+    trace = load_trace(open_trace_files([path]))
     said = "the file ends within its events, and what is missing may be just that"
     assert list(note_texts(breakdown(trace).notes)) == [f"no device activity was recorded on rank 0: {said}"]
-    assert f"device activity: {said}" in with_sentences(run(named("health"), trace)).table["what"].to_list()
+    assert (
+        f"device activity: {said}"
+        in render_note_columns(run_analysis(get_analysis("health"), trace)).table["what"].to_list()
+    )
 
 
 def test_events_of_strange_phases_may_be_the_devices(tmp_path: Path) -> None:
@@ -219,7 +224,9 @@ def test_a_recording_longer_than_its_work_is_told_of(until: int, told: list[str]
     b.event(thread(), "main", 0, 100, "op")
     b.event(stream(0), "gemm", 1, 11)
     b.event(stream(1), "gemm", until - 10, until)
-    assert list(note_texts(note for note in breakdown(b.trace()).notes if note.code == WORKING)) == told
+    assert (
+        list(note_texts(note for note in breakdown(b.trace()).notes if note.code == WORK_IN_PART_OF_RECORDING)) == told
+    )
     assert not any("recorded" in note for note in note_texts(breakdown(b.trace(), Window(0, 90 * US)).notes))
 
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from building import US, Building, Lane
 from jobs import Rank, asked, files, job, rows
 from short import first
-from tracehound.alignment import Way, arranged
-from tracehound.analysis.ranks.offsets import offsets
-from tracehound.cli import main
+from tracehound.analysis.ranks.clock_offsets import estimate_clock_offsets
+from tracehound.cli.main import main
 from tracehound.draw.notes import note_texts
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace
+from tracehound.model.trace import Trace
+from tracehound.store import load_trace, open_trace_files
+from tracehound.store.clock_alignment import AlignChoice, set_alignment
 
 
-def apart(*clocks: int, jitter: int = 0) -> list[Rank]:
+def ranks_with_clocks(*clocks: int, jitter: int = 0) -> list[Rank]:
     """Ranks whose clocks are fast by so many us, with ten collectives each; some end later by `jitter`."""
     ranks = [Rank(number, len(clocks), clock) for number, clock in enumerate(clocks)]
     for rank in ranks:
@@ -31,13 +31,13 @@ def apart(*clocks: int, jitter: int = 0) -> list[Rank]:
     return ranks
 
 
-def found(trace: Trace) -> list[tuple[int, bool, int]]:
+def clock_rows(trace: Trace) -> list[tuple[int, bool, int]]:
     return [(row["shift"] // US, row["applied"], row["exact"] // US) for row in rows("clocks", trace)]
 
 
 def test_an_offset_is_found_and_applied(tmp_path: Path) -> None:
-    trace = job(tmp_path, *apart(0, 3000, -200))
-    assert found(trace) == [(0, False, 0), (-3000, True, 0), (200, True, 0)]
+    trace = job(tmp_path, *ranks_with_clocks(0, 3000, -200))
+    assert clock_rows(trace) == [(0, False, 0), (-3000, True, 0), (200, True, 0)]
     assert [row["drift"] for row in rows("clocks", trace)] == [0, 0, 0]
     assert note_texts(asked("clocks", trace).notes) == (
         "clocks of 2 ranks corrected by -3.000 ms to +200.0 us, told by the ends of collectives, to within 0 s: see"
@@ -47,8 +47,8 @@ def test_an_offset_is_found_and_applied(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_as_good_is_left_alone(tmp_path: Path) -> None:
-    trace = job(tmp_path, *apart(0, 4, jitter=30))
-    assert [applied for _, applied, _ in found(trace)] == [False, False]
+    trace = job(tmp_path, *ranks_with_clocks(0, 4, jitter=30))
+    assert [applied for _, applied, _ in clock_rows(trace)] == [False, False]
     assert asked("clocks", trace).notes == ()
 
 
@@ -80,7 +80,7 @@ def test_groups_of_two_sorts_that_cross(tmp_path: Path) -> None:
 
 
 def test_nothing_tells(tmp_path: Path) -> None:
-    result = asked("clocks", job(tmp_path, *apart(0)))
+    result = asked("clocks", job(tmp_path, *ranks_with_clocks(0)))
     assert result.table.is_empty()
     assert note_texts(result.notes)[0].startswith("no collectives of ranks in different files were matched")
 
@@ -97,7 +97,7 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     assert calls.startswith("not matched: 4 calls with replica groups of more devices than this trace")
 
 
-def on_hosts(*machines: str) -> list[Rank]:
+def ranks_on_machines(*machines: str) -> list[Rank]:
     """Ranks of gloo on these machines, of which each ends ten collectives 300 us after the one before it."""
     ranks = [Rank(number, len(machines), machine=machine) for number, machine in enumerate(machines)]
     for rank in ranks:
@@ -107,7 +107,7 @@ def on_hosts(*machines: str) -> list[Rank]:
 
 
 def test_processes_of_one_machine_have_one_clock(tmp_path: Path) -> None:
-    trace = job(tmp_path, *on_hosts("a", "a"))
+    trace = job(tmp_path, *ranks_on_machines("a", "a"))
     result = asked("clocks", trace)
     assert result.table.is_empty()
     why = "one clock: all 2 ranks are processes of a, so no shift between them is to be told"
@@ -116,26 +116,29 @@ def test_processes_of_one_machine_have_one_clock(tmp_path: Path) -> None:
 
 
 def test_machines_are_moved_with_all_their_processes(tmp_path: Path) -> None:
-    """What ends last of a machine tells of its clock."""
-    trace = job(tmp_path, *on_hosts("a", "a", "b", "b"))
-    assert found(trace) == [(0, False, 0), (0, False, 0), (-600, True, 0), (-600, True, 0)]
+    """The last end of a machine determines its clock."""
+    trace = job(tmp_path, *ranks_on_machines("a", "a", "b", "b"))
+    assert clock_rows(trace) == [(0, False, 0), (0, False, 0), (-600, True, 0), (-600, True, 0)]
 
 
 @pytest.mark.parametrize("machine", first(1, ["", "localhost"]))
 def test_what_names_no_machine_tells_of_no_clock(tmp_path: Path, machine: str) -> None:
-    assert found(job(tmp_path, *on_hosts(machine, machine))) == [(0, False, 0), (-300, True, 0)]
+    assert clock_rows(job(tmp_path, *ranks_on_machines(machine, machine))) == [(0, False, 0), (-300, True, 0)]
 
 
 def test_times_of_devices_are_of_no_machine(tmp_path: Path) -> None:
     """They are converted from each device's clock."""
-    ranks = apart(0, 3000)
+    ranks = ranks_with_clocks(0, 3000)
     for rank in ranks:
         rank.machine = "a"
-    assert found(job(tmp_path, *ranks)) == [(0, False, 0), (-3000, True, 0)]
+    assert clock_rows(job(tmp_path, *ranks)) == [(0, False, 0), (-3000, True, 0)]
 
 
 def test_each_from_its_own_first_event_is_on_no_clock(tmp_path: Path) -> None:
-    assert found(placed(tmp_path, "start", *on_hosts("a", "a"))) == [(0, False, 0), (-300, True, 0)]
+    assert clock_rows(aligned_trace(tmp_path, "start", *ranks_on_machines("a", "a"))) == [
+        (0, False, 0),
+        (-300, True, 0),
+    ]
 
 
 def test_what_hinders_the_matching_comes_before_the_rest(tmp_path: Path) -> None:
@@ -147,46 +150,46 @@ def test_what_hinders_the_matching_comes_before_the_rest(tmp_path: Path) -> None
     assert notes[1].startswith("no collectives of ranks in different files were matched")
 
 
-def placed(folder: Path, way: Way, *ranks: Rank) -> Trace:
-    return load(arranged(open_paths(files(folder, *ranks)), way))
+def aligned_trace(folder: Path, way: AlignChoice, *ranks: Rank) -> Trace:
+    return load_trace(set_alignment(open_trace_files(files(folder, *ranks)), way))
 
 
 def first_ends(trace: Trace) -> list[int]:
-    """When the first collective of each rank ends."""
+    """End of the first collective of each rank."""
     ends = trace.events().filter(pl.col("kind") == "collective").group_by("rank").agg(pl.col("end").min())
     return [end // US for end in ends.sort("rank").collect()["end"].to_list()]
 
 
 def test_the_timeline_on_the_clock_that_was_asked_for(tmp_path: Path) -> None:
-    ranks = apart(0, 3000)
-    assert first_ends(placed(tmp_path, "wall", *ranks)) == [500, 3500]
-    assert first_ends(placed(tmp_path, "auto", *ranks)) == [500, 3500]
-    assert first_ends(placed(tmp_path, "start", *ranks)) == [500, 500]
-    trace = placed(tmp_path, "collectives", *ranks)
+    ranks = ranks_with_clocks(0, 3000)
+    assert first_ends(aligned_trace(tmp_path, "wall", *ranks)) == [500, 3500]
+    assert first_ends(aligned_trace(tmp_path, "auto", *ranks)) == [500, 3500]
+    assert first_ends(aligned_trace(tmp_path, "start", *ranks)) == [500, 500]
+    trace = aligned_trace(tmp_path, "collectives", *ranks)
     assert first_ends(trace) == [500, 500]
     assert trace.span[0] == 0
     assert [text for text in note_texts(trace.notes) if "collectives" in text] == [
         "placed by the ends of collectives, to within 0 s: see clocks"
     ]
-    assert found(trace) == [(0, False, 0), (0, False, 0)]
+    assert clock_rows(trace) == [(0, False, 0), (0, False, 0)]
 
 
 def test_files_without_a_common_clock_are_placed_by_their_collectives(tmp_path: Path) -> None:
     """A day lies between their clocks, and the second began to record later."""
-    ranks = apart(0, 24 * 3600 * 10**6)
+    ranks = ranks_with_clocks(0, 24 * 3600 * 10**6)
     ranks[1].events = ranks[1].events[6:]
-    assert first_ends(placed(tmp_path, "wall", *ranks)) == [500, 500]
-    assert first_ends(placed(tmp_path, "auto", *ranks)) == [500, 3500]
+    assert first_ends(aligned_trace(tmp_path, "wall", *ranks)) == [500, 500]
+    assert first_ends(aligned_trace(tmp_path, "auto", *ranks)) == [500, 3500]
 
 
 @pytest.mark.parametrize("way", first(1, ["auto", "start"]))
-def test_recordings_of_different_times_are_not_put_together_by_order(tmp_path: Path, way: Way) -> None:
+def test_recordings_of_different_times_are_not_put_together_by_order(tmp_path: Path, way: AlignChoice) -> None:
     """A minute lies between them: that both have three calls says nothing."""
     ranks = Rank(0), Rank(1, clock=60 * 10**6)
     for rank in ranks:
         for number in range(3):
             rank.collective(1000 * number, 1000 * number + 50 * rank.rank, 1000 * number + 700)
-    result = asked("clocks", placed(tmp_path, way, *ranks))
+    result = asked("clocks", aligned_trace(tmp_path, way, *ranks))
     assert result.table.is_empty()
     assert note_texts(result.notes)[0] == "not matched: 6 calls that no other rank here has (all_reduce)"
 
@@ -201,7 +204,7 @@ def test_without_steps_order_moves_no_wall_clock_by_more_than_calls_last(tmp_pat
     for rank in ranks:
         for number in range(5):
             rank.step(number, 3000 * number, 3000 * number + 2900)
-    assert found(job(tmp_path, *ranks)) == [(0, False, 0), (-1000, True, 0)]
+    assert clock_rows(job(tmp_path, *ranks)) == [(0, False, 0), (-1000, True, 0)]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +223,7 @@ def test_how_exact_the_clocks_are_is_said_wherever_ranks_are_compared(tmp_path: 
 
 @pytest.mark.thorough
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = [str(path) for path in files(tmp_path, *apart(0, 3000))]
+    paths = [str(path) for path in files(tmp_path, *ranks_with_clocks(0, 3000))]
     assert main(["report", *paths, "health", "--align", "collectives", "--no-cache"]) == 0
     assert "placed by the ends of collectives" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:
@@ -245,6 +248,6 @@ def test_offsets_are_found_within_the_jitter(clocks: list[int], jitters: list[li
         for number, jitter in enumerate(jitters)
         for part, clock in enumerate(clocks)
     ]
-    table = offsets(pl.DataFrame(calls).with_columns(pl.col("meeting").cast(pl.UInt64)))
+    table = estimate_clock_offsets(pl.DataFrame(calls).with_columns(pl.col("meeting").cast(pl.UInt64)))
     for part, shift in table.select("part", "offset").iter_rows():
         assert abs(shift - (clocks[0] - clocks[part])) <= 4 * 900 + 2 * 1000

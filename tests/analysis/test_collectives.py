@@ -9,8 +9,8 @@ import pytest
 from building import US
 from jobs import Rank, asked, job, rows, sized
 from short import some
-from tracehound.analysis import named
-from tracehound.analysis.ranks.matched import THREE_WAITS, WAIT_PER_RANK
+from tracehound.analysis import get_analysis
+from tracehound.analysis.ranks.collective_matching import WAIT_PER_RANK_NOTE, WAITS_DEFINITION
 from tracehound.draw.notes import note_texts
 
 
@@ -110,14 +110,14 @@ def test_of_ranks_that_came_at_once_none_came_last(tmp_path: Path) -> None:
 def test_what_wait_and_waited_for_are_is_said_where_they_stand(tmp_path: Path) -> None:
     trace = job(tmp_path, *sized())
     for name in ("collectives", "collective_calls", "arrivals"):
-        assert asked(name, trace).notes[-1].code == WAIT_PER_RANK
+        assert asked(name, trace).notes[-1].code == WAIT_PER_RANK_NOTE
     notes = note_texts(asked("stragglers", trace).notes)
     assert any(note.startswith("waited for: others had nothing to compute") for note in notes)
     for name in ("collectives", "collective_calls", "arrivals", "stragglers", "distributed"):
-        assert THREE_WAITS in named(name).definition
+        assert WAITS_DEFINITION in get_analysis(name).definition
     alone = job(tmp_path, *sized()[:1])
     codes = [note.code for note in asked("collectives", alone).notes]
-    assert WAIT_PER_RANK not in codes, "nobody is there to wait for"
+    assert WAIT_PER_RANK_NOTE not in codes, "nobody is there to wait for"
 
 
 def test_rows_alike_in_size_and_time_come_in_one_order(tmp_path: Path) -> None:

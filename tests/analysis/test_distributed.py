@@ -1,4 +1,4 @@
-"""What each rank does with its time: by hand, and instant by instant."""
+"""Time of each rank: computed by hand, and instant by instant."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from building import US, Building, Lane, beside, stream, thread
 from jobs import Rank, asked, job, rows
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 PARTS = ("computation", "overlap", "communication", "other")
 HALVES = ("transfer", "synchronising", "unmatched")
 
 
-def two(folder: Path) -> list[Rank]:
+def two_ranks(folder: Path) -> list[Rank]:
     del folder
     job_ = [Rank(0), Rank(1)]
     for rank in job_:
@@ -32,7 +32,7 @@ def two(folder: Path) -> list[Rank]:
 
 
 def test_by_step(tmp_path: Path) -> None:
-    found = rows("distributed", job(tmp_path, *two(tmp_path)), by="step")
+    found = rows("distributed", job(tmp_path, *two_ranks(tmp_path)), by="step")
     told = [(row["step"], row["rank"], *(row[name] // US for name in (*PARTS, *HALVES))) for row in found]
     assert told == [
         (1, 0, 10, 20, 20, 50, 30, 10, 0),
@@ -44,7 +44,7 @@ def test_by_step(tmp_path: Path) -> None:
 
 
 def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
-    trace = job(tmp_path, *two(tmp_path))
+    trace = job(tmp_path, *two_ranks(tmp_path))
     first, _ = rows("distributed", trace)
     assert (first["span"] // US, *(first[name] // US for name in PARTS)) == (120, 10, 20, 40, 50)
     result = asked("distributed", trace, Window(0, 50 * US))
@@ -62,7 +62,7 @@ def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
 
 @pytest.mark.thorough
 def test_with_the_overlap_it_is_what_breakdown_and_overlap_have(tmp_path: Path) -> None:
-    trace = job(tmp_path, *two(tmp_path))
+    trace = job(tmp_path, *two_ranks(tmp_path))
     ours, parts, groups = (rows(name, trace) for name in ("distributed", "breakdown", "overlap"))
     assert [row["computation"] + row["overlap"] for row in ours] == [row["compute"] for row in parts]
     assert [row["communication"] for row in ours] == [row["communication"] for row in parts]
@@ -96,7 +96,7 @@ def test_where_calls_end_together_nothing_is_said_of_when_ranks_came(tmp_path: P
     assert not [note for note in note_texts(asked("distributed", job(tmp_path, *found)).notes) if "by when" in note]
 
 
-def asynchronous() -> Trace:
+def asynchronous_collective() -> Trace:
     """On two TPUs an all-gather of 50 us, or 60; a fusion hides all but start (2 us) and done (8 us, or 18)."""
     b = Building(format="xplane")
     for rank in (0, 1):
@@ -116,7 +116,7 @@ def asynchronous() -> Trace:
 
 
 def test_what_hides_an_asynchronous_collective_is_neither_transfer_nor_waiting() -> None:
-    found = rows("distributed", asynchronous())
+    found = rows("distributed", asynchronous_collective())
     told = [tuple(row[name] // US for name in (*PARTS, *HALVES)) for row in found]
     assert told == [(40, 0, 10, 0, 10, 0, 0), (40, 0, 20, 0, 18, 2, 0)]
 
@@ -124,10 +124,12 @@ def test_what_hides_an_asynchronous_collective_is_neither_transfer_nor_waiting()
 @pytest.mark.thorough
 def test_what_asynchronous_collectives_of_tpus_hide_is_said_to_be_elsewhere() -> None:
     """Their lengths are those of start and done on the core, their transfer is from the start to the done."""
-    (row,) = rows("collectives", asynchronous())
+    (row,) = rows("collectives", asynchronous_collective())
     assert [row[name] // US for name in ("total", "min", "max", "transfer")] == [30, 10, 20, 50]
     for analysis in ("collectives", "overlap"):
-        assert any("async_overlap" in note for note in note_texts(asked(analysis, asynchronous()).notes)), analysis
+        assert any("async_overlap" in note for note in note_texts(asked(analysis, asynchronous_collective()).notes)), (
+            analysis
+        )
     plain = Building()
     plain.event(stream(), "ncclDevKernel_AllReduce", 0, 50, "collective")
     for analysis in ("collectives", "overlap"):
@@ -148,7 +150,7 @@ def test_without_a_device_operators_compute() -> None:
 
 
 def test_why_transfers_are_not_known(tmp_path: Path) -> None:
-    notes = note_texts(asked("distributed", job(tmp_path, two(tmp_path)[0])).notes)
+    notes = note_texts(asked("distributed", job(tmp_path, two_ranks(tmp_path)[0])).notes)
     assert notes == (
         "transfer and waiting are told apart where several ranks are looked at together",
         "with the overlap computation is 25.00 % and communication is 50.00 % of the spans",

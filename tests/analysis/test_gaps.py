@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Options, named, run
-from tracehound.analysis.events.busy import busy_of, worked
-from tracehound.analysis.hosts.threads import during
-from tracehound.analysis.share import shares
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.analysis.hosts.host_threads import innermost_per_window
+from tracehound.analysis.rank_trace import rank_traces
+from tracehound.analysis.timing.device_busy import busy_intervals, union_of_work
 from tracehound.draw.notes import note_texts
-from tracehound.intervals import Intervals
-from tracehound.trace import KIND, Trace, Window
+from tracehound.model.trace import KIND, Trace, Window
+from tracehound.numeric.intervals import Intervals
 
 
-def story() -> Trace:
+def trace_with_gaps() -> Trace:
     """A gap of 70 us in which the main thread loads data and then launches; another thread sleeps."""
     b = Building()
     b.event(stream(), "gemm", 100, 130, correlation=1)
@@ -37,18 +37,18 @@ def test_work_without_a_length_parts_two_gaps() -> None:
     b = Building()
     for name, start, end in (("gemm", 0, 10), ("fill", 40, 40), ("fill", 40, 40), ("relu", 60, 70), ("add", 70, 70)):
         b.event(stream(), name, start, end)
-    table = run(named("gaps"), b.trace()).table
+    table = run_analysis(get_analysis("gaps"), b.trace()).table
     assert table.select("start", "duration", "before", "after").rows() == [
         (10 * US, 30 * US, "gemm", "fill"),
         (40 * US, 20 * US, "fill", "relu"),
     ]
-    idle = run(named("idle"), b.trace()).table.filter(pl.col("stream") == "device")
+    idle = run_analysis(get_analysis("idle"), b.trace()).table.filter(pl.col("stream") == "device")
     assert idle["count"].sum() == 2
 
 
 def test_the_longest_gap() -> None:
-    trace = story()
-    result = run(named("gaps"), trace)
+    trace = trace_with_gaps()
+    result = run_analysis(get_analysis("gaps"), trace)
     assert result.total == 2
     row = result.table.row(0, named=True)
     assert (row["start"], row["duration"]) == (140 * US, 70 * US)
@@ -69,10 +69,10 @@ def test_a_gap_behind_a_call_that_waits_for_its_copy(returned: float, why: str) 
     b.event(thread(), "cudaMemcpyAsync", 8, returned, "runtime", correlation=2)
     b.event(stream(), "Memcpy HtoD (Pageable -> Device)", 50, 58, "copy", correlation=2)
     trace = b.trace()
-    (gap,) = run(named("gaps"), trace).table.rows(named=True)
+    (gap,) = run_analysis(get_analysis("gaps"), trace).table.rows(named=True)
     assert (gap["why"], gap["duration"]) == (why, 40 * US)
-    assert set(run(named("idle"), trace).table["why"]) == {why}
-    assert why in run(named("host"), trace).table.filter(event="cudaMemcpyAsync")["doing"].to_list()
+    assert set(run_analysis(get_analysis("idle"), trace).table["why"]) == {why}
+    assert why in run_analysis(get_analysis("host"), trace).table.filter(event="cudaMemcpyAsync")["doing"].to_list()
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), st.integers(-1, 9)), max_size=10))
@@ -87,14 +87,14 @@ def test_the_device_works_when_work_of_any_class_runs(rows: list[tuple[int, int,
         {"id": pl.Int64, "start": pl.Int64, "end": pl.Int64, "kind": KIND, "parent": pl.Int64},
         orient="row",
     )
-    (share,) = shares(story(), Window())
-    for found, wanted in zip(worked(events), busy_of(events, share).any, strict=True):
+    (share,) = rank_traces(trace_with_gaps(), Window())
+    for found, wanted in zip(union_of_work(events), busy_intervals(events, share).any, strict=True):
         assert found.tolist() == wanted.tolist()
 
 
 def test_the_host_in_that_window_adds_up() -> None:
-    trace = story()
-    result = run(named("host"), trace, Window(140 * US, 210 * US))
+    trace = trace_with_gaps()
+    result = run_analysis(get_analysis("host"), trace, Window(140 * US, 210 * US))
     by_thread = result.table.group_by("thread").agg(pl.col("time").sum())
     assert sorted(by_thread["time"].to_list()) == [70 * US, 70 * US]
     main = {r["event"]: r["time"] // US for r in result.table.iter_rows(named=True) if r["thread"] == "python (1)"}
@@ -102,20 +102,20 @@ def test_the_host_in_that_window_adds_up() -> None:
 
 
 def test_a_thread_without_events_says_so() -> None:
-    result = run(named("host"), story(), Window(216 * US, 236 * US))
+    result = run_analysis(get_analysis("host"), trace_with_gaps(), Window(216 * US, 236 * US))
     rows = {(r["thread"], r["event"]): r["time"] // US for r in result.table.iter_rows(named=True)}
     assert rows == {("python (1)", "step"): 20, ("autograd (2)", "(nothing recorded)"): 20}
 
 
 def test_a_cut_keeps_the_longest_and_counts_all() -> None:
-    result = run(named("gaps"), story(), options=Options(top=1))
+    result = run_analysis(get_analysis("gaps"), trace_with_gaps(), options=Options(top=1))
     assert result.table.height == 1
     assert result.cut == "1 of 2 rows"
     assert "2 gaps, 75.00 us idle" in note_texts(result.notes)[0]
 
 
 def test_a_launch_before_the_window_is_still_named() -> None:
-    result = run(named("gaps"), story(), Window(207 * US, 212 * US))
+    result = run_analysis(get_analysis("gaps"), trace_with_gaps(), Window(207 * US, 212 * US))
     row = result.table.row(0, named=True)
     assert (row["duration"], row["launch"]) == (3 * US, "cudaLaunchKernel")
 
@@ -124,11 +124,11 @@ NS = 1_000
 
 
 def test_what_a_window_is_of_a_gap_keeps_what_is_around_the_gap() -> None:
-    trace = story()
-    (whole,) = run(named("gaps"), trace).table.filter(duration=70 * US).rows(named=True)
+    trace = trace_with_gaps()
+    (whole,) = run_analysis(get_analysis("gaps"), trace).table.filter(duration=70 * US).rows(named=True)
     same = ("before", "after", "launch", "thread", "launched", "event")
     for low, high in ((150, 200), (120, 150), (205, 215), (120, 215)):
-        result = run(named("gaps"), trace, Window(low * US, high * US))
+        result = run_analysis(get_analysis("gaps"), trace, Window(low * US, high * US))
         (row,) = result.table.rows(named=True)
         assert (row["start"], row["start"] + row["duration"]) == (max(low, 140) * US, min(high, 210) * US)
         assert {name: row[name] for name in same} == {name: whole[name] for name in same}
@@ -139,7 +139,7 @@ def test_a_launch_that_seems_to_begin_after_its_op_is_told_of() -> None:
     b.event(stream(), "gemm", 0, 10)
     b.event(stream(), "relu", 50, 60, correlation=1)
     b.event(thread(), "cudaLaunchKernel", 55, 57, "runtime", correlation=1)
-    result = run(named("gaps"), b.trace())
+    result = run_analysis(get_analysis("gaps"), b.trace())
     assert result.table.select("launch", "launched").row(0) == ("cudaLaunchKernel", None)
     assert (
         "1 of the ops after these gaps begin before their launch: the clocks of host and device disagree"
@@ -162,7 +162,7 @@ def test_against_every_instant(work: list[tuple[int, int, int]], host: list[tupl
     for number, name, start, length in host:
         b.event(thread(f"t{number}"), name, start, start + length, "op")
     trace = b.trace()
-    found = run(named("gaps"), trace).table.sort("start").rows(named=True)
+    found = run_analysis(get_analysis("gaps"), trace).table.sort("start").rows(named=True)
     rows = [{name: row[name] // NS for name in ("start", "duration")} for row in found]
     shift = min([s for _, s, _ in work] + [s for _, _, s, _ in host])
     running = {t - shift for _, s, n in work for t in range(s, s + n)}
@@ -174,7 +174,7 @@ def test_against_every_instant(work: list[tuple[int, int, int]], host: list[tupl
         for number in (0, 1):
             mine = [(n, s - shift, s - shift + d) for t, n, s, d in host if t == number]
             covered = sum(any(s <= t < e for _, s, e in mine) for t in window)
-            listed = run(named("host"), trace, Window(window.start * NS, window.stop * NS)).table
+            listed = run_analysis(get_analysis("host"), trace, Window(window.start * NS, window.stop * NS)).table
             of_thread = [
                 r["time"] // NS
                 for r in listed.rows(named=True)
@@ -185,7 +185,7 @@ def test_against_every_instant(work: list[tuple[int, int, int]], host: list[tupl
 
 
 def _improper(events: list[tuple[str, int, int]]) -> bool:
-    """Whether two events overlap without one containing the other: then both own the common part."""
+    """True if two events overlap without one containing the other: then both own the common part."""
     return any(a[1] < b[1] < a[2] < b[2] for a in events for b in events)
 
 
@@ -196,13 +196,13 @@ def test_of_each_thread_the_two_events_with_most_of_the_gap_are_told() -> None:
     for number in (1, 2):
         for at, name in enumerate("abc"):
             b.event(thread(f"t{number}"), name, 10 + 20 * at, 20 + 20 * at + at * number, "op")
-    (gap,) = run(named("gaps"), b.trace()).table.rows(named=True)
+    (gap,) = run_analysis(get_analysis("gaps"), b.trace()).table.rows(named=True)
     told = [(each["thread"], each["event"], each["time"] // US) for each in gap["host"]]
     assert told == [("t2", "c", 14), ("t1", "c", 12), ("t2", "b", 12), ("t1", "b", 11)]
 
 
-def whys(b: Building) -> list[tuple[str | None, float | None]]:
-    table = run(named("gaps"), b.trace()).table.sort("start")
+def gap_reasons(b: Building) -> list[tuple[str | None, float | None]]:
+    table = run_analysis(get_analysis("gaps"), b.trace()).table.sort("start")
     return [
         (words, None if part is None else round(part, 3)) for words, part in table.select("why", "why_share").rows()
     ]
@@ -218,16 +218,16 @@ def test_what_the_host_did_is_the_same_however_many_gaps_are_looked_at_at_once(m
         b.event(thread("loader (2)"), "read", at + 20, at + 140 + number % 7, "op")
         b.event(thread("python (1)"), "aten::add", at + 50, at + 80, "op")
     trace = b.trace()
-    whole = run(named("gaps"), trace).table
+    whole = run_analysis(get_analysis("gaps"), trace).table
     looked: list[int] = []
 
     def noted(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
         looked.append(len(windows.start))
-        return during(threads, windows)
+        return innermost_per_window(threads, windows)
 
-    monkeypatch.setattr("tracehound.analysis.gaps.AT_ONCE", 7)
-    monkeypatch.setattr("tracehound.analysis.gaps.during", noted)
-    assert run(named("gaps"), trace).table.equals(whole)
+    monkeypatch.setattr("tracehound.analysis.gaps.GAPS_AT_ONCE", 7)
+    monkeypatch.setattr("tracehound.analysis.gaps.innermost_per_window", noted)
+    assert run_analysis(get_analysis("gaps"), trace).table.equals(whole)
     assert looked == [7] * 7
 
 
@@ -240,7 +240,7 @@ def test_the_thread_that_launched_says_why_there_is_a_gap_in_a_pytorch_trace() -
     b.event(backward, "cudaLaunchKernel", 18, 19, "runtime", correlation=1)
     b.event(gpu, "b", 20, 30, correlation=1)
     b.event(gpu, "c", 40, 50)
-    assert whys(b) == [("allocating memory", 0.6), ("blocked on a value", 1.0)]
+    assert gap_reasons(b) == [("allocating memory", 0.6), ("blocked on a value", 1.0)]
 
 
 def test_the_program_s_own_thread_speaks_for_a_gpu_that_only_copies_too() -> None:
@@ -253,7 +253,7 @@ def test_the_program_s_own_thread_speaks_for_a_gpu_that_only_copies_too() -> Non
     b.event(thread("python"), "train", 0, 100, "step")
     b.event(thread("python"), "block_until_ready", 10, 88, "python")
     b.event(thread("tf_pjrt_thread_pool"), "hipMemcpyDtoDAsync", 88, 89, "runtime", correlation=1)
-    row = run(named("gaps"), b.trace()).table.row(0, named=True)
+    row = run_analysis(get_analysis("gaps"), b.trace()).table.row(0, named=True)
     assert (row["rank"], row["thread"], row["why"]) == (0, "tf_pjrt_thread_pool", "waiting for the device")
 
 
@@ -267,7 +267,7 @@ def test_the_program_s_own_thread_says_why_there_is_a_gap_in_an_xla_profile() ->
     b.event(tpu, "dot.1", 0, 10, "op")
     b.event(tpu, "dot.2", 20, 40, "op", correlation=1)
     b.event(tpu, "dot.3", 60, 70, "op")
-    assert whys(b) == [("compiling", 0.6), ("nothing recorded", 1.0)]
+    assert gap_reasons(b) == [("compiling", 0.6), ("nothing recorded", 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -293,14 +293,14 @@ def test_a_thread_main_is_the_program_s_own_where_it_is_at_work(
         b.event(thread(called), "PjitFunction(f)", 8, 36, "runtime")
     b.event(tpu, "dot.1", 0, 10, "op")
     b.event(tpu, "dot.2", 30, 40, "op")
-    assert whys(b) == [(why, 1.0)]
+    assert gap_reasons(b) == [(why, 1.0)]
 
 
 def test_without_threads_nobody_knows_why() -> None:
     b = Building()
     b.event(stream(), "a", 0, 10)
     b.event(stream(), "b", 20, 30)
-    assert whys(b) == [(None, None)]
+    assert gap_reasons(b) == [(None, None)]
 
 
 def test_the_gaps_add_up_to_what_is_said_of_all() -> None:
@@ -308,7 +308,7 @@ def test_the_gaps_add_up_to_what_is_said_of_all() -> None:
     for at in range(0, 1000, 10):
         b.event(stream(), "k", at, at + 9)
     b.event(stream(), "last", 1100, 1200)
-    result = run(named("gaps"), b.trace())
+    result = run_analysis(get_analysis("gaps"), b.trace())
     assert result.table["duration"].to_list() == [101 * NS]
     told = "1 gap, 101.0 ns idle in all: 8.42 % of 1.200 us on one rank"
     assert note_texts(result.notes)[0] == f"{told}; 99.00 ns more in pauses of 1 ns, which are none"
@@ -319,7 +319,9 @@ def test_one_gap_is_no_gaps() -> None:
     b.event(stream(0), "a", 0, 10)
     b.event(stream(0), "b", 20, 30)
     trace = b.trace()
-    assert note_texts(run(named("gaps"), trace, Window()).notes)[0].startswith("1 gap, 10.00 us idle in all")
+    assert note_texts(run_analysis(get_analysis("gaps"), trace, Window()).notes)[0].startswith(
+        "1 gap, 10.00 us idle in all"
+    )
 
 
 def test_what_of_a_recording_is_before_and_after_the_work_is_in_no_gap_and_told() -> None:
@@ -328,8 +330,8 @@ def test_what_of_a_recording_is_before_and_after_the_work_is_in_no_gap_and_told(
         b.event(stream(), "k", start, start + 10)
     b.event(thread(), "$serve.py:1 loop", 0, 100, "python")
     told = "30.00 us before the first work and 40.00 us after the last are in no gap"
-    assert note_texts(run(named("gaps"), b.trace()).notes)[1:] == (told,)
-    assert told not in note_texts(run(named("gaps"), b.trace(), Window(0, 90 * US)).notes)
+    assert note_texts(run_analysis(get_analysis("gaps"), b.trace()).notes)[1:] == (told,)
+    assert told not in note_texts(run_analysis(get_analysis("gaps"), b.trace(), Window(0, 90 * US)).notes)
     b.event(stream(), "k", 5, 30)
     b.event(stream(), "k", 60, 95)
-    assert len(run(named("gaps"), b.trace()).notes) == 1
+    assert len(run_analysis(get_analysis("gaps"), b.trace()).notes) == 1

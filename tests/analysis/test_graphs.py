@@ -1,16 +1,16 @@
-"""What graphs do: launches with the same kernels are one graph."""
+"""Graphs: launches with equal kernels are one graph."""
 
 from __future__ import annotations
 
 from building import US, Building, stream, thread
-from tracehound.analysis import named, run
+from tracehound.analysis import get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Window
+from tracehound.model.trace import Window
 
 MAIN = thread("python (1)")
 
 
-def launch(b: Building, start: float, correlation: int, *nodes: str) -> None:
+def launch_graph(b: Building, start: float, correlation: int, *nodes: str) -> None:
     """A graph whose nodes run for 10 us each, 5 us apart, on two streams in turn."""
     b.event(MAIN, "cudaGraphLaunch", start, start + 4, "runtime", correlation=correlation)
     for k, name in enumerate(nodes):
@@ -19,13 +19,13 @@ def launch(b: Building, start: float, correlation: int, *nodes: str) -> None:
 
 def test_launches_of_the_same_kernels_are_one_row() -> None:
     b = Building()
-    launch(b, 0, 1, "gemm", "norm", "gemm")
-    launch(b, 100, 2, "gemm", "norm", "gemm")
-    launch(b, 200, 3, "gemm", "gemm")
+    launch_graph(b, 0, 1, "gemm", "norm", "gemm")
+    launch_graph(b, 100, 2, "gemm", "norm", "gemm")
+    launch_graph(b, 200, 3, "gemm", "gemm")
     b.event(MAIN, "cudaLaunchKernel", 300, 302, "runtime", correlation=4)
     b.event(stream(), "eager", 310, 330, correlation=4)
     trace = b.trace()
-    result = run(named("graphs"), trace)
+    result = run_analysis(get_analysis("graphs"), trace)
     first, second = result.table.to_dicts()
     assert [first[name] for name in ("first", "nodes", "launches")] == ["gemm", 3, 2]
     assert [first[name] // US for name in ("device", "span", "gaps", "mean", "max", "call")] == [60, 80, 20, 40, 40, 8]
@@ -39,9 +39,9 @@ def test_launches_of_the_same_kernels_are_one_row() -> None:
 
 def test_a_window_has_its_part_of_a_launch_of_the_whole_graph() -> None:
     b = Building()
-    launch(b, 0, 1, "gemm", "norm", "gemm")
-    launch(b, 100, 2, "gemm", "norm", "gemm")
-    result = run(named("graphs"), b.trace(), Window(38 * US, 125 * US))
+    launch_graph(b, 0, 1, "gemm", "norm", "gemm")
+    launch_graph(b, 100, 2, "gemm", "norm", "gemm")
+    result = run_analysis(get_analysis("graphs"), b.trace(), Window(38 * US, 125 * US))
     (row,) = result.table.to_dicts()
     assert [row[name] for name in ("first", "nodes", "launches")] == ["gemm", 3, 2]
     parts = [row[name] // US for name in ("device", "span", "gaps", "mean", "max", "call")]
@@ -53,11 +53,11 @@ def test_a_window_has_its_part_of_a_launch_of_the_whole_graph() -> None:
 
 def test_a_window_between_the_nodes_of_a_launch_is_a_gap_of_it() -> None:
     b = Building()
-    launch(b, 0, 1, "gemm", "norm", "gemm")
+    launch_graph(b, 0, 1, "gemm", "norm", "gemm")
     trace = b.trace()
     parts = []
     for window in (Window(16 * US, 19 * US), Window(10 * US, 33 * US), Window(33 * US, 90 * US)):
-        (row,) = run(named("graphs"), trace, window).table.to_dicts()
+        (row,) = run_analysis(get_analysis("graphs"), trace, window).table.to_dicts()
         parts.append([row["launches"], *(row[name] // US for name in ("device", "span", "gaps"))])
     assert parts == [[1, 0, 3, 3], [1, 5 + 10, 23, 5 + 3], [1, 10, 12, 2]]
 
@@ -65,6 +65,6 @@ def test_a_window_between_the_nodes_of_a_launch_is_a_gap_of_it() -> None:
 def test_without_graphs_that_is_said() -> None:
     b = Building()
     b.event(stream(), "eager", 0, 10)
-    result = run(named("graphs"), b.trace())
+    result = run_analysis(get_analysis("graphs"), b.trace())
     assert result.table.is_empty()
     assert note_texts(result.notes) == ("no launch of a CUDA or HIP graph is recorded here",)

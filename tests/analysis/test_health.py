@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from building import US, Building, Lane, stream
 from short import first
-from tracehound.analysis import named, run
-from tracehound.analysis.devices.absent import Absent, absent
-from tracehound.analysis.share import scene
-from tracehound.draw.notes import note_texts, with_sentences
-from tracehound.file_facts import FileFacts, HloProgram, PlaneStats
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.analysis import get_analysis, run_analysis
+from tracehound.analysis.devices.missing_data import MissingDevices, missing_devices
+from tracehound.analysis.rank_trace import run_context
+from tracehound.draw.notes import note_texts, render_note_columns
+from tracehound.model.file_facts import FileFacts, HloProgram, PlaneStats
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
 MANY = "which of several devices ran them is not recorded, all are one rank"
@@ -28,13 +28,13 @@ def op(number: int) -> dict[str, object]:
     return {"op": number, "name": f"dot.{number}", "category": "dot", "module": "jit_f", "program": 1}
 
 
-def health(trace: Trace) -> pl.DataFrame:
-    return with_sentences(run(named("health"), trace)).table
+def health_table(trace: Trace) -> pl.DataFrame:
+    return render_note_columns(run_analysis(get_analysis("health"), trace)).table
 
 
-def beside(trace: Trace) -> int:
-    """How many ops are said to run beside themselves."""
-    rows = health(trace).rows(named=True)
+def overlapping_time(trace: Trace) -> int:
+    """Number of ops that the health table reports as overlapping themselves."""
+    rows = health_table(trace).rows(named=True)
     return sum(row["count"] for row in rows if row["level"] == "missing" and MANY in row["what"])
 
 
@@ -43,17 +43,17 @@ def beside(trace: Trace) -> int:
 )
 def test_devices_that_a_file_does_not_tell_apart(samples: Path, name: str, count: int) -> None:
     """PyTorch/XLA records no device_ordinal: its four devices are one rank; JAX records it."""
-    assert beside(load(open_paths([samples / name]))) == count
+    assert overlapping_time(load_trace(open_trace_files([samples / name]))) == count
 
 
 @pytest.mark.thorough
 def test_the_overview_says_what_was_guessed_to_join_files(samples: Path) -> None:
     """Files of different runs are put side by side, which nobody should take for one run."""
     two = [samples / "torch_ddp_gloo", samples / "torch_xla_irdebug"]
-    notes = note_texts(run(named("overview"), load(open_paths(two))).notes)
+    notes = note_texts(run_analysis(get_analysis("overview"), load_trace(open_trace_files(two))).notes)
     assert "the files do not overlap in time: each is drawn from its own first event" in notes
     for one in two:
-        alone = note_texts(run(named("overview"), load(open_paths([one]))).notes)
+        alone = note_texts(run_analysis(get_analysis("overview"), load_trace(open_trace_files([one]))).notes)
         assert not any("own first event" in note for note in alone)
 
 
@@ -62,11 +62,11 @@ def test_different_ops_at_once_are_one_device_and_so_are_lanes_with_a_clock_of_t
     b.event(OPS, "dot.0", 0, 10, "op", op=0)
     b.event(OPS, "dot.1", 5, 15, "op", op=1)
     b.event(OPS, "dot.0", 10, 20, "op", op=0)
-    assert beside(b.trace()) == 0
+    assert overlapping_time(b.trace()) == 0
     for start in (0, 2):
         own = {"device_start": start * US, "device_end": (start + 10) * US}
         b.event(Lane("XLA Ops", 1, "ops", work=True), "dot.0", start, start + 10, "op", op=0, **own)
-    assert beside(b.trace()) == 0
+    assert overlapping_time(b.trace()) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=9))
@@ -79,18 +79,18 @@ def test_ops_beside_themselves_against_pairs(ran: list[tuple[int, int, int]]) ->
         any(other == number and begin + lasting > start for other, begin, lasting in ordered[:at])
         for at, (number, start, _) in enumerate(ordered)
     )
-    assert beside(b.trace()) == found
+    assert overlapping_time(b.trace()) == found
 
 
 def test_ranks_that_the_job_had_and_that_are_not_here_are_missing_by_their_runs() -> None:
     b = Building(facts=FileFacts(world_size=128))
     for rank in (0, 1):
         b.event(stream(rank), "gemm", 0, 10)
-    rows = health(b.trace()).filter(level="missing").select("count", "what").rows()
+    rows = health_table(b.trace()).filter(level="missing").select("count", "what").rows()
     assert (126, "of the job's 128 ranks not in this trace: ranks 2-127") in rows
 
 
-def assigned(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> Building:
+def with_device_assignment(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> Building:
     b, runs = Building(format="xplane"), {"jit_init": 1, "jit_step": devices}
     for rank in range(ranks):
         b.event(Lane(f"XLA Ops {rank}", rank, "ops", work=True), "dot", 0, 10, "op")
@@ -105,16 +105,21 @@ def assigned(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> B
 def test_devices_of_the_program_that_no_file_tells_of_are_missing() -> None:
     """They are those of hosts whose files are not here; a device that did nothing is here."""
     said = "jit_step runs on 8 devices, of which 2 are here: the files of at least one more host are missing"
-    trace = assigned(8, 2).trace()
-    rows = health(trace).rows(named=True)
+    trace = with_device_assignment(8, 2).trace()
+    rows = health_table(trace).rows(named=True)
     assert ("missing", 6, said) in [(row["level"], row["count"], row["what"]) for row in rows]
-    assert said in note_texts(run(named("overview"), trace).notes)
-    for whole in (assigned(2, 2), assigned(8, 8, label="GPU"), assigned(2, 0), assigned(0, 2)):
-        assert not any("host" in row["what"] for row in health(whole.trace()).rows(named=True))
-        assert len(run(named("overview"), whole.trace()).notes) == 1
+    assert said in note_texts(run_analysis(get_analysis("overview"), trace).notes)
+    for whole in (
+        with_device_assignment(2, 2),
+        with_device_assignment(8, 8, label="GPU"),
+        with_device_assignment(2, 0),
+        with_device_assignment(0, 2),
+    ):
+        assert not any("host" in row["what"] for row in health_table(whole.trace()).rows(named=True))
+        assert len(run_analysis(get_analysis("overview"), whole.trace()).notes) == 1
 
 
 def test_devices_are_counted_where_nothing_was_recorded_of_any() -> None:
-    trace = assigned(8, 1).trace()
-    nobody = replace(scene(trace, Window()), ranks=trace.ranks.clear())
-    assert absent(nobody) == Absent("jit_step", 8, 1)
+    trace = with_device_assignment(8, 1).trace()
+    nobody = replace(run_context(trace, Window()), ranks=trace.ranks.clear())
+    assert missing_devices(nobody) == MissingDevices("jit_step", 8, 1)

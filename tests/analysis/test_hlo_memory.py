@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from building import Building, Lane
-from tracehound.analysis import Options, named, run
+from tracehound.analysis import Options, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.draw.table import body
-from tracehound.facets import FACETS
-from tracehound.file_facts import FileFacts, HloProgram
-from tracehound.store import place
-from tracehound.trace import Trace
+from tracehound.draw.text_table import body_lines
+from tracehound.model.facet_schemas import FACET_SCHEMAS
+from tracehound.model.file_facts import FileFacts, HloProgram
+from tracehound.model.trace import Trace
+from tracehound.store import merge_file_frames
 
 MIB = 1 << 20
 
@@ -42,12 +42,12 @@ def trace() -> Trace:
     b.ops = [{"op": 0, "name": "a", "program": -1, "module": "jit_f"}]
     b.event(Lane("XLA Ops", 0, "ops", work=True), "a", 0, 10, "op", op=0)
     b.event(Lane("XLA Ops", 1, "ops", work=True), "other", 0, 10, "op")
-    facets = {"buffers": pl.DataFrame(BUFFERS, schema=FACETS["buffers"]).lazy()}
-    return place("t", [replace(b.part(), facets=facets)])
+    facets = {"buffers": pl.DataFrame(BUFFERS, schema=FACET_SCHEMAS["buffers"]).lazy()}
+    return merge_file_frames("t", [replace(b.part(), facets=facets)])
 
 
 def test_each_program_has_a_peak_in_each_memory(trace: Trace) -> None:
-    result = run(named("hlo_memory"), trace)
+    result = run_analysis(get_analysis("hlo_memory"), trace)
     names = ("program", "space", "ranks", "peak", "position", "at", "buffers", "padding", "temporary", "largest")
     assert result.table.select(names).rows() == [
         ("jit_g(3)", "device", 0, 32 * MIB, 0, "g", 1, 0.0, 32 * MIB, "g"),
@@ -64,12 +64,12 @@ def test_that_protos_are_damaged_is_said_rather_than_that_they_were_not_recorded
         format="xplane", facts=FileFacts(programs=tuple(HloProgram(name, damaged=name != "h") for name in "fgh"))
     )
     b.event(Lane("XLA Ops", 0, "ops", work=True), "a", 0, 10, "op")
-    (note,) = note_texts(run(named(analysis), b.trace()).notes)
+    (note,) = note_texts(run_analysis(get_analysis(analysis), b.trace()).notes)
     assert note.endswith("the HLO proto of f and 1 more program is damaged and cannot be read")
 
 
 def test_what_is_there_at_the_peak(trace: Trace) -> None:
-    result = run(named("hlo_buffers"), trace, options=Options(given=(("program", "jit_f"),)))
+    result = run_analysis(get_analysis("hlo_buffers"), trace, options=Options(given=(("program", "jit_f"),)))
     names = ("buffer", "space", "role", "bytes", "share", "padding", "first", "last")
     assert result.table.select(names).rows() == [
         ("a{0}", "device", "temporary", 8 * MIB, 0.5, 6 * MIB, 0, 3),
@@ -81,8 +81,8 @@ def test_what_is_there_at_the_peak(trace: Trace) -> None:
 
 def test_buffers_of_several_memories_are_told_apart_on_a_narrow_screen(trace: Trace) -> None:
     def heads(program: str) -> list[str]:
-        result = run(named("hlo_buffers"), trace, options=Options(given=(("program", program),)))
-        return next(line.text for line in body(result, 60)).split()
+        result = run_analysis(get_analysis("hlo_buffers"), trace, options=Options(given=(("program", program),)))
+        return next(line.text for line in body_lines(result, 60)).split()
 
     assert heads("jit_f") == ["program", "space", "buffer", "bytes", "share", "padding"]
     assert "space" not in heads("jit_g")
@@ -93,12 +93,12 @@ def test_buffers_of_several_memories_are_told_apart_on_a_narrow_screen(trace: Tr
     ("opcode", ("dot", 8 * MIB, 1, 0.5)),
 ])  # fmt: skip
 def test_buffers_are_summed_by_what_is_asked_for(trace: Trace, by: str, first: tuple[object, ...]) -> None:
-    result = run(named("hlo_buffers"), trace, options=Options(given=(("by", by), ("program", "jit_f"))))
+    result = run_analysis(get_analysis("hlo_buffers"), trace, options=Options(given=(("by", by), ("program", "jit_f"))))
     assert result.table.select("buffer", "bytes", "buffers", "share").row(0) == first
 
 
 def test_the_way_to_the_peak(trace: Trace) -> None:
-    result = run(named("hlo_heap"), trace, options=Options(given=(("program", "jit_f"),)))
+    result = run_analysis(get_analysis("hlo_heap"), trace, options=Options(given=(("program", "jit_f"),)))
     assert result.table.select("position", "buffer", "allocated", "freed", "held", "share").rows() == [
         (0, "a{0}", 8 * MIB, 0, 12 * MIB, 0.75), (1, "b", 4 * MIB, 0, 16 * MIB, 1.0),
         (3, "a{0}", 0, 8 * MIB, 8 * MIB, 0.5), (4, "c", 2 * MIB, 0, 10 * MIB, 0.625),
@@ -110,11 +110,11 @@ def test_the_way_to_the_peak(trace: Trace) -> None:
 def test_without_programs_that_is_said(name: str) -> None:
     b = Building()
     b.event(Lane("stream 7", 0, "stream", work=True), "k", 0, 10)
-    result = run(named(name), b.trace())
+    result = run_analysis(get_analysis(name), b.trace())
     assert result.table.is_empty()
     assert "no buffer assignment here: XLA profiles (xplane.pb) have it" in note_texts(result.notes)[0]
 
 
 @pytest.mark.parametrize("name", ["hlo_buffers", "hlo_heap"])
 def test_no_program_of_that_name_is_no_row(trace: Trace, name: str) -> None:
-    assert run(named(name), trace, options=Options(given=(("program", "jit_z"),))).table.is_empty()
+    assert run_analysis(get_analysis(name), trace, options=Options(given=(("program", "jit_z"),))).table.is_empty()

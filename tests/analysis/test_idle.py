@@ -1,4 +1,4 @@
-"""Why streams idle: one story for each cause, and all of it against a loop."""
+"""Idle time of streams: an example for each cause, and a comparison with a simple loop."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from short import first
-from tracehound.analysis import Options, named, run
-from tracehound.analysis.idle import AFTER, BEFORE, CAUSES, DEVICE, within
-from tracehound.analysis.share import shares
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.analysis.idle import AFTER_LAST_WORK, BEFORE_FIRST_WORK, CAUSES, DEVICE_STREAM, idle_within
+from tracehound.analysis.rank_trace import rank_traces
 from tracehound.draw.notes import note_texts
-from tracehound.intervals import union
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
+from tracehound.numeric.intervals import union
+from tracehound.store import load_trace, open_trace_files
 
 MAIN = thread("python (1)")
 WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(1, 25)), min_size=1, max_size=12)
@@ -65,7 +65,10 @@ def after_a_copy(call: str, called: float, returned: float) -> Building:
     ],
 )
 def test_before_a_copy_that_its_call_waits_for(built: Building, cause: str) -> None:
-    assert causes(built.trace()) == {(0, DEVICE, cause): (1, 100 * US), (0, "stream 7", cause): (1, 100 * US)}
+    assert idle_by_cause(built.trace()) == {
+        (0, DEVICE_STREAM, cause): (1, 100 * US),
+        (0, "stream 7", cause): (1, 100 * US),
+    }
 
 
 @pytest.mark.parametrize(
@@ -88,20 +91,23 @@ def test_before_a_copy_that_its_call_waits_for(built: Building, cause: str) -> N
 )
 def test_the_calls_of_every_runtime_are_known(name: str, cause: str) -> None:
     built = after_a_pause(190, (name, 90, 180))
-    assert causes(built.trace()) == {(0, DEVICE, cause): (1, 100 * US), (0, "stream 7", cause): (1, 100 * US)}
+    assert idle_by_cause(built.trace()) == {
+        (0, DEVICE_STREAM, cause): (1, 100 * US),
+        (0, "stream 7", cause): (1, 100 * US),
+    }
 
 
 def test_work_that_begins_long_after_its_launch_was_not_late(shared: Path) -> None:
     """A kernel waits 463 ms for what was not recorded, while the host waits in one hipMemcpyWithStream."""
-    trace = load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
-    rows = run(named("idle"), trace).table.filter(stream=DEVICE, cause="other").rows(named=True)
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
+    rows = run_analysis(get_analysis("idle"), trace).table.filter(stream=DEVICE_STREAM, cause="other").rows(named=True)
     assert [(row["count"], row["duration"] // US, row["why"]) for row in rows] == [(1, 463_295, "blocked on a copy")]
 
 
 def test_while_the_call_that_launches_it_runs_the_host_is_late(shared: Path) -> None:
     """hipGraphLaunch runs for 1.6 ms, and sends the last node 274 us after the one before has ended."""
-    trace = load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
-    row = run(named("idle"), trace).table.row(
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
+    row = run_analysis(get_analysis("idle"), trace).table.row(
         by_predicate=(pl.col("stream") == "stream 3") & (pl.col("cause") == "host"), named=True
     )
     assert (row["count"], row["duration"] // US) == (6, 273)
@@ -109,8 +115,8 @@ def test_while_the_call_that_launches_it_runs_the_host_is_late(shared: Path) -> 
 
 def test_a_stream_that_waits_with_the_whole_device_has_its_cause(shared: Path) -> None:
     """The host waits in that hipMemcpyWithStream, and so launches nothing on stream 2 until the device goes on."""
-    trace = load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
-    rows = run(named("idle"), trace).table.filter(stream="stream 2").rows(named=True)
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
+    rows = run_analysis(get_analysis("idle"), trace).table.filter(stream="stream 2").rows(named=True)
     assert [(row["cause"], row["count"], row["duration"] // US) for row in rows] == [("other", 1, 465_581)]
 
 
@@ -120,11 +126,11 @@ def test_a_host_that_waits_for_a_device_that_stands_still(begun: float, cause: s
     b = after_a_pause(195, ("cudaDeviceSynchronize", 90, 194))
     b.event(stream(0, 20), "nccl", begun, 195, "collective", correlation=3)
     b.event(MAIN, "cudaLaunchKernel", 80, 85, "runtime", correlation=3)
-    assert causes(b.trace())[0, "stream 7", cause] == (1, 100 * US)
+    assert idle_by_cause(b.trace())[0, "stream 7", cause] == (1, 100 * US)
 
 
-def causes(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, str], tuple[int, int]]:
-    table = run(named("idle"), trace, window).table
+def idle_by_cause(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, str], tuple[int, int]]:
+    table = run_analysis(get_analysis("idle"), trace, window).table
     return {
         (row["rank"], row["stream"], row["cause"]): (row["count"], row["idle"]) for row in table.iter_rows(named=True)
     }
@@ -157,17 +163,17 @@ def causes(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, s
     ],
 )
 def test_what_the_work_after_a_pause_waited_for(built: Building, cause: str) -> None:
-    found = causes(built.trace())
+    found = idle_by_cause(built.trace())
     assert {key[2] for key in found} == {cause}
-    assert set(found) == {(0, DEVICE, cause), (0, "stream 7", cause)}
+    assert set(found) == {(0, DEVICE_STREAM, cause), (0, "stream 7", cause)}
 
 
 def test_a_pause_without_a_launch_is_unknown() -> None:
     b = Building()
     b.event(stream(), "first", 0, 100)
     b.event(stream(), "second", 200, 300)
-    assert causes(b.trace()) == {
-        (0, DEVICE, "unknown"): (1, 100 * US),
+    assert idle_by_cause(b.trace()) == {
+        (0, DEVICE_STREAM, "unknown"): (1, 100 * US),
         (0, "stream 7", "unknown"): (1, 100 * US),
     }
 
@@ -177,14 +183,14 @@ def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
     b.event(stream(), "first", 0, 10)
     b.event(stream(), "second", 11, 20)
     b.event(stream(), "third", 22, 30)
-    assert causes(b.trace()) == {(0, name, "unknown"): (1, 2_000) for name in (DEVICE, "stream 7")}
+    assert idle_by_cause(b.trace()) == {(0, name, "unknown"): (1, 2_000) for name in (DEVICE_STREAM, "stream 7")}
 
 
 def test_where_times_are_of_picoseconds_a_short_pause_is_one() -> None:
     b = Building(unit=1)
     b.event(stream(), "first", 0, 1_500)
     b.event(stream(), "second", 2_000, 3_000)
-    assert causes(b.trace()) == {(0, name, "unknown"): (1, 500) for name in (DEVICE, "stream 7")}
+    assert idle_by_cause(b.trace()) == {(0, name, "unknown"): (1, 500) for name in (DEVICE_STREAM, "stream 7")}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,9 @@ def test_what_runs_later_on_the_stream_was_launched_later(called: int, second: i
     b.event(stream(), "second", second, 300)
     b.event(stream(), "third", 300, 400, correlation=3)
     b.event(MAIN, "cudaLaunchKernel", called, called + 1, "runtime", correlation=3)
-    assert causes(b.trace()) == {(0, name, cause): (1, (second - 100) * US) for name in (DEVICE, "stream 7")}
+    assert idle_by_cause(b.trace()) == {
+        (0, name, cause): (1, (second - 100) * US) for name in (DEVICE_STREAM, "stream 7")
+    }
 
 
 @pytest.mark.parametrize(("ended", "cause"), [(175, "other stream"), (169, "other"), (170, "other stream")])
@@ -206,16 +214,16 @@ def test_so_it_is_without_a_launch(ended: float, cause: str) -> None:
     b.event(stream(), "first", 0, 100)
     b.event(stream(), "second", 200, 300)
     b.event(stream(0, 20), "nccl", 50, ended, "collective")
-    found = causes(b.trace())
+    found = idle_by_cause(b.trace())
     assert found[0, "stream 7", cause if cause == "other stream" else "unknown"] == (1, 100 * US)
-    assert (0, DEVICE, "unknown") in found
+    assert (0, DEVICE_STREAM, "unknown") in found
 
 
 @pytest.mark.parametrize(("ended", "cause"), [(175, "other stream"), (169, "other"), (170, "other stream")])
 def test_another_stream_that_just_ended_was_waited_for(ended: float, cause: str) -> None:
     b = after_a_pause(90)
     b.event(stream(0, 20), "nccl", 50, ended, "collective")
-    assert causes(b.trace())[0, "stream 7", cause] == (1, 100 * US)
+    assert idle_by_cause(b.trace())[0, "stream 7", cause] == (1, 100 * US)
 
 
 @pytest.mark.parametrize(
@@ -225,9 +233,9 @@ def test_of_a_pause_the_part_in_the_window_counts(start: int, end: int, inside: 
     """Its cause is that of the whole: until the launch at 150 us the host loaded data for most of the time."""
     trace = after_a_pause(150, ("DataLoader", 100, 126)).trace()
     window = Window(start * US, end * US)
-    expected = {(0, name, "data loading"): (1, inside * US) for name in (DEVICE, "stream 7") if inside}
-    assert causes(trace, window) == expected
-    found = run(named("idle"), trace, window).table.rows(named=True)
+    expected = {(0, name, "data loading"): (1, inside * US) for name in (DEVICE_STREAM, "stream 7") if inside}
+    assert idle_by_cause(trace, window) == expected
+    found = run_analysis(get_analysis("idle"), trace, window).table.rows(named=True)
     assert all(row["start"] == max(start, 100) * US and row["duration"] == inside * US for row in found)
 
 
@@ -244,9 +252,9 @@ def test_windows_that_share_out_the_run_share_out_its_pauses(
     edges = [None, first * US, (first + length) * US, None]
     summed: dict[tuple[int, str, str], int] = defaultdict(int)
     for low, high in pairwise(edges):
-        for key, (_, idle) in causes(trace, Window(low, high)).items():
+        for key, (_, idle) in idle_by_cause(trace, Window(low, high)).items():
             summed[key] += idle
-    assert dict(summed) == {key: idle for key, (_, idle) in causes(trace).items()}
+    assert dict(summed) == {key: idle for key, (_, idle) in idle_by_cause(trace).items()}
 
 
 @given(WORK, st.lists(st.tuples(st.integers(-20, 160), st.integers(1, 60)), min_size=1, max_size=4))
@@ -264,12 +272,12 @@ def test_pauses_and_what_is_before_and_after_them_are_all_that_is_idle(
     first, last = min(busy), max(busy) + 1
     bounds = np.array(stretches, np.int64).T * US
     when = union(bounds[0] - origin, bounds.sum(axis=0) - origin)
-    (share,) = shares(trace, Window())
-    table = within(share, Options(), when)
+    (share,) = rank_traces(trace, Window())
+    table = idle_within(share, Options(), when)
     found = dict(table.filter(pl.col("whole")).select("cause", "idle").iter_rows())
     slow = {
-        BEFORE: len({t for t in seen if t < first}),
-        AFTER: len({t for t in seen if t >= last}),
+        BEFORE_FIRST_WORK: len({t for t in seen if t < first}),
+        AFTER_LAST_WORK: len({t for t in seen if t >= last}),
         "unknown": len({t for t in seen - busy if first <= t < last}),
     }
     assert found == {cause: idle * US for cause, idle in slow.items() if idle}
@@ -297,13 +305,13 @@ def test_what_of_a_window_is_before_and_after_all_work_is_told_of(
     b.event(stream(), "second", 250, 370)
     b.event(MAIN, "aten::mm", 0, 400, "op")
     trace, window = b.trace(), Window(*(bound and bound * US for bound in (start, end)))
-    found = run(named("idle"), trace, window)
+    found = run_analysis(get_analysis("idle"), trace, window)
     note = f"devices idle {told}, too: no pause, but gaps and breakdown count it in a window"
     assert [words for words in note_texts(found.notes) if "no pause, but" in words] == ([note] if told else [])
     assert set(found.table["cause"]) <= set(CAUSES)
-    paused = int(found.table.filter(pl.col("stream") == DEVICE)["idle"].sum())
+    paused = int(found.table.filter(pl.col("stream") == DEVICE_STREAM)["idle"].sum())
     assert paused + 30 * US * told.count("30.00 us") + 20 * US * told.count("20.00 us") == sum(
-        run(named("breakdown"), trace, window).table["idle"]
+        run_analysis(get_analysis("breakdown"), trace, window).table["idle"]
     )
 
 
@@ -312,7 +320,11 @@ def test_the_longest_pause_leads_to_the_work_after_it() -> None:
     b.event(stream(), "third", 350 + 150, 600, correlation=3)
     b.event(MAIN, "cudaLaunchKernel", 450, 455, "runtime", correlation=3)
     trace = b.trace()
-    row = next(row for row in run(named("idle"), trace).table.iter_rows(named=True) if row["stream"] == DEVICE)
+    row = next(
+        row
+        for row in run_analysis(get_analysis("idle"), trace).table.iter_rows(named=True)
+        if row["stream"] == DEVICE_STREAM
+    )
     assert trace.event(row["event"])["name"] == "third" if row["duration"] > 100 * US else "second"
     assert (row["count"], row["mean"], row["duration"]) == (2, 100 * US, 100 * US)
 
@@ -346,8 +358,8 @@ def slow(
             busy["synchronisation"] |= set(range(call[1], call[1] + call[2]))
     pauses = []
     lanes = list(dict.fromkeys(number for number, *_ in work))
-    for name in (DEVICE, *sorted({f"stream {number}" for number, *_ in work})):
-        rows = [i for i, one in enumerate(work) if name in (DEVICE, f"stream {one[0]}")]
+    for name in (DEVICE_STREAM, *sorted({f"stream {number}" for number, *_ in work})):
+        rows = [i for i, one in enumerate(work) if name in (DEVICE_STREAM, f"stream {one[0]}")]
         rows.sort(key=lambda i: (work[i][1], lanes.index(work[i][0]), -work[i][2], i))  # of work that starts at once
         reach = work[rows[0]][1] + work[rows[0]][2]
         for i in rows[1:]:
@@ -381,7 +393,7 @@ def slow(
 
 
 def in_time(work: list[tuple[int, int, int]], calls: list[tuple[str, int, int] | None], one: int, when: int) -> bool:
-    """Whether anything that runs later on the stream was launched by then."""
+    """True if anything that runs later on the stream was launched by then."""
     order = sorted(range(len(work)), key=lambda i: (work[i][1], -work[i][2], i))
     later = order[order.index(one) + 1 :]
     return any(work[i][0] == work[one][0] and (call := calls[i]) and call[1] <= when for i in later)
@@ -389,7 +401,7 @@ def in_time(work: list[tuple[int, int, int]], calls: list[tuple[str, int, int] |
 
 def with_the_device(pauses: list[tuple[str, str, set[int]]]) -> dict:
     """The lengths of the pauses (stream, cause, instants), some with the device's cause in place of their own."""
-    still = {t for name, cause, when in pauses if (name, cause) == (DEVICE, "other") for t in when}
+    still = {t for name, cause, when in pauses if (name, cause) == (DEVICE_STREAM, "other") for t in when}
     found = defaultdict(list)
     for name, cause, when in pauses:
         vain = cause == "synchronisation" and 2 * len(still & when) >= len(when)
@@ -412,7 +424,7 @@ def test_against_a_loop(
     for name, start, length in host:
         b.event(Lane("python (1)"), name, start, start + length, "annotation")
     expected = slow(work, calls, host, delay)
-    table = run(named("idle"), b.trace(), options=Options(given=(("delay", f"{delay}us"),))).table
+    table = run_analysis(get_analysis("idle"), b.trace(), options=Options(given=(("delay", f"{delay}us"),))).table
     found = {(row["rank"], row["stream"], row["cause"]): row for row in table.iter_rows(named=True)}
     assert set(found) == set(expected)
     for key, pauses in expected.items():

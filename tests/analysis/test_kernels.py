@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 
-def kernels(trace: Trace, window: Window | None = None, **given: str) -> Result:
-    return run(named("kernels"), trace, window, Options(None, tuple(given.items())))
+def run_kernels(trace: Trace, window: Window | None = None, **given: str) -> Result:
+    return run_analysis(get_analysis("kernels"), trace, window, Options(None, tuple(given.items())))
 
 
-def rows(trace: Trace, window: Window | None = None, **given: str) -> list[dict]:
-    return kernels(trace, window, **given).table.rows(named=True)
+def kernel_rows(trace: Trace, window: Window | None = None, **given: str) -> list[dict]:
+    return run_kernels(trace, window, **given).table.rows(named=True)
 
 
 def sums(*of_ranks: float) -> Trace:
@@ -38,7 +38,7 @@ def test_a_row_says_what_a_kernel_is_and_took() -> None:
         b.event(stream(), "s16816gemm", start, start + length)
     b.event(stream(0, 20), "ncclDevKernel_AllReduce", 0, 10, "collective")
     b.event(thread(), "cudaLaunchKernel", 0, 500, "runtime")
-    first, second = rows(b.trace())
+    first, second = kernel_rows(b.trace())
     assert {name: first[name] for name in ("name", "class", "type", "tensor_cores", "count")} == {
         "name": "s16816gemm", "class": "gemm", "type": "computation", "tensor_cores": True, "count": 3,
     }  # fmt: skip
@@ -53,7 +53,7 @@ def test_kernels_that_lie_inside_another_on_their_stream_count_in_full() -> None
     b = Building()
     b.event(stream(), "long", 0, 100)
     b.event(stream(), "short", 20, 30)
-    assert {row["name"]: row["total"] for row in rows(b.trace())} == {"long": 100 * US, "short": 10 * US}
+    assert {row["name"]: row["total"] for row in kernel_rows(b.trace())} == {"long": 100 * US, "short": 10 * US}
 
 
 @given(
@@ -72,7 +72,7 @@ def test_by_grid_each_name_has_a_row_for_each_grid_and_block(work: list[tuple[in
         if grid:
             b.facets.setdefault("launched", []).append({"record": number, "grid": grid, "block": "256,1,1"})
         expected[name, grid, grid and "256,1,1"].append((length, rank))
-    found = {(row["name"], row["grid"], row["block"]): row for row in rows(b.trace(), by="grid")}
+    found = {(row["name"], row["grid"], row["block"]): row for row in kernel_rows(b.trace(), by="grid")}
     assert set(found) == set(expected)
     for key, lengths in expected.items():
         assert (found[key]["count"], found[key]["total"]) == (len(lengths), sum(length for length, _ in lengths) * US)
@@ -85,14 +85,14 @@ def test_an_op_that_contains_others_counts_with_what_they_leave() -> None:
     ops = Lane("XLA Ops", 0, "ops", work=True)
     b.event(ops, "while", 0, 100, "op")
     b.event(ops, "all-reduce", 20, 60, "collective")
-    assert {row["name"]: row["total"] for row in rows(b.trace())} == {"while": 60 * US, "all-reduce": 40 * US}
+    assert {row["name"]: row["total"] for row in kernel_rows(b.trace())} == {"while": 60 * US, "all-reduce": 40 * US}
 
 
 def test_a_window_clips() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 100)
     b.event(stream(), "gemm", 200, 300)
-    (row,) = rows(b.trace(), Window(50 * US, 210 * US))
+    (row,) = kernel_rows(b.trace(), Window(50 * US, 210 * US))
     assert [row["count"], row["total"] / US, row["min"] / US, row["max"] / US] == [2, 60, 10, 50]
 
 
@@ -109,9 +109,9 @@ def test_a_window_clips() -> None:
 )
 def test_ranks_that_stand_out(lengths: tuple[float, ...], slowest: int, excess: float, outliers: str | None) -> None:
     trace = sums(*lengths)
-    (row,) = rows(trace)
+    (row,) = kernel_rows(trace)
     assert (row["slowest"], row["excess"] / US, row["outliers"]) == (slowest, excess, outliers)
-    marked = [row["rank"] for row in rows(trace, by="rank") if row["outlier"]]
+    marked = [row["rank"] for row in kernel_rows(trace, by="rank") if row["outlier"]]
     assert ", ".join(map(str, marked)) == (outliers or "")
 
 
@@ -121,14 +121,14 @@ def test_ranks_beside_each_other() -> None:
         b.event(stream(rank), "gemm", 0, 10 + rank)
         b.event(stream(rank), "relu", 20, 30)
     b.event(stream(2), "only here", 40, 41)
-    found = [(row["name"], row["rank"], (row["excess"] or 0) / US) for row in rows(b.trace(), by="rank")]
+    found = [(row["name"], row["rank"], (row["excess"] or 0) / US) for row in kernel_rows(b.trace(), by="rank")]
     assert found == [
         ("gemm", 0, -1), ("gemm", 1, 0), ("gemm", 2, 1),
         ("relu", 0, 0), ("relu", 1, 0), ("relu", 2, 0),
         ("only here", 2, 0),
     ]  # fmt: skip
     whole = defaultdict(float)
-    for row in rows(b.trace(), by="rank"):
+    for row in kernel_rows(b.trace(), by="rank"):
         whole[row["rank"]] += row["share"]
     assert list(whole.values()) == pytest.approx([1, 1, 1])
 
@@ -138,11 +138,11 @@ def test_classes_together() -> None:
     b.event(stream(), "s16816gemm", 0, 30)
     b.event(stream(), "sgemm", 40, 50)
     b.event(stream(), "softmax", 60, 65)
-    first, second = rows(b.trace(), by="class")
+    first, second = kernel_rows(b.trace(), by="class")
     assert [first[name] for name in ("class", "names", "count", "on_tensor_cores")] == ["gemm", 2, 2, 0.75]
     assert [first[name] / US for name in ("total", "mean", "p50", "min", "max")] == [40, 20, 20, 10, 30]
     assert second["class"] == "softmax"
-    mine = rows(b.trace(), by="class", classes="mine:gemm|softmax")
+    mine = kernel_rows(b.trace(), by="class", classes="mine:gemm|softmax")
     assert [(row["class"], row["names"]) for row in mine] == [("mine", 3)]
 
 
@@ -152,7 +152,7 @@ def test_tensor_cores_are_summed_up() -> None:
     b.event(stream(), "sgemm", 40, 100)
     b.event(stream(), "_matmul_ogs", 100, 110)
     b.event(stream(), "nccl", 200, 900, "collective")
-    assert note_texts(kernels(b.trace()).notes) == (
+    assert note_texts(run_kernels(b.trace()).notes) == (
         "tensor cores: 30.00 % of the time of computation; 10.00 % is of kernels whose names do not tell",
     )
 
@@ -161,7 +161,7 @@ def test_no_device_is_said() -> None:
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
     for by in ("name", "rank", "class"):
-        assert note_texts(kernels(b.trace(), by=by).notes)[0] == "no device work was recorded here"
+        assert note_texts(run_kernels(b.trace(), by=by).notes)[0] == "no device work was recorded here"
 
 
 NAMES = ("a_gemm", "b_gemm", "relu", "nccl")
@@ -181,7 +181,7 @@ def test_against_plain_lists(events: list[tuple[int, str, int, int]], by: str) -
         b.event(stream(rank), name, start, start + length, "collective" if name == "nccl" else "kernel")
         known = "gemm" if "gemm" in name else "elementwise" if name == "relu" else "collective"
         found[{"name": name, "class": known, "rank": (name, rank)}[by]].append(length * 1000)
-    table = rows(b.trace(), by=by)
+    table = kernel_rows(b.trace(), by=by)
     assert len(table) == len(found)
     for row in table:
         lengths = found[(row["name"], row["rank"]) if by == "rank" else row[by]]

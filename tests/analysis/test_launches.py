@@ -1,4 +1,4 @@
-"""What launching costs: one story for each figure, and all of it against a loop."""
+"""Cost of launches: an example for each measure, and a comparison with a simple loop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from short import first
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 MAIN = thread("python (1)")
 
@@ -43,19 +43,19 @@ def test_a_call_that_waits_for_its_copy_is_no_launch_that_costs_more_than_its_wo
 ) -> None:
     b = Building()
     launch(b, 0, returned, 15, 45, call, "Memcpy DtoH")
-    (row,) = result(b.trace()).table.rows(named=True)
+    (row,) = run_launches(b.trace()).table.rows(named=True)
     assert row["short"] == short
 
 
-def result(trace: Trace, window: Window | None = None, top: int | None = None, **settings: str) -> Result:
-    return run(named("launches"), trace, window, Options(top, tuple(sorted(settings.items()))))
+def run_launches(trace: Trace, window: Window | None = None, top: int | None = None, **settings: str) -> Result:
+    return run_analysis(get_analysis("launches"), trace, window, Options(top, tuple(sorted(settings.items()))))
 
 
-def one(*times: float, **settings: str) -> dict[str, Any]:
+def single_launch(*times: float, **settings: str) -> dict[str, Any]:
     """The row of a single launch: start and end of the call, start and end of its kernel."""
     b = Building()
     launch(b, *times)
-    (row,) = result(b.trace(), **settings).table.rows(named=True)
+    (row,) = run_launches(b.trace(), **settings).table.rows(named=True)
     return row
 
 
@@ -75,7 +75,7 @@ def one(*times: float, **settings: str) -> dict[str, Any]:
     ],
 )
 def test_a_launch(times: tuple[float, ...], found: dict[str, int]) -> None:
-    row = one(*times)
+    row = single_launch(*times)
     timed = ("call_time", "device_time", "delay")
     assert {name: row[name] // US if name in timed else row[name] for name in found} == found
 
@@ -90,9 +90,9 @@ def test_late_work_that_waits_for_its_turn_is_queued(before: tuple[int, int], la
     b.event(stream(), "of before", *before)
     b.event(stream(0, 8), "of another stream", 0, 200)
     for window in (None, Window(205 * US, 300 * US)):
-        (row,) = result(b.trace(), window).table.rows(named=True)
+        (row,) = run_launches(b.trace(), window).table.rows(named=True)
         assert (row["late"], row["queued"]) == (late, queued)
-    notes = note_texts(result(b.trace()).notes)
+    notes = note_texts(run_launches(b.trace()).notes)
     assert (notes[0] == "1 launch: 0 short, 0 long, 1 late, 1 of these behind earlier work") == bool(queued)
 
 
@@ -108,19 +108,19 @@ def test_what_is_queued_against_a_loop(work: list[tuple[int, int, int, int, int]
     for number, (called, length, lane, start, long) in enumerate(work):
         b.event(MAIN, "cudaLaunchKernel", called, called + length, "runtime", correlation=number)
         b.event(stream(0, lane), "k", start, start + long, correlation=number)
-    found = {row["correlation"]: row["queued"] for row in result(b.trace(), by="launch").table.rows(named=True)}
+    found = {row["correlation"]: row["queued"] for row in run_launches(b.trace(), by="launch").table.rows(named=True)}
     for number, (called, length, lane, start, _) in enumerate(work):
         ends = [s + n for *_, on, s, n in work if on == lane and s < start]
         assert found[number] == (start - called - length > 100 and max(ends, default=-1) > called + length)
 
 
 def test_thresholds_are_settings() -> None:
-    assert one(0, 10, 30, 60, long="9us", delay="19us")["long"] == 1
-    assert one(0, 10, 30, 60, long="9us", delay="19us")["late"] == 1
-    assert one(0, 10, 30, 60)["late"] == 0
+    assert single_launch(0, 10, 30, 60, long="9us", delay="19us")["long"] == 1
+    assert single_launch(0, 10, 30, 60, long="9us", delay="19us")["late"] == 1
+    assert single_launch(0, 10, 30, 60)["late"] == 0
 
 
-def several() -> Building:
+def several_launches() -> Building:
     """Three launches of two kernels by two calls; the last by a call that neither CUDA nor HIP has."""
     b = Building()
     launch(b, 0, 10, 20, 25)
@@ -131,8 +131,8 @@ def several() -> Building:
 
 
 def test_calls_are_summed_and_spread() -> None:
-    trace = several().trace()
-    found = {row["call"]: row for row in result(trace).table.iter_rows(named=True)}
+    trace = several_launches().trace()
+    found = {row["call"]: row for row in run_launches(trace).table.iter_rows(named=True)}
     assert list(found) == ["cuLaunchKernel", "cudaLaunchKernel"]
     row = found["cudaLaunchKernel"]
     assert (row["launches"], row["events"], row["short"], row["late"]) == (3, 3, 1, 1)
@@ -147,13 +147,13 @@ def test_calls_are_summed_and_spread() -> None:
 
 
 def test_the_note_counts_all() -> None:
-    assert note_texts(result(several().trace()).notes) == (
+    assert note_texts(run_launches(several_launches().trace()).notes) == (
         "4 launches: 2 short, 0 long, 2 late, 1 of these behind earlier work",
     )
 
 
 def test_by_kernel_every_kernel_of_a_call_has_a_row() -> None:
-    table = result(several().trace(), by="kernel").table
+    table = run_launches(several_launches().trace(), by="kernel").table
     rows = table.select("call", "kernel", "launches").rows()
     assert rows == [
         ("cudaLaunchKernel", "gemm", 2), ("cuLaunchKernel", "triton_mm", 1), ("cudaLaunchKernel", "relu", 1),
@@ -161,14 +161,14 @@ def test_by_kernel_every_kernel_of_a_call_has_a_row() -> None:
 
 
 def test_by_launch_every_launch_has_a_row_the_latest_first() -> None:
-    trace = several().trace()
-    whole = result(trace, by="launch")
+    trace = several_launches().trace()
+    whole = run_launches(trace, by="launch")
     assert whole.table["delay"].to_list() == [158 * US, 120 * US, 14 * US, 10 * US]
     assert whole.table["stream"].to_list() == ["stream 7"] * 4
     assert whole.table["at"].to_list() == [140 * US, 100 * US, 12 * US, 0]
     assert [trace.event(event)["start"] for event in whole.table["call_event"]] == whole.table["at"].to_list()
     assert whole.table["correlation"].to_list() == [6, 4, 2, 0]
-    cut = result(trace, top=2, by="launch")
+    cut = run_launches(trace, top=2, by="launch")
     assert cut.table.equals(whole.table.head(2))
     assert (cut.total, cut.notes) == (4, whole.notes)
 
@@ -186,34 +186,36 @@ def graph() -> Building:
 
 
 def test_a_graph_is_one_launch_of_all_its_nodes() -> None:
-    row = next(row for row in result(graph().trace()).table.iter_rows(named=True) if row["call"] == "cudaGraphLaunch")
+    row = next(
+        row for row in run_launches(graph().trace()).table.iter_rows(named=True) if row["call"] == "cudaGraphLaunch"
+    )
     assert (row["launches"], row["events"]) == (1, 4)
     assert (row["call_time"], row["device_time"], row["delay"]) == (20 * US, 35 * US, 5 * US)
     trace = graph().trace()
-    (first, *_) = [row for row in result(trace, by="launch").table.iter_rows(named=True) if row["events"] == 4]
+    (first, *_) = [row for row in run_launches(trace, by="launch").table.iter_rows(named=True) if row["events"] == 4]
     assert (first["kernel"], first["stream"], first["launches"]) == ("b", "stream 8", 1)
 
 
 def test_by_kernel_each_name_of_a_graph_counts_once_a_launch() -> None:
-    table = result(graph().trace(), by="kernel").table
+    table = run_launches(graph().trace(), by="kernel").table
     found = {row["kernel"]: row for row in table.iter_rows(named=True) if row["call"] == "cudaGraphLaunch"}
     assert {name: (row["launches"], row["events"]) for name, row in found.items()} == {"a": (1, 2), "b": (1, 2)}
     assert {name: row["device_time"] // US for name, row in found.items()} == {"a": 10, "b": 25}
     assert {name: row["delay"] // US for name, row in found.items()} == {"a": 10, "b": 5}
-    assert result(graph().trace(), by="kernel").notes[:1] == result(graph().trace()).notes
+    assert run_launches(graph().trace(), by="kernel").notes[:1] == run_launches(graph().trace()).notes
 
 
 def test_work_without_a_call_is_told() -> None:
-    b = several()
+    b = several_launches()
     b.event(stream(), "k", 400, 410)
-    assert any("1 device events without a known launch" in note for note in note_texts(result(b.trace()).notes))
+    assert any("1 device events without a known launch" in note for note in note_texts(run_launches(b.trace()).notes))
 
 
 def test_with_a_window_launches_count_whose_work_overlaps_it() -> None:
-    trace = several().trace()
-    table = result(trace, Window(80 * US, 255 * US), by="launch").table
+    trace = several_launches().trace()
+    table = run_launches(trace, Window(80 * US, 255 * US), by="launch").table
     assert table.select("at", "device_time").rows() == [(100 * US, 10 * US), (12 * US, 60 * US)]
-    assert result(trace, Window(91 * US, 249 * US)).table.is_empty()
+    assert run_launches(trace, Window(91 * US, 249 * US)).table.is_empty()
 
 
 def test_where_a_device_has_no_streams_programs_are_launched() -> None:
@@ -221,7 +223,7 @@ def test_where_a_device_has_no_streams_programs_are_launched() -> None:
     b.event(MAIN, "Execute", 0, 1, "runtime", run=1)
     b.event(Lane("XLA Modules", 0, "modules"), "jit_step", 10, 50, "module", run=1)
     b.event(Lane("XLA Ops", 0, "ops", work=True), "fusion", 10, 20)
-    (row,) = result(b.trace(), by="kernel").table.rows(named=True)
+    (row,) = run_launches(b.trace(), by="kernel").table.rows(named=True)
     assert (row["call"], row["kernel"], row["launches"], row["delay"]) == ("Execute", "jit_step", 1, 9 * US)
 
 
@@ -232,7 +234,7 @@ def test_ids_of_several_calls_make_the_launch_a_guess() -> None:
         b.event(thread(process), "cudaLaunchKernel", at, at + 2, "runtime", correlation=7)
         b.event(stream(rank=at // 4), "gemm", at + 5, at + 9, correlation=7)
     for name in ("launches", "queue"):
-        notes = note_texts(run(named(name), b.trace()).notes)
+        notes = note_texts(run_analysis(get_analysis(name), b.trace()).notes)
         said = "1 correlation id of several calls: the latest that had begun is taken, which may be another process's"
         assert said in notes
 
@@ -245,7 +247,7 @@ def test_how_long_work_took_is_by_the_clock_of_the_device() -> None:
     ops = Lane("XLA Ops", 0, "ops", work=True)
     for start, end, begun, ended in ((10, 20, 0, 10), (20, 60, 10, 30)):
         b.event(ops, "fusion", start, end, device_start=begun * US, device_end=ended * US)
-    (row,) = result(b.trace()).table.rows(named=True)
+    (row,) = run_launches(b.trace()).table.rows(named=True)
     assert (row["device_time"], row["device_max"], row["delay"]) == (30 * US, 30 * US, 9 * US)
 
 
@@ -292,7 +294,7 @@ def test_against_a_loop(
             device, delay = sum(end - start for start, end, _ in rows), max(0, min(rows)[0] - called - length)
             key = {"call": (name,), "kernel": (name, kernel), "launch": (number,)}[by]
             expected[key].append((length, device, delay, len(rows), called + length >= max(row[1] for row in rows)))
-    table = result(b.trace(), window and Window((low - first) * US, (high - first) * US), by=by).table
+    table = run_launches(b.trace(), window and Window((low - first) * US, (high - first) * US), by=by).table
     found = {
         {"call": (row["call"],), "kernel": (row["call"], row["kernel"]), "launch": (row["correlation"],)}[by]: row
         for row in table.iter_rows(named=True)

@@ -1,4 +1,4 @@
-"""Which operators take the time: what each call costs on the host and on the device, and all of it against a loop."""
+"""Operators by time: costs of each call on host and device, and a comparison with a simple loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Options, named, run
+from tracehound.analysis import Options, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.facets import FACETS
-from tracehound.store import place
-from tracehound.trace import Trace, Window
+from tracehound.model.facet_schemas import FACET_SCHEMAS
+from tracehound.model.trace import Trace, Window
+from tracehound.store import merge_file_frames
 
 MAIN = thread("python (1)")
 
@@ -33,8 +33,8 @@ def linear() -> Building:
     return b
 
 
-def table(trace: Trace, window: Window | None = None, **chosen: str) -> dict[tuple[str, str | None], dict]:
-    result = run(named("operators"), trace, window, Options(given=tuple(sorted(chosen.items()))))
+def operator_rows(trace: Trace, window: Window | None = None, **chosen: str) -> dict[tuple[str, str | None], dict]:
+    result = run_analysis(get_analysis("operators"), trace, window, Options(given=tuple(sorted(chosen.items()))))
     return {(row["name"], row["inside"]): row for row in result.table.iter_rows(named=True)}
 
 
@@ -43,7 +43,7 @@ def microseconds(row: dict) -> list[int]:
 
 
 def test_a_kernel_belongs_to_the_innermost_operator_and_counts_for_all_around_it() -> None:
-    rows = table(linear().trace())
+    rows = operator_rows(linear().trace())
     assert microseconds(rows["aten::addmm", None]) == [80 - 10 - 5, 80, 240, 240]
     assert microseconds(rows["aten::linear", None]) == [20, 100, 0, 240]
     assert rows["aten::addmm", None]["launched"] == 2
@@ -55,7 +55,7 @@ def test_work_that_no_operator_launched_is_told() -> None:
     b = linear()
     b.event(MAIN, "cudaGraphLaunch", 200, 210, "runtime", correlation=3)
     b.event(stream(), "node", 400, 640, correlation=3)
-    result = run(named("operators"), b.trace())
+    result = run_analysis(get_analysis("operators"), b.trace())
     assert note_texts(result.notes) == (
         "50.00 % of the device time was launched by no operator that is known (240.0 us)",
     )
@@ -67,7 +67,7 @@ def test_the_id_of_the_active_operator_stands_in_for_a_launch_that_was_not_recor
     b.event(MAIN, "aten::relu", 200, 210, "op", external=9)
     b.event(stream(), "elementwise", 400, 410, external=9)
     b.event(stream(), "stray", 500, 520, external=11)
-    row = table(b.trace())["aten::relu", None]
+    row = operator_rows(b.trace())["aten::relu", None]
     assert microseconds(row) == [10, 10, 10, 10]
 
 
@@ -78,14 +78,14 @@ def test_a_call_inside_one_of_the_same_name_is_no_part_of_the_total_once_more() 
     b.event(MAIN, "aten::to", 20, 80, "op")
     b.event(MAIN, "cudaMemcpyAsync", 30, 40, "runtime", correlation=1)
     b.event(stream(), "Memcpy", 100, 110, "copy", correlation=1)
-    row = table(b.trace())["aten::to", None]
+    row = operator_rows(b.trace())["aten::to", None]
     assert (row["count"], microseconds(row)) == (2, [70, 100, 10, 10])
 
 
 def test_in_a_window_times_are_clipped_and_work_counts_by_when_it_ran() -> None:
-    rows = table(linear().trace(), Window(50 * US, 150 * US))
+    rows = operator_rows(linear().trace(), Window(50 * US, 150 * US))
     assert microseconds(rows["aten::addmm", None]) == [40 - 5, 40, 50, 50]
-    later = table(linear().trace(), Window(200 * US, 400 * US))
+    later = operator_rows(linear().trace(), Window(200 * US, 400 * US))
     assert (later["aten::addmm", None]["count"], *microseconds(later["aten::addmm", None])) == (0, 0, 0, 140, 140)
 
 
@@ -97,10 +97,10 @@ def test_rows_can_be_told_apart_by_what_they_were_called_in() -> None:
     b.event(MAIN, "aten::addmm", 20, 80, "op")
     b.event(MAIN, "aten::addmm", 200, 250, "op")
     trace = b.trace()
-    assert {key[1] for key in table(trace)} == {None}
-    assert {key[1] for key in table(trace, by="parent") if key[0] == "aten::addmm"} == {None, "aten::linear"}
-    assert {key[1] for key in table(trace, by="module")} == {None, "nn.Module: Linear_0"}
-    assert {key[1] for key in table(trace, by="frame")} == {None, "linear.py(7): forward"}
+    assert {key[1] for key in operator_rows(trace)} == {None}
+    assert {key[1] for key in operator_rows(trace, by="parent") if key[0] == "aten::addmm"} == {None, "aten::linear"}
+    assert {key[1] for key in operator_rows(trace, by="module")} == {None, "nn.Module: Linear_0"}
+    assert {key[1] for key in operator_rows(trace, by="frame")} == {None, "linear.py(7): forward"}
 
 
 def test_rows_can_be_told_apart_by_shape() -> None:
@@ -108,9 +108,9 @@ def test_rows_can_be_told_apart_by_shape() -> None:
     for number, record in enumerate((5, 6, 7)):
         b.event(MAIN, "aten::mm", number * 10, number * 10 + 9, "op", record=record)
     said = [{"record": 5, "dims": "[[1]]"}, {"record": 6, "dims": "[[1]]"}]
-    called = pl.DataFrame(said, schema=FACETS["called"]).lazy()
-    trace = place("t", [replace(b.part(), facets={"called": called})])
-    shown = run(named("operators"), trace, None, Options(given=(("by", "shape"),))).table
+    called = pl.DataFrame(said, schema=FACET_SCHEMAS["called"]).lazy()
+    trace = merge_file_frames("t", [replace(b.part(), facets={"called": called})])
+    shown = run_analysis(get_analysis("operators"), trace, None, Options(given=(("by", "shape"),))).table
     assert dict(shown.select("inside", "count").rows()) == {"[[1]]": 2, None: 1}
 
 
@@ -123,7 +123,7 @@ def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
     b.event(MAIN, "cudaLaunchKernel", 160, 170, "runtime", correlation=4)
     b.event(stream(0), "mul", 400, 430, correlation=4)
     trace = b.trace()
-    row = table(trace)["aten::mul", None]
+    row = operator_rows(trace)["aten::mul", None]
     assert (row["count"], row["ranks"], row["launched"], microseconds(row)) == (2, 2, 2, [40, 60, 40, 40])
     assert trace.event(row["event"])["start"] == 150 * US
 
@@ -131,7 +131,7 @@ def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
 def test_without_a_device_there_are_host_times_alone() -> None:
     b = Building()
     b.event(MAIN, "aten::mm", 0, 10, "op")
-    result = run(named("operators"), b.trace())
+    result = run_analysis(get_analysis("operators"), b.trace())
     (row,) = result.table.iter_rows(named=True)
     assert (row["host_self"], row["host_share"], row["device_self"], row["share"]) == (10 * US, 1, None, None)
     assert note_texts(result.notes) == ("no device work here: times are those of the host alone",)
@@ -143,13 +143,13 @@ def test_an_empty_table_says_why(form: str, word: str) -> None:
     b.event(stream(), "dot.1", 0, 10)
     if form == "xplane":
         b.event(MAIN, "dot.1", 0, 10, "op")
-    result = run(named("operators"), b.trace())
+    result = run_analysis(get_analysis("operators"), b.trace())
     assert result.table.is_empty()
     assert word in note_texts(result.notes)[0]
 
 
 def test_an_empty_window_is_not_taken_for_an_empty_recording() -> None:
-    note = note_texts(run(named("operators"), linear().trace(), Window(5000 * US, 5001 * US)).notes)[0]
+    note = note_texts(run_analysis(get_analysis("operators"), linear().trace(), Window(5000 * US, 5001 * US)).notes)[0]
     assert note == "no operator in the window; if there is none outside: profile with ProfilerActivity.CPU"
 
 
@@ -174,7 +174,7 @@ def test_against_a_loop(
         b.event(stream(), "kernel", start, start + length, correlation=call)
     trace = b.trace()
     window = Window(span[0] * US, (span[0] + span[1]) * US)
-    found = {key: _told(row) for key, row in table(trace, window, by=by).items()}
+    found = {key: _row_numbers(row) for key, row in operator_rows(trace, window, by=by).items()}
     assert found == _slow(trace, *_bounds(trace, window), by)
 
 
@@ -182,7 +182,7 @@ def _bounds(trace: Trace, window: Window) -> tuple[int, int]:
     return window.within(*trace.span)
 
 
-def _told(row: dict) -> list[int]:
+def _row_numbers(row: dict) -> list[int]:
     names = ("count", "host_self", "host_total", "device_self", "device_total", "launched")
     return [row[name] or 0 for name in names]
 
@@ -231,7 +231,7 @@ def _instant(event: dict, low: int, high: int) -> bool:
 
 
 def _add(found: dict[Key, list[int]], around: list[Key], length: int) -> None:
-    """What a kernel of that length, launched inside operators of these rows, adds."""
+    """Add a kernel of this length, launched inside operators of these rows."""
     for one in around[:1]:
         found[one][3] += length
         found[one][5] += 1

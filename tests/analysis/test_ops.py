@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
 
 
 def ops(trace: Trace, window: Window | None = None, top: int | None = None) -> Result:
-    return run(named("ops"), trace, window, Options(top))
+    return run_analysis(get_analysis("ops"), trace, window, Options(top))
 
 
 def test_kernels_of_two_ranks() -> None:
@@ -93,7 +93,7 @@ def test_the_time_of_a_gpu_with_hlo_ops_is_that_of_all_its_streams() -> None:
     for lane in (stream(), Lane("XLA Ops", 0, "ops")):
         b.event(lane, "gemm", 0, 50)
     b.event(stream(number=8), "Memcpy DtoD", 60, 100, "copy")
-    result = run(named("ops"), b.trace())
+    result = run_analysis(get_analysis("ops"), b.trace())
     assert result.table["time_share"].to_list() == [0.5], "as in XProf"
     assert "idle 10.000 % of 100.0 us device time" in note_texts(result.notes)
 

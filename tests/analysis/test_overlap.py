@@ -1,4 +1,4 @@
-"""What runs at once: types of kernels and any two groups, by hand and instant by instant."""
+"""Overlap of kernel types and of any two groups: computed by hand, and instant by instant."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, beside, stream, thread
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 
-def asked(analysis: str, trace: Trace, window: Window | None = None, **given: str) -> Result:
-    return run(named(analysis), trace, window, Options(None, tuple(sorted(given.items()))))
+def run_analysis_named(analysis: str, trace: Trace, window: Window | None = None, **given: str) -> Result:
+    return run_analysis(get_analysis(analysis), trace, window, Options(None, tuple(sorted(given.items()))))
 
 
 def types(trace: Trace, window: Window | None = None, **given: str) -> dict[tuple[int | None, str], int]:
-    table = asked("kernel_types", trace, window, **given).table
+    table = run_analysis_named("kernel_types", trace, window, **given).table
     return {(row["rank"], row["type"]): row["time"] for row in table.rows(named=True)}
 
 
 def overlap(trace: Trace, window: Window | None = None, **given: str) -> dict[int | None, tuple[int, int, int]]:
-    table = asked("overlap", trace, window, **given).table
+    table = run_analysis_named("overlap", trace, window, **given).table
     return {row["rank"]: (row["first"], row["second"], row["both"]) for row in table.rows(named=True)}
 
 
@@ -51,13 +51,13 @@ def test_every_mix_of_types(busy: Trace) -> None:
 
 
 def test_shares_are_of_the_busy_time(busy: Trace) -> None:
-    table = asked("kernel_types", busy).table
+    table = run_analysis_named("kernel_types", busy).table
     assert table["share"].sum() == pytest.approx(1)
     assert table["share"][0] == pytest.approx(20 / 70)
 
 
 def test_communication_behind_computation(busy: Trace) -> None:
-    result = asked("overlap", busy)
+    result = run_analysis_named("overlap", busy)
     (row,) = result.table.rows(named=True)
     assert [row[name] / US for name in ("first", "second", "both", "exposed")] == [40, 30, 10, 30]
     assert (row["hidden"], row["covered"]) == (0.25, pytest.approx(1 / 3))
@@ -126,7 +126,7 @@ def test_hlo_categories_are_groups() -> None:
 
 @pytest.mark.parametrize("begun", [5, 10])
 def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
-    (note,) = note_texts(asked("overlap", beside(begun).trace()).notes)
+    (note,) = note_texts(run_analysis_named("overlap", beside(begun).trace()).notes)
     merged, alone = "rank 0 is several devices in one: which of them ran", "0.00 % of the communication runs at"
     assert note.startswith(merged if begun < 10 else alone)
     assert note.endswith("while another computes is hidden here") == (begun < 10)
@@ -135,14 +135,16 @@ def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
 def test_why_there_is_nothing() -> None:
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
-    assert note_texts(asked("overlap", b.trace()).notes) == ("no communication and no computation on a device here",)
-    assert note_texts(asked("kernel_types", b.trace()).notes) == ("no device work was recorded here",)
+    assert note_texts(run_analysis_named("overlap", b.trace()).notes) == (
+        "no communication and no computation on a device here",
+    )
+    assert note_texts(run_analysis_named("kernel_types", b.trace()).notes) == ("no device work was recorded here",)
     b.event(stream(), "gemm", 0, 10)
-    assert note_texts(asked("overlap", b.trace()).notes) == ("no communication ran here",)
+    assert note_texts(run_analysis_named("overlap", b.trace()).notes) == ("no communication ran here",)
 
 
 def test_what_is_no_group_is_said() -> None:
-    for setting in named("overlap").settings[:2]:
+    for setting in get_analysis("overlap").settings[:2]:
         with pytest.raises(TracehoundError, match="not a regular expression"):
             setting.read("(")
 

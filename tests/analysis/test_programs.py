@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Options, named, run
-from tracehound.analysis.programs import ANALYSIS, EXECUTIONS
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.analysis.programs import ANALYSIS, BY_EXECUTION_COLUMNS
 from tracehound.analysis.result import Result
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 MODULES = Lane("XLA Modules", 0, "modules")
 MAIN = thread("main/1")
 
 
-def programs(trace: Trace, window: Window | None = None, by: str = "program") -> Result:
-    return run(named("programs"), trace, window, Options(given=(("by", by),)))
+def run_programs(trace: Trace, window: Window | None = None, by: str = "program") -> Result:
+    return run_analysis(get_analysis("programs"), trace, window, Options(given=(("by", by),)))
 
 
-def enqueued(b: Building, name: str, called: float, start: float, end: float, number: int) -> None:
+def add_enqueued_execution(b: Building, name: str, called: float, start: float, end: float, number: int) -> None:
     """An execution and the host event that produced it."""
     b.event(MAIN, "DoEnqueueProgram", called, called + 1, "runtime", produces=number)
     b.event(MODULES, name, start, end, "module", consumes=number, run=number)
@@ -32,10 +32,10 @@ def enqueued(b: Building, name: str, called: float, start: float, end: float, nu
 
 def test_one_row_for_each_program() -> None:
     b = Building(format="xplane")
-    enqueued(b, "jit_f(7)", 0, 10, 30, 1)
-    enqueued(b, "jit_f(7)", 5, 31, 61, 2)
-    enqueued(b, "jit_g(8)", 80, 90, 95, 3)
-    rows = programs(b.trace()).table.rows(named=True)
+    add_enqueued_execution(b, "jit_f(7)", 0, 10, 30, 1)
+    add_enqueued_execution(b, "jit_f(7)", 5, 31, 61, 2)
+    add_enqueued_execution(b, "jit_g(8)", 80, 90, 95, 3)
+    rows = run_programs(b.trace()).table.rows(named=True)
     assert [(r["name"], r["program"], r["count"], r["ranks"]) for r in rows] == [
         ("jit_f", "7", 2, 1),
         ("jit_g", "8", 1, 1),
@@ -55,10 +55,10 @@ _TIMES = ("total", "min", "p50", "mean", "max", "period", "gap", "gaps", "ahead"
 
 def test_one_row_for_each_execution() -> None:
     b = Building(format="xplane")
-    enqueued(b, "jit_f(7)", 0, 10, 30, 1)
-    enqueued(b, "jit_g(8)", 5, 30, 40, 2)
-    enqueued(b, "jit_f(7)", 50, 60, 61, 3)
-    rows = programs(b.trace(), by="execution").table.rows(named=True)
+    add_enqueued_execution(b, "jit_f(7)", 0, 10, 30, 1)
+    add_enqueued_execution(b, "jit_g(8)", 5, 30, 40, 2)
+    add_enqueued_execution(b, "jit_f(7)", 50, 60, 61, 3)
+    rows = run_programs(b.trace(), by="execution").table.rows(named=True)
     assert [
         (r["name"], r["number"], r["start"] // US, r["duration"] // US, r["gap"], r["ahead"] // US, r["dry"])
         for r in rows
@@ -72,9 +72,9 @@ def test_one_row_for_each_execution() -> None:
 
 def test_what_launches_call_a_delay_and_late_has_other_names_here() -> None:
     """A delay begins as a call ends, and what is late has a long one: executions are told by other times."""
-    launches = {column.name for column in named("launches").columns}
+    launches = {column.name for column in get_analysis("launches").columns}
     assert {"delay", "late"} <= launches
-    for columns in (ANALYSIS.columns, EXECUTIONS):
+    for columns in (ANALYSIS.columns, BY_EXECUTION_COLUMNS):
         names = {column.name for column in columns}
         assert {"ahead", "dry"} <= names
         assert not names & {"delay", "late"}
@@ -82,8 +82,8 @@ def test_what_launches_call_a_delay_and_late_has_other_names_here() -> None:
 
 def test_an_execution_that_begins_before_its_enqueue_tells_nothing_of_the_host() -> None:
     b = Building(format="xplane")
-    enqueued(b, "jit_f(7)", 20, 10, 30, 1)
-    result = programs(b.trace())
+    add_enqueued_execution(b, "jit_f(7)", 20, 10, 30, 1)
+    result = run_programs(b.trace())
     row = result.table.row(0, named=True)
     assert (row["enqueued"], row["ahead"], row["dry"]) == (1, None, None)
     assert any("1 begin before their enqueue" in note for note in note_texts(result.notes))
@@ -92,15 +92,15 @@ def test_an_execution_that_begins_before_its_enqueue_tells_nothing_of_the_host()
 def test_a_window_keeps_executions_at_full_length_with_the_gap_before_them() -> None:
     b = Building(format="xplane")
     for number in range(3):
-        enqueued(b, "jit_f(7)", 10 * number, 100 * number, 100 * number + 80, number)
-    row = programs(b.trace(), Window(150 * US, 190 * US)).table.row(0, named=True)
+        add_enqueued_execution(b, "jit_f(7)", 10 * number, 100 * number, 100 * number + 80, number)
+    row = run_programs(b.trace(), Window(150 * US, 190 * US)).table.row(0, named=True)
     assert (row["count"], row["total"] // US, row["gap"] // US) == (1, 80, 20)
 
 
 def test_a_profile_without_enqueues_says_so() -> None:
     b = Building(format="xplane")
     b.event(MODULES, "SyncTensorsGraph.9(0)", 0, 5, "module")
-    result = programs(b.trace())
+    result = run_programs(b.trace())
     assert result.table.select("enqueued", "dry", "ahead").row(0) == (0, None, None)
     assert any("of 1 no enqueue is known" in note for note in note_texts(result.notes))
 
@@ -108,8 +108,8 @@ def test_a_profile_without_enqueues_says_so() -> None:
 def test_what_a_pytorch_trace_has_instead_is_said() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 5)
-    assert "PyTorch Profiler file knows none" in note_texts(programs(b.trace()).notes)[0]
-    assert "device_tracer_level" in note_texts(programs(Building(format="xplane").trace()).notes)[0]
+    assert "PyTorch Profiler file knows none" in note_texts(run_programs(b.trace()).notes)[0]
+    assert "device_tracer_level" in note_texts(run_programs(Building(format="xplane").trace()).notes)[0]
 
 
 @given(
@@ -135,7 +135,7 @@ def test_all_of_it_against_a_loop(steps: list[tuple[int, str, int, int, int]]) -
         gap = None if first else pause
         late = None if first else start - ahead >= before
         expected[name].append((length, gap, None if last is None else start - last, late))
-    for row in programs(b.trace()).table.rows(named=True):
+    for row in run_programs(b.trace()).table.rows(named=True):
         lengths, gaps, intervals, late = zip(*expected[row["name"]], strict=True)
         assert (row["count"], row["total"], row["max"]) == (len(lengths), sum(lengths) * US, max(lengths) * US)
         assert row["p50"] == statistics.median(lengths) * US
@@ -152,6 +152,6 @@ def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_no_progr
     b = Building(format="xplane")
     b.event(stream(), "loop_add_fusion", 0, 10)
     b.event(thread(), call or "cuLaunchKernel", 0, 5, "runtime")
-    (note,) = note_texts(run(named("programs"), b.trace()).notes)
+    (note,) = note_texts(run_analysis(get_analysis("programs"), b.trace()).notes)
     hint = " (in command buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=)" if call else ""
     assert note.endswith(f"no kernel of the GPUs names an HLO op{hint}")

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import Building, Lane
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.draw.charts.analysis_charts import draw_chart
+from tracehound.draw.glyphs import to_ascii
 from tracehound.draw.notes import note_texts
-from tracehound.draw.plain import in_ascii
-from tracehound.draw.plots import plot
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
 PEAK = ("peak", "bf16:100G,f32:10G,1GB/s")
@@ -37,7 +37,7 @@ def roofline(*given: tuple[str, str]) -> Result:
     for number, each in enumerate(MIXED):
         kind = "collective" if each["name"] == "psum" else "op"
         b.event(OPS, str(each["name"]), 10 * number, 10 * number + 10, kind, op=number)
-    return run(named("roofline"), b.trace(), None, Options(given=given))
+    return run_analysis(get_analysis("roofline"), b.trace(), None, Options(given=given))
 
 
 def test_places_under_the_roof() -> None:
@@ -61,7 +61,7 @@ def test_feeding_waits_for_the_host() -> None:
     b.format = "xplane"
     b.event(OPS, "infeed", 0, 30, "transfer", op=0)
     b.event(OPS, "add", 30, 40, "op", op=1)
-    result = run(named("roofline"), b.trace(), None, Options(given=(PEAK,)))
+    result = run_analysis(get_analysis("roofline"), b.trace(), None, Options(given=(PEAK,)))
     assert result.table.filter(name="infeed")["bound_by"].to_list() == ["host link"]
     assert note_texts(result.notes)[0] == "judged 25.00 % of the ops' self time; not: 75.00 % waits for the host link"
 
@@ -96,34 +96,34 @@ def test_bytes_of_a_call_of_unknown_operations_are_not_in_the_intensity_of_all(
     ])  # fmt: skip
     for number in (0, 1):
         b.event(OPS, ("dot", "paged")[number], 10 * number, 10 * number + 10, "op", op=number)
-    notes = note_texts(run(named("roofline"), b.trace(), None, Options(given=given)).notes)
+    notes = note_texts(run_analysis(get_analysis("roofline"), b.trace(), None, Options(given=given)).notes)
     assert "all ops together: 2.50 GFLOP/s at 50 operations per byte, idle time included" in notes
 
 
 def test_without_a_peak_there_is_no_roof() -> None:
     result = roofline()
     assert result.table.select("roof", "of_compute", "of_memory", "efficiency").null_count().sum_horizontal()[0] == 28
-    assert "•" not in "".join(plot(result, "self", 0, (80, 24)))
+    assert "•" not in "".join(draw_chart(result, "self", 0, (80, 24)))
     assert any("no peak is known" in note for note in note_texts(result.notes))
 
 
 def test_the_plot_has_the_roof_and_the_ops_under_it() -> None:
     result = roofline(PEAK)
-    drawn = plot(result, "self", -1, (80, 24))
+    drawn = draw_chart(result, "self", -1, (80, 24))
     assert len(drawn) == 24
     assert {len(line) for line in drawn} == {80}
     picture = "\n".join(drawn[:17])
     assert all(glyph in picture for glyph in "1234•")
     names = [row["name"] for row in result.table.rows(named=True) if row["efficiency"] is not None]
     assert [line.split(":")[0] for line in drawn[-5:-1]] == [f"{n} {name}" for n, name in enumerate(names, 1)]
-    assert plot(result, "self", -1, (130, 24))[-1].rstrip() == (
+    assert draw_chart(result, "self", -1, (130, 24))[-1].rstrip() == (
         "FLOP/s over FLOP/byte of memory; roof: 100 GFLOP/s and 1.00 GB/s, ridge 100; "
         "10.0 GFLOP/s and 1.00 GB/s, ridge 10"
     )
 
 
 def test_the_roof_has_a_likeness_in_ascii() -> None:
-    lines = [in_ascii(line) for line in plot(roofline(PEAK), "self", 0, (80, 20))]
+    lines = [to_ascii(line) for line in draw_chart(roofline(PEAK), "self", 0, (80, 20))]
     assert any("...." in line for line in lines), "the roof"
     assert not any("?" in line for line in lines)
 
@@ -131,12 +131,12 @@ def test_the_roof_has_a_likeness_in_ascii() -> None:
 def test_the_op_under_the_cursor_is_marked() -> None:
     result = roofline(PEAK)
     row = result.table["name"].to_list().index("add")
-    assert "X" in "".join(plot(result, "self", row, (80, 24))[:17])
-    assert "X" not in "".join(plot(result, "self", -1, (80, 24))[:17])
+    assert "X" in "".join(draw_chart(result, "self", row, (80, 24))[:17])
+    assert "X" not in "".join(draw_chart(result, "self", -1, (80, 24))[:17])
 
 
 def test_no_room_gives_way_to_bars() -> None:
-    drawn = plot(roofline(PEAK), "self", 0, (39, 8))
+    drawn = draw_chart(roofline(PEAK), "self", 0, (39, 8))
     assert drawn
     assert "roof" not in drawn[-1]
 
@@ -171,14 +171,14 @@ def test_whatever_is_counted_shares_stay_shares_and_the_plot_is_as_large_as_its_
         b.event(OPS, f"op.{number}", 30 * number, 30 * number + length, "transfer" if number == 1 else "op", op=number)
     trace = b.trace()
     for name in ("hlo_ops", "roofline"):
-        result = run(named(name), trace, None, Options(given=(("peak", peak),)))
+        result = run_analysis(get_analysis(name), trace, None, Options(given=(("peak", peak),)))
         for column in result.columns:
             if column.unit in ("share", "flops", "rate"):
                 values = result.table[column.name].drop_nulls()
                 assert values.is_finite().all(), column.name
                 assert (values >= 0).all()
                 assert column.unit != "share" or (values <= 1.000001).all()
-        drawn_lines = plot(result, "self", 0, (60, 20))
+        drawn_lines = draw_chart(result, "self", 0, (60, 20))
         assert {len(line) for line in drawn_lines} <= {60}
         assert len(drawn_lines) <= 20
 
@@ -186,6 +186,6 @@ def test_whatever_is_counted_shares_stay_shares_and_the_plot_is_as_large_as_its_
 def test_a_trace_without_hlo_ops_says_so() -> None:
     b = Building()
     b.event(Lane("python"), "aten::mm", 0, 5, "op")
-    result = run(named("roofline"), b.trace())
+    result = run_analysis(get_analysis("roofline"), b.trace())
     assert result.table.is_empty()
     assert result.notes

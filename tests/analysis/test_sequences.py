@@ -1,17 +1,17 @@
-"""Which kernels an operator launches, in which order, and how often."""
+"""Sequences of kernels that operators launch, and their counts."""
 
 from __future__ import annotations
 
 from building import US, Building, stream, thread
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace
+from tracehound.model.trace import Trace
 
 MAIN = thread("python (1)")
 
 
 def result(trace: Trace, **chosen: str) -> Result:
-    return run(named("sequences"), trace, None, Options(given=tuple(sorted(chosen.items()))))
+    return run_analysis(get_analysis("sequences"), trace, None, Options(given=tuple(sorted(chosen.items()))))
 
 
 def blocks() -> Trace:

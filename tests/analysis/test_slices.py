@@ -1,4 +1,4 @@
-"""What ran on every lane: exact on small traces, and against a slow search on random ones."""
+"""Events on every lane: exact on small traces, and compared with a slow search on random ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
 
 
-def built() -> Trace:
+def trace_with_slices() -> Trace:
     b = Building()
     b.event(stream(), "gemm", 100, 200)
     b.event(stream(), "gemm", 300, 330)
@@ -25,7 +25,7 @@ def built() -> Trace:
     return b.trace()
 
 
-TRACE = built()
+TRACE = trace_with_slices()
 
 
 def rows(result: Result, *columns: str) -> list[tuple[object, ...]]:
@@ -42,7 +42,7 @@ def in_us(result: Result) -> list[tuple[object, ...]]:
 
 
 def test_every_lane_by_name() -> None:
-    assert in_us(run(named("slices"), TRACE)) == [
+    assert in_us(run_analysis(get_analysis("slices"), TRACE)) == [
         (0, "stream 7", "gemm", 2, 130, 130, 140),
         (0, "stream 7", "relu", 1, 10, 10, 140),
         (None, "python", "step", 1, 290, 500, 500),
@@ -52,7 +52,7 @@ def test_every_lane_by_name() -> None:
 
 
 def test_a_window_clips() -> None:
-    result = run(named("slices"), TRACE, Window(150 * US, 305 * US))
+    result = run_analysis(get_analysis("slices"), TRACE, Window(150 * US, 305 * US))
     assert in_us(result) == [
         (0, "stream 7", "gemm", 2, 55, 55, 55),
         (None, "python", "aten::mm", 1, 150, 150, 155),
@@ -65,27 +65,29 @@ def test_a_window_clips() -> None:
 def test_one_lane_is_summed_up_in_a_note(asked: str) -> None:
     lane = TRACE.lanes.filter((pl.col("name") == "stream 7") & (pl.col("rank") == 0))["lane"].to_list()
     if asked == "window":
-        result = run(named("slices"), TRACE, Window(150 * US, 350 * US, ranks=(0,), lanes=tuple(lane)))
+        result = run_analysis(get_analysis("slices"), TRACE, Window(150 * US, 350 * US, ranks=(0,), lanes=tuple(lane)))
     else:
         window = Window(150 * US, 350 * US, ranks=(0,))
-        result = run(named("slices"), TRACE, window, Options(given=(("lane", "^STREAM"),)))
+        result = run_analysis(get_analysis("slices"), TRACE, window, Options(given=(("lane", "^STREAM"),)))
     assert note_texts(result.notes)[0] == "2 events, busy 80.00 us of 200.0 us"
     assert rows(result, "name", "count", "share") == [("gemm", 2, 1.0)]
 
 
 def test_a_row_leads_to_the_longest_of_its_events() -> None:
-    event = run(named("slices"), TRACE).table["event"][0]
+    event = run_analysis(get_analysis("slices"), TRACE).table["event"][0]
     assert TRACE.event(event)["start"] == 100 * US
 
 
 def test_lanes_on_which_nothing_ran_say_so() -> None:
-    result = run(named("slices"), TRACE, Window(420 * US, 430 * US, ranks=(0,)), Options(given=(("lane", "stream"),)))
+    result = run_analysis(
+        get_analysis("slices"), TRACE, Window(420 * US, 430 * US, ranks=(0,)), Options(given=(("lane", "stream"),))
+    )
     assert result.table.is_empty()
     assert note_texts(result.notes)[0] == "nothing ran on these lanes in this window"
 
 
 def test_a_lane_that_there_is_not_is_told_of() -> None:
-    result = run(named("slices"), TRACE, Window(), Options(given=(("lane", "nosuch"),)))
+    result = run_analysis(get_analysis("slices"), TRACE, Window(), Options(given=(("lane", "nosuch"),)))
     assert note_texts(result.notes)[0] == "no lane is called 'nosuch'"
 
 
@@ -99,7 +101,7 @@ def test_counts_and_totals_are_those_of_a_slow_search(spans: list[tuple[int, int
         b.event(thread(), name, start, start + long, "op")
     trace = b.trace()
     first = min(start for start, _, _ in spans)
-    table = run(named("slices"), trace, Window(low, low + length)).table
+    table = run_analysis(get_analysis("slices"), trace, Window(low, low + length)).table
     low, high = Window(low, low + length).within(*trace.span)
     expected: dict[str, list[int]] = {}
     covered = set[int]()
@@ -130,7 +132,7 @@ def test_self_time_is_what_no_event_inside_covers(spans: list[tuple[int, int, st
                 own -= set(range(other["start"], other["end"]))
         assert event["self"] == len(own)
         expected[event["name"]] = expected.get(event["name"], 0) + len(own & set(range(low, high)))
-    table = run(named("slices"), trace, Window(low, high)).table
+    table = run_analysis(get_analysis("slices"), trace, Window(low, high)).table
     assert {name: own for name, own in table.select("name", "self").rows() if own} == {
         name: own for name, own in expected.items() if own
     }
@@ -142,6 +144,6 @@ def test_children_that_overlap_in_part_are_taken_off_once() -> None:
         b.event(thread(), name, start, end, "op")
     trace = b.trace()
     for analysis, column in (("slices", "self"), ("operators", "host_self"), ("stacks", "self")):
-        table = run(named(analysis), trace).table
+        table = run_analysis(get_analysis(analysis), trace).table
         table = table.rename({"call": "name"}, strict=False)
         assert dict(table.select("name", column).iter_rows())["P"] == 13 * US, analysis

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
-from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.result import MEMBERS
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.analysis.result import COUNTED_EVENTS
 from tracehound.draw.notes import note_texts
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 MAIN = thread("python (1)")
 
@@ -34,8 +34,8 @@ def training() -> Building:
     return b
 
 
-def result(trace: Trace, window: Window | None = None, top: int | None = None, **chosen: str) -> Result:
-    return run(named("stacks"), trace, window, Options(top, tuple(sorted(chosen.items()))))
+def run_stacks(trace: Trace, window: Window | None = None, top: int | None = None, **chosen: str) -> Result:
+    return run_analysis(get_analysis("stacks"), trace, window, Options(top, tuple(sorted(chosen.items()))))
 
 
 def lines(shown: Result) -> list[tuple[str, int, int, int]]:
@@ -47,7 +47,7 @@ def lines(shown: Result) -> list[tuple[str, int, int, int]]:
 
 
 def test_calls_of_one_path_are_one_row_whatever_their_addresses_and_steps() -> None:
-    shown = result(training().trace())
+    shown = run_stacks(training().trace())
     assert lines(shown) == [
         ("train.py(9): main", 100, 40, 40),
         ("  ProfilerStep", 60, 0, 40),
@@ -65,12 +65,12 @@ def test_calls_of_one_path_are_one_row_whatever_their_addresses_and_steps() -> N
 
 
 def test_self_times_add_up_to_the_total() -> None:
-    table = result(training().trace()).table
+    table = run_stacks(training().trace()).table
     assert table["self"].sum() == table["total"][0]
 
 
 def test_frames_of_python_alone_keep_the_time_of_what_they_called() -> None:
-    assert lines(result(training().trace(), frames="python")) == [
+    assert lines(run_stacks(training().trace(), frames="python")) == [
         ("train.py(9): main", 100, 40, 40),
         ("  train.py(3): train", 60, 50, 40),
         ("    <built-in method append of list object>", 10, 10, 0),
@@ -78,12 +78,12 @@ def test_frames_of_python_alone_keep_the_time_of_what_they_called() -> None:
 
 
 def test_in_a_window_calls_are_clipped_and_work_counts_by_when_it_ran() -> None:
-    assert lines(result(training().trace(), Window(55 * US, 75 * US)))[:3] == [
+    assert lines(run_stacks(training().trace(), Window(55 * US, 75 * US)))[:3] == [
         ("train.py(9): main", 20, 5, 15),
         ("  ProfilerStep", 15, 0, 15),
         ("    train.py(3): train", 15, 5, 15),
     ]
-    late = result(training().trace(), Window(101 * US, 111 * US))
+    late = run_stacks(training().trace(), Window(101 * US, 111 * US))
     assert [(row[0].strip(), *row[1:]) for row in lines(late)] == [
         ("train.py(9): main", 0, 0, 10),
         ("ProfilerStep", 0, 0, 10),
@@ -94,7 +94,7 @@ def test_in_a_window_calls_are_clipped_and_work_counts_by_when_it_ran() -> None:
 
 
 def test_a_cut_keeps_the_heaviest_and_what_is_above_them() -> None:
-    shown = result(training().trace(), top=4)
+    shown = run_stacks(training().trace(), top=4)
     assert [line[0].strip() for line in lines(shown)] == [
         "train.py(9): main", "ProfilerStep", "train.py(3): train", "aten::mm",
     ]  # fmt: skip
@@ -106,9 +106,9 @@ def test_threads_of_one_pool_are_added_up_unless_asked_for_each() -> None:
     for number in (1, 2):
         b.event(thread(f"worker {number}"), "work", 0, 10 * number, "python")
     b.event(thread("other"), "work", 0, 5, "python")
-    rows = result(b.trace()).table.select("call", "thread", "total").rows()
+    rows = run_stacks(b.trace()).table.select("call", "thread", "total").rows()
     assert rows == [("work", "worker", 30 * US), ("work", "other", 5 * US)]
-    assert result(b.trace(), threads="each").table["thread"].to_list() == ["worker 2", "worker 1", "other"]
+    assert run_stacks(b.trace(), threads="each").table["thread"].to_list() == ["worker 2", "worker 1", "other"]
 
 
 def test_what_overlaps_in_part_counts_its_shared_time_once() -> None:
@@ -117,10 +117,10 @@ def test_what_overlaps_in_part_counts_its_shared_time_once() -> None:
     b.event(MAIN, "f", 0, 12, "python")
     b.event(MAIN, "g", 8, 20, "python")
     b.event(MAIN, "h", 10, 16, "python")
-    shown = result(b.trace())
+    shown = run_stacks(b.trace())
     assert lines(shown) == [("f", 12, 12, 0), ("g", 8, 4, 0), ("  h", 4, 4, 0)]
     assert shown.table["count"].to_list() == [1, 1, 1]
-    assert lines(result(b.trace(), Window(9 * US, 14 * US))) == [("f", 3, 3, 0), ("g", 2, 0, 0), ("  h", 2, 2, 0)]
+    assert lines(run_stacks(b.trace(), Window(9 * US, 14 * US))) == [("f", 3, 3, 0), ("g", 2, 0, 0), ("  h", 2, 2, 0)]
 
 
 @pytest.mark.thorough
@@ -135,7 +135,7 @@ def test_self_times_add_up_to_the_time_in_which_threads_did_something(calls: lis
     b = Building()
     for number, name, start, length in calls:
         b.event(thread(f"worker {number}"), name, start, start + length, "python")
-    table = result(b.trace()).table
+    table = run_stacks(b.trace()).table
     busy = {(number, t) for number, _, start, length in calls for t in range(start, start + length)}
     assert table["self"].sum() == len(busy) * US
     assert table.filter(depth=0)["total"].sum() == len(busy) * US
@@ -147,7 +147,7 @@ def test_the_longest_call_is_the_one_that_a_row_leads_to() -> None:
     b.event(MAIN, "f", 0, 10, "python")
     b.event(MAIN, "f", 20, 50, "python")
     trace = b.trace()
-    (event,) = result(trace).table["event"].to_list()
+    (event,) = run_stacks(trace).table["event"].to_list()
     assert trace.event(event)["start"] == 20 * US
 
 
@@ -155,7 +155,7 @@ def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
     b = training()
     b.event(MAIN, "cudaLaunchKernel", 96, 97, "runtime", correlation=5)
     b.event(stream(1), "relu", 200, 210, correlation=5)
-    shown = result(b.trace())
+    shown = run_stacks(b.trace())
     assert lines(shown)[0] == ("train.py(9): main", 100, 39, 50)
     assert shown.table["ranks"].to_list()[0] == 2
 
@@ -163,7 +163,7 @@ def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
 def test_work_whose_launch_is_not_known_is_told() -> None:
     b = training()
     b.event(stream(), "graph node", 300, 340)
-    shown = result(b.trace())
+    shown = run_stacks(b.trace())
     assert shown.table["device_share"][0] == 0.5
     assert "50.00 % of the device time has no known launch (40.00 us)" in note_texts(shown.notes)
 
@@ -172,21 +172,21 @@ def test_work_whose_launch_is_not_known_is_told() -> None:
 def test_what_would_have_recorded_frames_is_told(form: str, word: str) -> None:
     b = Building(format=form)
     b.event(MAIN, "aten::mm", 0, 10, "op")
-    shown = result(b.trace())
+    shown = run_stacks(b.trace())
     assert shown.table["call"].to_list() == ["aten::mm"]
     assert word in note_texts(shown.notes)[-1]
-    assert word in note_texts(result(b.trace(), frames="python").notes)[0]
+    assert word in note_texts(run_stacks(b.trace(), frames="python").notes)[0]
 
 
 def test_a_file_of_a_device_alone_has_no_paths() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 10)
-    shown = result(b.trace())
+    shown = run_stacks(b.trace())
     assert shown.table.is_empty()
     assert note_texts(shown.notes) == ("no event of a host thread here: profile with ProfilerActivity.CPU",)
 
 
-def old(tmp_path: Path) -> Trace:
+def old_trace(tmp_path: Path) -> Trace:
     """A step of 2021: two calls of one operator from one line, another from a deeper one, one without a stack."""
 
     def x(name: str, start: int, end: int, stack: str = "", tid: int = 1) -> dict[str, object]:
@@ -209,11 +209,11 @@ def old(tmp_path: Path) -> Trace:
     ]  # fmt: skip
     path = tmp_path / "worker0.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    return load(open_paths([path]))
+    return load_trace(open_trace_files([path]))
 
 
 def test_stacks_that_operators_carry_as_text_are_frames_with_the_time_of_these(tmp_path: Path) -> None:
-    shown = result(old(tmp_path))
+    shown = run_stacks(old_trace(tmp_path))
     assert lines(shown) == [
         ("train.py(9): <module>", 26, 0, 9),
         ("  model.py(3): forward", 25, 0, 9),
@@ -231,7 +231,7 @@ def test_stacks_that_operators_carry_as_text_are_frames_with_the_time_of_these(t
 
 
 def test_of_such_stacks_the_frames_alone_have_what_their_operators_took(tmp_path: Path) -> None:
-    shown = result(old(tmp_path), frames="python")
+    shown = run_stacks(old_trace(tmp_path), frames="python")
     assert lines(shown) == [
         ("train.py(9): <module>", 26, 0, 9),
         ("  model.py(3): forward", 25, 0, 9),
@@ -244,14 +244,16 @@ def test_of_such_stacks_the_frames_alone_have_what_their_operators_took(tmp_path
 @pytest.mark.parametrize("frames", ["all", "python"])
 def test_frames_of_such_stacks_name_the_operators_called_in_them(tmp_path: Path, frames: str) -> None:
     options = Options(None, (("frames", frames),), members=True)
-    rows = run(named("stacks"), old(tmp_path), None, options).table.filter(pl.col("kind") == "python")
-    assert [(len(set(ids)), count) for ids, count in rows.select(MEMBERS, "count").rows()] == [
+    rows = run_analysis(get_analysis("stacks"), old_trace(tmp_path), None, options).table.filter(
+        pl.col("kind") == "python"
+    )
+    assert [(len(set(ids)), count) for ids, count in rows.select(COUNTED_EVENTS, "count").rows()] == [
         (3, 3), (2, 2), (2, 2), (1, 1),
     ]  # fmt: skip
 
 
 def test_such_stacks_in_a_window(tmp_path: Path) -> None:
-    assert lines(result(old(tmp_path), Window(20 * US, 42 * US), frames="python"))[:3] == [
+    assert lines(run_stacks(old_trace(tmp_path), Window(20 * US, 42 * US), frames="python"))[:3] == [
         ("train.py(9): <module>", 12, 0, 0),
         ("  model.py(3): forward", 12, 0, 0),
         ("    nn/linear.py(7): forward", 12, 12, 0),

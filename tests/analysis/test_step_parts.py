@@ -1,4 +1,4 @@
-"""What steps are made of: stories for each part and for the bounds, and all of it against a loop."""
+"""Parts of steps: examples for each part and for the bounds, and a comparison with a simple loop."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from msgspec.structs import replace
 
 from building import US, Building, Lane, listing, stream, thread
 from short import first
-from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.hosts.activity import PARTS
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.analysis.hosts.time_parts import TIME_PARTS
 from tracehound.draw.notes import note_texts
-from tracehound.report.summary import summarise
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
+from tracehound.report.summary_page import summarize_trace
 
 MAIN = thread("python (1)")
 OTHER = thread("loader (2)")
 
 
-def told(trace: Trace, window: Window | None = None, **settings: str) -> Result:
-    return run(named("step_parts"), trace, window, Options(given=tuple(sorted(settings.items()))))
+def run_step_parts(trace: Trace, window: Window | None = None, **settings: str) -> Result:
+    return run_analysis(get_analysis("step_parts"), trace, window, Options(given=tuple(sorted(settings.items()))))
 
 
 def lengths(row: dict[str, Any]) -> dict[str, int]:
     """The parts of a step that take any time, in us."""
-    return {part: row[part] // US for part in PARTS if row[part]}
+    return {part: row[part] // US for part in TIME_PARTS if row[part]}
 
 
 def step(b: Building, number: int, start: float, end: float) -> None:
@@ -56,7 +56,7 @@ def test_every_instant_goes_to_the_first_part_that_holds_there() -> None:
     b.event(MAIN, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 70, 80, "annotation")
     b.event(MAIN, "forward", 80, 85, "annotation")
     b.event(MAIN, "train.py(3): main", 0, 100, "python")
-    (row,) = told(b.trace()).table.rows(named=True)
+    (row,) = run_step_parts(b.trace()).table.rows(named=True)
     assert row["duration"] == 100 * US
     assert lengths(row) == {
         "kernel": 10, "copy": 15, "memset": 1, "communication": 5, "runtime": 6 + 14, "data_loader": 10, "cpu": 19,
@@ -73,7 +73,7 @@ def test_only_threads_of_the_program_wait_for_data() -> None:
     launch(b, "gemm", 60, 70, 80)
     b.event(MAIN, "IteratorGetNext", 82, 92, "runtime")
     b.event(OTHER, "Iterator::Prefetch", 94, 97, "runtime")
-    (row,) = told(b.trace()).table.rows(named=True)
+    (row,) = run_step_parts(b.trace()).table.rows(named=True)
     assert lengths(row) == {"kernel": 10, "runtime": 2, "data_loader": 10, "cpu": 63, "other": 15}
 
 
@@ -83,7 +83,7 @@ def test_gloo_communicates_on_the_host_and_nccl_only_launches_there() -> None:
     b.event(MAIN, "nccl:all_reduce", 0, 10, "annotation")
     b.event(OTHER, "gloo:all_reduce", 20, 50, "annotation")
     launch(b, "gemm", 60, 70, 80)
-    (row,) = told(b.trace()).table.rows(named=True)
+    (row,) = run_step_parts(b.trace()).table.rows(named=True)
     assert lengths(row) == {"kernel": 10, "communication": 30, "runtime": 2, "cpu": 10, "other": 48}
 
 
@@ -93,12 +93,12 @@ def test_a_step_lasts_until_its_work_is_done_and_the_next_begins_then() -> None:
     step(b, 2, 10, 20)
     launch(b, "k", 2, 5, 15)
     launch(b, "k", 12, 15, 40)
-    rows = told(b.trace()).table.rows(named=True)
+    rows = run_step_parts(b.trace()).table.rows(named=True)
     assert [(row["start"] // US, row["duration"] // US, lengths(row)) for row in rows] == [
         (0, 15, {"kernel": 10, "runtime": 2, "other": 3}),
         (15, 25, {"kernel": 25}),
     ]
-    marked = told(b.trace(), bounds="mark").table.rows(named=True)
+    marked = run_step_parts(b.trace(), bounds="mark").table.rows(named=True)
     assert [(row["start"] // US, row["duration"] // US) for row in marked] == [(0, 10), (10, 10)]
 
 
@@ -107,7 +107,7 @@ def test_work_from_before_the_first_step_is_not_of_it() -> None:
     step(b, 1, 10, 20)
     b.event(stream(), "launched before the recording", 12, 30)
     launch(b, "k", 15, 30, 50)
-    (row,) = told(b.trace()).table.rows(named=True)
+    (row,) = run_step_parts(b.trace()).table.rows(named=True)
     assert row["duration"] == 20 * US
     assert lengths(row) == {"kernel": 20}
 
@@ -121,7 +121,7 @@ def test_what_began_on_a_cpu_in_the_first_step_and_has_no_known_launch_is_not_fr
     launch(b, "psum.1", 35, 40, 55, "collective")
     trace = b.trace()
     on_cpu = replace(trace, ranks=trace.ranks.with_columns(label=pl.lit("CPU:0")))
-    bounds = [told(one).table.select("start", "duration").row(0) for one in (trace, on_cpu)]
+    bounds = [run_step_parts(one).table.select("start", "duration").row(0) for one in (trace, on_cpu)]
     assert bounds == [(25 * US, 30 * US), (7 * US, 48 * US)]
 
 
@@ -131,11 +131,11 @@ def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -
         step(b, number, 100 * number, 100 * number + 100)
         for place in range(5 if number < 3 else 3):
             launch(b, "k", 100 * number + 10 * place, 100 * number + 10 * place + 3, 100 * number + 10 * place + 10)
-    result = told(b.trace())
+    result = run_step_parts(b.trace())
     assert result.table["partial"].to_list() == [False, False, True]
     assert note_texts(result.notes)[0].startswith("an average step takes 100.0 us: kernel 35.00 %")
     assert "1 partial step is left out of the average" in note_texts(result.notes)[1]
-    of_steps = run(named("steps"), b.trace())
+    of_steps = run_analysis(get_analysis("steps"), b.trace())
     assert of_steps.table["step"].to_list() == [1, 2, 3]
     lengths, partial = note_texts(of_steps.notes)[:2]
     assert lengths == "2 whole steps on 1 rank: median 100.0 us, p95 100.0 us, 100.0 us to 100.0 us"
@@ -152,11 +152,11 @@ def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
             b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", start + op, start + op + 10, "op")
         start += length
     trace = b.trace()
-    tables = {name: run(named(name), trace).table for name in ("step_parts", "step_time", "steps")}
+    tables = {name: run_analysis(get_analysis(name), trace).table for name in ("step_parts", "step_time", "steps")}
     for table in tables.values():
         assert table["partial"].to_list() == [True, False, False, False, True]
-    assert note_texts(told(trace).notes)[0].startswith("an average step takes 200.0 us: ")
-    page = {result.analysis: result for result in summarise(trace, Window()).results}
+    assert note_texts(run_step_parts(trace).notes)[0].startswith("an average step takes 200.0 us: ")
+    page = {result.analysis: result for result in summarize_trace(trace, Window()).results}
     assert page["steps"].table.select("steps", "median", "shortest").rows() == [(3, 200 * US, 200 * US)]
     assert any(note.startswith("an average step takes 200.0 us") for note in note_texts(page["findings"].notes))
 
@@ -181,7 +181,7 @@ def test_a_step_with_little_work_is_whole_where_the_recording_goes_on(
         for place in range(0, 50, 10) if number % 2 == 0 else range(0, 30, 10):
             launch(b, "k", 100 * number + place, 100 * number + place + 3, 100 * number + place + 10)
     b.event(lane, "aten::save" if lane == OTHER else "copy", start, start + 1, "op" if lane == OTHER else "copy")
-    assert told(b.trace()).table["partial"].to_list() == [False, False, False, cut]
+    assert run_step_parts(b.trace()).table["partial"].to_list() == [False, False, False, cut]
 
 
 @pytest.mark.parametrize(("start", "whole"), [(-40, False), (-60, True)])
@@ -192,7 +192,7 @@ def test_a_first_step_with_little_work_is_whole_where_the_recording_began_before
         for place in range(0, 50 if number else 20, 10):
             launch(b, "k", 100 * number + place, 100 * number + place + 3, 100 * number + place + 10)
     b.event(MAIN, "aten::load", start, start + 1, "op")
-    assert told(b.trace()).table["partial"].to_list() == [not whole, False, False, False]
+    assert run_step_parts(b.trace()).table["partial"].to_list() == [not whole, False, False, False]
 
 
 @pytest.mark.parametrize(("operators", "cut"), [(5, False), (4, False), (3, True), (0, True)])
@@ -205,7 +205,7 @@ def test_without_a_device_a_short_first_mark_of_pytorch_is_whole_and_a_last_one_
         step(b, number, 100 * number, 100 * number + took)
         for place in range(5 if number < 4 else operators):
             b.event(MAIN, "aten::mm", 100 * number + 3 * place, 100 * number + 3 * place + 2, "op")
-    assert told(b.trace()).table["partial"].to_list() == [False, False, False, False, cut]
+    assert run_step_parts(b.trace()).table["partial"].to_list() == [False, False, False, False, cut]
 
 
 def test_threads_of_an_xla_program_that_go_on_say_nothing_of_its_device() -> None:
@@ -222,7 +222,7 @@ def test_threads_of_an_xla_program_that_go_on_say_nothing_of_its_device() -> Non
                 step=number,
             )
     b.event(OTHER, "stop", 900, 990, "other")
-    assert told(b.trace()).table["partial"].to_list() == [False, False, False, True]
+    assert run_step_parts(b.trace()).table["partial"].to_list() == [False, False, False, True]
 
 
 def test_of_two_steps_the_last_is_partial_that_lacks_work() -> None:
@@ -230,7 +230,7 @@ def test_of_two_steps_the_last_is_partial_that_lacks_work() -> None:
     step(b, 1, 0, 100)
     step(b, 2, 100, 200)
     launch(b, "k", 10, 20, 30)
-    assert told(b.trace()).table["partial"].to_list() == [False, True]
+    assert run_step_parts(b.trace()).table["partial"].to_list() == [False, True]
 
 
 def test_shadows_of_steps_on_the_device_are_no_steps() -> None:
@@ -238,7 +238,7 @@ def test_shadows_of_steps_on_the_device_are_no_steps() -> None:
     step(b, 1, 0, 100)
     launch(b, "k", 10, 20, 30)
     b.event(Lane("stream 7 annotations", 0, "annotations"), "ProfilerStep#1", 20, 30, "annotation")
-    assert told(b.trace()).table["duration"].to_list() == [100 * US]
+    assert run_step_parts(b.trace()).table["duration"].to_list() == [100 * US]
 
 
 def test_mean_and_spread_of_every_part() -> None:
@@ -246,8 +246,8 @@ def test_mean_and_spread_of_every_part() -> None:
     for number, took in ((1, 10), (2, 20), (3, 60)):
         step(b, number, 100 * number, 100 * number + 100)
         launch(b, "k", 100 * number, 100 * number + 5, 100 * number + 5 + took)
-    rows = told(b.trace(), by="part").table.rows(named=True)
-    assert [row["part"] for row in rows] == list(PARTS)
+    rows = run_step_parts(b.trace(), by="part").table.rows(named=True)
+    assert [row["part"] for row in rows] == list(TIME_PARTS)
     kernel = rows[0]
     assert [kernel[name] // US for name in ("mean", "std", "min", "p50", "max")] == [30, 26, 10, 20, 60]
     assert (kernel["share"], kernel["step"]) == (pytest.approx(0.3), 3)
@@ -259,7 +259,7 @@ def test_a_window_keeps_the_steps_that_overlap_it_whole() -> None:
     for number in (0, 1, 2):
         step(b, number, 100 * number, 100 * number + 100)
         launch(b, "k", 100 * number, 100 * number + 5, 100 * number + 15)
-    found = told(b.trace(), Window(150 * US, 160 * US)).table
+    found = run_step_parts(b.trace(), Window(150 * US, 160 * US)).table
     assert (found["step"].to_list(), found["kernel"].to_list()) == ([1], [10 * US])
 
 
@@ -267,15 +267,15 @@ def test_what_was_not_recorded_is_told() -> None:
     b = Building()
     step(b, 1, 0, 10)
     b.event(MAIN, "aten::mm", 0, 4, "op")
-    result = told(b.trace())
+    result = run_step_parts(b.trace())
     assert lengths(result.table.row(0, named=True)) == {"cpu": 4, "other": 6}
     said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA (or XPU)"
     assert said.format("if it has a GPU, ") in note_texts(result.notes)
     b.facts = listing({"id": 0})
-    assert said.format("") in note_texts(told(b.trace()).notes)
+    assert said.format("") in note_texts(run_step_parts(b.trace()).notes)
     nothing = Building()
     nothing.event(stream(), "k", 0, 1)
-    assert "profiler.step()" in note_texts(told(nothing.trace()).notes)[0]
+    assert "profiler.step()" in note_texts(run_step_parts(nothing.trace()).notes)[0]
 
 
 KINDS = {"kernel": "kernel", "copy": "copy", "memset": "memset", "collective": "communication"}
@@ -299,12 +299,14 @@ def test_parts_against_a_loop(
     for kind, lane, start, length in calls:
         b.event(thread(f"thread {lane}"), kind, start, start + length, kind)
     events = [(KINDS[k], s, s + n) for k, _, s, n in work] + [(HOST[k], s, s + n) for k, _, s, n in calls]
-    table = told(b.trace(), bounds="mark").table
+    table = run_step_parts(b.trace(), bounds="mark").table
     for row, (start, end) in zip(table.rows(named=True), steps, strict=True):
-        found = dict.fromkeys(PARTS, 0)
+        found = dict.fromkeys(TIME_PARTS, 0)
         for now in range(start, end):
-            found[next((p for p in PARTS[:-1] if any(q == p and s <= now < e for q, s, e in events)), "other")] += 1
-        assert {part: row[part] // US for part in PARTS} == found
+            found[
+                next((p for p in TIME_PARTS[:-1] if any(q == p and s <= now < e for q, s, e in events)), "other")
+            ] += 1
+        assert {part: row[part] // US for part in TIME_PARTS} == found
 
 
 @given(MARKS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 9)), max_size=8))
@@ -328,5 +330,5 @@ def test_bounds_against_a_loop(marks: list[int], work: list[tuple[int, int, int]
         begin = max(start, ready)
         ready = max([begin, end, *spans.get(number, [])])
         expected.append((begin, ready - begin))
-    rows = told(b.trace()).table.rows(named=True)
+    rows = run_step_parts(b.trace()).table.rows(named=True)
     assert [(row["start"] // US, row["duration"] // US) for row in rows] == expected

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Options, named, run
+from tracehound.analysis import Options, get_analysis, run_analysis
 from tracehound.draw.notes import note_text, note_texts
-from tracehound.trace import Window
+from tracehound.model.trace import Window
 
 
 def test_marked_steps() -> None:
@@ -18,13 +18,13 @@ def test_marked_steps() -> None:
         b.event(stream(), "gemm", 100 * n + 20, 100 * n + 65, correlation=n)
     b.event(Lane("stream 7 annotations", 0, "annotations"), "ProfilerStep#3", 320, 365, "annotation")
     trace = b.trace()
-    rows = run(named("steps"), trace).table.rows(named=True)
+    rows = run_analysis(get_analysis("steps"), trace).table.rows(named=True)
     assert [(r["step"], r["duration"] // US, r["busy"], r["idle"] // US) for r in rows] == [
         (3, 90, 0.5, 45),
         (4, 90, 0.5, 45),
     ]
     assert not any(r["inferred"] for r in rows)
-    cut = run(named("steps"), trace, Window(0, 50 * US)).table.rows(named=True)
+    cut = run_analysis(get_analysis("steps"), trace, Window(0, 50 * US)).table.rows(named=True)
     assert [r["step"] for r in cut] == [3]
     assert cut == rows[:1], "a step is shown in full, what its device did after the window too"
 
@@ -39,7 +39,7 @@ def test_late_device_work_belongs_to_the_step_that_launched_it() -> None:
     assert kernel["step"].to_list() == [1]
 
 
-def ahead() -> Building:
+def host_runs_ahead() -> Building:
     """Of step 1, launched at 5 us, 12 us run after its mark: from 10 to 20 on one stream, 15 to 22 on another."""
     b = Building()
     for n in (1, 2):
@@ -51,17 +51,17 @@ def ahead() -> Building:
 
 
 def test_a_step_lasts_until_its_work_is_done_as_in_step_parts() -> None:
-    trace = ahead().trace()
-    result, parts = run(named("steps"), trace), run(named("step_parts"), trace)
+    trace = host_runs_ahead().trace()
+    result, parts = run_analysis(get_analysis("steps"), trace), run_analysis(get_analysis("step_parts"), trace)
     rows = result.table.rows(named=True)
     assert [(r["duration"] // US, r["busy"], r["idle"] // US) for r in rows] == [(22, 14 / 22, 8), (10, 0.3, 7)]
     assert result.table.select("step", "start", "duration").equals(parts.table.select("step", "start", "duration"))
     said = "steps last until the work that they launched is done: by their marks on the host alone (bounds=mark)"
     assert f"{said} the median is 10.00 us" in note_texts(result.notes)
-    first = run(named("steps"), trace, Window(0, 4 * US))
+    first = run_analysis(get_analysis("steps"), trace, Window(0, 4 * US))
     assert first.table.rows(named=True) == rows[:1], "what is to be known of it lies after the window"
     assert any(note.startswith(said) for note in note_texts(first.notes))
-    second = run(named("steps"), trace, Window(100 * US, 110 * US))
+    second = run_analysis(get_analysis("steps"), trace, Window(100 * US, 110 * US))
     assert not any("marks" in note for note in note_texts(second.notes))
 
 
@@ -72,12 +72,14 @@ def test_a_step_without_work_of_a_device_that_works_is_idle_in_any_window(window
     b.event(thread(), "cudaLaunchKernel", 5, 6, "runtime", correlation=1)
     b.event(stream(), "gemm", 20, 30, correlation=1)
     marks = Options(given=(("bounds", "mark"),))
-    (row,) = run(named("steps"), b.trace(), window, marks).table.rows(named=True)
+    (row,) = run_analysis(get_analysis("steps"), b.trace(), window, marks).table.rows(named=True)
     assert (row["busy"], row["compute"], row["idle"]) == (0.0, 0, 10 * US)
 
 
 def test_steps_by_their_marks() -> None:
-    result = run(named("steps"), ahead().trace(), options=Options(given=(("bounds", "mark"),)))
+    result = run_analysis(
+        get_analysis("steps"), host_runs_ahead().trace(), options=Options(given=(("bounds", "mark"),))
+    )
     assert [(r["duration"] // US, r["busy"]) for r in result.table.rows(named=True)] == [(10, 0.2), (10, 0.3)]
     assert not any("until their work" in note for note in note_texts(result.notes))
 
@@ -91,7 +93,7 @@ def test_steps_inferred_from_the_module_that_repeats() -> None:
         b.event(modules, "jit_step", 100 + 30 * n, 120 + 30 * n, "module")
         b.event(ops, "dot", 100 + 30 * n, 115 + 30 * n, "op")
     trace = b.trace()
-    rows = run(named("steps"), trace).table.rows(named=True)
+    rows = run_analysis(get_analysis("steps"), trace).table.rows(named=True)
     assert [(r["step"], r["start"] // US, r["duration"] // US) for r in rows] == [
         (0, 100, 30),
         (1, 130, 30),
@@ -101,13 +103,13 @@ def test_steps_inferred_from_the_module_that_repeats() -> None:
     assert all(r["inferred"] for r in rows)
     assert [r["partial"] for r in rows] == [False, False, False, True], "nothing tells when the last one ended"
     assert "3 whole steps on 1 rank: median 30.00 us, p95 30.00 us, 30.00 us to 30.00 us" in note_texts(
-        run(named("steps"), trace).notes
+        run_analysis(get_analysis("steps"), trace).notes
     )
     assert any(note.level == "inferred" and "jit_step" in note_text(note) for note in trace.notes)
 
 
-def replayed(*more: str) -> list[bool]:
-    """Which steps are partial where a graph is replayed every 100 us, and other calls between are annotated."""
+def replayed_steps(*more: str) -> list[bool]:
+    """Flags of partial steps where a graph is replayed every 100 us, and calls between are annotated."""
     b = Building()
     for n in range(5):
         b.event(thread(), "cudaGraphLaunch", 100 * n, 100 * n + 5, "runtime", correlation=n + 1)
@@ -115,18 +117,18 @@ def replayed(*more: str) -> list[bool]:
         for name in more:
             b.event(thread(), name, 100 * n - 1, 100 * n + 92, "annotation")
     trace = b.trace()
-    return [row["partial"] for row in run(named("steps"), trace).table.rows(named=True)]
+    return [row["partial"] for row in run_analysis(get_analysis("steps"), trace).table.rows(named=True)]
 
 
 def test_the_last_replay_has_no_end_and_the_last_annotation_has_one() -> None:
-    assert replayed() == [False, False, False, False, True]
-    assert replayed("execute_context_0(0)_generation_3(3)") == [False] * 5
+    assert replayed_steps() == [False, False, False, False, True]
+    assert replayed_steps("execute_context_0(0)_generation_3(3)") == [False] * 5
 
 
 def test_no_steps_is_said() -> None:
     b = Building()
     b.event(stream(), "k", 0, 1)
-    assert "no steps" in note_texts(run(named("steps"), b.trace()).notes)[0]
+    assert "no steps" in note_texts(run_analysis(get_analysis("steps"), b.trace()).notes)[0]
 
 
 @pytest.mark.parametrize("analysis", ["steps", "step_parts"])
@@ -134,7 +136,7 @@ def test_a_window_without_a_mark_says_nothing_of_the_trace(analysis: str) -> Non
     b = Building()
     b.event(thread("python (1)"), "ProfilerStep#1", 0, 10, "step", step=1)
     b.event(stream(), "k", 0, 40)
-    (note,) = note_texts(run(named(analysis), b.trace(), Window(20 * US, 30 * US)).notes)
+    (note,) = note_texts(run_analysis(get_analysis(analysis), b.trace(), Window(20 * US, 30 * US)).notes)
     assert note.startswith("no mark of a step in the window")
 
 
@@ -151,10 +153,14 @@ def test_how_steps_and_annotations_are_made_is_said_in_the_words_of_who_recorded
     b = Building(format=form)
     b.event(stream(), "gemm", 0, 1)
     for name in ("steps", "step_parts"):
-        assert note_texts(run(named(name), b.trace()).notes) == (f"no steps here: mark them with {how}",)
+        assert note_texts(run_analysis(get_analysis(name), b.trace()).notes) == (
+            f"no steps here: mark them with {how}",
+        )
     by_step = Options(None, (("by", "step"),))
     for name in ("breakdown", "distributed"):
-        assert f"no steps here: mark them with {how}" in note_texts(run(named(name), b.trace(), options=by_step).notes)
-    assert note_texts(run(named("annotations"), b.trace()).notes) == (
+        assert f"no steps here: mark them with {how}" in note_texts(
+            run_analysis(get_analysis(name), b.trace(), options=by_step).notes
+        )
+    assert note_texts(run_analysis(get_analysis("annotations"), b.trace()).notes) == (
         f"no annotations here: mark the source with {source}",
     )

@@ -1,4 +1,4 @@
-"""Which rank is late, and what made it late: each cause by a story of its own."""
+"""Late ranks: an example for each cause."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from hypothesis import strategies as st
 from building import US, Building, Lane
 from jobs import Rank, asked, job, rows
 from short import first
-from tracehound.analysis import Options, named, run
-from tracehound.analysis.ranks.activities import PER_STEP, activities
-from tracehound.analysis.ranks.calls import calls
-from tracehound.analysis.share import shares
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.analysis.rank_trace import rank_traces
+from tracehound.analysis.ranks.rank_collectives import rank_calls
+from tracehound.analysis.ranks.work_before_collectives import MERGED_ROWS_PER_STEP, activities_before_collectives
 from tracehound.draw.notes import note_texts
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 
 def ranks(count: int = 3) -> list[Rank]:
     return [Rank(number, count) for number in range(count)]
 
 
-def worst(trace: Trace, **given: str) -> dict[str, Any]:
+def latest_row(trace: Trace, **given: str) -> dict[str, Any]:
     return rows("stragglers", trace, **given)[0]
 
 
-def told(row: dict[str, Any]) -> tuple[Any, ...]:
+def row_summary(row: dict[str, Any]) -> tuple[Any, ...]:
     return (row["step"], row["rank"], row["late"] // US, row["cause"], row["side"])
 
 
@@ -46,8 +46,8 @@ def test_a_data_loader(tmp_path: Path) -> None:
         rank.kernel("gemm", 70 + slow, 80 + slow, 180 + slow)
         rank.collective(90 + slow, 200 + slow, 550, Seq=1)
     trace = job(tmp_path, *job_)
-    row = worst(trace)
-    assert told(row) == (5, 2, 300, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "host")
+    row = latest_row(trace)
+    assert row_summary(row) == (5, 2, 300, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "host")
     assert [row[name] // US for name in ("took", "usual", "excess")] == [350, 50, 300]
     assert row["inside"] == "ProfilerStep#"
     assert trace.event(row["event"])["name"] == row["cause"]
@@ -67,7 +67,7 @@ def test_a_slow_kernel_and_the_host_that_waits_for_it(tmp_path: Path) -> None:
         rank.kernel("gemm", 10, 20, 120 + slow)
         rank.host("cudaStreamSynchronize", 30, 125 + slow, "cuda_runtime")
         rank.collective(130 + slow, 140 + slow, 500, Seq=1)
-    assert told(worst(job(tmp_path, *job_))) == (1, 0, 200, "gemm", "device")
+    assert row_summary(latest_row(job(tmp_path, *job_))) == (1, 0, 200, "gemm", "device")
 
 
 @pytest.mark.thorough
@@ -79,8 +79,8 @@ def test_what_only_one_rank_does(tmp_path: Path) -> None:
         if slow:
             rank.host("torch/utils/checkpoint.py(10): save", 20, 420, "python_function")
         rank.collective(30 + slow, 40 + slow, 600, Seq=1)
-    row = worst(job(tmp_path, *job_))
-    assert told(row) == (1, 1, 400, "torch/utils/checkpoint.py(10): save", "host")
+    row = latest_row(job(tmp_path, *job_))
+    assert row_summary(row) == (1, 1, 400, "torch/utils/checkpoint.py(10): save", "host")
     assert row["usual"] == 0
 
 
@@ -93,8 +93,8 @@ def test_python_that_nothing_annotates(tmp_path: Path) -> None:
         rank.collective(50, 60, 90, Seq=1)
         rank.step(2, 110 + slow, 600)
         rank.collective(150 + slow, 160 + slow, 500, Seq=2)
-    row = worst(job(tmp_path, *job_))
-    assert told(row) == (2, 1, 250, "nothing recorded", "host")
+    row = latest_row(job(tmp_path, *job_))
+    assert row_summary(row) == (2, 1, 250, "nothing recorded", "host")
     assert row["event"] is not None
 
 
@@ -111,7 +111,7 @@ def test_a_collective_that_begins_late_after_its_launch(
         rank.step(1, 0, 1000)
         rank.kernel("gemm", 10, 20, 120)
         rank.collective(launched, 130 + (300 if rank.rank == 2 else 0), 500, Seq=1)
-    row = worst(job(tmp_path, *job_))
+    row = latest_row(job(tmp_path, *job_))
     assert (row["step"], row["rank"], row["late"], row["cause"]) == (1, 2, 300 * US, cause)
     assert [row[name] and row[name] // US for name in ("excess", "took", "usual")] == times
 
@@ -127,7 +127,7 @@ def test_what_a_graph_runs_behind_other_nodes_has_no_delay(tmp_path: Path) -> No
         for event in rank.events:
             if event["args"].get("correlation") == rank.correlation:
                 event["args"]["correlation"] -= 1  # that of the launch before
-    row = worst(job(tmp_path, *job_))
+    row = latest_row(job(tmp_path, *job_))
     assert (row["step"], row["rank"], row["late"], row["cause"]) == (1, 2, 300 * US, None)
 
 
@@ -143,7 +143,7 @@ def test_a_wait_for_one_rank_is_no_cause_of_the_next(tmp_path: Path) -> None:
         rank.kernel("gemm", 370, 380, 480 + second)
         rank.collective(390, 490 + second, 700, Seq=2)
     found = rows("stragglers", job(tmp_path, *job_))
-    assert [told(row) for row in found] == [(1, 0, 300, "load", "host"), (1, 1, 100, "gemm", "device")]
+    assert [row_summary(row) for row in found] == [(1, 0, 300, "load", "host"), (1, 1, 100, "gemm", "device")]
 
 
 def test_a_delay_that_is_carried_on_counts_once_and_keeps_its_cause(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_delay_that_is_carried_on_counts_once_and_keeps_its_cause(tmp_path: Pa
         rank.kernel("backward", 60 + slow, 100 + slow, 150 + slow)
         rank.kernel("ncclDevKernel_AllReduce", 70 + slow, 150 + slow, 620, 21)
     (row,) = rows("stragglers", job(tmp_path, *job_))
-    assert (told(row), row["lasts"]) == ((1, 1, 250, "data", "host"), 2)
+    assert (row_summary(row), row["lasts"]) == ((1, 1, 250, "data", "host"), 2)
 
 
 def test_a_slow_device_is_late_by_little_at_every_collective(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_slow_device_is_late_by_little_at_every_collective(tmp_path: Path) -> 
             rank.kernel("gemm", base, base + 5, base + 5 + took)
             rank.collective(base + 2, base + 5 + took, base + 50, Seq=number)
     (row,) = rows("stragglers", job(tmp_path, *job_))
-    assert told(row) == (1, 1, 250, "gemm", "device")
+    assert row_summary(row) == (1, 1, 250, "gemm", "device")
     assert (row["lasts"], row["most"] // US) == (50, 5)
     assert row["excess"] / US == pytest.approx(250, abs=15)
 
@@ -186,7 +186,7 @@ def test_what_is_late_by_little_is_left_out_and_counted(tmp_path: Path) -> None:
     result = asked("stragglers", trace)
     assert result.table.is_empty()
     assert "1 more latenesses of less than 20.00 us are left out" in note_texts(result.notes)
-    assert worst(trace, least="10us")["rank"] == 1
+    assert latest_row(trace, least="10us")["rank"] == 1
 
 
 @pytest.mark.thorough
@@ -223,7 +223,7 @@ def test_a_run_without_steps_is_told_of_without_steps(tmp_path: Path) -> None:
     assert note == "rank 1 was waited for 100.0 us, most of all because of 'gemm': 100.0 us more than on the others"
 
 
-def sampled(folder: Path, missing: int) -> Trace:
+def ranks_of_sample(folder: Path, missing: int) -> Trace:
     """A collective amid the work of step 1, which only some ranks recorded; rank 1 is late at the next one.
 
     All ranks load for as long, but rank 1 after what is `missing` on rank 0.
@@ -242,7 +242,7 @@ def sampled(folder: Path, missing: int) -> Trace:
 
 @pytest.mark.parametrize("missing", first(1, [0, 1]))
 def test_of_ranks_that_did_not_record_the_same_no_cause_is_named(tmp_path: Path, missing: int) -> None:
-    result = asked("stragglers", sampled(tmp_path, missing))
+    result = asked("stragglers", ranks_of_sample(tmp_path, missing))
     (row,) = result.table.rows(named=True)
     assert (row["rank"], row["late"] // US, row["cause"], row["excess"]) == (1, 50, None, None)
     assert note_texts(result.notes)[1].startswith("the cause is not known in 1 of 1 rows: ")
@@ -261,21 +261,21 @@ def test_what_was_done_before_calls_that_others_need_not_have_counts(tmp_path: P
             rank.collective(340, 345, 350, Seq=1, Process_Group_Name="7", Process_Group_Ranks="[0, 5]")
         rank.host("more", 355, 360 + slow)
         rank.collective(400 + slow, 410 + slow, 600, Seq=3)
-    assert told(worst(job(tmp_path, *job_))) == (1, 1, 50, "more", "host")
+    assert row_summary(latest_row(job(tmp_path, *job_))) == (1, 1, 50, "more", "host")
 
 
 def test_of_a_sampled_job_no_cause_is_named(shared: Path) -> None:
-    trace = load(open_paths([shared / "traces" / "kineto" / "multirank_hta_sampled"]))
-    result = run(named("stragglers"), trace)
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "multirank_hta_sampled"]))
+    result = run_analysis(get_analysis("stragglers"), trace)
     assert result.table.select("step", "rank", "cause").rows() == [(552, 1, None), (551, 1, None)]
     assert note_texts(result.notes)[0] == "rank 1 was waited for 8.479 ms in 2 of 2 steps"
     assert note_texts(result.notes)[1].startswith("the cause is not known in 2 of 2 rows: ")
 
 
 def test_why_nothing_is_matched_comes_before_what_helps(shared: Path) -> None:
-    trace = load(open_paths([shared / "traces" / "xla" / "tpu_v6e_x4_offload"]))
+    trace = load_trace(open_trace_files([shared / "traces" / "xla" / "tpu_v6e_x4_offload"]))
     for name in ("stragglers", "arrivals", "collective_calls"):
-        first, second = note_texts(run(named(name), trace).notes)
+        first, second = note_texts(run_analysis(get_analysis(name), trace).notes)
         assert first.startswith("not matched: 12 calls with replica groups")
         assert second == "no collective of two ranks here: open the files of all ranks together"
 
@@ -293,19 +293,19 @@ def test_the_table_of_activities_does_not_grow_with_the_collectives(tmp_path: Pa
     for number in range(2000):
         rank.kernel(f"gemm{number % 3}", 20 * number, 20 * number + 2, 20 * number + 9)
         rank.collective(20 * number + 5, 20 * number + 10, 20 * number + 19, Seq=number)
-    (share,) = shares(job(tmp_path, rank), Window())
-    table = activities(share, calls(share))
-    assert table.height < 3 * PER_STEP
+    (share,) = rank_traces(job(tmp_path, rank), Window())
+    table = activities_before_collectives(share, rank_calls(share))
+    assert table.height < 3 * MERGED_ROWS_PER_STEP
     busy = table.filter(table["where"] == "device")["time"].sum()
     assert busy == pytest.approx(2000 * 7 * US, rel=0.02)
 
 
 OPS = st.fixed_dictionaries({name: st.integers(0, 40) for name in "abc"})
 PARTS = st.lists(st.lists(OPS, min_size=3, max_size=3), min_size=2, max_size=2)
-"""How long each of three ranks takes for its ops (us) before each of the two collectives of a step."""
+"""Times of the ops of three ranks (us) before each of the two collectives of a step."""
 
 
-def ran(steps: list[list[list[dict[str, int]]]]) -> Trace:
+def trace_of_parts(steps: list[list[list[dict[str, int]]]]) -> Trace:
     """A run in which the ops of a part begin when everybody has left the collective before."""
     b = Building(format="xplane")
     b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce"}]
@@ -337,7 +337,7 @@ def longest(parts: list[list[dict[str, int]]], rank: int) -> tuple[int, str, int
 @given(st.lists(PARTS, min_size=1, max_size=2))
 def test_causes_one_by_one(steps: list[list[list[dict[str, int]]]]) -> None:
     """However short ops are, they count before the collective that they ran before, and in no other step."""
-    for row in rows("stragglers", ran(steps), least="1us"):
+    for row in rows("stragglers", trace_of_parts(steps), least="1us"):
         number, place = divmod(row["start"] // US // 500, 2)
         found, whole = (longest(steps[number][first : place + 1], row["rank"]) for first in (place, 0))
         if found is None or 2 * found[0] < row["most"]:
@@ -350,14 +350,14 @@ def test_causes_one_by_one(steps: list[list[list[dict[str, int]]]]) -> None:
 
 @pytest.mark.parametrize("variant", ["legacy", "real2024", "nogpuann"])
 def test_the_late_rank_of_the_golden_trace(shared: Path, variant: str) -> None:
-    trace = load(open_paths([shared / "golden" / "two_rank" / variant]))
-    found = [told(row) for row in rows("stragglers", trace)]
+    trace = load_trace(open_trace_files([shared / "golden" / "two_rank" / variant]))
+    found = [row_summary(row) for row in rows("stragglers", trace)]
     assert found == [(step, 1, 100, "delay from launch to start", "device") for step in (10, 11, 12)]
 
 
 def test_the_late_ranks_of_a_real_gloo_job(shared: Path) -> None:
     """Rank 1 sleeps in `data`; later rank 0 loses its core while rank 1 spins in its collective."""
-    trace = load(open_paths([shared / "captures" / "torch" / "ddp"]))
+    trace = load_trace(open_trace_files([shared / "captures" / "torch" / "ddp"]))
     found = [(row["step"], row["rank"], row["cause"], row["inside"]) for row in rows("stragglers", trace)[:3]]
     assert found == [
         (4, 0, "aten::mm", "AddmmBackward0"),
@@ -368,18 +368,18 @@ def test_the_late_ranks_of_a_real_gloo_job(shared: Path) -> None:
 
 def test_the_late_host_of_a_real_xla_job(shared: Path) -> None:
     """The second process sleeps 4 ms before every step."""
-    trace = load(open_paths([shared / "captures" / "jax" / "multiproc"]))
+    trace = load_trace(open_trace_files([shared / "captures" / "jax" / "multiproc"]))
     found = rows("stragglers", trace)
     assert {(row["cause"], row["inside"], row["side"]) for row in found} == {("$time sleep", "train", "host")}
     assert {row["rank"] for row in found} == {2, 3}
     assert [row["step"] for row in found] == [2, 4, 5, 3]
-    note = note_texts(run(named("stragglers"), trace).notes)[0]
+    note = note_texts(run_analysis(get_analysis("stragglers"), trace).notes)[0]
     assert note.startswith("ranks 2 and 3 of one host were waited for 16.69 ms in 4 of 4 steps, most of all because of")
 
 
 @pytest.mark.thorough
 def test_every_step_of_the_sample_names_the_rank_that_loads_data(samples: Path) -> None:
-    table = run(named("stragglers"), load(open_paths([samples / "torch_ddp_gloo"]))).table
+    table = run_analysis(get_analysis("stragglers"), load_trace(open_trace_files([samples / "torch_ddp_gloo"]))).table
     first = [(row["rank"], row["cause"]) for row in table.head(3).rows(named=True)]
     assert first == [(1, "data")] * 3
 
@@ -396,14 +396,14 @@ def test_of_a_lone_rank_nobody_asks_what_it_did(tmp_path: Path) -> None:
         folder = tmp_path / f"{count}"
         folder.mkdir()
         trace = job(folder, *job_)
-        for share in shares(trace, Window()):
-            found = named("stragglers").per_rank(share, Options())
+        for share in rank_traces(trace, Window()):
+            found = get_analysis("stragglers").per_rank(share, Options())
             before = found.filter(pl.col("call").is_not_null())
             assert found.height - before.height == 1
             assert (before.height == 0) == (count == 1)
 
 
-def buckets(tmp_path: Path, last: int) -> Trace:
+def gradient_buckets(tmp_path: Path, last: int) -> Trace:
     """Three buckets of a backward pass: the late rank's kernels take 25 % longer; others compute until `last` us."""
     job_ = [Rank(number, 3) for number in range(3)]
     for rank in job_:
@@ -420,14 +420,14 @@ def buckets(tmp_path: Path, last: int) -> Trace:
 
 
 def test_who_computes_while_a_bucket_is_late_does_not_wait_yet(tmp_path: Path) -> None:
-    result = run(named("stragglers"), buckets(tmp_path, last=3200))
+    result = run_analysis(get_analysis("stragglers"), gradient_buckets(tmp_path, last=3200))
     assert result.table["late"].to_list() == [(400 + 600 + 800) * US]
     assert note_texts(result.notes)[0].startswith("rank 2 was waited for 800.0 us in 1 of 1 steps")
 
 
 @pytest.mark.thorough
 def test_a_rank_that_is_late_while_all_others_compute_keeps_nobody_waiting(tmp_path: Path) -> None:
-    result = run(named("stragglers"), buckets(tmp_path, last=4100))
+    result = run_analysis(get_analysis("stragglers"), gradient_buckets(tmp_path, last=4100))
     (note, *_) = note_texts(result.notes)
     assert note == "nobody waited with nothing to compute; rank 2 was late by 1.800 ms in 1 of 1 steps"
 
@@ -454,12 +454,12 @@ def pipeline(tmp_path: Path) -> Trace:
 @pytest.mark.thorough
 def test_stages_of_a_pipeline_that_wait_for_each_other_are_not_late(tmp_path: Path) -> None:
     trace = pipeline(tmp_path)
-    result = run(named("stragglers"), trace)
+    result = run_analysis(get_analysis("stragglers"), trace)
     assert result.table.is_empty()
     notes = note_texts(result.notes)
     assert notes[0] == "no rank was late"
     assert any(note.startswith("left out: 24 sends and receives: who receives depends") for note in notes)
-    rows_ = {row["finding"]: row for row in run(named("findings"), trace).table.rows(named=True)}
+    rows_ = {row["finding"]: row for row in run_analysis(get_analysis("findings"), trace).table.rows(named=True)}
     exposed = rows_["communication is not hidden behind computation"]
     assert "; 100.00 % of it are sends and receives" in exposed["evidence"]
     assert "more micro-batches" in exposed["advice"]

@@ -8,20 +8,20 @@ import pytest
 
 from building import Building, stream, thread
 from short import first
-from tracehound.analysis import ANALYSES, Options, named, run
-from tracehound.analysis.topics import _LACKS, LAST, NEEDS, TOPICS, headed, lacking
+from tracehound.analysis import ANALYSES, Options, get_analysis, run_analysis
+from tracehound.analysis.topics import _LACK_NOTES, LAST_HEADING, NEEDS, TOPICS, group_by_heading, unavailable_note
 from tracehound.draw.notes import note_text
-from tracehound.file_facts import FileFacts, HloProgram
-from tracehound.notes import note
-from tracehound.store import load, open_paths, place
-from tracehound.trace import Trace, Window
+from tracehound.model.file_facts import FileFacts, HloProgram
+from tracehound.model.notes import note
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, merge_file_frames, open_trace_files
 
 NAMES = [analysis.name for analysis in ANALYSES]
 
 
 def said(name: str, trace: Trace) -> str:
     """Why the trace cannot answer an analysis; "" where it may."""
-    why = lacking(name, trace)
+    why = unavailable_note(name, trace)
     return "" if why is None else note_text(why)
 
 
@@ -34,13 +34,13 @@ def built(form: str, *, device: bool) -> Building:
 
 
 def test_every_analysis_stands_under_one_heading() -> None:
-    found = [name for _, names in headed(NAMES) for name in names]
+    found = [name for _, names in group_by_heading(NAMES) for name in names]
     assert sorted(found) == sorted(NAMES)
 
 
 def test_what_no_heading_lists_comes_last() -> None:
-    rows = headed(["new", "ops", "steps"])
-    assert rows == [("Time", ["steps"]), ("Device", ["ops"]), (LAST, ["new"])]
+    rows = group_by_heading(["new", "ops", "steps"])
+    assert rows == [("Time", ["steps"]), ("Device", ["ops"]), (LAST_HEADING, ["new"])]
 
 
 def test_no_analysis_is_listed_twice() -> None:
@@ -80,7 +80,7 @@ def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: 
 
 def test_ranks_of_one_file_have_one_clock() -> None:
     b = built("kineto", device=True)
-    assert said("clocks", place("two files", [b.part(), b.part()])) == ""
+    assert said("clocks", merge_file_frames("two files", [b.part(), b.part()])) == ""
     b.event(stream(rank=1), "gemm", 2, 8)
     assert said("clocks", b.trace()).startswith("one file is open")
 
@@ -93,7 +93,7 @@ def test_a_rank_that_may_be_several_devices_is_no_lack_of_files_alone(devices: i
 
 
 def test_every_reason_fits_into_the_frame_of_a_narrow_screen() -> None:
-    reasons = [note_text(note(code)) for code in _LACKS.values()]
+    reasons = [note_text(note(code)) for code in _LACK_NOTES.values()]
     assert [words for words in reasons if len(words) > 80 - 4] == []
 
 
@@ -108,17 +108,17 @@ def test_modules_are_lacking_where_the_file_has_none() -> None:
 
 @pytest.mark.parametrize(("sample", "there"), [("torch_ddp_gloo", False), ("torch_stacks", True)])
 def test_a_file_says_whether_it_has_modules(samples: Path, sample: str, *, there: bool) -> None:
-    trace = load(open_paths([samples / sample]))
+    trace = load_trace(open_trace_files([samples / sample]))
     assert bool(said("modules", trace)) == (not there)
-    assert bool(run(named("modules"), trace).total) == there
+    assert bool(run_analysis(get_analysis("modules"), trace).total) == there
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("sample", first(1, ("torch_ddp_gloo", "torch_stacks", "torch_xla_single", "jax_cpu8_b128")))
 def test_what_a_trace_lacks_has_no_rows(samples: Path, sample: str) -> None:
     """Nothing is kept from a reader that would have told something."""
-    trace = load(open_paths([samples / sample]))
+    trace = load_trace(open_trace_files([samples / sample]))
     lacks = [analysis for analysis in ANALYSES if said(analysis.name, trace)]
     assert lacks
     for analysis in lacks:
-        assert run(analysis, trace, Window(), Options()).total == 0, analysis.name
+        assert run_analysis(analysis, trace, Window(), Options()).total == 0, analysis.name

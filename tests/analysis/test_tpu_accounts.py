@@ -1,4 +1,4 @@
-"""What a TPU's time goes to: all analyses of one profile tell the same."""
+"""Time of a TPU by activity: all analyses of one profile agree."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tracehound.analysis import Result, named, run
+from tracehound.analysis import Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace
+from tracehound.model.trace import Trace
+from tracehound.store import load_trace, open_trace_files
 from xspaces import Event, Line, Plane, Stat, space
 
 US = 1_000_000
@@ -38,7 +38,7 @@ def opened(tmp_path: Path) -> Opened:
     def read(*planes: Plane) -> Trace:
         path = tmp_path / "host0.xplane.pb"
         path.write_bytes(space(Plane("/host:CPU", [Line("main/1", [Event("prepare", 0, US)])]), *planes))
-        return load(open_paths([path]))
+        return load_trace(open_trace_files([path]))
 
     return read
 
@@ -84,7 +84,7 @@ def hosts(folder: Path, shift: int) -> Trace:
         session = Plane("Task Environment", stats=[Stat("profile_start_time", 3, 1_700_000_000_000_000_000 + clock)])
         data = space(*counting(20, first, shift=shift), session, hostname=f"h{host}")
         (folder / f"h{host}.xplane.pb").write_bytes(data)
-    return load(open_paths([folder]))
+    return load_trace(open_trace_files([folder]))
 
 
 def test_collectives_of_one_run_are_one_however_far_the_clocks_are_apart(tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_runs_that_tpus_count_each_for_themselves_match_nothing(tmp_path: Path) 
 
 
 def result(trace: Trace, analysis: str) -> Result:
-    return run(named(analysis), trace)
+    return run_analysis(get_analysis(analysis), trace)
 
 
-def spent(trace: Trace) -> dict[str, int]:
-    """What the device does in a step, us: as breakdown says it, after duty_cycle and step_time have said the same."""
+def time_by_kind(trace: Trace) -> dict[str, int]:
+    """Time of the device in a step by activity, us: from breakdown, which must agree with duty_cycle and step_time."""
     row = result(trace, "breakdown").table.row(0, named=True)
     duty = result(trace, "duty_cycle").table.row(0, named=True)
     step = result(trace, "step_time").table.row(0, named=True)
@@ -142,7 +142,7 @@ def test_a_collective_in_the_generic_asynchronous_form_is_one(opened: Opened, st
             ]
         )
     )  # fmt: skip
-    assert spent(trace) == {"compute": 199, "collectives": 301, "copies": 0}
+    assert time_by_kind(trace) == {"compute": 199, "collectives": 301, "copies": 0}
     overlap = result(trace, "async_overlap").table.row(0, named=True)
     assert (overlap["kind"], overlap["exposed"] // US, overlap["in_flight"] // US) == ("reduce-scatter", 602, 1000)
     called = result(trace, "collectives").table.row(0, named=True)
@@ -157,7 +157,7 @@ def test_sends_between_devices_are_communication(opened: Opened) -> None:
         Op("send-done.2", "send-done", f"token[] send-done({sent} %send.2), channel_id=4", 200, 500),
     ]
     trace = opened(core(pipeline))
-    assert spent(trace) == {"compute": 199, "collectives": 301, "copies": 0}
+    assert time_by_kind(trace) == {"compute": 199, "collectives": 301, "copies": 0}
     called = result(trace, "collectives").table.row(0, named=True)
     assert (called["collective"], called["count"], called["message"]) == ("send", 2, 4096)
 
@@ -179,7 +179,7 @@ def test_what_slices_exchange_through_their_hosts_is_communication(opened: Opene
         Op("recv-done.2", "host recv-done", f"(f32[1024], token[]) recv-done({buffer} %recv.2), {SLICES}", 300, 500),
     ]
     trace = opened(core(psum))
-    assert spent(trace) == {"compute": 198, "collectives": 302, "copies": 0}
+    assert time_by_kind(trace) == {"compute": 198, "collectives": 302, "copies": 0}
     assert result(trace, "transfers").table.is_empty()
     called = result(trace, "collectives").table
     assert called.select("name", "collective", "count", "message").rows() == [
@@ -201,7 +201,7 @@ def test_copies_between_memories_are_copies_whatever_their_category(opened: Open
             ]
         )
     )
-    assert spent(trace) == {"compute": 219, "collectives": 0, "copies": 311}
+    assert time_by_kind(trace) == {"compute": 219, "collectives": 0, "copies": 311}
     transfers = result(trace, "transfers").table.row(0, named=True)
     assert (transfers["copies"], transfers["bytes"], transfers["exposed"] // US) == (4, 2 * (1024 + 16), 2 * 311)
 
@@ -218,7 +218,7 @@ def test_what_sparse_cores_execute_runs_beside_the_ops_of_the_device(opened: Ope
         core([Op("fusion.1", "loop fusion", FUSION, 0, 200), Op("fusion.2", "loop fusion", FUSION, 400, 900)]),
         Plane("/device:TPU:0 SparseCore 0", beside),
     )
-    assert spent(trace) == {"compute": 700, "collectives": 0, "copies": 0}
+    assert time_by_kind(trace) == {"compute": 700, "collectives": 0, "copies": 0}
     assert result(trace, "breakdown").table["idle"].to_list() == [500 * US]
     for analysis in ("ops", "hlo_ops"):
         table = result(trace, analysis)

@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.file_facts import FileFacts, PlaneStats
-from tracehound.trace import Trace, Window
+from tracehound.model.file_facts import FileFacts, PlaneStats
+from tracehound.model.trace import Trace, Window
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
 SIZE = 1 << 20
@@ -24,7 +24,7 @@ def op(number: int, name: str, category: str, text: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def copying(number: int, suffix: str, source: str, target: str) -> list[dict[str, object]]:
+def copy_pair(number: int, suffix: str, source: str, target: str) -> list[dict[str, object]]:
     """A pair of ops that copy 1 MiB."""
     shape = f"({target}, {source}, u32[])"
     return [
@@ -33,14 +33,14 @@ def copying(number: int, suffix: str, source: str, target: str) -> list[dict[str
     ]
 
 
-OPS = [*copying(0, "", THERE, HERE), *copying(2, ".1", HERE, THERE)]
+OPS = [*copy_pair(0, "", THERE, HERE), *copy_pair(2, ".1", HERE, THERE)]
 
 
 def transfers(trace: Trace, window: Window | None = None, by: str = "memory") -> Result:
-    return run(named("transfers"), trace, window, Options(given=(("by", by),)))
+    return run_analysis(get_analysis("transfers"), trace, window, Options(given=(("by", by),)))
 
 
-def offloaded() -> Building:
+def offloading_program() -> Building:
     """Two copies from the host that wait for one another, and one back that work hides but for its end."""
     b = Building(format="xplane", ops=OPS)
     b.event(CORE, "copy-start", 0, 1, "transfer", op=0)
@@ -58,14 +58,14 @@ def offloaded() -> Building:
 def test_copies_that_tie_come_in_the_order_of_their_modules() -> None:
     b, modules = Building(format="xplane"), ["jit_e", "jit_b", "jit_d", "jit_a", "jit_f", "jit_c"]
     for number, module in enumerate(modules):
-        b.ops += [{**each, "module": module} for each in copying(2 * number, "", THERE, HERE)]
+        b.ops += [{**each, "module": module} for each in copy_pair(2 * number, "", THERE, HERE)]
         b.event(CORE, "copy-start", 100 * number, 100 * number + 1, "transfer", op=2 * number)
         b.event(CORE, "copy-done", 100 * number + 10, 100 * number + 20, "transfer", op=2 * number + 1)
     assert transfers(b.trace(), by="op").table["module"].to_list() == sorted(modules)
 
 
 def test_waits_and_flights_of_each_pair_of_memories() -> None:
-    result = transfers(offloaded().trace())
+    result = transfers(offloading_program().trace())
     rows = result.table.rows(named=True)
     assert [
         (r["source"], r["target"], r["copies"], r["bytes"], r["in_flight"] // US, r["exposed"] // US, r["hidden"] // US)
@@ -82,19 +82,19 @@ def test_waits_and_flights_of_each_pair_of_memories() -> None:
 
 
 def test_by_op_the_link_is_the_same() -> None:
-    result = transfers(offloaded().trace(), by="op")
+    result = transfers(offloading_program().trace(), by="op")
     assert result.table["name"].to_list() == ["copy-start", "copy-start.1"]
-    assert result.notes[:2] == transfers(offloaded().trace()).notes[:2]
+    assert result.notes[:2] == transfers(offloading_program().trace()).notes[:2]
 
 
 def test_a_window_takes_the_part_of_a_copy_inside() -> None:
-    rows = transfers(offloaded().trace(), Window(45 * US, 61 * US)).table.rows(named=True)
+    rows = transfers(offloading_program().trace(), Window(45 * US, 61 * US)).table.rows(named=True)
     assert [(r["source"], r["in_flight"] // US, r["exposed"] // US, r["bytes"]) for r in rows] == [
         ("HBM", 16, 1, SIZE // 2)
     ]
 
 
-def queued() -> Building:
+def queued_copies() -> Building:
     """Three copies from the host that begin at once, of which the link moves one after another; then a slower one."""
     b = Building(format="xplane", ops=OPS)
     for number in range(3):
@@ -107,7 +107,7 @@ def queued() -> Building:
 
 
 def test_the_link_of_a_window_is_no_faster_for_copies_that_queue_in_it() -> None:
-    trace = queued().trace()
+    trace = queued_copies().trace()
     assert transfers(trace).table["bytes"].to_list() == [4 * SIZE]
     parts = {(0, 20): 1.0, (5, 15): 0.5, (15, 25): 0.75, (20, 40): 2.0, (25, 60): 2.0, (60, 70): 0.5}
     for (start, end), copies in parts.items():
@@ -119,7 +119,7 @@ def test_the_link_of_a_window_is_no_faster_for_copies_that_queue_in_it() -> None
 @example([(1, 7), (0, 8)], 0)  # both end at once
 def test_bytes_of_queues_against_instants(copies: list[tuple[int, int]], low: int) -> None:
     b = Building(
-        format="xplane", ops=[each for n in range(len(copies)) for each in copying(2 * n, f".{n}", THERE, HERE)]
+        format="xplane", ops=[each for n in range(len(copies)) for each in copy_pair(2 * n, f".{n}", THERE, HERE)]
     )
     b.event(CORE, "fusion", 0, 60, "op")
     moved: dict[int, list[int]] = {number: [] for number in range(len(copies))}
@@ -141,12 +141,12 @@ def test_bytes_of_queues_against_instants(copies: list[tuple[int, int]], low: in
 
 
 def test_a_copy_in_flight_over_the_whole_window_is_hidden_there() -> None:
-    row = transfers(offloaded().trace(), Window(40 * US, 50 * US)).table.row(0, named=True)
+    row = transfers(offloading_program().trace(), Window(40 * US, 50 * US)).table.row(0, named=True)
     assert [row[name] // US for name in ("in_flight", "exposed", "hidden")] == [10, 0, 10]
 
 
 def test_the_event_of_a_row_is_the_longest_wait() -> None:
-    trace = offloaded().trace()
+    trace = offloading_program().trace()
     assert [trace.event(event)["name"] for event in transfers(trace).table["event"]] == ["copy-done", "copy-done.1"]
 
 
@@ -193,11 +193,11 @@ def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
 
 
 def test_copies_of_nothing_take_time_at_an_unknown_rate() -> None:
-    b = Building(format="xplane", ops=copying(0, "", "f32[0]{0:S(5)}", "f32[0]{0}"))
+    b = Building(format="xplane", ops=copy_pair(0, "", "f32[0]{0:S(5)}", "f32[0]{0}"))
     b.event(CORE, "copy-start", 0, 1, "transfer", op=0)
     b.event(CORE, "copy-done", 1, 60, "transfer", op=1)
     b.event(CORE, "fusion", 60, 100, "op")
-    found = run(named("findings"), b.trace()).table.row(0, named=True)
+    found = run_analysis(get_analysis("findings"), b.trace()).table.row(0, named=True)
     assert found["finding"] == "the device waits for copies from host to HBM"
     assert "at an unknown rate" in found["evidence"]
 
@@ -215,12 +215,12 @@ def test_copies_without_a_size_are_in_no_rate() -> None:
         assert "; host to device 105 GB/s (97.7 GiB/s)" in note_texts(result.notes)[0]
         unsized = note_texts(result.notes)[2]
         assert unsized == "no size is recorded of 1 of 3 copies: bytes and rates are those of the others"
-    mean = run(named("bandwidth"), b.trace()).table["mean"].item()
+    mean = run_analysis(get_analysis("bandwidth"), b.trace()).table["mean"].item()
     assert mean == pytest.approx(row["rate"])
 
 
 def test_where_all_sizes_are_known_nothing_is_said_of_them() -> None:
-    assert not any("no size" in note for note in note_texts(transfers(offloaded().trace()).notes))
+    assert not any("no size" in note for note in note_texts(transfers(offloading_program().trace()).notes))
 
 
 def test_the_call_that_launched_a_copy_tells_its_ends() -> None:

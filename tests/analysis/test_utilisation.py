@@ -1,4 +1,4 @@
-"""How full devices are: stories for every measure, the stretches, and all of it against a loop."""
+"""Device occupancy: examples for every measure, the intervals, and a comparison with a simple loop."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, listing, stream, thread
-from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.devices.filled import series
-from tracehound.analysis.share import shares
+from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.analysis.devices.occupancy import occupancy_series
+from tracehound.analysis.rank_trace import rank_traces
 from tracehound.draw.notes import note_texts
-from tracehound.notes import note
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.model.notes import note
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 MAIN = thread("python (1)")
 A100 = {"id": 0, "numSms": 100, "maxThreadsPerMultiprocessor": 2000, "totalGlobalMem": 5}
 
 
-def told(trace: Trace, window: Window | None = None, name: str = "utilisation", **settings: str) -> Result:
-    return run(named(name), trace, window, Options(given=tuple(sorted(settings.items()))))
+def run_utilization(trace: Trace, window: Window | None = None, name: str = "utilisation", **settings: str) -> Result:
+    return run_analysis(get_analysis(name), trace, window, Options(given=tuple(sorted(settings.items()))))
 
 
 def row(trace: Trace, window: Window | None = None) -> dict[str, Any]:
-    (only,) = told(trace, window).table.rows(named=True)
+    (only,) = run_utilization(trace, window).table.rows(named=True)
     return only
 
 
@@ -66,23 +66,23 @@ def test_kernels_without_a_length_are_told_of_and_weigh_nothing() -> None:
     assert (found["kernels"], found["occupancy"]) == (2, 0.5)
     note = "not counted: 2 kernels without a length, which weigh nothing in averages over time"
     for name in ("utilisation", "utilisation_curve"):
-        assert note in note_texts(told(b.trace(), name=name).notes)
+        assert note in note_texts(run_utilization(b.trace(), name=name).notes)
     assert "not counted: 1 kernel without a length" in " ".join(
-        note_texts(told(b.trace(), Window(25 * US, 40 * US)).notes)
+        note_texts(run_utilization(b.trace(), Window(25 * US, 40 * US)).notes)
     )
 
 
 @pytest.mark.thorough
 def test_measures_of_gpus_are_missed_on_gpus_alone(samples: Path) -> None:
-    cpus = load(open_paths([samples / "jax_cpu8_b128"]))
+    cpus = load_trace(open_trace_files([samples / "jax_cpu8_b128"]))
     b = Building()
     kernel(b, 0, 20)
     for name in ("utilisation", "utilisation_curve"):
-        found = told(cpus, name=name).notes
+        found = run_utilization(cpus, name=name).notes
         assert note("no_gpus") in found
         assert not [text for text in note_texts(found) if "CUDA" in text or "SMs" in text]
-        assert "CUDA" in " ".join(note_texts(told(b.trace(), name=name).notes))
-        assert note("no_gpus") not in told(b.trace(), name=name).notes
+        assert "CUDA" in " ".join(note_texts(run_utilization(b.trace(), name=name).notes))
+        assert note("no_gpus") not in run_utilization(b.trace(), name=name).notes
 
 
 def test_multiprocessors_are_taken_once() -> None:
@@ -113,10 +113,10 @@ def test_the_span_is_that_of_the_steps_and_their_work() -> None:
     kernel(b, 50, 80, call="cudaLaunchKernel")
     assert (row(b.trace())["span"], row(b.trace())["utilisation"]) == (60 * US, pytest.approx(40 / 60))
     alone = "of the steps alone: 60.00 us of 80.00 us"
-    assert alone in note_texts(told(b.trace()).notes)
-    assert alone in note_texts(told(b.trace(), name="utilisation_curve").notes)
-    assert not any("alone" in note for note in note_texts(told(b.trace(), by="step").notes))
-    steps = told(b.trace(), by="step").table.rows(named=True)
+    assert alone in note_texts(run_utilization(b.trace()).notes)
+    assert alone in note_texts(run_utilization(b.trace(), name="utilisation_curve").notes)
+    assert not any("alone" in note for note in note_texts(run_utilization(b.trace(), by="step").notes))
+    steps = run_utilization(b.trace(), by="step").table.rows(named=True)
     assert [(s["step"], s["duration"] // US, s["utilisation"]) for s in steps] == [(1, 20, 0.5), (2, 40, 0.75)]
 
 
@@ -125,7 +125,7 @@ def test_what_rocm_does_not_record_is_derived_as_far_as_it_can_be() -> None:
     kernel(b, 0, 10, call="hipLaunchKernel", grid="50,1,1", block="500,1,1")
     kernel(b, 10, 20, call="hipExtModuleLaunchKernel", grid="50000,1,1", block="500,1,1")
     kernel(b, 20, 40, name="node of a graph")
-    result = told(b.trace())
+    result = run_utilization(b.trace())
     (found,) = result.table.rows(named=True)
     assert (found["blocks_per_sm"], found["occupancy"], found["derived"]) == (0.75, None, True)
     assert found["occupancy_limit"] == pytest.approx((0.125 + 0.25) / 2)
@@ -142,22 +142,22 @@ def test_notes_count_the_kernels_of_the_window_and_of_the_steps() -> None:
     for start in (0, 10, 20):
         kernel(b, start, start + 8, call="hipLaunchKernel", grid="50,1,1", block="500,1,1")
     derived = "blocks per SM of {0} of {0} kernels are derived from grids and 100 multiprocessors"
-    assert derived.format(2) in note_texts(told(b.trace()).notes), "the span is that of the steps"
-    assert derived.format(1) in note_texts(told(b.trace(), Window(9 * US, 19 * US)).notes)
-    assert derived.format(2) in note_texts(told(b.trace(), by="step").notes)
+    assert derived.format(2) in note_texts(run_utilization(b.trace()).notes), "the span is that of the steps"
+    assert derived.format(1) in note_texts(run_utilization(b.trace(), Window(9 * US, 19 * US)).notes)
+    assert derived.format(2) in note_texts(run_utilization(b.trace(), by="step").notes)
 
 
 def test_what_cannot_be_true_is_noted() -> None:
     b = Building()
     kernel(b, 0, 10, occupancy=4.0, blocks_per_sm=0.5)
     kernel(b, 10, 20, occupancy=0.5, blocks_per_sm=0.5)
-    result = told(b.trace())
+    result = run_utilization(b.trace())
     assert result.table["occupancy"].to_list() == [0.5]
     assert any("not counted: 1 recorded values" in note for note in note_texts(result.notes))
     assert not any(note.startswith("no occupancy") for note in note_texts(result.notes))
     alone = Building()
     kernel(alone, 0, 10, occupancy=4.0, blocks_per_sm=0.5)
-    assert "no occupancy that is recorded here can be true" in note_texts(told(alone.trace()).notes)
+    assert "no occupancy that is recorded here can be true" in note_texts(run_utilization(alone.trace()).notes)
 
 
 def test_notes_count_the_kernels_that_the_rows_are_of() -> None:
@@ -177,7 +177,7 @@ def test_notes_count_the_kernels_that_the_rows_are_of() -> None:
         ("utilisation_curve", {}, strange(1), "33.33 %"),
         ("utilisation", {"by": "kernel"}, strange(2), "15.79 %"),
     ):
-        notes = note_texts(told(b.trace(), name=name, **settings).notes)
+        notes = note_texts(run_utilization(b.trace(), name=name, **settings).notes)
         assert any(note.startswith(counted) for note in notes)
         assert any(note.startswith(f"occupancy is that of {part} of the kernels' time, and may be") for note in notes)
         assert any("1 kernel without a length" in note for note in notes) == (settings == {"by": "kernel"})
@@ -188,7 +188,7 @@ def test_by_kernel() -> None:
     kernel(b, 0, 10, blocks_per_sm=0.5, occupancy=0.5)
     kernel(b, 10, 40, blocks_per_sm=2.0, occupancy=0.1)
     kernel(b, 40, 50, name="relu", blocks_per_sm=0.25)
-    rows = told(b.trace(), by="kernel").table.rows(named=True)
+    rows = run_utilization(b.trace(), by="kernel").table.rows(named=True)
     assert [(r["name"], r["count"], r["total"] // US, r["share"]) for r in rows] == [
         ("gemm", 2, 40, 0.8),
         ("relu", 1, 10, 0.2),
@@ -203,7 +203,7 @@ def test_the_curve_has_a_row_for_each_stretch() -> None:
     b = Building()
     kernel(b, 0, 15, blocks_per_sm=0.5)
     kernel(b, 30, 45, blocks_per_sm=1.0)
-    rows = told(b.trace(), name="utilisation_curve", bucket="10us").table.rows(named=True)
+    rows = run_utilization(b.trace(), name="utilisation_curve", bucket="10us").table.rows(named=True)
     assert [(r["start"] // US, r["duration"] // US) for r in rows] == [(0, 10), (10, 10), (20, 10), (30, 15)]
     assert [r["utilisation"] for r in rows] == [1.0, 0.5, 0.0, 1.0]
     assert [r["sm_efficiency"] for r in rows] == [0.5, 0.25, 0.0, 1.0]
@@ -214,7 +214,7 @@ def test_where_no_kernel_runs_nothing_is_said_of_the_trace() -> None:
     kernel(b, 0, 15, blocks_per_sm=0.5, occupancy=0.5)
     kernel(b, 30, 45, blocks_per_sm=1.0, occupancy=0.5)
     for name in ("utilisation", "utilisation_curve"):
-        notes = note_texts(told(b.trace(), Window(16 * US, 29 * US), name=name).notes)
+        notes = note_texts(run_utilization(b.trace(), Window(16 * US, 29 * US), name=name).notes)
         assert notes[-1] == "no kernel runs in the window"
         assert not any("recorded" in note or "GPU" in note for note in notes)
 
@@ -222,7 +222,7 @@ def test_where_no_kernel_runs_nothing_is_said_of_the_trace() -> None:
 def test_stretches_are_never_more_than_can_be_read() -> None:
     b = Building()
     kernel(b, 0, 15_000_000)
-    result = told(b.trace(), name="utilisation_curve", bucket="1ns")
+    result = run_utilization(b.trace(), name="utilisation_curve", bucket="1ns")
     assert result.table.height == 7500
     assert note_texts(result.notes)[0] == "stretches of 2.000 ms"
 
@@ -231,9 +231,10 @@ def test_curves_beside_the_timeline_hold_until_they_change() -> None:
     b = Building()
     kernel(b, 0, 3, blocks_per_sm=0.5)
     kernel(b, 5, 6, blocks_per_sm=0.25)
-    (share,) = shares(b.trace(), Window())
+    (share,) = rank_traces(b.trace(), Window())
     found = {
-        each.name: list(zip((each.time // US).tolist(), each.value.tolist(), strict=True)) for each in series(share)
+        each.name: list(zip((each.time // US).tolist(), each.value.tolist(), strict=True))
+        for each in occupancy_series(share)
     }
     assert found == {
         "GPU": [(0, 10_000), (3, 0), (5, 10_000), (6, 0)],
@@ -245,8 +246,8 @@ def test_without_kernels_it_says_what_would_record_them() -> None:
     b = Building()
     b.event(MAIN, "aten::mm", 0, 1, "op")
     for name in ("utilisation", "utilisation_curve"):
-        assert "ProfilerActivity.CUDA" in note_texts(told(b.trace(), name=name).notes)[0]
-    assert "no steps" in note_texts(told(b.trace(), by="step").notes)[0]
+        assert "ProfilerActivity.CUDA" in note_texts(run_utilization(b.trace(), name=name).notes)[0]
+    assert "no steps" in note_texts(run_utilization(b.trace(), by="step").notes)[0]
 
 
 KERNELS = st.lists(

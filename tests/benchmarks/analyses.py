@@ -26,10 +26,10 @@ from msgspec.structs import replace
 from ours import loaded
 
 from tracehound.analysis import ANALYSES
+from tracehound.analysis.analysis_run import run_analysis
 from tracehound.analysis.result import Options, Result
-from tracehound.analysis.share import run
-from tracehound.heap import hold_large
-from tracehound.trace import Trace, Window, collected
+from tracehound.model.trace import Trace, Window, collect_frame
+from tracehound.system.malloc import keep_large_freed_memory
 
 PACKAGES = ("tracehound", "polars", "numpy")
 
@@ -57,7 +57,7 @@ def timed(work: Callable[[], object], runs: int) -> tuple[float, float]:
 
 def table(trace: Trace, names: list[str], runs: int) -> list[str]:
     """A line for the reading alone, and one for each of these analyses, the slowest last."""
-    base = timed(lambda: collected(trace.events().select(COLUMNS)), runs)
+    base = timed(lambda: collect_frame(trace.events().select(COLUMNS)), runs)
     lines = [
         f"{'':24}{'ms':>9}{'cpu':>9}{'x':>8}{'rows':>10}",
         f"{'events read':24}{base[0]:9.0f}{base[1]:9.0f}{1:8.1f}",
@@ -67,7 +67,7 @@ def table(trace: Trace, names: list[str], runs: int) -> list[str]:
         results = list[Result]()
 
         def ask() -> None:
-            results.append(run(analysis, trace, Window(), Options(SHOWN)))  # noqa: B023, called before the next one
+            results.append(run_analysis(analysis, trace, Window(), Options(SHOWN)))  # noqa: B023, called before the next one
 
         wall, busy = timed(ask, runs)
         rows = f"{results[0].total:10,}" if results[0].total else f"{'nothing':>10}"
@@ -79,7 +79,7 @@ def table(trace: Trace, names: list[str], runs: int) -> list[str]:
 def main() -> None:
     """Make a trace, read it, and ask."""
     asked = _asked()
-    hold_large()  # as the program does
+    keep_large_freed_memory()  # as the program does
     names = [one.name for one in ANALYSES if not asked.only or one.name in asked.only.split(",")]
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         path, cache = prepared(asked, Path(name))

@@ -29,8 +29,8 @@ from grow_kineto import Grown, grow
 from ours import loaded
 from pressing import Effect, Terminal
 
-from tracehound.store import load, open_paths
-from tracehound.store.pool import default_jobs
+from tracehound.store import load_trace, open_trace_files
+from tracehound.store.worker_pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "torch_stacks").glob("*.json.gz"))
 PACKAGES = ("tracehound", "textual", "polars")
@@ -175,7 +175,7 @@ def late(values: Sequence[float]) -> float:
 
 def made(source: Path, target: Path, events: int) -> Grown:
     """Write a trace that has so many events on its lanes."""
-    one = int(load(open_paths([source])).lanes["events"].sum())
+    one = int(load_trace(open_trace_files([source])).lanes["events"].sum())
     copies = max(1, ceil(events / one))
     alone = grow(source, target, 0)
     return alone if copies == 1 else grow(source, target, alone.size * copies)

@@ -76,13 +76,13 @@ def job(folder: Path, files: int, size: int) -> None:
 
 def beating(out: Path, arguments: list[str]) -> int:
     """The explorer with a heartbeat in it, whose lateness is written to a file when it ends."""
-    from tracehound import cli  # noqa: PLC0415, only the child needs it
-    from tracehound.ui import app  # noqa: PLC0415
+    from tracehound.cli.main import main  # noqa: PLC0415, only the child needs it
+    from tracehound.ui import explorer_app  # noqa: PLC0415
 
-    class Beating(app.TracehoundApp):
+    class Beating(explorer_app.ExplorerApp):
         """The explorer, and a list of (reading or not, seconds late, seconds of its own work)."""
 
-        CSS_PATH = Path(app.__file__).with_name("explorer.tcss")
+        CSS_PATH = Path(explorer_app.__file__).with_name("explorer.tcss")
 
         def on_mount(self) -> None:
             self.beats: list[tuple[bool, float, float]] = []
@@ -101,8 +101,8 @@ def beating(out: Path, arguments: list[str]) -> int:
             self.pulse.cancel()
             out.write_text(json.dumps(self.beats))
 
-    app.TracehoundApp = Beating  # type: ignore[misc]  # the same program, with a heart
-    return cli.main(arguments)
+    explorer_app.ExplorerApp = Beating  # type: ignore[misc]  # the same program, with a heart
+    return main.main(arguments)
 
 
 def driven(arguments: list[str], out: Path, rest: float) -> float:

@@ -26,7 +26,7 @@ import measure
 from grow_kineto import grow
 from measure import Limits, Program
 
-from tracehound.store.pool import default_jobs
+from tracehound.store.worker_pool import default_jobs
 
 HERE = Path(__file__).parent
 SOURCE = next((HERE.parents[1] / "traces" / "torch_stacks").glob("*.json.gz"))
@@ -115,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         file, folder = Path(name) / f"trace.json{'.gz' if asked.gz else ''}", Path(name) / "cache"
         grown = grow(asked.source, file, asked.size)
-        limits = measure.limits(asked)
+        limits = measure.recorded_bounds(asked)
         mine = ours(file, folder, asked.jobs)
         columns, first = (program.name for program in mine[:2])
         programs = [*mine, *peers(file, asked, columns, first)]

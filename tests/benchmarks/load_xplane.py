@@ -30,7 +30,7 @@ import measure
 from grow_xplane import Grown, grow
 from measure import Limits, Program
 
-from tracehound.store.pool import default_jobs
+from tracehound.store.worker_pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "jax_cpu8_b128").rglob("*.xplane.pb"))
 COMMANDS = "get_top_hlo_ops,aggregate_xplane_events"
@@ -135,7 +135,7 @@ def compare(size: int, asked: argparse.Namespace) -> None:
         file = profile / "plugins" / "profile" / "run" / "host.xplane.pb"
         file.parent.mkdir(parents=True)
         grown = grow(asked.source, file, size)
-        limits = measure.limits(asked)
+        limits = measure.recorded_bounds(asked)
         checked = agreement(profile, kept, asked, limits)
         measure.say(checked)
         mine = ours(profile, kept, asked.jobs)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracehound.formats.format import ALL, Portion
-from tracehound.store import cache, load, open_paths, workshop
-from tracehound.store.board import Board
-from tracehound.store.find import find
-from tracehound.store.ingest import SHARED, decode, guessed_size
-from tracehound.store.pool import Pool, default_jobs
-from tracehound.trace import Trace
+from tracehound.formats import WHOLE_FILE, FileShard
+from tracehound.model.trace import Trace
+from tracehound.store import load_trace, make_read_context, open_trace_files, trace_cache
+from tracehound.store.find_files import find_trace_files
+from tracehound.store.ingest import MIN_SHARED_BYTES, decode_chunk, estimate_inflated_size
+from tracehound.store.reading_progress import SharedProgress
+from tracehound.store.worker_pool import WorkerPool, default_jobs
 
 if TYPE_CHECKING:
     from tracehound.analysis import Result
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 
 def columns(path: Path, jobs: int, folder: Path) -> None:
     """Decode a file as reading it does, and stop before its events are sorted and linked."""
-    (found,) = find([path]).files
-    portions = jobs if guessed_size(found) >= SHARED else 1
+    (found,) = find_trace_files([path]).files
+    portions = jobs if estimate_inflated_size(found) >= MIN_SHARED_BYTES else 1
     (folder / "pieces").mkdir(parents=True)
-    board = Board(folder / "board", portions)
+    board = SharedProgress(folder / "board", portions)
     board.clear()
-    pool = Pool(portions)
+    pool = WorkerPool(portions)
     if pool.executor is None:
-        decode(found, ALL, folder, board)
+        decode_chunk(found, WHOLE_FILE, folder, board)
         return
-    running = [pool.executor.submit(decode, found, Portion(n, portions), folder, board) for n in range(portions)]
+    running = [
+        pool.executor.submit(decode_chunk, found, FileShard(n, portions), folder, board) for n in range(portions)
+    ]
     for future in running:
         future.result()
     pool.close()
@@ -47,18 +49,20 @@ def columns(path: Path, jobs: int, folder: Path) -> None:
 
 def loaded(path: Path, jobs: int, folder: Path) -> Trace:
     """Open a file as a trace, its events in the cache."""
-    with workshop(jobs, partial(cache.opened, folder)) as shop:
-        return load(open_paths([path], workshop=shop))
+    with make_read_context(jobs, partial(trace_cache.open_cache, folder)) as shop:
+        return load_trace(open_trace_files([path], context=shop))
 
 
 def tables(path: Path, jobs: int, folder: Path) -> list[Result]:
     """Temporal and kernel breakdown, overlap, idle time."""
-    from tracehound.analysis import Options, named, run_all  # noqa: PLC0415, reading alone needs none of it
+    from tracehound.analysis import Options, get_analysis, run_analyses  # noqa: PLC0415, reading alone needs none of it
 
-    with workshop(jobs, partial(cache.opened, folder)) as shop:
-        trace = load(open_paths([path], workshop=shop))
+    with make_read_context(jobs, partial(trace_cache.open_cache, folder)) as shop:
+        trace = load_trace(open_trace_files([path], context=shop))
         shop.pool.close()
-        return run_all([(named(name), Options()) for name in ("breakdown", "kernels", "overlap", "idle")], trace)
+        return run_analyses(
+            [(get_analysis(name), Options()) for name in ("breakdown", "kernels", "overlap", "idle")], trace
+        )
 
 
 def sums(path: Path, jobs: int, folder: Path) -> None:

@@ -10,9 +10,9 @@ import grow_xplane
 import polars as pl
 import pytest
 
-from tracehound.analysis import named, run
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace
+from tracehound.analysis import get_analysis, run_analysis
+from tracehound.model.trace import Trace
+from tracehound.store import load_trace, open_trace_files
 
 pytestmark = pytest.mark.thorough
 
@@ -23,7 +23,7 @@ COPIES = 3
 
 
 def trace(path: Path) -> Trace:
-    return load(open_paths([path]))
+    return load_trace(open_trace_files([path]))
 
 
 def sums(of: Trace) -> pl.DataFrame:
@@ -44,7 +44,9 @@ def sums(of: Trace) -> pl.DataFrame:
 
 
 def ops(of: Trace) -> pl.DataFrame:
-    return run(named("ops"), of).table.select("name", "program", "count", "total").sort("name", "program")
+    return (
+        run_analysis(get_analysis("ops"), of).table.select("name", "program", "count", "total").sort("name", "program")
+    )
 
 
 def times(frame: pl.DataFrame, factor: int) -> pl.DataFrame:

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from building import Building, stream, thread
-from tracehound.diff import Profile, profile
-from tracehound.trace import Trace, Window
+from tracehound.diff import RunProfile, profile_run
+from tracehound.model.trace import Trace, Window
 
 
 class Kernel(Struct, frozen=True):
@@ -64,8 +64,8 @@ def run(
     return built.trace()
 
 
-def measured(trace: Trace) -> Profile:
-    return profile(trace, Window())
+def measured(trace: Trace) -> RunProfile:
+    return profile_run(trace, Window())
 
 
 def changed(at: int, model: Sequence[Kernel] = MODEL, **what: object) -> tuple[Kernel, ...]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from test_compare import compared, opened, steps, verdicts
+from test_run_comparison import compared, opened, steps, verdicts
 
 from samples import sample
 from short import some
-from tracehound.diff import Comparison, compare, profile
-from tracehound.report import Look, writer
-from tracehound.report.page import comparison
-from tracehound.trace import Trace, Window
+from tracehound.diff import Comparison, compare_runs, profile_run
+from tracehound.model.trace import Trace, Window
+from tracehound.report import ReportStyle, find_writer
+from tracehound.report.result_page import comparison_page
 
 PAIRS = (
     ("jax_cpu8_b128", "jax_cpu8_b4096"),
@@ -48,8 +48,8 @@ def test_a_comparison_of_published_runs_is_what_it_was(
 
 
 def held_to_golden(base: Trace, other: Trace, name: str, request: pytest.FixtureRequest) -> None:
-    page = comparison(compare(profile(base, Window()), profile(other, Window()), ROWS), [])
-    written = "".join(f"{line.text}\n" for line in writer("text").page(page, Look(WIDTH)))
+    page = comparison_page(compare_runs(profile_run(base, Window()), profile_run(other, Window()), ROWS), [])
+    written = "".join(f"{line.text}\n" for line in find_writer("text").page(page, ReportStyle(WIDTH)))
     path = Path(__file__).parent / "golden" / f"{name}.txt"
     if request.config.getoption("--update-golden"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def test_more_workers_take_away_the_wait_for_data(shared: Path) -> None:
 
 def test_a_tpu_with_other_kernels(shared: Path) -> None:
     tpu = [opened(shared / "traces/xla" / f"tpu_vllm_qwen3_{run}") for run in "ab"]
-    found = compare(*(profile(trace, Window(ranks=(0,))) for trace in tpu))
+    found = compare_runs(*(profile_run(trace, Window(ranks=(0,))) for trace in tpu))
     step = steps(found)["step"]
     assert [round(step[side] / 1e7) / 100 for side in ("base", "other")] == [66.91, 63.49]  # type: ignore[operator]
     kinds = found.categories.table.sort("base", descending=True)["category"][0]

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from runs import changed, measured, run
-from test_compare import compared
+from test_run_comparison import compared
 
 from building import Building, Lane, stream, thread
 from short import first
-from tracehound.analysis import Options, named
-from tracehound.analysis import run as analysed
-from tracehound.diff import Comparison, Profile, compare, loaded, saved
-from tracehound.diff.measures import _levels, _peaks
+from tracehound.analysis import Options, get_analysis
+from tracehound.analysis import run_analysis as analysed
+from tracehound.diff import Comparison, RunProfile, compare_runs, load_baseline, save_baseline
+from tracehound.diff.step_measures import _interval_averages, _interval_peaks
 from tracehound.draw.notes import note_texts
-from tracehound.formats.assembly.counters import Counters
-from tracehound.formats.kineto.curves import with_curves
-from tracehound.store import place
-from tracehound.trace import COUNTERS, Trace
+from tracehound.formats.assembly.counter_samples import FileCounters
+from tracehound.formats.kineto.device_curves import add_device_curves
+from tracehound.model.trace import COUNTERS, Trace
+from tracehound.store import merge_file_frames
 
 US = 1_000_000
 
@@ -44,7 +44,7 @@ def story(pause: float = 40, compiled: float = 0) -> Trace:
     return built.trace()
 
 
-def told(found: Profile, step: int = 2) -> dict[str, tuple[float, float]]:
+def told(found: RunProfile, step: int = 2) -> dict[str, tuple[float, float]]:
     rows = found.measures.filter(step=step).select("topic", "name", "count", "value").rows()
     return {name if topic == "launches" else f"{topic} {name}": (count, value) for topic, name, count, value in rows}
 
@@ -120,7 +120,7 @@ def with_counter(levels: tuple[float, ...], unit: str, name: str = "memory") -> 
         built.event(Lane("marks"), "s", step * 1000, step * 1000 + 1000, "step", step=step)
     times = [at * 500 * US for at in range(10)]
     frame = pl.DataFrame({"lane": [0] * 10, "time": times, "value": list(levels) * 5}, schema=COUNTERS)
-    built.counters = Counters([{"host": 0, "rank": 0, "name": name, "unit": unit, "order": 9}], frame)
+    built.counters = FileCounters([{"host": 0, "rank": 0, "name": name, "unit": unit, "order": 9}], frame)
     return built.trace()
 
 
@@ -149,7 +149,7 @@ def on_host(left: int, old: int = 0) -> Trace:
         built.facets.setdefault("allocated", []).append({"record": len(samples), "time": time * US, **piece})
         samples.append({"lane": 0, "time": time * US, "value": float(held)})
     lane = {"host": 0, "rank": None, "name": "CPU memory allocated", "unit": "bytes", "order": 9}
-    built.counters = Counters([lane], pl.DataFrame(samples, COUNTERS))
+    built.counters = FileCounters([lane], pl.DataFrame(samples, COUNTERS))
     return built.trace()
 
 
@@ -172,13 +172,15 @@ def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None
             count = len(built.rows)
             built.event(thread(), "cudaLaunchKernel", begin - 5, begin - 1, "runtime", correlation=count)
             built.event(stream(), "gemm", begin, begin + 50, correlation=count)
-    trace = place("curves", [with_curves(built.part())])
+    trace = merge_file_frames("curves", [add_device_curves(built.part())])
     profile = measured(trace)
     found = profile.measures.filter(topic="counters", name="GPU utilisation").sort("step")["value"].to_list()
-    by_step = analysed(named("utilisation"), trace, options=Options(None, (("by", "step"),))).table["utilisation"]
+    by_step = analysed(get_analysis("utilisation"), trace, options=Options(None, (("by", "step"),))).table[
+        "utilisation"
+    ]
     assert by_step.to_list() == pytest.approx([0.3] * 4)
     assert found == pytest.approx([30] * 4, abs=0.5), "the curve has stretches of its own"
-    counters = compare(profile, profile).sections[-1].table["counter"].to_list()
+    counters = compare_runs(profile, profile).sections[-1].table["counter"].to_list()
     assert "GPU utilisation (%)" in counters
 
 
@@ -192,17 +194,17 @@ def test_a_counter_of_one_run_alone_is_named() -> None:
 
 def test_a_baseline_keeps_what_was_measured(tmp_path: Path) -> None:
     base = measured(story())
-    saved(base, tmp_path / "base.json")
-    again = loaded(tmp_path / "base.json")
+    save_baseline(base, tmp_path / "base.json")
+    again = load_baseline(tmp_path / "base.json")
     assert again is not None
     assert again.measures.equals(base.measures)
-    rows = causes_of(compare(again, measured(story(140))))
+    rows = causes_of(compare_runs(again, measured(story(140))))
     assert rows["idle: host"]["change"] == 100 * US
 
 
 def test_a_baseline_of_an_older_version_says_what_it_lacks() -> None:
     base = measured(story())
-    (section,) = compare(replace(base, measures=base.measures.clear()), base).sections
+    (section,) = compare_runs(replace(base, measures=base.measures.clear()), base).sections
     assert section.table.is_empty()
     assert "not in the baseline" in note_texts(section.notes)[0]
 
@@ -218,7 +220,7 @@ def test_counters_are_as_a_slow_loop_says(times: list[int], data: st.DataObject)
     held = [_at(times, values, time) for time in range(low, high)]
     known = [value for value in held if value is not None]
     arrays = np.array(times), np.array(values, np.float64), np.array([low]), np.array([high])
-    peak, level = _peaks(*arrays)[0], _levels(*arrays)[0]
+    peak, level = _interval_peaks(*arrays)[0], _interval_averages(*arrays)[0]
     if known:
         assert peak == max(known)
         assert level == pytest.approx(sum(known) / len(known))

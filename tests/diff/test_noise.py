@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 from short import first
-from tracehound.diff.noise import LEVEL, LITTLE, level, little
-from tracehound.diff.noise import chances as of_quantities
-from tracehound.diff.quantities import filled
+from tracehound.diff.step_statistics import (
+    CHANGE_PROBABILITY,
+    LITTLE_CHANGE,
+    decision_level,
+    is_little_change,
+    quantities_of_array,
+)
+from tracehound.diff.step_statistics import change_probabilities as of_quantities
 
 
 def chances(base: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    return of_quantities(filled(base), filled(other))
+    return of_quantities(quantities_of_array(base), quantities_of_array(other))
 
 
 def slow(base: np.ndarray, other: np.ndarray) -> list[float]:
@@ -51,8 +56,8 @@ def test_little_is_told_only_where_chance_has_no_room_for_more() -> None:
     told = {}
     for steps, spread, change in ((400, 10, 1), (4, 10, 1), (400, 10, 9), (4, 0.1, 1)):
         base, other = rng.normal(100, spread, (steps, 1)), rng.normal(100 + change, spread, (steps, 1))
-        told[steps, spread, change] = bool(little(filled(base), filled(other))[0])
-    assert LITTLE == 0.05
+        told[steps, spread, change] = bool(is_little_change(quantities_of_array(base), quantities_of_array(other))[0])
+    assert LITTLE_CHANGE == 0.05
     assert list(told.values()) == [True, False, False, True]
 
 
@@ -78,11 +83,11 @@ def test_chance_is_called_change_no_more_often_than_stated(columns: int) -> None
 
 
 def test_few_steps_must_differ_as_much_as_they_can() -> None:
-    assert level(4, 4) == 2 / 70
-    assert level(5, 5) == level(400, 300) == LEVEL
+    assert decision_level(4, 4) == 2 / 70
+    assert decision_level(5, 5) == decision_level(400, 300) == CHANGE_PROBABILITY
     apart = chances(np.arange(4.0)[:, None], np.arange(4.0)[:, None] + 10)
     assert apart is not None
-    assert apart[0] == level(4, 4)
+    assert apart[0] == decision_level(4, 4)
 
 
 def test_a_change_in_one_of_a_thousand_is_found() -> None:
@@ -91,4 +96,4 @@ def test_a_change_in_one_of_a_thousand_is_found() -> None:
     other[:, 7] += 20
     found = chances(base, other)
     assert found is not None
-    assert np.flatnonzero(found <= LEVEL).tolist() == [7]
+    assert np.flatnonzero(found <= CHANGE_PROBABILITY).tolist() == [7]

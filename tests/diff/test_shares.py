@@ -6,22 +6,21 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.diff.shares import exposed_times, own_times
-from tracehound.diff.stretches import Stretches
-from tracehound.own_time import Owned
+from tracehound.diff.compared_intervals import ComparedIntervals, exposed_times_by_interval, self_times_by_interval
+from tracehound.numeric.self_time import OwnedIntervals
 
 PIECES = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.integers(0, 2)), max_size=12)
 EDGES = st.lists(st.integers(-3, 50), min_size=2, max_size=8, unique=True).map(sorted)
 
 
-def laid(pieces: list[tuple[int, int, int]], edges: list[int]) -> tuple[Owned, np.ndarray, Stretches]:
+def laid(pieces: list[tuple[int, int, int]], edges: list[int]) -> tuple[OwnedIntervals, np.ndarray, ComparedIntervals]:
     start = np.array([at for at, _, _ in pieces], np.int64)
     end = start + np.array([length for _, length, _ in pieces], np.int64)
-    owned = Owned(start, end, np.arange(len(pieces)))
+    owned = OwnedIntervals(start, end, np.arange(len(pieces)))
     kinds = np.array([kind for _, _, kind in pieces], np.int64)
     low, high = np.array(edges[:-1:2], np.int64), np.array(edges[1::2], np.int64)
     low = low[: len(high)]
-    return owned, kinds, Stretches(np.arange(len(low)), low, high, "steps")
+    return owned, kinds, ComparedIntervals(np.arange(len(low)), low, high, "steps")
 
 
 def summed(event: np.ndarray, stretch: np.ndarray, time: np.ndarray) -> dict[tuple[int, int], int]:
@@ -40,7 +39,7 @@ def test_own_times(pieces: list[tuple[int, int, int]], edges: list[int]) -> None
             inside = min(at + length, high) - max(at, low)
             if inside > 0:
                 expected[event, stretch] = inside
-    assert summed(*own_times(owned, when)) == expected
+    assert summed(*self_times_by_interval(owned, when)) == expected
 
 
 @given(PIECES, EDGES)
@@ -53,4 +52,4 @@ def test_exposed_times(pieces: list[tuple[int, int, int]], edges: list[int]) -> 
             if here:
                 owner = min(here)[2]
                 expected[owner, stretch] = expected.get((owner, stretch), 0) + 1
-    assert summed(*exposed_times(owned, kinds, when)) == expected
+    assert summed(*exposed_times_by_interval(owned, kinds, when)) == expected

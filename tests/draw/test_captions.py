@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tracehound.draw import captions
+from tracehound.draw import text_wrapping
 from tracehound.draw.glyphs import UNICODE
 
 PARTS = ("Critical path", "whole run", "rank 0 is bound by CPU 99.86 %, copy 0.13 % of 43.43 s: the whole run")
 
 
 def texts(parts: tuple[str, ...], width: int, height: int, key: str = "") -> list[str]:
-    lines = captions.drawn(parts, UNICODE, (width, height), key)
+    lines = text_wrapping.lay_out_caption(parts, UNICODE, (width, height), key)
     return ["".join(piece.words for piece in line) for line in lines]
 
 
 def test_where_there_is_room_all_of_it_is_said() -> None:
-    assert captions.needed(PARTS, UNICODE, 60) == 2
+    assert text_wrapping.count_caption_lines(PARTS, UNICODE, 60) == 2
     assert texts(PARTS, 60, 2) == [
         "Critical path · whole run · rank 0 is bound by CPU 99.86 %,",
         "copy 0.13 % of 43.43 s: the whole run",
@@ -41,7 +41,7 @@ def test_no_line_parts_a_number_from_its_unit_or_begins_with_a_dot() -> None:
 
 
 def test_the_title_and_the_scope_are_told_apart_wherever_lines_end() -> None:
-    sorts = [[piece.sort for piece in line] for line in captions.drawn(PARTS, UNICODE, (20, 9))]
+    sorts = [[piece.sort for piece in line] for line in text_wrapping.lay_out_caption(PARTS, UNICODE, (20, 9))]
     assert sorts[0] == ["title", "scope"]
     assert all(set(line) == {"plain"} for line in sorts[2:])
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from results import every_unit
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.labels import labels, telling
+from tracehound.draw.charts.bar_charts import label_columns, row_labels
 
 RANK, STEP = Column("rank", "count", ""), Column("step", "count", "")
 SOURCE, TARGET = Column("source", "text", ""), Column("target", "text", "")
@@ -23,7 +23,7 @@ def result(*columns: Column, rows: list[tuple[object, ...]]) -> Result:
 
 
 def told(found: Result, width: int = 90) -> list[str]:
-    return [label.rstrip() for label in labels(found, found.table, width)]
+    return [label.rstrip() for label in row_labels(found, found.table, width)]
 
 
 def test_ranks_stand_before_a_name_where_there_are_several() -> None:
@@ -63,7 +63,7 @@ def test_a_tree_says_by_its_branches_what_its_rows_are() -> None:
     module, depth = Column("module", "text", ""), Column("depth", "depth", "")
     kind = Column("kind", "text", "")
     tree = result(module, kind, depth, BYTES, rows=[("a", "x", 0, 1), ("b", "y", 1, 1), ("a", "y", 0, 1)])
-    assert [column.name for column in telling(tree)] == ["module"]
+    assert [column.name for column in label_columns(tree)] == ["module"]
 
 
 def test_texts_that_share_the_room_are_cut_where_they_are_alike() -> None:
@@ -71,14 +71,14 @@ def test_texts_that_share_the_room_are_cut_where_they_are_alike() -> None:
     rows[1] = (rows[1][0], "multiply_reduce_fusion.9_of_many", 1)
     both = result(SOURCE, TARGET, BYTES, rows=rows)
     assert len(set(told(both, 60))) == 3
-    assert {cell_len(label) for label in labels(both, both.table, 60)} == {30}
+    assert {cell_len(label) for label in row_labels(both, both.table, 60)} == {30}
 
 
 @pytest.mark.parametrize("width", [24, 40, 78, 200])
 def test_labels_of_any_rows_are_alike_in_width(width: int) -> None:
     found = every_unit()
-    drawn = labels(found, found.table, width)
+    drawn = row_labels(found, found.table, width)
     assert len({cell_len(label) for label in drawn}) == 1
     assert cell_len(drawn[0]) <= width // 2
     assert all(label.isprintable() for label in drawn)
-    assert labels(found, found.table.clear(), width) == []
+    assert row_labels(found, found.table.clear(), width) == []

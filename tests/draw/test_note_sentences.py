@@ -12,7 +12,7 @@ import pytest
 
 import tracehound
 from tracehound.draw.notes import SENTENCES, note_text
-from tracehound.notes import Note, note
+from tracehound.model.notes import Note, note
 
 SOURCE = Path(tracehound.__file__).parent
 

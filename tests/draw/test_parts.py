@@ -7,8 +7,8 @@ import pytest
 from rich.cells import cell_len
 
 from tracehound.analysis.result import Column, Result
-from tracehound.draw import plots
-from tracehound.draw.plain import in_ascii
+from tracehound.draw.charts import analysis_charts
+from tracehound.draw.glyphs import to_ascii
 
 US = 10**6
 
@@ -29,7 +29,7 @@ def operators() -> Result:
 
 
 def test_a_stream_is_divided_by_the_causes_of_its_pauses() -> None:
-    lines = plots.plot(idle(), "", 0, (60, 8))
+    lines = analysis_charts.draw_chart(idle(), "", 0, (60, 8))
     label = len("rank 1 stream 7")
     assert lines[0] == f"{'rank 0 device':<{label}} " + "█" * 15 + "▓" * 29
     assert lines[1] == f"{'rank 1 stream 7':<{label}} " + "▓" * 44 or lines[1].count("█") == 44
@@ -37,18 +37,18 @@ def test_a_stream_is_divided_by_the_causes_of_its_pauses() -> None:
 
 
 def test_shares_are_of_the_row_under_the_cursor() -> None:
-    assert "100.00 %" in " ".join(plots.plot(idle(), "", 2, (60, 8)))
-    assert "shares of rank 1 stream 7" in plots.plot(idle(), "", 2, (60, 8))[-1]
+    assert "100.00 %" in " ".join(analysis_charts.draw_chart(idle(), "", 2, (60, 8)))
+    assert "shares of rank 1 stream 7" in analysis_charts.draw_chart(idle(), "", 2, (60, 8))[-1]
 
 
 def test_many_parts_share_the_last_sign() -> None:
-    lines = plots.plot(idle(9), "", 0, (60, 12))
+    lines = analysis_charts.draw_chart(idle(9), "", 0, (60, 12))
     assert ": other" in " ".join(lines)
     assert lines[0].count(":") > 0
 
 
 def test_operators_are_told_on_both_sides_to_one_scale() -> None:
-    lines = plots.plot(operators(), "", 0, (80, 6))
+    lines = analysis_charts.draw_chart(operators(), "", 0, (80, 6))
     assert "self on the host" in lines[0]
     host, device = lines[1].split("us")[1:3]
     assert device.count("█") == pytest.approx(4 * host.count("█"), abs=4)
@@ -58,8 +58,8 @@ def test_operators_are_told_on_both_sides_to_one_scale() -> None:
 @pytest.mark.parametrize("result", [idle(), idle(9), operators()])
 @pytest.mark.parametrize("size", [(24, 3), (47, 9), (90, 20), (10, 1)])
 def test_a_chart_has_the_size_asked_for(result: Result, size: tuple[int, int]) -> None:
-    lines = plots.plot(result, "", 1, size)
+    lines = analysis_charts.draw_chart(result, "", 1, size)
     assert len(lines) <= size[1]
     for line in lines:
         assert cell_len(line) == size[0]
-        assert in_ascii(line).isascii()
+        assert to_ascii(line).isascii()

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
-from tracehound.draw.lanes import Form, edges, ink, paint
-from tracehound.draw.path import Path, marked
-from tracehound.draw.rows import Row, slices_of
-from tracehound.trace import KIND
+from tracehound.draw.lane_cells import CellForm, EventPath, cell_bounds, decode_style, draw_lane_row, mark_event_path
+from tracehound.draw.lane_rows import LaneRow, build_lane_rows
+from tracehound.model.trace import KIND
 
 
 def frame(*slices: tuple[int, int, int]) -> pl.DataFrame:
@@ -29,17 +28,17 @@ def frame(*slices: tuple[int, int, int]) -> pl.DataFrame:
     )
 
 
-def path(*stretches: tuple[int, int, int]) -> Path:
+def path(*stretches: tuple[int, int, int]) -> EventPath:
     """Stretches: event, start, end."""
-    return Path(*(np.array(column, np.int64) for column in zip(*stretches, strict=True)))
+    return EventPath(*(np.array(column, np.int64) for column in zip(*stretches, strict=True)))
 
 
-def row(*bounds: tuple[int, int]) -> Row:
-    return slices_of(frame(*((start, end, 0) for start, end in bounds))).rows[0]
+def row(*bounds: tuple[int, int]) -> LaneRow:
+    return build_lane_rows(frame(*((start, end, 0) for start, end in bounds))).rows[0]
 
 
 def test_a_stretch_belongs_to_the_row_of_its_event_and_is_cut_to_it() -> None:
-    slices = slices_of(frame((0, 100, 0), (10, 40, 1), (50, 90, 1)), 7)
+    slices = build_lane_rows(frame((0, 100, 0), (10, 40, 1), (50, 90, 1)), 7)
     lane = 3 << 32
     found = path((lane + 8, 5, 30), (lane + 9, 60, 200), (lane + 7, 40, 50), ((4 << 32) + 8, 10, 20))
     inner = found.within(lane, slices.rows[1], slices.first)
@@ -67,34 +66,34 @@ def test_stretches_are_those_of_a_slow_search(lengths: list[int], chosen: list[t
 @pytest.mark.parametrize("glyphs", [UNICODE, MONO, ASCII])
 def test_what_is_not_on_the_path_steps_back(glyphs) -> None:
     slices = row((0, 40), (40, 80))
-    bounds = edges(0, 100, 20)
-    cells = paint(slices, bounds, glyphs, lambda indices: ["" for _ in indices])
-    on = marked(cells, (np.array([40]), np.array([80])), bounds, glyphs)
-    faded = [ink(code).faded for code in on.ink.tolist()]
+    bounds = cell_bounds(0, 100, 20)
+    cells = draw_lane_row(slices, bounds, glyphs, lambda indices: ["" for _ in indices])
+    on = mark_event_path(cells, (np.array([40]), np.array([80])), bounds, glyphs)
+    faded = [decode_style(code).faded for code in on.ink.tolist()]
     assert faded == [*[True] * 8, *[False] * 12], "where nothing is, nothing steps back"
     assert on.text[8] == glyphs.path
     assert list(on.text[:8]) == list(cells.text[:8])
 
 
 def test_a_part_of_a_bar_stays_and_the_rest_of_it_steps_back() -> None:
-    bounds = edges(0, 100, 20)
-    cells = paint(row((0, 100)), bounds, UNICODE, lambda indices: ["name" for _ in indices])
-    on = marked(cells, (np.array([50]), np.array([60])), bounds, UNICODE)
-    assert [ink(code).faded for code in on.ink.tolist()] == [*[True] * 10, False, False, *[True] * 8]
+    bounds = cell_bounds(0, 100, 20)
+    cells = draw_lane_row(row((0, 100)), bounds, UNICODE, lambda indices: ["name" for _ in indices])
+    on = mark_event_path(cells, (np.array([50]), np.array([60])), bounds, UNICODE)
+    assert [decode_style(code).faded for code in on.ink.tolist()] == [*[True] * 10, False, False, *[True] * 8]
     assert "name" in "".join(on.text)
 
 
 def test_the_shortest_slice_of_a_path_shows() -> None:
-    bounds = edges(0, 1000, 10)
-    cells = paint(row((501, 502)), bounds, UNICODE, lambda indices: ["" for _ in indices])
-    on = marked(cells, (np.array([501]), np.array([502])), bounds, UNICODE)
+    bounds = cell_bounds(0, 1000, 10)
+    cells = draw_lane_row(row((501, 502)), bounds, UNICODE, lambda indices: ["" for _ in indices])
+    on = mark_event_path(cells, (np.array([501]), np.array([502])), bounds, UNICODE)
     assert on.text[5] == UNICODE.path
-    assert ink(int(on.ink[5])) == (Form.FILL, "op", 0, False, False)
+    assert decode_style(int(on.ink[5])) == (CellForm.FILL, "op", 0, False, False)
 
 
 def test_a_path_out_of_sight_marks_nothing() -> None:
-    bounds = edges(0, 100, 10)
-    cells = paint(row((0, 50)), bounds, UNICODE, lambda indices: ["" for _ in indices])
-    on = marked(cells, (np.array([500]), np.array([600])), bounds, UNICODE)
+    bounds = cell_bounds(0, 100, 10)
+    cells = draw_lane_row(row((0, 50)), bounds, UNICODE, lambda indices: ["" for _ in indices])
+    on = mark_event_path(cells, (np.array([500]), np.array([600])), bounds, UNICODE)
     assert list(on.text) == list(cells.text)
-    assert [ink(code).faded for code in on.ink.tolist()] == [*[True] * 5, *[False] * 5]
+    assert [decode_style(code).faded for code in on.ink.tolist()] == [*[True] * 5, *[False] * 5]

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
-from tracehound.draw.plain import in_ascii
-from tracehound.draw.waterfall import LESS, MORE, TOTAL, waterfall
+from tracehound.draw.charts.bar_charts import LESS_GLYPH, MORE_GLYPH, TOTAL_GLYPH, draw_waterfall
+from tracehound.draw.glyphs import to_ascii
 
 MS = 10**9
 
@@ -28,42 +28,42 @@ def bars(lines: list[str]) -> list[tuple[int, int]]:
     """Where the bar of each row begins and ends."""
     found = []
     for line in lines[:-1]:
-        at = [place for place, char in enumerate(line) if char in (TOTAL, MORE, LESS)]
+        at = [place for place, char in enumerate(line) if char in (TOTAL_GLYPH, MORE_GLYPH, LESS_GLYPH)]
         found.append((at[0], at[-1] + 1) if at else (0, 0))
     return found
 
 
 def test_kinds_whose_names_are_cut_stay_different() -> None:
     kinds = [f"asynchronous collective {kind} of the second axis" for kind in ("gather", "reduce")]
-    lines = waterfall(table(*((kind, 5) for kind in kinds)), (60, 8))
+    lines = draw_waterfall(table(*((kind, 5) for kind in kinds)), (60, 8))
     assert "gather" in lines[1]
     assert "reduce" in lines[2]
 
 
 def test_each_bar_begins_where_the_one_before_ended() -> None:
-    lines = waterfall(table(("idle", -40), ("kernel", 20), ("copy", 10)), (100, 12))
+    lines = draw_waterfall(table(("idle", -40), ("kernel", 20), ("copy", 10)), (100, 12))
     base, idle, kernel, copy, other = bars(lines)
     assert idle[1] == base[1]
     assert (kernel[0], copy[0]) == (idle[0], kernel[1])
     assert copy[1] == other[1]
-    assert LESS in lines[1]
-    assert MORE in lines[2]
+    assert LESS_GLYPH in lines[1]
+    assert MORE_GLYPH in lines[2]
     assert "-40.00 ms" in lines[1]
-    assert lines[-1].startswith(f"{TOTAL} step  {MORE} more  {LESS} less; from 0 s to 100.0 ms")
+    assert lines[-1].startswith(f"{TOTAL_GLYPH} step  {MORE_GLYPH} more  {LESS_GLYPH} less; from 0 s to 100.0 ms")
 
 
 def test_small_changes_have_a_scale_of_their_own() -> None:
-    lines = waterfall(table(("idle", -2), ("kernel", 1)), (100, 12))
+    lines = draw_waterfall(table(("idle", -2), ("kernel", 1)), (100, 12))
     base, idle, kernel, other = bars(lines)
     assert idle[1] - idle[0] > 10 < 2 * (kernel[1] - kernel[0])
-    assert lines[-1].startswith(f"from 97.50 ms, not 0, to 100.0 ms; {TOTAL} step's end  ")
+    assert lines[-1].startswith(f"from 97.50 ms, not 0, to 100.0 ms; {TOTAL_GLYPH} step's end  ")
     assert base[1] - base[0] == other[1] - other[0] == 1, "no bar that begins elsewhere than at 0"
     assert (base[1], other[1]) == (idle[1], kernel[1]), "a mark stands where the step ends"
 
 
 def test_what_there_is_no_room_for_is_one_row() -> None:
     changes = [(f"op {number}", -number) for number in range(9, 0, -1)]
-    lines = waterfall(table(*changes), (80, 7))
+    lines = draw_waterfall(table(*changes), (80, 7))
     assert len(lines) == 7
     assert "6 others" in lines[4]
     assert "-21.00 ms" in lines[4]
@@ -77,16 +77,16 @@ def test_what_there_is_no_room_for_is_one_row() -> None:
 def test_it_has_the_size_asked_for_and_a_likeness_in_ascii(
     size: tuple[int, int], changes: tuple[tuple[str, int], ...]
 ) -> None:
-    lines = waterfall(table(*changes), size)
+    lines = draw_waterfall(table(*changes), size)
     assert 0 < len(lines) <= size[1]
     assert {cell_len(line) for line in lines} == {size[0]}
-    assert [cell_len(in_ascii(line)) for line in lines] == [cell_len(line) for line in lines]
+    assert [cell_len(to_ascii(line)) for line in lines] == [cell_len(line) for line in lines]
 
 
 @pytest.mark.parametrize("size", [(0, 0), (39, 10), (80, 2), (80, 3)])
 def test_no_room_is_no_chart(size: tuple[int, int]) -> None:
-    assert waterfall(table(("a", 1), ("b", 2)), size) == []
+    assert draw_waterfall(table(("a", 1), ("b", 2)), size) == []
 
 
 def test_a_step_of_no_length_is_drawn_too() -> None:
-    assert waterfall(table(base=0), (60, 10))
+    assert draw_waterfall(table(base=0), (60, 10))

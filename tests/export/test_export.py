@@ -15,12 +15,12 @@ import pytest
 
 from exporting import job, opened, own, rank, x
 from short import first
-from tracehound.analysis.share import run
+from tracehound.analysis.analysis_run import run_analysis
 from tracehound.analysis.steps import ANALYSIS
-from tracehound.cli import main
+from tracehound.cli.main import main
 from tracehound.errors import TracehoundError
-from tracehound.export import FORMS, Form, named
-from tracehound.progress import Progress
+from tracehound.export import EXPORT_FORMATS, ExportFormat, find_format
+from tracehound.progress import ProgressLine
 
 
 @pytest.fixture
@@ -30,15 +30,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "job"
 
 
-def same(one: bytes, other: bytes, form: Form) -> bool:
+def same(one: bytes, other: bytes, form: ExportFormat) -> bool:
     """Whether two exports are alike: Arrow leaves open what stands where there is no value."""
     if form.name == "arrow":
         return pl.read_ipc(io.BytesIO(one)).equals(pl.read_ipc(io.BytesIO(other)))
     return one == other
 
 
-@pytest.mark.parametrize("form", first(3, FORMS), ids=lambda form: form.name)
-def test_the_name_says_the_form(folder: Path, form: Form, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("form", first(3, EXPORT_FORMATS), ids=lambda form: form.name)
+def test_the_name_says_the_form(folder: Path, form: ExportFormat, capsys: pytest.CaptureFixture[str]) -> None:
     out = folder.parent / f"out{form.suffix}"
     assert main(["export", str(folder), str(out)]) == 0
     said = capsys.readouterr()
@@ -50,13 +50,13 @@ def test_the_name_says_the_form(folder: Path, form: Form, capsys: pytest.Capture
 
 
 def test_every_form_is_named_by_its_suffix_and_its_name() -> None:
-    for form in FORMS:
-        assert named("", f"a.b{form.suffix.upper()}") is form
-        assert named(form.name, "whatever") is form
+    for form in EXPORT_FORMATS:
+        assert find_format("", f"a.b{form.suffix.upper()}") is form
+        assert find_format(form.name, "whatever") is form
     with pytest.raises(TracehoundError, match="there are json"):
-        named("xml", "out.json")
+        find_format("xml", "out.json")
     with pytest.raises(TracehoundError, match="--format says it"):
-        named("", "out.perfetto")
+        find_format("", "out.perfetto")
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,15 @@ def test_a_step_is_exported_with_the_work_that_it_launched(tmp_path: Path) -> No
     ]
     source, out = tmp_path / "a.json", tmp_path / "out.json"
     source.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    whole = run(ANALYSIS, opened(source)).table.select("step", "duration", "compute", "idle")
+    whole = run_analysis(ANALYSIS, opened(source)).table.select("step", "duration", "compute", "idle")
     for step in (0, 1):
         assert main(["export", str(source), str(out), "--step", str(step), "--force", "--no-cache"]) == 0
-        again = run(ANALYSIS, opened(out)).table.select(whole.columns)
+        again = run_analysis(ANALYSIS, opened(out)).table.select(whole.columns)
         assert again.rows() == whole.filter(step=step).rows()
 
 
-@pytest.mark.parametrize("form", first(1, FORMS), ids=lambda form: form.name)
-def test_a_pipe_gets_the_same_bytes(folder: Path, form: Form) -> None:
+@pytest.mark.parametrize("form", first(1, EXPORT_FORMATS), ids=lambda form: form.name)
+def test_a_pipe_gets_the_same_bytes(folder: Path, form: ExportFormat) -> None:
     out = folder.parent / f"out{form.suffix}"
     assert main(["export", str(folder), str(out)]) == 0
     command = [sys.executable, "-m", "tracehound", "export", str(folder), "-", "--format", form.name]
@@ -192,9 +192,9 @@ def test_a_name_in_a_trace_cannot_speak_to_the_terminal(tmp_path: Path, capsys: 
 
 def test_how_far_it_is_is_one_line_that_goes_away() -> None:
     screen = io.StringIO()
-    with Progress(screen) as progress:
-        progress.writing("out.json", 0.374)
-        progress.writing("out.json", 0.375)
+    with ProgressLine(screen) as progress:
+        progress.show_writing("out.json", 0.374)
+        progress.show_writing("out.json", 0.375)
     assert screen.getvalue() == "\r\x1b[Kwriting out.json, 37 %\r\x1b[K"
 
 

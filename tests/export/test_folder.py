@@ -9,12 +9,12 @@ import pytest
 
 from exporting import document, job, opened, own, rank, rows
 from short import some
-from tracehound.cli import main
+from tracehound.cli.main import main
 from tracehound.draw.notes import note_text
-from tracehound.export import FORMS, Form, named
-from tracehound.export.apart import names, parts_of
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.export import EXPORT_FORMATS, ExportFormat, find_format
+from tracehound.export.folder_layout import file_names, ranks_by_part
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 def exported(*words: str | Path) -> Trace:
     """What is read back from the folder that is named last, once all is written there."""
     assert main(["export", *map(str, words[:-1]), f"{words[-1]}/"]) == 0
-    return load(open_paths([str(words[-1])]))
+    return load_trace(open_trace_files([str(words[-1])]))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def exported(*words: str | Path) -> Trace:
     ],
 )
 def test_a_file_keeps_its_place_and_its_name(files: list[str], expected: list[str]) -> None:
-    assert [str(name) for name in names([Path(file) for file in files], ".json.gz")] == expected
+    assert [str(name) for name in file_names([Path(file) for file in files], ".json.gz")] == expected
 
 
 def test_it_reads_back_as_the_ranks_and_hosts_that_it_was(folder: Path) -> None:
@@ -108,8 +108,10 @@ def test_a_window_lies_on_the_clock_of_them_all(folder: Path) -> None:
     assert found.collect().rows() == kept.select(pl.col("name").cast(pl.String), "rank").collect().rows()
 
 
-@pytest.mark.parametrize("form", some(FORMS, (named("json", ""), named("parquet", ""))), ids=lambda form: form.name)
-def test_every_form_can_be_in_a_folder(folder: Path, form: Form) -> None:
+@pytest.mark.parametrize(
+    "form", some(EXPORT_FORMATS, (find_format("json", ""), find_format("parquet", ""))), ids=lambda form: form.name
+)
+def test_every_form_can_be_in_a_folder(folder: Path, form: ExportFormat) -> None:
     out = folder.parent / "out"
     assert main(["export", str(folder), f"{out}/", "--format", form.name]) == 0
     assert sorted(path.name for path in out.iterdir()) == [f"rank{number}{form.suffix}" for number in range(3)]
@@ -158,10 +160,10 @@ def test_a_folder_in_no_folder_is_a_slip_of_the_pen(folder: Path, capsys: pytest
 
 def test_parts_of_a_window_have_its_ranks(folder: Path) -> None:
     trace = opened(folder)
-    assert parts_of(trace, Window()) == {0: (0,), 1: (1,), 2: (2,)}
-    assert parts_of(trace, Window(ranks=(2,))) == {2: (2,)}
+    assert ranks_by_part(trace, Window()) == {0: (0,), 1: (1,), 2: (2,)}
+    assert ranks_by_part(trace, Window(ranks=(2,))) == {2: (2,)}
 
 
 def test_a_name_without_a_form_says_how_folders_end() -> None:
     with pytest.raises(Exception, match="a folder ends with /"):
-        named("", "out")
+        find_format("", "out")

@@ -21,17 +21,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from short import first, some
-from tracehound.cli import main
+from tracehound.cli.main import main
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
-from tracehound.formats import KINETO, recognise
-from tracehound.formats.format import Portion, silent
-from tracehound.formats.inflate import whole
-from tracehound.formats.json.window import Sizes
-from tracehound.formats.kineto.reader import decode, finish
+from tracehound.formats import KINETO, FileShard, detect_format, ignore_progress
+from tracehound.formats.inflate import read_all
+from tracehound.formats.json.array_window import ChunkSizes
+from tracehound.formats.kineto.kineto_reader import build_file_frames, decode_shard
 from tracehound.formats.spill import Spill
-from tracehound.notes import Note
-from tracehound.trace import Part
+from tracehound.model.notes import Note
+from tracehound.model.trace import FileFrames
 
 BROKEN = [
     ("truncated_gzip.pt.trace.json.gz", 1331, ["gzip ends early", "cut off at the end", "events has no end"]),
@@ -49,7 +48,7 @@ BROKEN = [
 @pytest.mark.parametrize(("name", "events", "words"), BROKEN, ids=[name for name, _, _ in BROKEN])
 def test_every_broken_file_opens_and_health_says_what_is_wrong(shared, name, events, words):
     path = shared / "traces" / "broken" / name
-    part = recognise(path).read(path)
+    part = detect_format(path).read(path)
     assert part.events.height == events
     page = io.StringIO()
     with redirect_stdout(page):
@@ -63,7 +62,7 @@ def test_all_broken_files_are_known(shared):
     there = {path.name for path in (shared / "traces" / "broken").iterdir()}
     assert there == {name for name, _, _ in BROKEN} | {"empty.pt.trace.json"}
     with pytest.raises(TracehoundError, match="the file is empty"):
-        recognise(shared / "traces" / "broken" / "empty.pt.trace.json")
+        detect_format(shared / "traces" / "broken" / "empty.pt.trace.json")
 
 
 T = 1_712_195_495_500_000
@@ -120,7 +119,7 @@ def drawn(events: Iterable[dict]) -> Counter[tuple[str, int, int]]:
     return Counter((e["name"], nanoseconds(e["ts"]), nanoseconds(e["dur"])) for e in events if e["ph"] == "X")
 
 
-def found(part: Part) -> Counter[tuple[str, int, int]]:
+def found(part: FileFrames) -> Counter[tuple[str, int, int]]:
     """The same of a part."""
     rows = part.events.select(
         pl.col("name").cast(pl.String), pl.col("start") // 1000, (pl.col("end") - pl.col("start")) // 1000
@@ -128,7 +127,7 @@ def found(part: Part) -> Counter[tuple[str, int, int]]:
     return Counter((name, start + (part.wall_ns or 0), length) for name, start, length in rows)
 
 
-def lost_and_invented(data: bytes, path: Path, touched: set[int]) -> tuple[Counter, int, Part]:
+def lost_and_invented(data: bytes, path: Path, touched: set[int]) -> tuple[Counter, int, FileFrames]:
     """Untouched events that are missing, and how many more there are than touched ones could be."""
     path.write_bytes(data)
     part = KINETO.read(path)
@@ -196,7 +195,7 @@ def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, sh
     path = tmp_path / "t.json.gz"
     path.write_bytes(data)
     try:
-        text, damage = whole(path)
+        text, damage = read_all(path)
         part = KINETO.read(path)
     except TracehoundError as error:
         if re.search("holds no trace events|gzip .*before any trace event", str(error)):  # the damage lies before them
@@ -214,7 +213,7 @@ def test_names_do_not_say_what_a_file_is(tmp_path):
     sound, _ = laid_out("kineto")
     for name, data in (("a.json.gz", sound), ("a.json", gzip.compress(sound)), ("a.txt", gzip.compress(sound))):
         (tmp_path / name).write_bytes(data)
-        part = recognise(tmp_path / name).read(tmp_path / name)
+        part = detect_format(tmp_path / name).read(tmp_path / name)
         assert found(part) == drawn(EVENTS)
         assert not part.notes
 
@@ -370,8 +369,10 @@ def test_a_duration_that_is_missing_is_counted_in_every_portion(spelling: str, t
     text = json.dumps(event)[:-1] + spelling + "}"
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS})[:-2] + f", {text}" * 500 + "]}")
-    sizes = Sizes(2000, 10_000)
-    part = finish(path, [decode(path, Portion(n, 2), Spill(), silent, sizes) for n in range(2)], Spill())
+    sizes = ChunkSizes(2000, 10_000)
+    part = build_file_frames(
+        path, [decode_shard(path, FileShard(n, 2), Spill(), ignore_progress, sizes) for n in range(2)], Spill()
+    )
     notes = [(note_text(note), note.count, note.where) for note in part.notes if note.level == "repaired"]
     assert notes == [("complete event without a duration, read as 0", 500, f"event {len(EVENTS)}")]
 
@@ -470,9 +471,9 @@ def test_another_recording_behind_the_first_is_told_of(
 ) -> None:
     path, one, other = tmp_path / "a.json", json.dumps({"traceEvents": EVENTS, **HEAD}) + "\n", json.dumps(second)
     path.write_bytes(pack(one))
-    alone = recognise(path).read(path)
+    alone = detect_format(path).read(path)
     path.write_bytes(pack(one) + pack(other))
-    joined = recognise(path).read(path)
+    joined = detect_format(path).read(path)
     assert (found(joined), joined.facts) == (found(alone), alone.facts)
     (note,) = set(joined.notes) - set(alone.notes)
     assert (note.level, note.count, note.where) == ("dropped", 1, f"byte {len(one):,}")
@@ -498,7 +499,7 @@ def test_a_file_whose_first_byte_is_damaged(first: str, name: str, shared: Path,
     real = shared / "traces" / "broken" / name
     path = tmp_path / "a.json"
     path.write_bytes(first.encode("utf-8", "surrogateescape") + real.read_bytes()[1:])
-    part, sound = recognise(path).read(path), recognise(real).read(real)
+    part, sound = detect_format(path).read(path), detect_format(real).read(real)
     assert found(part) == found(sound)
     assert part.facts == sound.facts
     assert [note for note in part.notes if note.level == "repaired" and note.where == "byte 0"]
@@ -508,7 +509,7 @@ def test_a_page_that_holds_a_trace_is_none(shared: Path, tmp_path: Path) -> None
     path = tmp_path / "a.json"
     path.write_bytes(b"<script>" + (shared / "traces" / "broken" / "bare_list.json").read_bytes())
     with pytest.raises(TracehoundError, match="not a trace"):
-        recognise(path)
+        detect_format(path)
 
 
 def test_a_name_that_is_no_utf8_is_replaced_and_counted(tmp_path):

@@ -15,12 +15,12 @@ import polars.selectors as cs
 import pytest
 
 from extremes import BASE, Mutation, chrome, in_json, in_wire, kineto, memory_timeline, xplane
-from tracehound.analysis import ANALYSES, Analysis, Options, named, run
-from tracehound.draw.notes import with_sentences
+from tracehound.analysis import ANALYSES, Analysis, Options, get_analysis, run_analysis
+from tracehound.draw.notes import render_note_columns
 from tracehound.errors import TracehoundError
-from tracehound.formats.times import FARTHEST, LATEST, NO_CLOCK
-from tracehound.store import load, open_paths
-from tracehound.trace import Trace, collected
+from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE, LATEST_WALL_CLOCK_NS, MAX_DISTANCE_NS
+from tracehound.model.trace import Trace, collect_frame
+from tracehound.store import load_trace, open_trace_files
 from xspaces import Event, Line, Plane, Stat, space
 
 
@@ -47,11 +47,13 @@ SAMPLES = {
 def read(folder: Path, name: str, data: bytes) -> Trace:
     path = folder / name
     path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
-    return load(open_paths([path]))
+    return load_trace(open_trace_files([path]))
 
 
 def said(trace: Trace) -> set[tuple[Any, ...]]:
-    return set(with_sentences(run(named("health"), trace)).table.select("level", "what", "count").rows())
+    return set(
+        render_note_columns(run_analysis(get_analysis("health"), trace)).table.select("level", "what", "count").rows()
+    )
 
 
 def recorded(trace: Trace) -> tuple[int, int]:
@@ -59,8 +61,8 @@ def recorded(trace: Trace) -> tuple[int, int]:
 
     In an xplane these have names of their own, and are none without them.
     """
-    events = collected(trace.events().select(pl.col("record").drop_nulls().n_unique())).item()
-    rows = [collected(facets["allocated"]).height for facets in trace.facets if "allocated" in facets]
+    events = collect_frame(trace.events().select(pl.col("record").drop_nulls().n_unique())).item()
+    rows = [collect_frame(facets["allocated"]).height for facets in trace.facets if "allocated" in facets]
     (part,) = trace.parts
     samples = {"chrome": trace.counters.height, "xplane": 0}
     return events, samples.get(part.format, sum(rows))
@@ -68,8 +70,8 @@ def recorded(trace: Trace) -> tuple[int, int]:
 
 def contents(trace: Trace) -> str:
     """All that analyses see, but for the notes."""
-    facets = [collected(facet) for each in trace.facets for facet in each.values()]
-    frames = [collected(trace.events()), trace.lanes, trace.ranks, trace.steps, trace.ops, trace.counters, *facets]
+    facets = [collect_frame(facet) for each in trace.facets for facet in each.values()]
+    frames = [collect_frame(trace.events()), trace.lanes, trace.ranks, trace.steps, trace.ops, trace.counters, *facets]
     rows = [frame.with_columns(cs.categorical().cast(pl.String)).rows() for frame in frames]
     return repr((rows, [(part.wall_ns, part.facts) for part in trace.parts], trace.hosts))
 
@@ -80,8 +82,8 @@ OVERLAPPING = ("ops.time_share", "hlo_ops.time_share", "findings.share")
 
 def check_result(analysis: Analysis, trace: Trace) -> None:
     """The analysis answers, with times and shares that can be true."""
-    for given in ((), *((("by", by),) for by in analysis.by)):
-        result = run(analysis, trace, options=Options(None, given))
+    for given in ((), *((("by", by),) for by in analysis.columns_by_setting)):
+        result = run_analysis(analysis, trace, options=Options(None, given))
         for column in result.columns:
             values = result.table[column.name].drop_nulls()
             if column.unit in ("time", "share", "rate", "count", "decimal") and len(values):
@@ -156,11 +158,11 @@ def test_memory_of_a_device_that_there_cannot_be(device: int, tmp_path: Path) ->
     event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": args}
     document = {"schemaVersion": 1, "traceEvents": [event]}
     trace = read(tmp_path, "t.pt.trace.json", json.dumps(document).encode())
-    assert collected(trace.facets[0]["allocated"])["device"].to_list() == [0]
+    assert collect_frame(trace.facets[0]["allocated"])["device"].to_list() == [0]
 
 
 def clocks_refused(trace: Trace) -> list[str]:
-    return [note.place for note in trace.notes if note.code == NO_CLOCK]
+    return [note.place for note in trace.notes if note.code == CLOCK_IMPOSSIBLE]
 
 
 ON_CLOCKS = ("findings", "stragglers", "distributed", "clocks", "arrivals", "collective_calls", "overview")
@@ -169,10 +171,10 @@ ON_CLOCKS = ("findings", "stragglers", "distributed", "clocks", "arrivals", "col
 def test_all_but_a_wall_clock_that_cannot_be_true_is_told_as_always(tmp_path: Path) -> None:
     sound, trace = kernels(tmp_path, 10), kernels(tmp_path, 10, baseTimeNanoseconds=(1 << 63) - 1)
     for name in ON_CLOCKS:
-        assert run(named(name), trace).table.equals(run(named(name), sound).table), name
+        assert run_analysis(get_analysis(name), trace).table.equals(run_analysis(get_analysis(name), sound).table), name
 
 
-@pytest.mark.parametrize("base", [(1 << 63) - 1, LATEST, 1 << 53, (1 << 64) - 1, -1, "soon"])
+@pytest.mark.parametrize("base", [(1 << 63) - 1, LATEST_WALL_CLOCK_NS, 1 << 53, (1 << 64) - 1, -1, "soon"])
 def test_a_wall_clock_of_pytorch_that_cannot_be_true(base: object, tmp_path: Path) -> None:
     trace = kernels(tmp_path, 10, baseTimeNanoseconds=base)
     assert (trace.origin_ns, clocks_refused(trace)) == (None, ["t.pt.trace.json, baseTimeNanoseconds"])
@@ -185,13 +187,13 @@ def test_a_wall_clock_that_can_be_true_or_is_not_told(base: int | None, tmp_path
     assert not clocks_refused(trace)
 
 
-@pytest.mark.parametrize("start", [(1 << 63) - 1, (1 << 64) - 1, LATEST + 1, 1 << 53, -1])
+@pytest.mark.parametrize("start", [(1 << 63) - 1, (1 << 64) - 1, LATEST_WALL_CLOCK_NS + 1, 1 << 53, -1])
 def test_a_wall_clock_of_xla_that_cannot_be_true(start: int, tmp_path: Path) -> None:
     device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a = f32[] add(%x)", 0, 5)])])
     environment = Plane("Task Environment", stats=[Stat("profile_start_time", 3, start)])
     trace = read(tmp_path, "vm.xplane.pb", space(environment, device))
     assert (trace.origin_ns, clocks_refused(trace)) == (None, ["vm.xplane.pb, profile_start_time"])
-    assert run(named("clocks"), trace).table.height == 0
+    assert run_analysis(get_analysis("clocks"), trace).table.height == 0
 
 
 def test_a_line_whose_time_is_damaged_takes_no_others_with_it(tmp_path: Path) -> None:
@@ -204,9 +206,9 @@ def test_a_line_whose_time_is_damaged_takes_no_others_with_it(tmp_path: Path) ->
 
 
 def test_lengths_that_cannot_be_true_are_in_no_sum(tmp_path: Path) -> None:
-    day = FARTHEST // 1000
+    day = MAX_DISTANCE_NS // 1000
     trace = kernels(tmp_path, 10, *[40 * day] * 3, day, day // 2)
-    table = run(named("kernels"), trace).table
+    table = run_analysis(get_analysis("kernels"), trace).table
     assert table.select("count", "total").rows() == [(2, (day // 2 + 10) * 10**6)]
     assert ("dropped", "event that lasts a day, or is as far from the others", 4) in said(trace)
 
@@ -223,6 +225,6 @@ def test_clocks_of_devices_that_cannot_be_true(tmp_path: Path) -> None:
         for at, (offset, length) in enumerate([*odd, (70, 4)])
     ]
     trace = read(tmp_path, "vm.xplane.pb", space(Plane("/device:TPU:0", [Line("XLA Ops", events)])))
-    told = collected(trace.events()).select("device_start", "device_end").rows()
+    told = collect_frame(trace.events()).select("device_start", "device_end").rows()
     assert told == [(None, None)] * 4 + [(70, 74)]
-    assert [(note.level, note.count) for note in trace.notes if note.code == NO_CLOCK] == [("dropped", 4)]
+    assert [(note.level, note.count) for note in trace.notes if note.code == CLOCK_IMPOSSIBLE] == [("dropped", 4)]

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from short import first
-from tracehound.analysis import ANALYSES, Options, named, run, run_all
-from tracehound.analysis.topics import lacking
-from tracehound.diff import compare, condition, judged_alone, profile
+from tracehound.analysis import ANALYSES, Options, get_analysis, run_analyses, run_analysis
+from tracehound.analysis.topics import unavailable_note
+from tracehound.diff import compare_runs, judge_run, parse_condition, profile_run
 from tracehound.draw.notes import note_text, note_texts
 from tracehound.errors import TracehoundError
-from tracehound.formats import FORMATS, MEMORY_TIMELINE, recognise
-from tracehound.report import summarise
-from tracehound.store import find, load, open_paths
-from tracehound.trace import Trace, Window
+from tracehound.formats import FORMATS, MEMORY_TIMELINE, detect_format
+from tracehound.model.trace import Trace, Window
+from tracehound.report import summarize_trace
+from tracehound.store import find_files, load_trace, open_trace_files
 
 START = 1_696_966_047_000_000_000
 PARAMETER, ACTIVATION, GRADIENT, UNKNOWN = 0, 4, 5, 7
@@ -40,19 +40,19 @@ ROWS = [
 def opened(folder: Path, rows: object, *, text: str | None = None) -> Trace:
     path = folder / "memory.raw.json.gz"
     path.write_bytes(gzip.compress((json.dumps(rows) if text is None else text).encode()))
-    return load(open_paths([path]))
+    return load_trace(open_trace_files([path]))
 
 
 def categories(trace: Trace) -> dict[str, tuple[int, int]]:
     """What each category holds at the peak, and at most."""
-    table = run(named("memory"), trace, options=Options(given=(("by", "category"),))).table
+    table = run_analysis(get_analysis("memory"), trace, options=Options(given=(("by", "category"),))).table
     return {name: (held, most) for name, held, most in table.select("category", "at_peak", "most").iter_rows()}
 
 
 def test_it_is_recognised_by_its_rows(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     assert trace.parts[0].format == "memory_timeline"
-    assert recognise(tmp_path / "memory.raw.json.gz") is MEMORY_TIMELINE
+    assert detect_format(tmp_path / "memory.raw.json.gz") is MEMORY_TIMELINE
     assert MEMORY_TIMELINE in FORMATS
     assert trace.origin_ns == START + 10
     assert any("whose memory" in note_text(note) for note in trace.notes)
@@ -69,20 +69,22 @@ def test_it_lasts_until_its_last_row_even_if_that_changes_nothing(tmp_path: Path
     idle = [[START + 90, VERSION, -30, GRADIENT], [START + 90, VERSION, 30, GRADIENT]]
     trace = opened(tmp_path, [*ROWS, *idle])
     assert trace.span == (0, 80_000)
-    assert run(named("memory"), trace).table.equals(run(named("memory"), opened(tmp_path, ROWS)).table)
+    assert run_analysis(get_analysis("memory"), trace).table.equals(
+        run_analysis(get_analysis("memory"), opened(tmp_path, ROWS)).table
+    )
 
 
 def test_what_was_there_before_is_a_timeline_even_if_nothing_changes(tmp_path: Path) -> None:
     idle = [[START + 90, VERSION, -100, PARAMETER], [START + 90, VERSION, 100, PARAMETER]]
     trace = opened(tmp_path, [ROWS[0], *idle])
-    assert run(named("memory"), trace).table["peak"].to_list() == [100]
+    assert run_analysis(get_analysis("memory"), trace).table["peak"].to_list() == [100]
     later = opened(tmp_path, [ROWS[0], *idle, [START + 190, CREATED, 50, UNKNOWN]])
     assert later.span == (0, 100_000)
 
 
 def test_categories_at_the_peak(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
-    (device,) = run(named("memory"), trace).table.rows(named=True)
+    (device,) = run_analysis(get_analysis("memory"), trace).table.rows(named=True)
     assert (device["rank"], device["device"], device["peak"], device["at"]) == (0, "unknown device", 180, 20_000)
     assert device["allocations"] == 2, "what was there, or comes to another category, is not given anew"
     assert categories(trace) == {
@@ -94,7 +96,7 @@ def test_whose_memory_it_is_is_nowhere_claimed(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     assert trace.ranks.select("rank", "device", "label").rows() == [(0, None, "unknown device")]
     for name in ("memory", "memory_curve"):
-        table = run(named(name), trace).table
+        table = run_analysis(get_analysis(name), trace).table
         assert table["device"].unique().to_list() == ["unknown device"], name
 
 
@@ -104,26 +106,26 @@ FILLED = ("memory", "memory_curve", "memory_blocks", "overview", "health")
 @pytest.mark.parametrize("name", first(6, [each.name for each in ANALYSES if each.name not in FILLED]))
 def test_what_needs_a_trace_asks_for_one_and_for_no_option(tmp_path: Path, name: str) -> None:
     trace = opened(tmp_path, ROWS)
-    result = run(named(name), trace)
+    result = run_analysis(get_analysis(name), trace)
     assert not result.total
     assert note_texts(result.notes) == (
         "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)",
     )
-    assert (lacking(name, trace),) == result.notes
+    assert (unavailable_note(name, trace),) == result.notes
 
 
 def test_of_several_questions_those_about_memory_are_answered(tmp_path: Path) -> None:
-    asked = [(named(name), Options()) for name in ("distributed", "memory", "steps")]
-    assert [result.total for result in run_all(asked, opened(tmp_path, ROWS))] == [0, 1, 0]
+    asked = [(get_analysis(name), Options()) for name in ("distributed", "memory", "steps")]
+    assert [result.total for result in run_analyses(asked, opened(tmp_path, ROWS))] == [0, 1, 0]
 
 
 def test_what_is_missing_of_memory_is_still_said(tmp_path: Path) -> None:
-    (note,) = note_texts(run(named("memory_blocks"), opened(tmp_path, ROWS)).notes)
+    (note,) = note_texts(run_analysis(get_analysis("memory_blocks"), opened(tmp_path, ROWS)).notes)
     assert "the file has no addresses" in note
 
 
 def test_its_page_is_about_memory(tmp_path: Path) -> None:
-    page = summarise(opened(tmp_path, ROWS), Window())
+    page = summarize_trace(opened(tmp_path, ROWS), Window())
     assert [result.analysis for result in page.results] == ["overview", "memory", "health"]
     (memory,) = (result for result in page.results if result.analysis == "memory")
     assert memory.table["category"][0] == "parameter"
@@ -131,10 +133,10 @@ def test_its_page_is_about_memory(tmp_path: Path) -> None:
 
 
 def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) -> None:
-    base = profile(opened(tmp_path, ROWS), Window())
-    other = profile(opened(tmp_path, [*ROWS, [START + 50, CREATED, 60, GRADIENT]]), Window())
+    base = profile_run(opened(tmp_path, ROWS), Window())
+    other = profile_run(opened(tmp_path, [*ROWS, [START + 50, CREATED, 60, GRADIENT]]), Window())
     assert base.about == "the whole run on 1 rank, nothing but memory"
-    (memory,) = compare(base, other).results
+    (memory,) = compare_runs(base, other).results
     assert memory.analysis == "diff-memory"
     found = {
         counter: (ours, theirs) for counter, ours, theirs in memory.table.select("counter", "base", "other").rows()
@@ -143,7 +145,7 @@ def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) 
     assert found["memory allocated"] == (180, 190), "at the last instant"
     assert found["activation"] == (50, 50)
     with pytest.raises(TracehoundError, match="nothing was measured"):
-        judged_alone(base, [condition("idle > 1%")])
+        judge_run(base, [parse_condition("idle > 1%")])
 
 
 def test_it_is_drawn_as_counters_of_the_device(tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_it_is_drawn_as_counters_of_the_device(tmp_path: Path) -> None:
 
 
 def test_the_curve_ends_where_it_ends(tmp_path: Path) -> None:
-    table = run(named("memory_curve"), opened(tmp_path, ROWS)).table
+    table = run_analysis(get_analysis("memory_curve"), opened(tmp_path, ROWS)).table
     assert table["allocated"].max() == 180
     assert table["reserved"].null_count() == table.height
 
@@ -172,7 +174,7 @@ def test_the_curve_ends_where_it_ends(tmp_path: Path) -> None:
 def test_what_is_damaged_is_said(tmp_path: Path, text: str, kept: int, words: str) -> None:
     trace = opened(tmp_path, None, text=text)
     assert any(words in note_text(note) for note in trace.notes)
-    (device,) = run(named("memory"), trace).table.rows(named=True)
+    (device,) = run_analysis(get_analysis("memory"), trace).table.rows(named=True)
     assert device["allocations"] == sum(action == CREATED for _, action, *_ in ROWS[:kept])
 
 
@@ -185,10 +187,10 @@ def test_without_a_row_it_is_refused(tmp_path: Path) -> None:
 
 def test_beside_a_trace_it_waits_to_be_named(tmp_path: Path) -> None:
     (tmp_path / "m.raw.json").write_text(json.dumps(ROWS))
-    assert [file.format for file in find.find([tmp_path]).files] == [MEMORY_TIMELINE]
+    assert [file.format for file in find_files.find_trace_files([tmp_path]).files] == [MEMORY_TIMELINE]
     event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
     (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
-    found = find.find([tmp_path])
+    found = find_files.find_trace_files([tmp_path])
     assert [file.path.name for file in found.files] == ["t.json"]
     assert any("beside a trace" in note_text(note) for note in found.notes)
 
@@ -196,13 +198,13 @@ def test_beside_a_trace_it_waits_to_be_named(tmp_path: Path) -> None:
 def test_a_real_one(shared: Path) -> None:
     """What a loop over its rows tells: the peak, and what activations and parameters held then."""
     path = next((shared / "traces" / "kineto" / "memory_timeline").glob("*.raw.gz"))
-    trace = load(open_paths([path]))
+    trace = load_trace(open_trace_files([path]))
     held, peak, then = dict.fromkeys(range(8), 0), 0, dict.fromkeys(range(8), 0)
     for _, _, size, category in sorted(json.loads(gzip.decompress(path.read_bytes())), key=lambda row: row[0]):
         held[category] += size
         if sum(held.values()) > peak:
             peak, then = sum(held.values()), dict(held)
-    assert run(named("memory"), trace).table["peak"].to_list() == [peak]
+    assert run_analysis(get_analysis("memory"), trace).table["peak"].to_list() == [peak]
     found = categories(trace)
     assert found["activation"][0] == then[ACTIVATION]
     assert found["parameter"][0] == then[PARAMETER]

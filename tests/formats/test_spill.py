@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.formats.spill import Spill, columns_of
-from tracehound.trace import KIND
+from tracehound.formats.spill import Spill, frame_to_columns
+from tracehound.model.trace import KIND
 
 EVENTS = pl.DataFrame(
     {
@@ -56,7 +56,7 @@ def test_events_are_kept_in_order(spill: Spill) -> None:
 
 
 def test_columns_are_kept_as_their_frame_is(spill: Spill) -> None:
-    columns = {name: column.copied() for name, column in columns_of(EVENTS).items()}
+    columns = {name: column.copied() for name, column in frame_to_columns(EVENTS).items()}
     kept = spill.put(columns, EVENTS.schema, "some")
     for column in columns.values():
         column.values[:] = column.values[0]  # they may be used again
@@ -145,7 +145,7 @@ def test_text_does_not_wait_in_files(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_added_are_read_as_one_array(spill: Spill) -> None:
-    pile = spill.pile("some", np.int32)
+    pile = spill.new_array("some", np.int32)
     assert pile.values().tolist() == []
     assert pile.values().dtype == np.int32
     for values in ([3, -1], [], [2**31 - 1]):
@@ -155,6 +155,6 @@ def test_numbers_that_are_added_are_read_as_one_array(spill: Spill) -> None:
     for path in () if spill.folder is None else spill.folder.iterdir():
         path.unlink()
     assert (found.tolist(), found.dtype) == ([3, -1, 2**31 - 1], np.int32)
-    again = spill.pile("some", np.int32)
+    again = spill.new_array("some", np.int32)
     again.add(np.array([5], np.int32))
     assert again.values().tolist() == [5], "nothing is left of one before"

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import named, run
-from tracehound.draw.notes import with_sentences
-from tracehound.report.window import chosen
-from tracehound.trace import Part
+from tracehound.analysis import get_analysis, run_analysis
+from tracehound.draw.notes import render_note_columns
+from tracehound.model.trace import FileFrames
+from tracehound.report.window_arguments import parse_window
 
 Mark = tuple[Lane, str, int, float, float]
 
@@ -23,7 +23,7 @@ def marked(*marks: Mark) -> Building:
     return b
 
 
-def steps(part: Part) -> list[tuple[str, int, int]]:
+def steps(part: FileFrames) -> list[tuple[str, int, int]]:
     rows = part.steps.sort("host", "rank", "start").select("name", "step", pl.col("start") // US).rows()
     return [(name, number, start) for name, number, start in rows]
 
@@ -51,9 +51,9 @@ def test_a_loop_that_counts_from_0_again_is_numbered_on() -> None:
 def test_a_step_is_asked_for_by_what_its_first_mark_says() -> None:
     trace = marked(*loop("ProfilerStep", range(3), 0), *loop("ProfilerStep", range(3), 100)).trace()
     assert trace.steps["step"].to_list() == [0, 1, 2, 3, 4, 5]
-    assert chosen(trace, steps="2").start == 20 * US
-    assert chosen(trace, steps="5").start == 120 * US
-    told = with_sentences(run(named("health"), trace)).table
+    assert parse_window(trace, steps="2").start == 20 * US
+    assert parse_window(trace, steps="5").start == 120 * US
+    told = render_note_columns(run_analysis(get_analysis("health"), trace)).table
     assert told.filter(pl.col("what").str.contains("numbered anew"))["count"].to_list() == [3]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tracehound.formats.torch_names import SCALAR_TYPES, type_size
+from tracehound.formats.torch_names import SCALAR_TYPES, element_size
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from tracehound.formats.torch_names import SCALAR_TYPES, type_size
     ],
 )
 def test_how_many_bytes_an_element_has(size: int, names: tuple[object, ...]) -> None:
-    assert {name: type_size(name) for name in names} == dict.fromkeys(names, size)
+    assert {name: element_size(name) for name in names} == dict.fromkeys(names, size)
 
 
 def test_types_have_the_numbers_of_pytorch() -> None:
     """Of c10/core/ScalarType.h."""
     known = {5: "Half", 6: "Float", 11: "Bool", 15: "BFloat16", 24: "Float8_e4m3fn", 29: "UInt64", 44: "Float8_e8m0fnu"}
     assert {number: SCALAR_TYPES[number] for number in known} == known
-    assert {name for name in SCALAR_TYPES if not type_size(name)} == {"QUInt4x2", "QUInt2x4"}
+    assert {name for name in SCALAR_TYPES if not element_size(name)} == {"QUInt4x2", "QUInt2x4"}

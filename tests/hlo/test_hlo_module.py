@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hloprotos import F32, array, computation, instruction, module, proto
-from tracehound.hlo.module import module_of
-from tracehound.hlo.programs import Program, asked_for
-from tracehound.hlo.text import module_lines
+from tracehound.hlo.hlo_module import read_module
+from tracehound.hlo.hlo_programs import TraceProgram, find_programs
+from tracehound.hlo.module_text import module_lines
 from xspaces import block, whole
 
 
@@ -36,7 +36,7 @@ def test_a_module_knows_who_uses_and_calls_whom() -> None:
     assert made.computation_of(row["exp"]).name == "fused_computation"
     assert made.computation_of(row["x"]).number == made.entry == 1
     assert made.computations[0].root == row["neg"]
-    assert made.whole
+    assert made.complete
 
 
 def test_the_schedule_is_the_order_of_the_text() -> None:
@@ -48,10 +48,10 @@ def test_the_schedule_is_the_order_of_the_text() -> None:
     )  # fmt: skip
     order = block(7, block(1, whole(1, 1) + block(2, b"".join(whole(1, one) for one in (13, 10, 11, 12)))))
     made = module(main, more=order)
-    assert [made.names[one] for one in made.scheduled(made.computations[0])] == ["late", "a", "b", "c"]
+    assert [made.names[one] for one in made.scheduled_rows(made.computations[0])] == ["late", "a", "b", "c"]
     partial = block(7, block(1, whole(1, 1) + block(2, whole(1, 12))))
     made = module(main, more=partial)
-    assert [made.names[one] for one in made.scheduled(made.computations[0])] == ["a", "b", "c", "late"]
+    assert [made.names[one] for one in made.scheduled_rows(made.computations[0])] == ["a", "b", "c", "late"]
 
 
 def test_ids_that_nothing_has_are_left_out() -> None:
@@ -64,8 +64,8 @@ def test_ids_that_nothing_has_are_left_out() -> None:
 
 
 def test_no_module_is_none() -> None:
-    assert module_of(b"") is None
-    assert module_of(b"\xff" * 40) is None
+    assert read_module(b"") is None
+    assert read_module(b"\xff" * 40) is None
 
 
 @given(st.data())
@@ -74,7 +74,7 @@ def test_damage_anywhere_leaves_what_can_be_read(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(raw)))
-    made = module_of(bytes(raw[:cut]))
+    made = read_module(bytes(raw[:cut]))
     if made is not None:
         assert len(made.names) == len(made.operands) == len(made.calls)
         list(module_lines(made))
@@ -82,18 +82,18 @@ def test_damage_anywhere_leaves_what_can_be_read(data: st.DataObject) -> None:
 
 def test_a_cut_module_says_so() -> None:
     raw = proto(*fused())
-    inside = module_of(raw)
+    inside = read_module(raw)
     assert inside is not None
     broken = raw[:-12] + b"\xff" * 12
-    made = module_of(broken)
+    made = read_module(broken)
     assert made is not None
-    assert not made.whole
+    assert not made.complete
 
 
 def test_a_program_is_asked_for_by_name_by_id_or_by_both() -> None:
-    programs = [Program("jit_f", number, 0, Path("a.pb"), 0, 1) for number in (3, -1)]
-    assert asked_for(programs, "jit_f") == tuple(programs)
-    assert asked_for(programs, "jit_f(3)") == (programs[0],)
-    assert asked_for(programs, "18446744073709551615") == (programs[1],)
-    assert asked_for(programs, "jit_f(18446744073709551615)") == asked_for(programs, "-1") == (programs[1],)
-    assert asked_for(programs, "jit_g") == ()
+    programs = [TraceProgram("jit_f", number, 0, Path("a.pb"), 0, 1) for number in (3, -1)]
+    assert find_programs(programs, "jit_f") == tuple(programs)
+    assert find_programs(programs, "jit_f(3)") == (programs[0],)
+    assert find_programs(programs, "18446744073709551615") == (programs[1],)
+    assert find_programs(programs, "jit_f(18446744073709551615)") == find_programs(programs, "-1") == (programs[1],)
+    assert find_programs(programs, "jit_g") == ()

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from building import Building, Lane, stream
-from tracehound.analysis import named, run
-from tracehound.hlo.programs import Program
-from tracehound.hlo.results import busy, executions
+from tracehound.analysis import get_analysis, run_analysis
+from tracehound.hlo.hlo_programs import TraceProgram, executions_sentence, op_time
 
 OPS = Lane("XLA Ops", 0, "ops")
 MODULES = Lane("XLA Modules", 0, "modules")
@@ -35,9 +34,9 @@ def test_kernels_of_one_execution_are_one_as_in_the_table_of_ops(name: str, told
         for kernel, of, number, begins, ends in ran:
             b.event(stream(), kernel, at + begins, at + ends, "kernel", op=number)
             b.event(OPS, of, at + begins, at + ends, op=number)
-    trace, program = b.trace(), Program("jit_f", 5, 0, Path("f"), 0, 0)
-    assert executions(trace, program, name) == told
-    found = run(named("hlo_ops"), trace).table.filter(name=name)
+    trace, program = b.trace(), TraceProgram("jit_f", 5, 0, Path("f"), 0, 0)
+    assert executions_sentence(trace, program, name) == told
+    found = run_analysis(get_analysis("hlo_ops"), trace).table.filter(name=name)
     assert [(str(n), total) for n, total in found.select("count", "total").rows()] == [
-        (told.split()[0], busy(trace, program, name)) for _ in range(bool(told))
+        (told.split()[0], op_time(trace, program, name)) for _ in range(bool(told))
     ]

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from hloprotos import BF16, F32, S32, array, computation, instruction, module, numbers, tupled
-from tracehound.formats.hlo.fields import message
-from tracehound.formats.hlo.shape import Shape, shape_of
-from tracehound.formats.wire import bytes_of
-from tracehound.hlo import programs
-from tracehound.hlo.sharding import sharding_text
-from tracehound.hlo.text import instruction_line, module_lines
-from tracehound.store import load, open_paths, workshop
+from tracehound.formats.hlo.hlo_shape import HloShape, read_shape
+from tracehound.formats.hlo.proto_message import read_message
+from tracehound.formats.protobuf_wire import pad_bytes
+from tracehound.hlo import hlo_programs
+from tracehound.hlo.instruction_attributes import sharding_text
+from tracehound.hlo.module_text import instruction_line, module_lines
+from tracehound.store import load_trace, make_read_context, open_trace_files
 from xspaces import block, whole
 
 
-def shape(proto: bytes) -> Shape:
-    file = bytes_of(proto)
-    return shape_of(message(file, 0, file.size))
+def shape(proto: bytes) -> HloShape:
+    file = pad_bytes(proto)
+    return read_shape(read_message(file, 0, file.size))
 
 
 def line(*more: bytes, opcode: str = "custom", shape: bytes = array(F32, 8), operands: tuple[int, ...] = ()) -> str:
@@ -37,8 +37,8 @@ def test_shapes_have_their_tiles_and_memory_spaces() -> None:
     tiles = block(6, numbers(1, 8, 128)) + block(6, numbers(1, 2, 1))
     made = shape(array(BF16, 5, 100, 256, memory=5, tiles=tiles))
     assert made.text == "bf16[5,100,256]{2,1,0:T(8,128)(2,1)S(5)}"
-    assert made.brief == "bf16[5,100,256]"
-    assert (made.bytes, made.padded_bytes, made.spaces) == (256_000, 5 * 104 * 256 * 2, (5,))
+    assert made.text_without_layout == "bf16[5,100,256]"
+    assert (made.bytes, made.padded_bytes, made.memory_spaces) == (256_000, 5 * 104 * 256 * 2, (5,))
     assert shape(array(F32, tiles=block(6, numbers(1, 128)))).text == "f32[]{:T(128)}"
     assert shape(array(F32, tiles=block(6, numbers(1, 128)))).padded_bytes == 512
 
@@ -46,7 +46,7 @@ def test_shapes_have_their_tiles_and_memory_spaces() -> None:
 def test_shapes_of_tuples_are_numbered_and_summed() -> None:
     made = shape(tupled(*[array(S32)] * 6))
     assert made.text == "(s32[], s32[], s32[], s32[], s32[], /*index=5*/s32[])"
-    assert (made.bytes, made.own_bytes) == (24, 48)
+    assert (made.bytes, made.buffer_bytes) == (24, 48)
 
 
 def test_dynamic_dimensions_tell_their_bounds() -> None:
@@ -106,8 +106,8 @@ def test_constants_are_written_as_their_values(value: str, literal: bytes, dims:
 
 def test_shardings_are_read_in_all_forms() -> None:
     def text(proto: bytes) -> str:
-        file = bytes_of(proto)
-        return sharding_text(message(file, 0, file.size))
+        file = pad_bytes(proto)
+        return sharding_text(read_message(file, 0, file.size))
 
     assert text(b"") == "{replicated}"
     assert text(whole(1, 1) + numbers(4, 3)) == "{maximal device=3}"
@@ -125,10 +125,10 @@ def test_the_text_of_real_programs_is_that_of_xprof(shared: Path, trace: str, na
     """All lines are equal. XProf's short text has no %, no metadata, no parameters in the heads of computations, and
     leaves empty fields out of the configuration of GPU backends, which it prints anew."""
     golden = (shared / "golden" / "xprof" / trace / f"graph_viewer.short_txt.{name}.bin").read_text()
-    with workshop(1, None) as shop:
-        opened = load(open_paths([shared / "traces" / "xla" / trace], None, shop))
-    (program,) = programs.asked_for(programs.of_trace(opened), name)
-    ours = "\n".join(module_lines(programs.read(program)))
+    with make_read_context(1, None) as shop:
+        opened = load_trace(open_trace_files([shared / "traces" / "xla" / trace], None, shop))
+    (program,) = hlo_programs.find_programs(hlo_programs.require_programs(opened), name)
+    ours = "\n".join(module_lines(hlo_programs.read_program(program)))
     ours = re.sub(r', metadata=\{(?:[^"}]|"(?:\\.|[^"\\])*")*\}', "", ours).replace("%", "")
     ours = re.sub(r"^((?:ENTRY )?\S+) \(.*\) -> .* \{$", r"\1 {", ours, flags=re.MULTILINE)
     ours = ours.replace('"wait_on_operation_queues":[],', "")

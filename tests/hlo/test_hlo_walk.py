@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from hloprotos import F32, array, computation, instruction, module
-from tracehound.hlo.results import around, opened
-from tracehound.hlo.walk import inside, makeup, neighbourhood
-from tracehound.hlo.words import sentences
+from tracehound.hlo.hlo_programs import inner_instructions_result, neighborhood_result
+from tracehound.hlo.instruction_sentences import describe_instruction
+from tracehound.hlo.neighborhood import count_inner_opcodes, inner_instructions, instruction_neighborhood
 from xspaces import block, whole
 
 INSIDE = computation(
@@ -29,45 +29,47 @@ def named(nodes: list[object]) -> list[tuple[int, str, str, str]]:
 
 def test_a_fusion_is_opened() -> None:
     row = MADE.rows["f"]
-    assert named(list(inside(MADE, row))) == [
+    assert named(list(inner_instructions(MADE, row))) == [
         (1, "param_0", "inside", "= %y"), (1, "c", "inside", ""), (1, "exp", "inside", "%param_0"),
         (1, "mul", "inside: result", "%exp, %param_0"),
     ]  # fmt: skip
-    assert dict(makeup(MADE, row)) == {"constant": 1, "exponential": 1, "multiply": 1}
-    assert sentences(MADE, MADE.instruction(row)) == [
+    assert dict(count_inner_opcodes(MADE, row)) == {"constant": 1, "exponential": 1, "multiply": 1}
+    assert describe_instruction(MADE, MADE.instruction(row)) == [
         "loop fusion of 3 instructions: 1 constant, 1 exponential, 1 multiply"
     ]
-    assert sentences(MADE, MADE.instruction(MADE.rows["param_0"])) == ["stands for %y in %f"]
+    assert describe_instruction(MADE, MADE.instruction(MADE.rows["param_0"])) == ["stands for %y in %f"]
 
 
 def test_a_neighbourhood_is_a_tree() -> None:
-    found = [node for node in neighbourhood(MADE, MADE.rows["f"], 2) if not node.relation.startswith("inside")]
+    found = [
+        node for node in instruction_neighborhood(MADE, MADE.rows["f"], 2) if not node.relation.startswith("inside")
+    ]
     assert named(found) == [
         (0, "f", "", ""), (1, "x", "operand 0", ""), (1, "y", "operand 1", ""), (2, "x", "operand 0", ""),
         (1, "u", "user", ""), (2, "w", "user", ""), (1, "w", "user", ""),
     ]  # fmt: skip
-    assert named(neighbourhood(MADE, MADE.rows["mul"], 0)) == [(0, "mul", "", ""), (1, "f", "caller", "")]
+    assert named(instruction_neighborhood(MADE, MADE.rows["mul"], 0)) == [(0, "mul", "", ""), (1, "f", "caller", "")]
 
 
 def test_what_was_told_is_not_followed_again() -> None:
     chain = [instruction(1, "a0", "parameter", array(F32))]
     chain += [instruction(n + 1, f"a{n}", "add", array(F32), operands=(n, n)) for n in range(1, 40)]
     made = module(computation(1, "main", 40, *chain))
-    found = neighbourhood(made, made.rows["a39"], 100)
+    found = instruction_neighborhood(made, made.rows["a39"], 100)
     assert len(found) == 1 + 2 * 39
     assert sum(node.note == "told above" for node in found) == 38
     looped = module(computation(1, "main", 1, instruction(1, "a", "add", array(F32), operands=(1,))))
-    assert len(neighbourhood(looped, 0, 50)) == 3
+    assert len(instruction_neighborhood(looped, 0, 50)) == 3
 
 
 def test_results_have_a_row_for_each_node() -> None:
-    tree = opened(MADE, MADE.rows["f"])
+    tree = inner_instructions_result(MADE, MADE.rows["f"])
     assert tree is not None
     assert tree.table.select("instruction", "relation", "opcode", "shape", "bytes", "depth").rows() == [
         ("%param_0", "inside", "parameter", "f32[8]{0}", 32, 0), ("%c", "inside", "constant", "f32[]", 4, 0),
         ("%exp", "inside", "exponential", "f32[8]{0}", 32, 0),
         ("%mul", "inside: result", "multiply", "f32[8]{0}", 32, 0),
     ]  # fmt: skip
-    assert opened(MADE, MADE.rows["x"]) is None
-    cut = around(MADE, MADE.rows["f"], 1, 2)
+    assert inner_instructions_result(MADE, MADE.rows["x"]) is None
+    cut = neighborhood_result(MADE, MADE.rows["f"], 1, 2)
     assert (cut.table.height, cut.total, cut.cut) == (2, 5, "2 of 5 rows")

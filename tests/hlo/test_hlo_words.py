@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from hloprotos import F32, array, computation, devices, group_list, instruction, module, numbers, summing, tupled
-from tracehound.hlo.module import Module
-from tracehound.hlo.programs import Program
-from tracehound.hlo.results import facts
-from tracehound.hlo.words import reduction, sentences
+from tracehound.hlo.hlo_module import HloModule
+from tracehound.hlo.hlo_programs import TraceProgram, instruction_facts
+from tracehound.hlo.instruction_sentences import describe_instruction, reduction_name
 from xspaces import block, whole
 
 
-def reducing(*more: bytes, opcode: str = "all-reduce", assigned: int = 8, replicas: int = 1) -> Module:
+def reducing(*more: bytes, opcode: str = "all-reduce", assigned: int = 8, replicas: int = 1) -> HloModule:
     main = computation(
         1, "main", 11, instruction(10, "x", "parameter", array(F32, 256, 1024)),
         instruction(11, "ar", opcode, array(F32, 256, 1024), *more, operands=(10,), calls=(9,)),
@@ -20,8 +19,8 @@ def reducing(*more: bytes, opcode: str = "all-reduce", assigned: int = 8, replic
     return module(summing(), main, more=devices(*range(assigned), replicas=replicas))
 
 
-def told(made: Module, name: str = "ar", present: tuple[int, ...] = tuple(range(8))) -> list[str]:
-    return sentences(made, made.instruction(made.rows[name]), present)
+def told(made: HloModule, name: str = "ar", present: tuple[int, ...] = tuple(range(8))) -> list[str]:
+    return describe_instruction(made, made.instruction(made.rows[name]), present)
 
 
 def test_an_all_reduce_is_told_in_words() -> None:
@@ -129,8 +128,10 @@ def test_a_copy_between_memories_is_no_work_of_the_device() -> None:
         "it runs from %copy-start to %copy-done, beside what lies between",
     ]
     assert told(made, "plain") == []
-    program = Program("jit_f", 3, 0, Path("a.pb"), 0, 1)
-    sizes = {name: dict(facts(made, program, made.rows[name]))["bytes"] for name in ("copy-start", "copy-done")}
+    program = TraceProgram("jit_f", 3, 0, Path("a.pb"), 0, 1)
+    sizes = {
+        name: dict(instruction_facts(made, program, made.rows[name]))["bytes"] for name in ("copy-start", "copy-done")
+    }
     assert sizes == {
         "copy-start": "8.00 KiB (8,192); source and destination together, of which 4.00 KiB move",
         "copy-done": "4.00 KiB (4,096)",
@@ -144,7 +145,7 @@ def test_reductions_have_words() -> None:
             instruction(3, "c", opcode, array(result), operands=(1, 2)),
             instruction(4, "d", "convert", array(16), operands=(3,)),
         ]  # fmt: skip
-        return reduction(module(computation(1, "r", 4 if converted else 3, *inside)), 0)
+        return reduction_name(module(computation(1, "r", 4 if converted else 3, *inside)), 0)
 
     assert [reduced(one) for one in ("add", "multiply", "maximum", "minimum")] == [
         "sum",
@@ -159,7 +160,7 @@ def test_reductions_have_words() -> None:
 
 def test_a_loop_of_operands_ends() -> None:
     looped = computation(1, "r", 1, instruction(1, "a", "convert", array(F32), operands=(1,)))
-    assert reduction(module(looped), 0) == "result of %r (convert)"
+    assert reduction_name(module(looped), 0) == "result of %r (convert)"
 
 
 def test_ordinals_of_several_hosts_do_not_tell_who_is_missing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from building import Building, stream, thread
-from tracehound.query import answer, prepare
+from tracehound.query import answer_query, prepare_query
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_name_given_to_a_column_lends_it_nothing(statement: str, unit: str, me
     built = Building("one")
     built.event(stream(0, 7), "gemm", 1, 5, "kernel", bytes=7)
     built.event(thread(), "ProfilerStep#1", 0, 9, "step")
-    (column,) = answer(prepare(statement), built.trace()).columns
+    (column,) = answer_query(prepare_query(statement), built.trace()).columns
     assert column.unit == unit
     assert column.meaning.startswith(meaning)
     assert bool(column.meaning) == bool(meaning)
@@ -72,6 +72,6 @@ def test_a_name_given_to_a_column_lends_it_nothing(statement: str, unit: str, me
 def called(statement: str) -> dict[str, str]:
     built = Building("one")
     built.event(stream(0, 7), "gemm", 1, 5, "kernel")
-    found = answer(prepare(statement), built.trace())
+    found = answer_query(prepare_query(statement), built.trace())
     assert found.table.columns == [column.name for column in found.columns]
     return {column.name: column.unit for column in found.columns}

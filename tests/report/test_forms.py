@@ -14,35 +14,35 @@ import pytest
 from results import EVIL, LONG, empty, every_unit, plain
 from tracehound import __version__
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.cells import cell, shown, words
-from tracehound.draw.table import UNLIMITED, Line
+from tracehound.draw.cell_text import columns_with_text, format_cell, format_column
+from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine
 from tracehound.errors import TracehoundError
-from tracehound.report import WRITERS, About, Look, Summary, writer
-from tracehound.report.about import File, Rank
-from tracehound.report.csv import header
-from tracehound.report.json import ROWS
-from tracehound.report.markdown import escaped
-from tracehound.trace import Window
+from tracehound.model.trace import Window
+from tracehound.report import WRITERS, ReportHeader, ReportStyle, Summary, find_writer
+from tracehound.report.csv_report import column_header
+from tracehound.report.json_report import ROWS_PER_CHUNK
+from tracehound.report.markdown_report import escape_markdown
+from tracehound.report.report_header import ReportFile, ReportRank
 
-FACTS = About(
+FACTS = ReportHeader(
     name="job",
-    files=(File("job/rank0.json", "kineto", 1234),),
+    files=(ReportFile("job/rank0.json", "kineto", 1234),),
     hosts=("host a",),
-    ranks=(Rank(0, "GPU 0", "H100", "host a", inferred=True),),
+    ranks=(ReportRank(0, "GPU 0", "H100", "host a", inferred=True),),
     origin_ns=1_700_000_000_000_000_000,
     span=(0, 10**12),
     versions={"cuda runtime": "12.4"},
     window=Window(10_000_000_000, 20_000_000_000, ranks=(0,)),
 )
-ALL = Look(UNLIMITED)
+ALL = ReportStyle(UNLIMITED_WIDTH)
 
 
-def text_of(lines: Iterable[Line]) -> str:
+def text_of(lines: Iterable[TextLine]) -> str:
     return "".join(f"{line.text}\n" for line in lines)
 
 
-def written(form: str, result: Result, look: Look = ALL) -> str:
-    return text_of(writer(form).result(FACTS, result, look))
+def written(form: str, result: Result, look: ReportStyle = ALL) -> str:
+    return text_of(find_writer(form).result(FACTS, result, look))
 
 
 def cells_of_markdown(text: str) -> list[list[str]]:
@@ -53,7 +53,7 @@ def cells_of_markdown(text: str) -> list[list[str]]:
 
 def test_text_and_markdown_show_the_same_cells() -> None:
     result = every_unit()
-    expected = [list(row) for row in zip(*(words(result, c) for c in shown(result)), strict=True)]
+    expected = [list(row) for row in zip(*(format_column(result, c) for c in columns_with_text(result)), strict=True)]
     markdown = cells_of_markdown(written("markdown", result))
     assert markdown[2:] == expected
     rows = written("text", result).splitlines()[2:5]
@@ -76,7 +76,7 @@ def test_csv_holds_the_raw_numbers_of_the_same_cells() -> None:
     for number, row in enumerate(rows):
         for column, raw in zip(result.columns, row, strict=True):
             if column.unit in numeric and raw:
-                assert cell(column, numeric[column.unit](raw)) == words(result, column)[number]
+                assert format_cell(column, numeric[column.unit](raw)) == format_column(result, column)[number]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_csv_holds_the_raw_numbers_of_the_same_cells() -> None:
     ],
 )
 def test_a_csv_header_says_the_unit_once(column: Column, name: str) -> None:
-    assert header(column) == name
+    assert column_header(column) == name
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "csv"])
@@ -142,7 +142,7 @@ def test_json_has_the_documented_shape() -> None:
 
 def test_the_summary_in_json_holds_the_same_shape_for_every_result() -> None:
     page = Summary(FACTS, (every_unit(), plain()))
-    document = orjson.loads(text_of(writer("json").summary(page, ALL)))
+    document = orjson.loads(text_of(find_writer("json").summary(page, ALL)))
     alone = orjson.loads(written("json", plain()))
     assert document["schema"] == "tracehound.summary/1"
     assert list(document["results"]) == ["ops", "plain"]
@@ -151,14 +151,14 @@ def test_the_summary_in_json_holds_the_same_shape_for_every_result() -> None:
 
 def test_the_summary_in_csv_is_cut_into_named_tables() -> None:
     page = Summary(FACTS, (every_unit(), plain()))
-    first, second = text_of(writer("csv").summary(page, ALL)).split("\n\n")
+    first, second = text_of(find_writer("csv").summary(page, ALL)).split("\n\n")
     assert first.startswith("# ops\nname,")
     assert second == "# plain\n" + written("csv", plain())
 
 
 @pytest.mark.parametrize("form", [form.name for form in WRITERS])
 def test_no_form_lets_a_trace_speak_to_the_terminal(form: str) -> None:
-    for text in (written(form, every_unit()), text_of(writer(form).summary(Summary(FACTS, (every_unit(),)), ALL))):
+    for text in (written(form, every_unit()), text_of(find_writer(form).summary(Summary(FACTS, (every_unit(),)), ALL))):
         assert all(char.isprintable() or char == "\n" for char in text)
 
 
@@ -183,12 +183,12 @@ def test_markdown_has_the_rows_of_what_is_a_tree_only_by_a_setting() -> None:
 
 
 def test_markdown_shows_names_and_never_obeys_them() -> None:
-    assert escaped("a|b<i>*c*_d_`e`[f](g)&h\x1b") == r"a\|b\<i\>\*c\*\_d\_\`e\`\[f\](g)\&h␛"
+    assert escape_markdown("a|b<i>*c*_d_`e`[f](g)&h\x1b") == r"a\|b\<i\>\*c\*\_d\_\`e\`\[f\](g)\&h␛"
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
 def test_a_report_says_its_window_its_cut_and_its_bases(form: str) -> None:
-    text = written(form, every_unit(), Look(200)).replace("\\", "")
+    text = written(form, every_unit(), ReportStyle(200)).replace("\\", "")
     assert "window 10.000 ms to 20.000 ms" in text
     assert "3 of 12 rows" in text
     assert "share: self time, of the self time of all ops" in text
@@ -196,30 +196,30 @@ def test_a_report_says_its_window_its_cut_and_its_bases(form: str) -> None:
 
 
 def test_a_unit_is_for_times_in_words() -> None:
-    assert "77,773,215.731 us" in written("text", every_unit(), Look(UNLIMITED, "us"))
-    assert "77,773,215.731 us" in written("markdown", every_unit(), Look(UNLIMITED, "us"))
-    assert "77773215731000" in written("csv", every_unit(), Look(UNLIMITED, "us"))
+    assert "77,773,215.731 us" in written("text", every_unit(), ReportStyle(UNLIMITED_WIDTH, "us"))
+    assert "77,773,215.731 us" in written("markdown", every_unit(), ReportStyle(UNLIMITED_WIDTH, "us"))
+    assert "77773215731000" in written("csv", every_unit(), ReportStyle(UNLIMITED_WIDTH, "us"))
 
 
 def test_an_unknown_form_is_answered_with_the_nearest() -> None:
     with pytest.raises(TracehoundError, match="did you mean markdown"):
-        writer("markdwon")
+        find_writer("markdwon")
     with pytest.raises(TracehoundError, match="there are text, markdown, csv, json"):
-        writer("xlsx")
+        find_writer("xlsx")
 
 
 def test_many_rows_are_written_piece_by_piece_into_one_document() -> None:
-    number = 2 * ROWS + 1
+    number = 2 * ROWS_PER_CHUNK + 1
     columns = (Column("name", "text", "a name"), Column("size", "bytes", "a size"), Column("part", "share", "a part"))
     names = ["a,\x1b[1m", "b\n]", None, ""]
     cells = {"name": [names[n % 4] for n in range(number)], "size": range(number), "part": [float("nan")] * number}
     many = Result("query", "Query", columns, pl.DataFrame(cells), number)
-    pieces = [line.text for line in writer("json").result(FACTS, many, ALL)]
+    pieces = [line.text for line in find_writer("json").result(FACTS, many, ALL)]
     document = orjson.loads("\n".join(pieces))
     assert len(pieces) > 3
     assert document["rows"] == [{"name": names[n % 4], "size": n, "part": None} for n in range(number)]
     assert "\n".join(pieces) == orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-    lines = [line.text for line in writer("csv").result(FACTS, many, ALL)]
+    lines = [line.text for line in find_writer("csv").result(FACTS, many, ALL)]
     header, *rows = csv.reader(io.StringIO("\n".join(lines)))
     assert len(lines) > 3
     assert header == ["name", "size_bytes", "part_share"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tracehound.cli import main
+from tracehound.cli.main import main
 from tracehound.errors import TracehoundError
-from tracehound.report.hlo import split
+from tracehound.report.hlo_report import split_hlo_arguments
 
 
 @pytest.fixture
@@ -116,7 +116,10 @@ def test_a_host_offload_is_told_from_work(shared: Path, capsys: pytest.CaptureFi
 
 def test_paths_end_where_a_word_is_none() -> None:
     known = {"a.pb", "b.pb", "f"}
-    assert split(["a.pb", "b.pb", "jit_f", "add"], known.__contains__) == (["a.pb", "b.pb"], ["jit_f", "add"])
-    assert split(["missing"], known.__contains__) == (["missing"], [])
+    assert split_hlo_arguments(["a.pb", "b.pb", "jit_f", "add"], known.__contains__) == (
+        ["a.pb", "b.pb"],
+        ["jit_f", "add"],
+    )
+    assert split_hlo_arguments(["missing"], known.__contains__) == (["missing"], [])
     with pytest.raises(TracehoundError):
-        split(["a.pb", "jit_f", "f"], known.__contains__)
+        split_hlo_arguments(["a.pb", "jit_f", "f"], known.__contains__)

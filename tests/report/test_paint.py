@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from tracehound.draw.table import Line
-from tracehound.report import paint
+from tracehound.draw.text_table import TextLine
+from tracehound.report import report_output
 
 
 class Terminal(io.StringIO):
@@ -26,16 +26,18 @@ class Terminal(io.StringIO):
     ],
 )
 def test_a_terminal_gets_colours_unless_it_refuses(environment: dict[str, str], *, wanted: bool) -> None:
-    assert paint.colours(Terminal(), environment) is wanted
-    assert not paint.colours(io.StringIO(), environment)
+    assert report_output.wants_color(Terminal(), environment) is wanted
+    assert not report_output.wants_color(io.StringIO(), environment)
 
 
 def test_roles_have_colours_and_end_them() -> None:
     out = io.StringIO()
-    paint.write([Line("Ops", "title"), Line("row"), Line("", "note")], out, paint.coloured)
+    report_output.write_lines(
+        [TextLine("Ops", "title"), TextLine("row"), TextLine("", "note")], out, report_output.colored_text
+    )
     assert out.getvalue() == "\x1b[1;36mOps\x1b[0m\nrow\n\n"
-    assert paint.plainly(Line("Ops", "title")) == "Ops"
+    assert report_output.plain_text(TextLine("Ops", "title")) == "Ops"
 
 
 def test_ascii_keeps_the_role() -> None:
-    assert paint.ascii_of(Line("── Ops …", "title")) == Line("-- Ops ~", "title")
+    assert report_output.ascii_line(TextLine("── Ops …", "title")) == TextLine("-- Ops ~", "title")

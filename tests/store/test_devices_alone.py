@@ -11,12 +11,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from short import some
-from tracehound.analysis import ANALYSES, Analysis, Options, Result, run
-from tracehound.cli import main
+from tracehound.analysis import ANALYSES, Analysis, Options, Result, run_analysis
+from tracehound.cli.main import main
 from tracehound.formats import XPLANE
-from tracehound.store import Workshop, ingest, load, open_paths, opening, workshop
-from tracehound.store.cache import opened
-from tracehound.trace import Trace
+from tracehound.model.trace import Trace
+from tracehound.store import ReadContext, ingest, load_trace, make_read_context, open_trace_files, trace_reader
+from tracehound.store.trace_cache import open_cache
 from xspaces import Event, Line, Plane, Stat, space
 
 US = 1_000_000
@@ -66,18 +66,20 @@ WAYS = ("shared by workers", "a file each", "here, on disk")
 
 
 @pytest.fixture(params=some(WAYS, ["here, on disk"]))
-def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReadContext]:
     """Each way in which a large file is read."""
-    monkeypatch.setattr(opening, "SMALL", 0)
-    monkeypatch.setattr(ingest, "SHARED", 0 if request.param == "shared by workers" else 1 << 40)
-    with workshop(1 if request.param == "here, on disk" else 2, partial(opened, tmp_path / "kept")) as made:
+    monkeypatch.setattr(trace_reader, "MAX_IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(ingest, "MIN_SHARED_BYTES", 0 if request.param == "shared by workers" else 1 << 40)
+    with make_read_context(
+        1 if request.param == "here, on disk" else 2, partial(open_cache, tmp_path / "kept")
+    ) as made:
         yield made
 
 
-def read(path: Path, shop: Workshop | None = None, *, devices: bool = True) -> Trace:
-    asked = open_paths([path], None, shop)
-    asked.devices = devices
-    return load(asked)
+def read(path: Path, shop: ReadContext | None = None, *, devices: bool = True) -> Trace:
+    asked = open_trace_files([path], None, shop)
+    asked.devices_only = devices
+    return load_trace(asked)
 
 
 def on_hosts(trace: Trace) -> int:
@@ -97,24 +99,24 @@ def every_way(analysis: Analysis) -> list[Options]:
     return [Options(), *(Options(given=(one,)) for one in chosen)]
 
 
-def answers_agree(path: Path, shop: Workshop, *, every_choice: bool = True) -> None:
+def answers_agree(path: Path, shop: ReadContext, *, every_choice: bool = True) -> None:
     every, devices = read(path), read(path, shop)
     assert on_hosts(every)
     assert not on_hosts(devices)
-    of_devices = [analysis for analysis in ANALYSES if analysis.of_devices]
+    of_devices = [analysis for analysis in ANALYSES if analysis.device_ops_only]
     asked = [(one, options) for one in of_devices for options in (every_way(one) if every_choice else [Options()])]
     assert asked
     for analysis, options in asked:
-        same(*(run(analysis, trace, None, options) for trace in (every, devices)))
+        same(*(run_analysis(analysis, trace, None, options) for trace in (every, devices)))
 
 
 @pytest.mark.parametrize("every_choice", some((False, True), (False,)))
-def test_answers_need_no_hosts(tmp_path: Path, shop: Workshop, *, every_choice: bool) -> None:
+def test_answers_need_no_hosts(tmp_path: Path, shop: ReadContext, *, every_choice: bool) -> None:
     answers_agree(written(tmp_path, HOST, core(0), core(1)), shop, every_choice=every_choice)
 
 
 @pytest.mark.parametrize("name", ["xla/tpu_v6e_x4_offload", "broken/truncated.xplane.pb"])
-def test_answers_about_real_devices_need_no_hosts(name: str, shop: Workshop, shared: Path) -> None:
+def test_answers_about_real_devices_need_no_hosts(name: str, shop: ReadContext, shared: Path) -> None:
     answers_agree(shared / "traces" / name, shop)
 
 
@@ -122,37 +124,37 @@ def test_small_files_are_read_whole(tmp_path: Path) -> None:
     assert on_hosts(read(written(tmp_path, HOST, core(0))))
 
 
-def test_what_was_read_whole_is_not_read_again(tmp_path: Path, shop: Workshop) -> None:
+def test_what_was_read_whole_is_not_read_again(tmp_path: Path, shop: ReadContext) -> None:
     path = written(tmp_path, HOST, core(0))
     read(path, shop, devices=False)
     assert on_hosts(read(path, shop))
 
 
 @pytest.mark.parametrize("shop", some(WAYS, WAYS[::2]), indirect=True)
-def test_what_was_read_of_devices_is_kept_until_all_is_read(tmp_path: Path, shop: Workshop) -> None:
+def test_what_was_read_of_devices_is_kept_until_all_is_read(tmp_path: Path, shop: ReadContext) -> None:
     path = written(tmp_path, HOST, core(0))
-    homes = [read(path, shop).parts[0].home for _ in range(2)]
+    homes = [read(path, shop).parts[0].cache_folder for _ in range(2)]
     assert homes[0] == homes[1]
     assert on_hosts(read(path, shop, devices=False))
     assert shop.cache
-    assert len(shop.cache.entries()) == 2  # this process still uses the first
+    assert len(shop.cache.list_entries()) == 2  # this process still uses the first
     shop.close()
-    with workshop(1, partial(opened, tmp_path / "kept")) as later:
+    with make_read_context(1, partial(open_cache, tmp_path / "kept")) as later:
         assert on_hosts(read(path, later))
 
 
 def test_all_takes_the_place_of_what_devices_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "SMALL", 0)
+    monkeypatch.setattr(trace_reader, "MAX_IN_MEMORY_BYTES", 0)
     path = written(tmp_path, HOST, core(0))
     for devices in (True, False):
-        with workshop(1, partial(opened, tmp_path / "kept")) as shop:
+        with make_read_context(1, partial(open_cache, tmp_path / "kept")) as shop:
             read(path, shop, devices=devices)
-    with workshop(1, partial(opened, tmp_path / "kept")) as shop:
+    with make_read_context(1, partial(open_cache, tmp_path / "kept")) as shop:
         assert shop.cache
-        assert len(shop.cache.entries()) == 1
+        assert len(shop.cache.list_entries()) == 1
 
 
-def test_devices_without_events_say_nothing_of_their_hosts(tmp_path: Path, shop: Workshop) -> None:
+def test_devices_without_events_say_nothing_of_their_hosts(tmp_path: Path, shop: ReadContext) -> None:
     path = written(tmp_path, HOST, Plane("/device:TPU:0", [Line("XLA Ops", [])]))
     assert on_hosts(read(path, shop)) == 30
 
@@ -160,10 +162,10 @@ def test_devices_without_events_say_nothing_of_their_hosts(tmp_path: Path, shop:
 @pytest.mark.parametrize("name", ["/device:GPU:0", "/host:metadata"])
 def test_other_devices_need_their_hosts(name: str, tmp_path: Path) -> None:
     other = Plane(name, [Line("Stream #1(Kernel)", [Event("k", 0, 5)])])
-    assert not XPLANE.reader.apart(written(tmp_path, HOST, other))
+    assert not XPLANE.reader.separable(written(tmp_path, HOST, other))
 
 
-def test_hosts_come_along_in_a_compressed_file(tmp_path: Path, shop: Workshop) -> None:
+def test_hosts_come_along_in_a_compressed_file(tmp_path: Path, shop: ReadContext) -> None:
     path = tmp_path / "host0.xplane.pb.gz"
     path.write_bytes(gzip.compress(space(HOST, core(0))))
     assert on_hosts(read(path, shop))
@@ -182,8 +184,8 @@ def test_hosts_come_along_in_a_compressed_file(tmp_path: Path, shop: Workshop) -
 def test_a_report_reads_what_it_needs(
     more: tuple[str, ...], *, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "SMALL", 0)
+    monkeypatch.setattr(trace_reader, "MAX_IN_MEMORY_BYTES", 0)
     path, kept = written(tmp_path, HOST, core(0)), tmp_path / "kept"
     assert main(["report", str(path), "ops", "--cache", str(kept), *more]) == 0
-    with workshop(1, partial(opened, kept)) as shop:
+    with make_read_context(1, partial(open_cache, kept)) as shop:
         assert bool(on_hosts(read(path, shop))) == whole

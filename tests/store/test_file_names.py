@@ -10,8 +10,8 @@ import pytest
 
 from exploring import explored
 from short import some
-from tracehound.cli import main
-from tracehound.store import open_paths
+from tracehound.cli.main import main
+from tracehound.store import open_trace_files
 
 NAMES = {
     "whole": b"r\xe9nk0.pt.trace.json.gz",
@@ -65,6 +65,6 @@ def test_their_traces_are_told_of_and_kept(
 
 @pytest.mark.thorough
 async def test_they_are_explored(folder: Path) -> None:
-    async with explored(open_paths([folder])) as (explorer, _):
+    async with explored(open_trace_files([folder])) as (explorer, _):
         assert explorer.trace is not None
         assert explorer.trace.parts

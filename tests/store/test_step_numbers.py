@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from building import Building, Lane
-from tracehound.store import place
-from tracehound.trace import Trace
+from tracehound.model.trace import Trace
+from tracehound.store import merge_file_frames
 
 STEP = 10
 """How long a step of these hosts is, us."""
@@ -29,7 +29,7 @@ def session(
 
 
 def job(*sessions: Building) -> Trace:
-    return place("job", [each.part() for each in sessions])
+    return merge_file_frames("job", [each.part() for each in sessions])
 
 
 def numbers(trace: Trace) -> list[list[int]]:

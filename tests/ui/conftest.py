@@ -11,17 +11,17 @@ import pytest
 from textual.app import App
 
 from exploring import read_once, written
-from tracehound.store import Opening
-from tracehound.ui.background import answers, contrast
-from tracehound.ui.widgets import bars
+from tracehound.store import TraceReader
+from tracehound.ui.background import analysis_runner, comparison_runner
+from tracehound.ui.widgets import status_bars
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _answered_once() -> Iterator[None]:
     """What explorers ask of one trace is worked out once in each process: what the answers are is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "run", cache(answers.run))
-        patch.setattr(contrast, "profile", cache(contrast.profile))
+        patch.setattr(analysis_runner, "run_analysis", cache(analysis_runner.run_analysis))
+        patch.setattr(comparison_runner, "profile_run", cache(comparison_runner.profile_run))
         yield
 
 
@@ -29,7 +29,7 @@ def _answered_once() -> Iterator[None]:
 def _said_until_seen() -> Iterator[None]:
     """What is said stands there until the test has read it, however slow the machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bars, "SAID", 3600.0)
+        patch.setattr(status_bars, "MESSAGE_SECONDS", 3600.0)
         patch.setattr(App, "NOTIFICATION_TIMEOUT", 3600.0)
         yield
 
@@ -48,6 +48,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opening(small: Path) -> Opening:
+def opening(small: Path) -> TraceReader:
     """Two steps of one GPU, read once."""
     return read_once(small)

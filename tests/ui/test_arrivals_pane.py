@@ -9,41 +9,41 @@ from textual.pilot import Pilot
 
 from exploring import explored, press, settled
 from jobs import Rank, files
-from tracehound.store import Opening, open_paths
-from tracehound.ui.screens.explorer import Explorer
+from tracehound.store import TraceReader, open_trace_files
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 
 @pytest.fixture
-def opening(tmp_path: Path) -> Opening:
+def opening(tmp_path: Path) -> TraceReader:
     """Three ranks and three collectives; rank 2 is latest at the second."""
     ranks = [Rank(number, 3) for number in range(3)]
     for rank in ranks:
         for number, late in enumerate((10, 40, 20)):
             base = 1000 * number
             rank.collective(base, base + 10 + late * rank.rank, base + 500, Seq=number)
-    return open_paths(files(tmp_path, *ranks))
+    return open_trace_files(files(tmp_path, *ranks))
 
 
-async def opened(explorer: Explorer, pilot: Pilot[None], ranks: int) -> None:
+async def opened(explorer: ExplorerScreen, pilot: Pilot[None], ranks: int) -> None:
     """Show the pane, and wait until it has the keys and a collective of so many ranks (0: none)."""
     explorer.action_show("arrivals")
-    pane = explorer.deck.arrivals
+    pane = explorer.pane_stack.arrivals
     for _ in range(200):
         await settled(pilot)
         settled_down = (
             pane.has_focus and pane.render_line(0).text.strip(" ") and "working" not in pane.render_line(0).text
         )
-        if settled_down and (len(pane.meeting.rows) if pane.meeting else 0) == ranks:
+        if settled_down and (len(pane.collective.rows) if pane.collective else 0) == ranks:
             return
     raise AssertionError("the pane never came")
 
 
-async def shown(explorer: Explorer) -> list[str]:
-    pane = explorer.deck.arrivals
+async def shown(explorer: ExplorerScreen) -> list[str]:
+    pane = explorer.pane_stack.arrivals
     return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
 
 
-async def test_it_opens_with_the_latest_and_moves_on(opening: Opening) -> None:
+async def test_it_opens_with_the_latest_and_moves_on(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
         lines = await shown(explorer)
@@ -58,7 +58,7 @@ async def test_it_opens_with_the_latest_and_moves_on(opening: Opening) -> None:
         assert "2 of 3" in (await shown(explorer))[0]
 
 
-async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
+async def test_enter_goes_to_the_call_of_the_rank(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
         for key, rank in (("enter", 2), ("home", 0), ("down", 1)):
@@ -70,19 +70,19 @@ async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_where_nothing_is_left_to_show_no_key_leads_anywhere(opening: Opening) -> None:
+async def test_where_nothing_is_left_to_show_no_key_leads_anywhere(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
         for key in ("exclamation_mark", "full_stop", "down", "enter", "end"):
-            explorer.deck.arrivals.forget()
+            explorer.pane_stack.arrivals.clear_result()
             await press(pilot, key)
-        explorer.deck.arrivals.fail("no more")
+        explorer.pane_stack.arrivals.show_failure("no more")
         await press(pilot, "exclamation_mark")
         assert "no more" in (await shown(explorer))[0]
 
 
 @pytest.mark.thorough
-async def test_the_command_that_prints_it_is_copied(opening: Opening) -> None:
+async def test_the_command_that_prints_it_is_copied(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await opened(explorer, pilot, 3)
         await press(pilot, "Y")
@@ -93,19 +93,19 @@ async def test_the_command_that_prints_it_is_copied(opening: Opening) -> None:
 async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.collective(0, 10, 20, Seq=1)
-    async with explored(open_paths(files(tmp_path, rank))) as (explorer, pilot):
+    async with explored(open_trace_files(files(tmp_path, rank))) as (explorer, pilot):
         await opened(explorer, pilot, 0)
         assert "open the files of all ranks together" in (await shown(explorer))[0]
         await press(pilot, "full_stop", "down", "enter", "exclamation_mark", "end")
         assert explorer.is_running
 
 
-def twenty(folder: Path) -> Opening:
+def twenty(folder: Path) -> TraceReader:
     """Twenty ranks that meet in one collective, each later than the one before."""
     ranks = [Rank(number, 20) for number in range(20)]
     for rank in ranks:
         rank.collective(0, 10 + rank.rank, 500, Seq=1)
-    return open_paths(files(folder, *ranks))
+    return open_trace_files(files(folder, *ranks))
 
 
 @pytest.mark.thorough

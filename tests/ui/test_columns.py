@@ -8,9 +8,17 @@ import polars as pl
 import pytest
 
 from tracehound.analysis.result import Column
-from tracehound.draw.apart import MOST
-from tracehound.draw.table import NAMED
-from tracehound.ui.widgets.columns import GAP, arranged, needed, place, scrolled, sighted, told_apart
+from tracehound.draw.name_shortening import MOST_COMPARED_NAMES
+from tracehound.draw.text_table import NAME_WIDTH
+from tracehound.ui.widgets.table_columns import (
+    COLUMN_GAP,
+    arrange_columns,
+    measure_columns,
+    place_columns,
+    scroll_offset_to_column,
+    shorten_distinctly,
+    visible_columns,
+)
 
 COLUMNS = (
     Column("name", "text", ""),
@@ -33,7 +41,7 @@ ROWS = pl.DataFrame(
 
 
 def names(width: int) -> list[str]:
-    return [placed.column.name for placed in place(needed(COLUMNS, ROWS), width)]
+    return [placed.column.name for placed in place_columns(measure_columns(COLUMNS, ROWS), width)]
 
 
 def test_ids_are_never_shown_and_all_else_is_where_there_is_room() -> None:
@@ -52,7 +60,7 @@ def test_a_text_that_is_the_same_in_every_row_makes_way_before_what_is_measured(
     rows = pl.DataFrame({"step": [0, 1], "name": ["jit_f(12190760917235803885)"] * 2, "busy": [10**9, 2 * 10**9]})
 
     def shown(rows: pl.DataFrame, width: int, *wanted: str) -> list[str]:
-        return [placed.column.name for placed in place(needed(columns, rows, wanted), width)]
+        return [placed.column.name for placed in place_columns(measure_columns(columns, rows, wanted), width)]
 
     assert shown(rows, 60) == ["step", "name", "busy"]
     assert shown(rows, 30) == ["step", "busy"]
@@ -69,7 +77,7 @@ def test_what_tells_rows_of_one_name_apart_is_in_sight_beside_it() -> None:
         **{each.name: [10**9 + n for n in range(9)] for each in measured},
         "operator": [f"jit(train_step)/jvp(layer{n})/mlp/dot_general" for n in range(9)],
     })  # fmt: skip
-    first, second, *_ = arranged(needed(columns, rows), rows, 60)
+    first, second, *_ = arrange_columns(measure_columns(columns, rows), rows, 60)
     assert (first.column.name, second.column.name) == ("name", "operator")
     assert len({second.fits(text) for text in rows["operator"]}) == 9
 
@@ -81,7 +89,7 @@ def test_columns_that_are_0_in_every_row_make_way_first_unless_they_are_wanted()
     rows = rows.with_columns(rest=pl.col("cpu"), late=pl.lit(0))
 
     def shown(width: int, *wanted: str) -> list[str]:
-        return [placed.column.name for placed in place(needed((*columns, *more), rows, wanted), width)]
+        return [placed.column.name for placed in place_columns(measure_columns((*columns, *more), rows, wanted), width)]
 
     every = ["step", "kernel", "wait", "copy", "cpu", "rest", "late"]
     assert shown(200) == every
@@ -94,7 +102,7 @@ def test_columns_that_are_0_in_every_row_make_way_first_unless_they_are_wanted()
 
 @pytest.mark.parametrize("width", range(10, 130, 7))
 def test_what_is_in_sight_fits(width: int) -> None:
-    last = sighted(place(needed(COLUMNS, ROWS), width), 0, width)[-1]
+    last = visible_columns(place_columns(measure_columns(COLUMNS, ROWS), width), 0, width)[-1]
     assert last.left + last.width <= width
 
 
@@ -103,7 +111,7 @@ def test_headings_of_numbers_are_cut_where_all_columns_fit_then() -> None:
     columns = [Column("rank", "count", ""), *(Column(name, "share", "") for name in rows.columns[1:])]
 
     def widths(width: int) -> list[int]:
-        return [placed.width for placed in place(needed(columns, rows), width)]
+        return [placed.width for placed in place_columns(measure_columns(columns, rows), width)]
 
     whole = [4, 19, 10, 10]
     assert [widths(width) for width in (49, 48, 42)] == [whole, [4, 18, 10, 10], [4, 12, 10, 10]]
@@ -112,46 +120,46 @@ def test_headings_of_numbers_are_cut_where_all_columns_fit_then() -> None:
 
 @pytest.mark.parametrize("width", range(30, 130, 7))
 def test_names_are_cut_last_and_never_beyond_recognition(width: int) -> None:
-    name, kind = place(needed(COLUMNS, ROWS), width)[:2]
-    assert name.width >= min(NAMED, width // 3)
+    name, kind = place_columns(measure_columns(COLUMNS, ROWS), width)[:2]
+    assert name.width >= min(NAME_WIDTH, width // 3)
     assert kind.width == len("kernel")
 
 
 def test_many_short_columns_do_not_take_the_room_of_names() -> None:
     columns = (*COLUMNS[:2], *(Column(f"count_{n}", "count", "") for n in range(8)))
     rows = ROWS.select("name", "kind", *(ROWS["count"].alias(column.name) for column in columns[2:]))
-    places = place(needed(columns, rows), 79)
+    places = place_columns(measure_columns(columns, rows), 79)
     assert len(places) == len(columns)
-    seen = sighted(places, 0, 79)
+    seen = visible_columns(places, 0, 79)
     assert 3 < len(seen) < len(places)
     whole = seen[-1].left + seen[-1].width
     assert whole == 79, "the name has the cells that the next column has no room in"
-    assert places[0].width > NAMED
-    left = scrolled(places, "count_7", 0, 79)
-    there = sighted(places, left, 79)
+    assert places[0].width > NAME_WIDTH
+    left = scroll_offset_to_column(places, "count_7", 0, 79)
+    there = visible_columns(places, left, 79)
     assert (there[0], there[-1].column.name) == (places[0], "count_7"), "names stay where others are scrolled to"
     assert there[-1].left + there[-1].width <= 79
-    assert scrolled(places, "name", left, 79) == left, "it is in sight wherever one is"
-    assert sighted(places, scrolled(places, "kind", left, 79), 79) == seen
+    assert scroll_offset_to_column(places, "name", left, 79) == left, "it is in sight wherever one is"
+    assert visible_columns(places, scroll_offset_to_column(places, "kind", left, 79), 79) == seen
 
 
 def test_where_a_name_would_leave_no_room_all_is_scrolled() -> None:
     columns = (COLUMNS[0], *(Column(f"total_{n}", "time", "") for n in range(4)))
     rows = ROWS.select("name", *(ROWS["total"].alias(column.name) for column in columns[1:]))
-    places = place(needed(columns, rows), 11)
-    there = sighted(places, scrolled(places, "total_3", 0, 11), 11)
+    places = place_columns(measure_columns(columns, rows), 11)
+    there = visible_columns(places, scroll_offset_to_column(places, "total_3", 0, 11), 11)
     assert [placed.column.name for placed in there] == ["total_3"]
 
 
 def test_a_column_that_is_wider_than_the_line_is_shown_cut() -> None:
-    places = place(needed(COLUMNS[:1], ROWS), 80)
-    assert sighted(places, 0, 9) == places
+    places = place_columns(measure_columns(COLUMNS[:1], ROWS), 80)
+    assert visible_columns(places, 0, 9) == places
 
 
 def test_columns_stand_beside_each_other_and_fill_their_width() -> None:
-    placed = place(needed(COLUMNS, ROWS), 60)
+    placed = place_columns(measure_columns(COLUMNS, ROWS), 60)
     for one, other in pairwise(placed):
-        assert other.left == one.left + one.width + GAP
+        assert other.left == one.left + one.width + COLUMN_GAP
     for column in placed:
         assert len(column.fits("x" * 99)) == column.width
         assert len(column.fits("x")) == column.width
@@ -163,10 +171,15 @@ def test_different_names_look_different_where_they_are_cut() -> None:
     columns = [Column("name", "text", "what"), Column("self", "time", "how long")]
     kinds = [f"void sgemm<float, {size}, 5, true>(int, float const*, float*)" for size in (128, 1024)]
     rows = pl.DataFrame({"name": kinds, "self": [1, 2]})
-    name, _ = told_apart(place(needed(columns, rows), 40), rows)
+    name, _ = shorten_distinctly(place_columns(measure_columns(columns, rows), 40), rows)
     assert [name.fits(kind).rstrip() for kind in kinds] == ["sgemm<128>", "sgemm<1024>"]
-    many = pl.DataFrame({"name": [f"{kinds[0]}{number}" for number in range(MOST + 1)], "self": range(MOST + 1)})
-    name, _ = told_apart(place(needed(columns, many), 40), many)
+    many = pl.DataFrame(
+        {
+            "name": [f"{kinds[0]}{number}" for number in range(MOST_COMPARED_NAMES + 1)],
+            "self": range(MOST_COMPARED_NAMES + 1),
+        }
+    )
+    name, _ = shorten_distinctly(place_columns(measure_columns(columns, many), 40), many)
     assert not name.short, "nobody sees so many together"
 
 
@@ -175,13 +188,13 @@ def test_names_without_their_templates_leave_their_cells_to_others() -> None:
     kinds = [f"void at::native::{name}<float, 5>(int, {'float const*, ' * 9})" for name in ("gemm", "vectorized_copy")]
     plain = [f"a_name_without_a_template_that_ends_in_{number}" for number in (1, 2)]
     rows = pl.DataFrame({"before": kinds, "after": plain, "self": [1, 2]})
-    before, after, self = arranged(needed(columns, rows), rows, 70)
+    before, after, self = arrange_columns(measure_columns(columns, rows), rows, 70)
     assert [before.fits(kind).rstrip() for kind in kinds] == ["gemm", "vectorized_copy"]
     assert (before.width, after.width, self.column.name) == (len("vectorized_copy"), len(plain[0]), "self")
 
 
 def test_no_rows_are_no_reason_to_fail() -> None:
-    assert [placed.column.name for placed in place(needed(COLUMNS, ROWS.clear()), 80)] == [
+    assert [placed.column.name for placed in place_columns(measure_columns(COLUMNS, ROWS.clear()), 80)] == [
         "name",
         "kind",
         "count",
@@ -192,9 +205,9 @@ def test_no_rows_are_no_reason_to_fail() -> None:
 
 def test_parts_that_are_next_to_nothing_make_way_before_those_that_are_not() -> None:
     parts = [
-        Column("compute", "time", "", apart=True),
-        Column("output", "time", "", brief=False, apart=True),
-        Column("host", "time", "", apart=True),
+        Column("compute", "time", "", is_part=True),
+        Column("output", "time", "", brief=False, is_part=True),
+        Column("host", "time", "", is_part=True),
     ]
     rows = pl.DataFrame({"compute": [24 * 10**9], "output": [182 * 10**9], "host": [10**6]})
-    assert [placed.column.name for placed in place(needed(parts, rows), 20)] == ["compute", "output"]
+    assert [placed.column.name for placed in place_columns(measure_columns(parts, rows), 20)] == ["compute", "output"]

@@ -19,22 +19,21 @@ from textual.widgets import Input, Static
 
 from exploring import explored, press, read_once, settled
 from short import some
-from tracehound.store import Opening
-from tracehound.ui.screens.leaving import LeftOnce
-from tracehound.ui.screens.palette import Palette
-from tracehound.ui.screens.safe_screen import is_removed
+from tracehound.store import TraceReader
+from tracehound.ui.command_palette import CommandPaletteScreen
+from tracehound.ui.screens.base_screens import DismissOnceScreen, is_removed
 
 
 @pytest.fixture
-def opening(samples: Path) -> Opening:
+def opening(samples: Path) -> TraceReader:
     return read_once(samples / "torch_stacks")
 
 
-async def opened(pilot: Pilot[None]) -> Palette:
+async def opened(pilot: Pilot[None]) -> CommandPaletteScreen:
     """The palette, open and with all its commands."""
     await pilot.press("ctrl+p")
     screen = pilot.app.screen
-    assert isinstance(screen, Palette)
+    assert isinstance(screen, CommandPaletteScreen)
     while not screen.query_one(CommandList).option_count:
         await asyncio.sleep(0.01)
     await pilot.pause()
@@ -42,35 +41,35 @@ async def opened(pilot: Pilot[None]) -> Palette:
 
 
 @pytest.mark.thorough
-async def test_it_opens_again_while_the_last_one_is_removed(opening: Opening) -> None:
+async def test_it_opens_again_while_the_last_one_is_removed(opening: TraceReader) -> None:
     async with explored(opening) as (_, pilot):
         for _ in range(5):
             first = await opened(pilot)
             first.dismiss()
             pilot.app.action_command_palette()
             second = pilot.app.screen
-            assert isinstance(second, Palette)
+            assert isinstance(second, CommandPaletteScreen)
             assert second is not first
             second.dismiss()
             await settled(pilot)
 
 
-async def test_nothing_is_done_on_it_once_it_is_left(opening: Opening) -> None:
+async def test_nothing_is_done_on_it_once_it_is_left(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         palette = await opened(pilot)
         await pilot.press(*"show host")
         await pilot.pause(0.5)
-        shown = explorer.deck.active
+        shown = explorer.pane_stack.active
         field = palette.query_one(CommandInput)
         palette.dismiss()
         palette.post_message(Input.Changed(field, "t").set_sender(field))
         palette.post_message(Input.Submitted(field, "t").set_sender(field))
         await settled(pilot)
-        assert explorer.deck.active == shown
+        assert explorer.pane_stack.active == shown
         assert pilot.app.screen is explorer
 
 
-async def test_a_click_where_nothing_is_laid_out_leaves_it(opening: Opening) -> None:
+async def test_a_click_where_nothing_is_laid_out_leaves_it(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         palette = await opened(pilot)
         palette.post_message(Click(palette, 500, 500, 0, 0, 1, shift=False, meta=False, ctrl=False))
@@ -79,7 +78,7 @@ async def test_a_click_where_nothing_is_laid_out_leaves_it(opening: Opening) -> 
 
 
 @pytest.mark.thorough
-async def test_a_click_on_a_line_that_is_gone_chooses_nothing(opening: Opening) -> None:
+async def test_a_click_on_a_line_that_is_gone_chooses_nothing(opening: TraceReader) -> None:
     async with explored(opening) as (_, pilot):
         palette = await opened(pilot)
         found = palette.query_one(CommandList)
@@ -92,7 +91,7 @@ async def test_a_click_on_a_line_that_is_gone_chooses_nothing(opening: Opening) 
 
 
 async def test_a_press_on_a_widget_that_is_gone_selects_nothing(
-    opening: Opening, monkeypatch: pytest.MonkeyPatch
+    opening: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Textual finds it where it was drawn, until the screen is laid out anew."""
     async with explored(opening) as (_, pilot):
@@ -102,7 +101,7 @@ async def test_a_press_on_a_widget_that_is_gone_selects_nothing(
         assert palette._select_state is None
 
 
-class Late(LeftOnce[None]):
+class Late(DismissOnceScreen[None]):
     """A screen that says too late that something is not there."""
 
     def compose(self) -> ComposeResult:
@@ -127,7 +126,7 @@ WAYS: dict[str, Callable[[Late], object]] = {
 
 
 @pytest.mark.parametrize("way", some(WAYS, ["worker", "timer"]))
-async def test_what_fails_on_a_screen_that_is_left_ends_nothing(opening: Opening, way: str) -> None:
+async def test_what_fails_on_a_screen_that_is_left_ends_nothing(opening: TraceReader, way: str) -> None:
     async with explored(opening) as (explorer, pilot):
         screen = Late()
         await pilot.app.push_screen(screen)
@@ -141,11 +140,11 @@ async def test_what_fails_on_a_screen_that_is_left_ends_nothing(opening: Opening
         assert pilot.app.screen is explorer
         assert pilot.app.return_code is None
         await press(pilot, "2")
-        assert explorer.deck.active == "ops"
+        assert explorer.pane_stack.active == "ops"
 
 
 @pytest.mark.parametrize("way", some(WAYS, ["callback"]))
-async def test_what_fails_on_a_screen_that_is_there_ends_the_program(opening: Opening, way: str) -> None:
+async def test_what_fails_on_a_screen_that_is_there_ends_the_program(opening: TraceReader, way: str) -> None:
     async def fails() -> None:
         async with explored(opening) as (_, pilot):
             screen = Late()

@@ -17,17 +17,17 @@ from textual.pilot import Pilot
 
 from exploring import in_full, press, read_once, rows_in_full, settled
 from terminal import Terminal
-from tracehound.cli import main
-from tracehound.store import Opening, open_paths
-from tracehound.trace import collected
-from tracehound.ui.background.contrast import Contrast, Traces
+from tracehound.cli.main import main
+from tracehound.model.trace import collect_frame
+from tracehound.store import TraceReader, open_trace_files
+from tracehound.ui.background.comparison_runner import ComparisonRunner, TracePair
 from tracehound.ui.bindings.keys import KEYS
-from tracehound.ui.commands import ComparisonCommands
-from tracehound.ui.comparing import ComparingApp
-from tracehound.ui.panes.differences import Differences
-from tracehound.ui.screens.comparison import ComparisonScreen
-from tracehound.ui.screens.hlo import HloScreen
-from tracehound.ui.state import navigate
+from tracehound.ui.command_palette import ComparisonCommands
+from tracehound.ui.comparison_app import ComparisonApp
+from tracehound.ui.panes.comparison_panes import ComparisonPanes
+from tracehound.ui.screens.comparison_screen import ComparisonScreen
+from tracehound.ui.screens.hlo_screen import HloScreen
+from tracehound.ui.state import view_moves
 from tracehound.ui.widgets.result_table import ResultTable
 
 HOUR = 3_600 * 10**9
@@ -36,16 +36,16 @@ HOUR = 3_600 * 10**9
 
 @asynccontextmanager
 async def compared(
-    *openings: Opening, size: tuple[int, int] = (120, 40)
+    *openings: TraceReader, size: tuple[int, int] = (120, 40)
 ) -> AsyncIterator[tuple[ComparisonScreen, Pilot[None]]]:
-    app = ComparingApp(*openings)
+    app = ComparisonApp(*openings)
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         yield app.comparison, pilot
 
 
 @pytest.fixture
-def jax(samples: Path) -> tuple[Opening, Opening]:
+def jax(samples: Path) -> tuple[TraceReader, TraceReader]:
     base, other = (read_once(samples / name) for name in ("jax_cpu8_b128", "jax_cpu8_b4096"))
     return base, other
 
@@ -63,7 +63,7 @@ def header(screen: ComparisonScreen) -> str:
     return screen.header.render_line(0).text
 
 
-async def test_both_open_at_a_pair_of_steps(jax: tuple[Opening, Opening]) -> None:
+async def test_both_open_at_a_pair_of_steps(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, _):
         assert screen.state.alignment == "step"
         assert "aligned: by step" in header(screen)
@@ -86,7 +86,7 @@ async def test_both_open_at_a_pair_of_steps(jax: tuple[Opening, Opening]) -> Non
 @pytest.mark.parametrize(
     "keys", ["1 w w right L . 2 left s 0", *in_full("1 w w right L . left s 0", "2 w w right L . left s 0")]
 )
-async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening], keys: str) -> None:
+async def test_zoom_and_pan_move_both(jax: tuple[TraceReader, TraceReader], keys: str) -> None:
     async with compared(*jax) as (screen, pilot):
         for key in keys.split():
             await press(pilot, key)
@@ -97,7 +97,7 @@ async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening], keys: str) -
 
 
 @pytest.mark.thorough
-async def test_what_only_one_run_has_is_said(jax: tuple[Opening, Opening]) -> None:
+async def test_what_only_one_run_has_is_said(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         for pane in ("1", "3"):
             for key in ("M", "B"):
@@ -106,7 +106,7 @@ async def test_what_only_one_run_has_is_said(jax: tuple[Opening, Opening]) -> No
 
 
 @pytest.mark.thorough
-async def test_m_leads_through_the_alignments_and_back(jax: tuple[Opening, Opening]) -> None:
+async def test_m_leads_through_the_alignments_and_back(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         seen = []
         for _ in range(3):
@@ -115,14 +115,14 @@ async def test_m_leads_through_the_alignments_and_back(jax: tuple[Opening, Openi
         assert seen == ["sequence", "start", "step"]
 
 
-async def test_matched_ops_carry_signs_and_n_walks_through_what_differs(jax: tuple[Opening, Opening]) -> None:
+async def test_matched_ops_carry_signs_and_n_walks_through_what_differs(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "m")
         assert screen.aligning.slots is not None
         assert sum(screen.aligning.slots.counts) > 100
         for trace in screen.aligning.slots.traces:
             assert trace.span[1] == screen.state.views[0].end
-        assert "slower" in screen.key_bar.said or "added" in screen.key_bar.said
+        assert "slower" in screen.key_bar.message or "added" in screen.key_bar.message
         await press(pilot, "n", "n")
         chosen = [(side, view.event) for side, view in enumerate(screen.state.views) if view.event is not None]
         (side, event) = chosen[-1]
@@ -134,31 +134,31 @@ async def test_matched_ops_carry_signs_and_n_walks_through_what_differs(jax: tup
 
 
 @pytest.mark.thorough
-async def test_n_says_what_it_needs(jax: tuple[Opening, Opening]) -> None:
+async def test_n_says_what_it_needs(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "n")
-        assert "align by matched sequence first" in screen.key_bar.said
+        assert "align by matched sequence first" in screen.key_bar.message
 
 
 @pytest.mark.thorough
-async def test_the_footer_names_n_where_it_walks(jax: tuple[Opening, Opening]) -> None:
+async def test_the_footer_names_n_where_it_walks(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         assert " n next " not in screen.key_bar.render_line(0).text
         await press(pilot, "m")
         assert screen.aligning.slots is not None
-        screen.key_bar.hush()
+        screen.key_bar.clear_message()
         assert " n next " in screen.key_bar.render_line(0).text
 
 
 @pytest.mark.thorough
-async def test_runs_of_jax_are_not_told_that_pytorch_records_their_memory(jax: tuple[Opening, Opening]) -> None:
+async def test_runs_of_jax_are_not_told_that_pytorch_records_their_memory(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "9")
         shown = " ".join(" ".join(strip.text.strip() for strip in screen._compositor.render_strips()).split())
         assert "no counter of bytes in both runs; a run of PyTorch has one with profile_memory=True" in shown
 
 
-async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: tuple[Opening, Opening]) -> None:
+async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "3", "enter")
         assert screen.state.alignment == "instance"
@@ -181,7 +181,7 @@ async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: t
 
 @pytest.mark.thorough
 async def test_an_op_of_a_rank_or_lane_that_is_not_shown_comes_into_sight(samples: Path) -> None:
-    openings = [open_paths([samples / "torch_ddp_gloo"]) for _ in range(2)]
+    openings = [open_trace_files([samples / "torch_ddp_gloo"]) for _ in range(2)]
     async with compared(*openings, size=(140, 50)) as (screen, pilot):
         table = screen.differences.tables["diff-ops"].table
         seen = set()
@@ -193,16 +193,18 @@ async def test_an_op_of_a_rank_or_lane_that_is_not_shown_comes_into_sight(sample
                 assert view.event is not None
                 lane = side.trace.event(view.event)["lane"]
                 seen.add(lane >> 32)
-                assert lane in [stop for stop, _ in side.timeline.sheet.stops()]
+                assert lane in [stop for stop, _ in side.timeline.outline.cursor_stops()]
         assert table.row is not None
         assert len(seen) == 2, "the longest of some are on the other rank"
 
 
 @pytest.mark.parametrize("before", in_full("1", "2", "3", "9"))
-async def test_the_waterfall_has_no_keys_of_what_was_there_before(jax: tuple[Opening, Opening], before: str) -> None:
+async def test_the_waterfall_has_no_keys_of_what_was_there_before(
+    jax: tuple[TraceReader, TraceReader], before: str
+) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, before, "5")
-        assert screen.focused is screen.differences.change
+        assert screen.focused is screen.differences.waterfall
         assert screen.key_bar.group == "comparison"
         footer = screen.key_bar.render_line(0).text
         assert "swap" in footer
@@ -214,11 +216,11 @@ async def test_the_waterfall_has_no_keys_of_what_was_there_before(jax: tuple[Ope
         assert screen.focused is screen.differences.tables["diff-ops"].table
 
 
-async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[Opening, Opening]) -> None:
+async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
-        before = screen.found
+        before = screen.comparison
         await press(pilot, "S")
-        after = screen.found
+        after = screen.comparison
         assert before is not None
         assert after is not None
         assert "- base jax_cpu8_b4096" in lines(screen, 0)[0]
@@ -226,17 +228,17 @@ async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[Opening,
         assert after.step.table["change"][0] == -before.step.table["change"][0]
         assert screen.differences.tables["diff"].table.result is after.step
         for side in screen.sides:
-            side.said = side.opening.name
+            side.command_words = side.opening.name
         await press(pilot, "Y")
         assert pilot.app.clipboard.startswith("tracehound diff jax_cpu8_b4096 jax_cpu8_b128")
 
 
 @pytest.mark.thorough
 async def test_rows_of_runs_that_stood_otherwise_lead_nowhere(
-    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+    jax: tuple[TraceReader, TraceReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with compared(*jax) as (screen, pilot):
-        asked: list[Traces] = []
+        asked: list[TracePair] = []
         compare = screen.contrast.compare
         monkeypatch.setattr(screen.contrast, "compare", asked.append)
         table = screen.differences.tables["diff-ops"].table
@@ -245,12 +247,12 @@ async def test_rows_of_runs_that_stood_otherwise_lead_nowhere(
         swapped = screen.state
         await press(pilot, "enter")
         assert screen.state == swapped
-        assert "compared anew" in screen.key_bar.said
+        assert "compared anew" in screen.key_bar.message
         compare(*asked)
         await settled(pilot)
         assert table.result is not old[1]
         assert old[0] is not None
-        table.post_message(ResultTable.Chosen(table, old[0], None, old[1]))
+        table.post_message(ResultTable.RowChosen(table, old[0], None, old[1]))
         await settled(pilot)
         assert screen.state == swapped, "nor does one that was on its way"
         await press(pilot, "enter")
@@ -260,33 +262,33 @@ async def test_rows_of_runs_that_stood_otherwise_lead_nowhere(
 
 @pytest.mark.thorough
 async def test_a_swap_while_the_runs_are_compared_has_them_compared_as_they_stand(
-    jax: tuple[Opening, Opening],
+    jax: tuple[TraceReader, TraceReader],
 ) -> None:
     async with compared(*jax) as (screen, pilot):
         for _ in range(2):
             screen.action_swap()
         await settled(pilot)
-        assert screen.found is not None
-        assert screen.found.base.name == "jax_cpu8_b128"
+        assert screen.comparison is not None
+        assert screen.comparison.baseline.name == "jax_cpu8_b128"
         screen.action_swap()
         await settled(pilot)
-        assert screen.found.base.name == "jax_cpu8_b4096"
+        assert screen.comparison.baseline.name == "jax_cpu8_b4096"
 
 
 @pytest.mark.thorough
 async def test_what_was_selected_in_a_run_is_not_looked_for_among_matched_ops(
-    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+    jax: tuple[TraceReader, TraceReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with compared(*jax) as (screen, pilot):
-        found: list[Contrast.Aligned] = []
+        found: list[ComparisonRunner.Aligned] = []
         with monkeypatch.context() as held:
             held.setattr(screen.aligning, "matched", found.append)
             await press(pilot, "m")
         for side in screen.sides:
             trace = side.trace
             assert trace is not None
-            ids = collected(trace.events().select(pl.col("id").max()))["id"]
-            side.timeline._go(navigate.choose(trace, side.timeline.view, int(ids[0])))
+            ids = collect_frame(trace.events().select(pl.col("id").max()))["id"]
+            side.timeline._set_view(view_moves.select_event(trace, side.timeline.view, int(ids[0])))
         screen.aligning.matched(*found)
         await settled(pilot)
         assert screen.state.alignment == "sequence"
@@ -295,13 +297,13 @@ async def test_what_was_selected_in_a_run_is_not_looked_for_among_matched_ops(
 
 
 @pytest.mark.thorough
-async def test_a_matched_op_is_not_looked_for_in_a_run(jax: tuple[Opening, Opening]) -> None:
+async def test_a_matched_op_is_not_looked_for_in_a_run(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "m")
         for side in screen.sides:
             assert side.timeline.trace is not None
             side.timeline.action_mark()
-            side.timeline._go(navigate.choose(side.timeline.trace, side.timeline.view, 0))
+            side.timeline._set_view(view_moves.select_event(side.timeline.trace, side.timeline.view, 0))
         screen.action_back()
         await settled(pilot)
         assert screen.state.alignment == "step"
@@ -314,10 +316,10 @@ async def test_a_matched_op_is_not_looked_for_in_a_run(jax: tuple[Opening, Openi
 
 @pytest.mark.thorough
 async def test_the_steps_that_are_looked_at_when_ops_are_matched_are_those_that_are_shown(
-    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+    jax: tuple[TraceReader, TraceReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with compared(*jax) as (screen, pilot):
-        found: list[Contrast.Aligned] = []
+        found: list[ComparisonRunner.Aligned] = []
         with monkeypatch.context() as held:
             held.setattr(screen.aligning, "matched", found.append)
             await press(pilot, "m", ")" if screen.state.at == 0 else "(")
@@ -334,7 +336,7 @@ async def test_the_steps_that_are_looked_at_when_ops_are_matched_are_those_that_
         assert base.start <= trace.event(int(events[0]))["start"] < base.end
 
 
-async def test_steps_are_paired_by_hand(jax: tuple[Opening, Opening]) -> None:
+async def test_steps_are_paired_by_hand(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         at = screen.state.at
         before = screen.state.partners[at]
@@ -350,7 +352,7 @@ async def test_steps_are_paired_by_hand(jax: tuple[Opening, Opening]) -> None:
 
 
 @pytest.mark.thorough
-async def test_without_steps_there_are_none_to_pair(jax: tuple[Opening, Opening]) -> None:
+async def test_without_steps_there_are_none_to_pair(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         screen.state = replace(screen.state, alignment="start", steps=((), ()), partners=(), at=0)
         await press(pilot, "T", "t", ")", "(", "m")
@@ -359,7 +361,7 @@ async def test_without_steps_there_are_none_to_pair(jax: tuple[Opening, Opening]
 
 
 @pytest.mark.thorough
-async def test_a_pair_made_in_slots_is_shown_in_slots(jax: tuple[Opening, Opening]) -> None:
+async def test_a_pair_made_in_slots_is_shown_in_slots(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "m")
         first = screen.aligning.slots
@@ -370,7 +372,7 @@ async def test_a_pair_made_in_slots_is_shown_in_slots(jax: tuple[Opening, Openin
 
 
 @pytest.mark.thorough
-async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None:
+async def test_every_tab_has_what_it_names(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax, size=(80, 24)) as (screen, pilot):
         for key, title in (
             ("4", "Categories"),
@@ -385,8 +387,8 @@ async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None
             assert all("in an average step" in pane.caption.render_line(0).text for pane in shown)
         await press(pilot, "5")
         drawn = [
-            screen.differences.change.chart.render_line(y).text
-            for y in range(screen.differences.change.chart.size.height)
+            screen.differences.waterfall.chart.render_line(y).text
+            for y in range(screen.differences.waterfall.chart.size.height)
         ]
         assert drawn[0].startswith(" base step") or drawn[0].startswith("base step")
         assert any("other step" in line for line in drawn)
@@ -398,7 +400,7 @@ async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None
 
 
 @pytest.mark.thorough
-async def test_z_gives_the_screen_to_the_timelines(jax: tuple[Opening, Opening]) -> None:
+async def test_z_gives_the_screen_to_the_timelines(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax, size=(80, 24)) as (screen, pilot):
         assert screen.differences.display
         await press(pilot, "z")
@@ -417,7 +419,7 @@ async def test_z_gives_the_screen_to_the_timelines(jax: tuple[Opening, Opening])
     ],
 )  # fmt: skip
 async def test_where_there_is_no_room_for_all_what_was_asked_for_is_shown(
-    jax: tuple[Opening, Opening], height: int, key: str, sight: str
+    jax: tuple[TraceReader, TraceReader], height: int, key: str, sight: str
 ) -> None:
     async with compared(*jax, size=(40, height)) as (screen, pilot):
         await press(pilot, key)
@@ -432,7 +434,7 @@ async def test_where_there_is_no_room_for_all_what_was_asked_for_is_shown(
 
 
 @pytest.mark.thorough
-async def test_tab_leads_to_what_is_out_of_sight_too(jax: tuple[Opening, Opening]) -> None:
+async def test_tab_leads_to_what_is_out_of_sight_too(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax, size=(40, 10)) as (screen, pilot):
         seen = []
         for _ in range(5):
@@ -447,7 +449,9 @@ async def test_tab_leads_to_what_is_out_of_sight_too(jax: tuple[Opening, Opening
 
 
 @pytest.mark.parametrize("size", in_full((120, 40), (40, 10)))
-async def test_a_slash_filters_the_table_that_is_shown(jax: tuple[Opening, Opening], size: tuple[int, int]) -> None:
+async def test_a_slash_filters_the_table_that_is_shown(
+    jax: tuple[TraceReader, TraceReader], size: tuple[int, int]
+) -> None:
     async with compared(*jax, size=size) as (screen, pilot):
         await press(pilot, "1", "/", *"all-reduce", "enter")
         table = screen.differences.tables["diff-ops"].table
@@ -455,20 +459,20 @@ async def test_a_slash_filters_the_table_that_is_shown(jax: tuple[Opening, Openi
         assert screen.focused is table
         assert 0 < table.shown < 129
         await press(pilot, "5", "/")
-        assert "a chart has no rows to filter" in screen.key_bar.said
+        assert "a chart has no rows to filter" in screen.key_bar.message
 
 
 @pytest.mark.parametrize("keys", in_full("3 Y", "Y", "S Y", "m m Y"))
 async def test_what_is_copied_prints_what_is_compared(
-    keys: str, jax: tuple[Opening, Opening], samples: Path, capsys: pytest.CaptureFixture[str]
+    keys: str, jax: tuple[TraceReader, TraceReader], samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with compared(*jax) as (screen, pilot):
         for side in screen.sides:
-            side.said = str(samples / side.opening.name)
-        screen.said = ("--align", "start")
+            side.command_words = str(samples / side.opening.name)
+        screen.command_words = ("--align", "start")
         await press(pilot, *keys.split())
         assert "copied: tracehound diff" in screen.key_bar.render_line(0).text
-        assert screen.key_bar.said == f"copied: {pilot.app.clipboard}"
+        assert screen.key_bar.message == f"copied: {pilot.app.clipboard}"
         ops = screen.differences.tables["diff-ops"].table.result
         pair = screen.state.shown[0] if "3" not in keys else None
         assert ops is not None
@@ -486,7 +490,7 @@ async def test_what_is_copied_prints_what_is_compared(
 
 
 @pytest.mark.thorough
-async def test_steps_of_other_numbers_are_no_step_of_a_command(jax: tuple[Opening, Opening]) -> None:
+async def test_steps_of_other_numbers_are_no_step_of_a_command(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "T" if screen.state.partners[screen.state.at] == 0 else "t", "Y")
         assert "--step" not in pilot.app.clipboard
@@ -499,7 +503,7 @@ async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compa
         caption = screen.differences.tables["diff-ops"].caption.render_line(0).text
         assert "PyTorch against XLA: ops share no names" in caption
         await press(pilot, "m", "m", "m", "3", "enter", "S", "5")
-        assert screen.found is not None
+        assert screen.comparison is not None
 
 
 @pytest.mark.thorough
@@ -510,7 +514,7 @@ async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: P
     for hour in (0, 1):
         document |= {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
         (runs / f"{'ab'[hour]}.pt.trace.json").write_text(json.dumps(document))
-    async with compared(open_paths([runs]), open_paths([sample])) as (screen, _):
+    async with compared(open_trace_files([runs]), open_trace_files([sample])) as (screen, _):
         caption = " ".join(screen.differences.tables["diff-ops"].caption.parts)
         assert "base: hardly one run: the files do not overlap in time" in caption
         assert "other run: hardly" not in caption
@@ -518,16 +522,16 @@ async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: P
 
 @pytest.mark.thorough
 async def test_a_run_against_itself_differs_in_nothing(samples: Path) -> None:
-    openings = [open_paths([samples / "torch_ddp_gloo"]) for _ in range(2)]
+    openings = [open_trace_files([samples / "torch_ddp_gloo"]) for _ in range(2)]
     async with compared(*openings) as (screen, pilot):
         await press(pilot, "m")
         assert screen.aligning.slots is not None
         assert screen.aligning.slots.counts[1:] == (0, 0, 0, 0)
-        assert "the same" in screen.key_bar.said
+        assert "the same" in screen.key_bar.message
 
 
 @pytest.mark.thorough
-async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Opening]) -> None:
+async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "?")
         assert pilot.app.screen is not screen
@@ -540,7 +544,7 @@ async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Openin
 
 @pytest.mark.thorough
 async def test_no_key_of_any_pane_does_harm(samples: Path) -> None:
-    openings = [open_paths([samples / "torch_stacks"]) for _ in range(2)]
+    openings = [open_trace_files([samples / "torch_stacks"]) for _ in range(2)]
     async with compared(*openings, size=(80, 24)) as (screen, pilot):
         for pane, group in (("1", "timeline"), ("2", "lanes"), ("3", "table")):
             for alignment in ("m", ""):
@@ -550,11 +554,11 @@ async def test_no_key_of_any_pane_does_harm(samples: Path) -> None:
                         while len(pilot.app.screen_stack) > 1:
                             await press(pilot, "escape")
                 await press(pilot, *alignment)
-        assert screen.found is not None
+        assert screen.comparison is not None
 
 
 @pytest.mark.thorough
-async def test_the_palette_offers_what_the_keys_do(jax: tuple[Opening, Opening]) -> None:
+async def test_the_palette_offers_what_the_keys_do(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         offered = {name: act for name, _, act in ComparisonCommands(screen)._commands()}
         assert "Swap base and other (S)" in offered
@@ -566,7 +570,7 @@ async def test_the_palette_offers_what_the_keys_do(jax: tuple[Opening, Opening])
 
 
 @pytest.mark.thorough
-async def test_who_leaves_sees_no_other_tab(jax: tuple[Opening, Opening]) -> None:
+async def test_who_leaves_sees_no_other_tab(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         pilot.app.exit()
         screen.action_show("parts")
@@ -575,15 +579,15 @@ async def test_who_leaves_sees_no_other_tab(jax: tuple[Opening, Opening]) -> Non
 
 @pytest.mark.thorough
 async def test_who_leaves_before_the_tables_are_there_leaves(
-    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+    jax: tuple[TraceReader, TraceReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compose = Differences.compose
+    compose = ComparisonPanes.compose
 
-    def leaving(differences: Differences) -> ComposeResult:
+    def leaving(differences: ComparisonPanes) -> ComposeResult:
         differences.app.exit()
         return compose(differences)
 
-    monkeypatch.setattr(Differences, "compose", leaving)
+    monkeypatch.setattr(ComparisonPanes, "compose", leaving)
     async with compared(*jax) as (_, pilot):
         assert pilot.app.return_code == 0
 
@@ -623,7 +627,7 @@ def test_a_baseline_cannot_be_drawn(samples: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", in_full((80, 24), (200, 50)))
 async def test_the_hlo_of_an_op_is_a_key_away_and_leads_to_its_executions(
-    jax: tuple[Opening, Opening], size: tuple[int, int]
+    jax: tuple[TraceReader, TraceReader], size: tuple[int, int]
 ) -> None:
     async with compared(*jax, size=size) as (screen, pilot):
         await press(pilot, "3", "%")
@@ -644,7 +648,7 @@ async def test_the_hlo_of_an_op_is_a_key_away_and_leads_to_its_executions(
 
 
 @pytest.mark.thorough
-async def test_the_hlo_of_an_added_op_is_that_of_the_other_run(jax: tuple[Opening, Opening]) -> None:
+async def test_the_hlo_of_an_added_op_is_that_of_the_other_run(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "3", "f", *"verdict = added", "enter", "%")
         page = pilot.app.screen

@@ -8,14 +8,14 @@ import pytest
 from building import US, Building, stream, thread
 from exploring import rows_in_full
 from stages import lines, stage
+from tracehound.draw.counter_graph import load_counter_graph
 from tracehound.draw.glyphs import ASCII, UNICODE, Glyphs
-from tracehound.draw.graph import graph_of
-from tracehound.formats.assembly.counters import Counters
-from tracehound.store import place
-from tracehound.trace import COUNTERS, Trace
+from tracehound.formats.assembly.counter_samples import FileCounters
+from tracehound.model.trace import COUNTERS, Trace
+from tracehound.store import merge_file_frames
 from tracehound.ui.state.view import View
 from tracehound.ui.widgets.timeline import Timeline
-from tracehound.ui.wording.describe import counter
+from tracehound.ui.wording.event_facts import describe_counter
 
 SAMPLES = [(0, 0.0), (250, 512.0), (500, 1024.0), (750, 256.0)]
 
@@ -25,8 +25,8 @@ def trace() -> Trace:
     b.event(stream(0), "gemm", 0, 1000)
     b.event(thread(), "op", 0, 1000, "op")
     frame = pl.DataFrame([(0, at * US, value) for at, value in SAMPLES], schema=COUNTERS, orient="row")
-    b.counters = Counters([{"host": 0, "rank": 0, "name": "memory", "unit": "bytes", "order": 1}], frame)
-    return place("counted", [b.part()])
+    b.counters = FileCounters([{"host": 0, "rank": 0, "name": "memory", "unit": "bytes", "order": 1}], frame)
+    return merge_file_frames("counted", [b.part()])
 
 
 TRACE = trace()
@@ -35,8 +35,8 @@ LANE = TRACE.lanes.filter(role="counter")["lane"][0]
 
 def drawn(timeline: Timeline) -> list[str]:
     """The lines of the counter, gutter and all."""
-    found = [at for at, line in enumerate(timeline.sheet.lines) if line.lane == LANE]
-    return [lines(timeline)[at + timeline._top] for at in found]
+    found = [at for at, line in enumerate(timeline.outline.lines) if line.lane == LANE]
+    return [lines(timeline)[at + timeline._header_lines] for at in found]
 
 
 @pytest.mark.parametrize(("glyphs", "steps"), [(UNICODE, "_▄█▂"), *rows_in_full((ASCII, "_=@:"))])
@@ -50,9 +50,9 @@ async def test_a_counter_is_a_graph_under_its_rank(glyphs: Glyphs, steps: str) -
 def test_beside_a_longer_recording_a_counter_ends_with_its_own() -> None:
     longer = Building(name="longer")
     longer.event(stream(1), "gemm", 0, 4000)
-    both = place("two", [TRACE.parts[0], longer.part()])
-    graph = graph_of(both, both.lanes.filter(role="counter")["lane"][0])
-    assert (graph.at(1000 * US), graph.at(1001 * US), graph.until) == (256.0, None, 1000 * US)
+    both = merge_file_frames("two", [TRACE.parts[0], longer.part()])
+    graph = load_counter_graph(both, both.lanes.filter(role="counter")["lane"][0])
+    assert (graph.value_at(1000 * US), graph.value_at(1001 * US), graph.until) == (256.0, None, 1000 * US)
 
 
 async def test_the_value_at_the_focus_is_beside_it() -> None:
@@ -86,7 +86,7 @@ async def test_lanes_are_walked_through_it_and_it_is_clicked() -> None:
     async with stage(trace=TRACE) as (_, timeline, pilot):
         await pilot.press("J", "J")
         assert timeline.view.lane == LANE
-        at = next(y for y, line in timeline._sight.placed if line.lane == LANE)
+        at = next(y for y, line in timeline._viewport.numbered_lines if line.lane == LANE)
         await pilot.click(Timeline, offset=(60, at))
         assert (timeline.view.lane, timeline.view.event) == (LANE, None)
         await pilot.press("enter")
@@ -95,6 +95,6 @@ async def test_lanes_are_walked_through_it_and_it_is_clicked() -> None:
 
 def test_in_words() -> None:
     seen = View(200 * US, 600 * US, lane=LANE, focus=300 * US)
-    assert counter(TRACE, seen) == ("memory", "512 B here", "0 B to 1.00 KiB in sight", "at most 1.00 KiB")
-    assert counter(TRACE, View(lane=TRACE.lanes.filter(role="thread")["lane"][0])) == ()
-    assert counter(TRACE, View()) == ()
+    assert describe_counter(TRACE, seen) == ("memory", "512 B here", "0 B to 1.00 KiB in sight", "at most 1.00 KiB")
+    assert describe_counter(TRACE, View(lane=TRACE.lanes.filter(role="thread")["lane"][0])) == ()
+    assert describe_counter(TRACE, View()) == ()

@@ -18,17 +18,15 @@ from textual.widgets import OptionList
 
 from building import Building, stream, thread
 from exploring import in_full, press, settled
-from tracehound.draw.sheet import Fact, Section
-from tracehound.store import load, open_paths
-from tracehound.ui.actions.visits import unnamed
-from tracehound.ui.app import TracehoundApp
-from tracehound.ui.panes.details import NOTHING, PATIENCE, DetailsPane
-from tracehound.ui.screens.choice import ChoiceScreen
-from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.screens.source import SourceScreen
-from tracehound.ui.source.finding import Sources
-from tracehound.ui.widgets.fact_sheet import FactSheet
-from tracehound.ui.wording.facts import LONGEST, carried, facts, source_lines
+from tracehound.draw.sheet_layout import Fact, FactSection
+from tracehound.store import load_trace, open_trace_files
+from tracehound.ui.actions.source_navigation import why_no_source_line
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.panes.details_pane import ARGS_DELAY, NO_EVENT_TEXT, DetailsPane, FactSheet
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
+from tracehound.ui.screens.source_screen import SourceLineDialog, SourceScreen
+from tracehound.ui.source.source_files import SourceFolders
+from tracehound.ui.wording.event_facts import MAX_TEXT, args_facts, event_facts, source_lines
 
 CODE = "\n".join(f"line_{number} = {number}  # {'long ' * 30}" for number in range(1, 81))
 
@@ -61,9 +59,9 @@ def written(folder: Path) -> Path:
 @asynccontextmanager
 async def details_of(
     folder: Path, name: str, size: tuple[int, int] = (80, 40)
-) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
+) -> AsyncIterator[tuple[ExplorerScreen, Pilot[None]]]:
     """The details of the event of that name have the keys."""
-    app = TracehoundApp(open_paths([written(folder)]), sources=Sources((), folder))
+    app = ExplorerApp(open_trace_files([written(folder)]), sources=SourceFolders((), folder))
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "slash")
@@ -78,8 +76,8 @@ def screen(pilot: Pilot[None]) -> list[str]:
     return [strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips()]
 
 
-def under_cursor(explorer: Explorer) -> str:
-    sheet = explorer.selected.details.sheet
+def under_cursor(explorer: ExplorerScreen) -> str:
+    sheet = explorer.selected.details.fact_sheet
     return sheet.render_line(sheet.cursor - sheet.scroll_offset.y).text.strip()
 
 
@@ -88,11 +86,11 @@ def clipboard(pilot: Pilot[None]) -> str:
 
 
 def told(folder: Path, name: str) -> dict[str, list[tuple[str, str]]]:
-    trace = load(open_paths([written(folder)]))
+    trace = load_trace(open_trace_files([written(folder)]))
     event = int(trace.events().collect().filter(name=name)["id"][0])
-    from tracehound.store import args  # noqa: PLC0415
+    from tracehound.store import read_event_args  # noqa: PLC0415
 
-    sections = (*facts(trace, event), *carried(args(trace, event)))
+    sections = (*event_facts(trace, event), *args_facts(read_event_args(trace, event)))
     return {section.title: [(fact.label, fact.words) for fact in section.facts] for section in sections}
 
 
@@ -119,7 +117,7 @@ def test_a_call_that_waits_for_its_copy_is_told_so(returned: float, words: str) 
     b.event(thread(), "train.py(3): main", 300, 400, "python")
     trace = b.trace()
     calls = trace.events().filter(pl.col("kind").is_in(["runtime", "python"])).sort("start").collect()["id"]
-    told = [{fact.label: fact.words for fact in facts(trace, event)[0].facts} for event in calls]
+    told = [{fact.label: fact.words for fact in event_facts(trace, event)[0].facts} for event in calls]
     assert [each.get("the host is") for each in told] == [words, "blocked on a value", None]
 
 
@@ -137,7 +135,7 @@ def test_a_thread_that_is_called_like_its_process_is_named_once(name: str, proce
     b.event(thread(name), "aten::mm", 0, 5, "op")
     trace = b.trace()
     named = replace(trace, hosts=(replace(trace.hosts[0], name=process),))
-    assert {fact.label: fact.words for fact in facts(named, 0)[0].facts}["lane"] == words
+    assert {fact.label: fact.words for fact in event_facts(named, 0)[0].facts}["lane"] == words
 
 
 def test_an_operator_has_its_inputs_one_by_one_and_all_its_args(tmp_path: Path) -> None:
@@ -155,20 +153,20 @@ def test_a_recorded_stack_is_told_frame_by_frame(tmp_path: Path) -> None:
 
 def test_args_of_any_shape_are_told() -> None:
     odd = {"args": {"Input Dims": 7, "Concrete Inputs": [None, {"a": 1}], "Call stack": 5, "x": {}}, "d": {}, "n": None}
-    sections = carried(odd)
+    sections = args_facts(odd)
     assert [(section.title, len(section.facts)) for section in sections] == [
         ("inputs", 2),
         ("args", 4),
         ("in the file", 2),
     ]
-    long = carried({"s": "y" * (LONGEST + 5)})[0].facts[0].words
-    assert long.endswith(f"(the first {LONGEST:,} of {LONGEST + 5:,} characters)")
+    long = args_facts({"s": "y" * (MAX_TEXT + 5)})[0].facts[0].words
+    assert long.endswith(f"(the first {MAX_TEXT:,} of {MAX_TEXT + 5:,} characters)")
 
 
 def test_source_lines_come_nearest_first_and_once(tmp_path: Path) -> None:
-    trace = load(open_paths([written(tmp_path)]))
+    trace = load_trace(open_trace_files([written(tmp_path)]))
     event = int(trace.events().collect().filter(name="gemm")["id"][0])
-    assert [str(line) for line in source_lines(facts(trace, event))] == [
+    assert [str(line) for line in source_lines(event_facts(trace, event))] == [
         "gone/linear.py:114 forward",
         "model.py:40 forward",
     ]
@@ -176,7 +174,7 @@ def test_source_lines_come_nearest_first_and_once(tmp_path: Path) -> None:
 
 async def test_keys_of_the_cursor(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
-        sheet = explorer.selected.details.sheet
+        sheet = explorer.selected.details.fact_sheet
         assert under_cursor(explorer) == "name         aten::addmm"
         for down, up in (("down", "up"), ("j", "k"), ("s", "w"), ("pagedown", "pageup"), ("space", "pageup")):
             await press(pilot, down)
@@ -209,8 +207,8 @@ async def test_finding(tmp_path: Path) -> None:
         await press(pilot, "f", *"zebra")
         assert explorer.header.place == "zebra not here"
         await press(pilot, "escape")
-        assert explorer.selected.details.sheet.needle == ""
-        assert pilot.app.focused is explorer.selected.details.sheet
+        assert explorer.selected.details.fact_sheet.needle == ""
+        assert pilot.app.focused is explorer.selected.details.fact_sheet
 
 
 async def test_copying(tmp_path: Path) -> None:
@@ -271,7 +269,7 @@ async def test_enter_on_a_frame_reads_it_and_its_keys(tmp_path: Path) -> None:
 async def test_without_a_source_line_under_the_cursor_those_of_the_event_are_offered(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
         await press(pilot, "enter")
-        assert isinstance(pilot.app.screen, ChoiceScreen)
+        assert isinstance(pilot.app.screen, SourceLineDialog)
         assert pilot.app.screen.query_one(OptionList).option_count == 2
         await press(pilot, "escape")
         assert pilot.app.screen is explorer
@@ -301,12 +299,17 @@ async def test_that_its_file_has_changed_is_said_below_the_facts_of_an_event(tmp
 
 @pytest.mark.thorough
 async def test_what_was_said_before_is_gone_when_a_source_is_shown(tmp_path: Path) -> None:
-    app = TracehoundApp(open_paths([written(tmp_path)]), sources=Sources((), tmp_path))
+    app = ExplorerApp(open_trace_files([written(tmp_path)]), sources=SourceFolders((), tmp_path))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settled(pilot)
         await press(pilot, "slash", *"gemm", "enter", "9", "O", "enter")
         assert "looked for" in "\n".join(screen(pilot))
-        for key, above in (("O", ChoiceScreen), ("down", ChoiceScreen), ("enter", SourceScreen), ("escape", Explorer)):
+        for key, above in (
+            ("O", SourceLineDialog),
+            ("down", SourceLineDialog),
+            ("enter", SourceScreen),
+            ("escape", ExplorerScreen),
+        ):
             await press(pilot, key)
             assert isinstance(pilot.app.screen, above)
             assert "looked for" not in "\n".join(screen(pilot))
@@ -331,7 +334,7 @@ def test_why_an_event_has_no_source_line() -> None:
 
     def why(name: str) -> str:
         trace = b.trace()
-        return unnamed(trace, int(trace.events().collect().filter(name=name)["id"][0]))
+        return why_no_source_line(trace, int(trace.events().collect().filter(name=name)["id"][0]))
 
     assert "with_stack=True" in why("gemm")
     b.event(thread(), "train.py(3): main", 100, 120, "python")
@@ -349,11 +352,11 @@ async def test_hostile_names_do_no_harm(tmp_path: Path, name: str, monkeypatch: 
     monkeypatch.setenv("EDITOR", "vim")
     path = written(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"gone/linear.py", orjson.dumps(name)[1:-1]))
-    app = TracehoundApp(open_paths([path]), sources=Sources((), tmp_path))
+    app = ExplorerApp(open_trace_files([path]), sources=SourceFolders((), tmp_path))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "slash", *"addmm", "enter", "9", "f", *"114", "enter", "e", "enter")
-        assert app.screen is app.explorer or isinstance(app.screen, ChoiceScreen)
+        assert app.screen is app.explorer or isinstance(app.screen, SourceLineDialog)
         assert all(toast.message.isprintable() for toast in app._notifications)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["model.py", "worker0.json"]
 
@@ -361,7 +364,7 @@ async def test_hostile_names_do_no_harm(tmp_path: Path, name: str, monkeypatch: 
 @pytest.mark.thorough
 async def test_a_click_puts_the_cursor_there_and_a_second_one_opens(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm") as (explorer, pilot):
-        y = next(y for y in range(40) if "model.py" in explorer.selected.details.sheet.render_line(y).text)
+        y = next(y for y in range(40) if "model.py" in explorer.selected.details.fact_sheet.render_line(y).text)
         await pilot.click(FactSheet, offset=(3, y))
         await settled(pilot)
         assert under_cursor(explorer) == "model.py(40): forward"
@@ -381,20 +384,20 @@ class Alone(App[None]):
         yield self.pane
 
 
-KNOWN, ARGS = (Section("event", (Fact("name", "gemm"),)),), (Section("args", (Fact("grid", "1"),)),)
+KNOWN, ARGS = (FactSection("event", (Fact("name", "gemm"),)),), (FactSection("args", (Fact("grid", "1"),)),)
 
 
 async def test_facts_wait_a_moment_for_the_args() -> None:
     app = Alone()
     async with app.run_test() as pilot:
-        before = app.pane.sheet.line_count
+        before = app.pane.fact_sheet.line_count
         app.pane.show(KNOWN, None)
-        assert app.pane.sheet.line_count == before, "nothing is drawn yet"
+        assert app.pane.fact_sheet.line_count == before, "nothing is drawn yet"
         app.pane.show(KNOWN, ARGS)
-        await pilot.pause(2 * PATIENCE)
+        await pilot.pause(2 * ARGS_DELAY)
         assert "decoding" not in "\n".join(screen(pilot))
         app.pane.show(KNOWN, None)
-        await pilot.pause(2 * PATIENCE)
+        await pilot.pause(2 * ARGS_DELAY)
         assert "gemm" in "\n".join(screen(pilot))
         assert "decoding its args" in "\n".join(screen(pilot))
 
@@ -410,7 +413,7 @@ async def test_the_details_follow_to_the_next_event_and_the_next_gap(tmp_path: P
     }
     path = tmp_path / "worker0.json"
     path.write_bytes(orjson.dumps(document))
-    app = TracehoundApp(open_paths([path]))
+    app = ExplorerApp(open_trace_files([path]))
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "slash", *"k0", "enter", "9")
@@ -426,5 +429,5 @@ async def test_what_was_to_be_shown_later_is_forgotten_with_its_event() -> None:
     async with app.run_test() as pilot:
         app.pane.show(KNOWN, None)
         app.pane.clear()
-        await pilot.pause(2 * PATIENCE)
-        assert NOTHING in "\n".join(screen(pilot))
+        await pilot.pause(2 * ARGS_DELAY)
+        assert NO_EVENT_TEXT in "\n".join(screen(pilot))

@@ -30,49 +30,48 @@ from exploring import (
     written,
 )  # fmt: skip
 from stages import TRACE
-from tracehound.analysis import named, run
+from tracehound.analysis import get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.draw.wrap import paragraphs
+from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.errors import TracehoundError
-from tracehound.notes import text_note
-from tracehound.store import Opening, open_paths
-from tracehound.trace import Part, Trace
-from tracehound.ui.app import TracehoundApp
-from tracehound.ui.bindings import menu
+from tracehound.model.notes import text_note
+from tracehound.model.trace import FileFrames, Trace
+from tracehound.store import TraceReader, open_trace_files
+from tracehound.ui.bindings import pane_menu
 from tracehound.ui.bindings.keys import KEYS, Group
-from tracehound.ui.commands import Commands
-from tracehound.ui.panes.arrivals import ArrivalsPane
-from tracehound.ui.panes.deck import TABS
-from tracehound.ui.panes.overview import OverviewPane
-from tracehound.ui.screens.comparison import ComparisonScreen
-from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.screens.help import HelpScreen
-from tracehound.ui.screens.source import CodeView
-from tracehound.ui.widgets.bars import TabBar
-from tracehound.ui.widgets.desk import Desk
-from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.ui.command_palette import ExplorerCommands
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.panes.arrivals_pane import ArrivalsPane
+from tracehound.ui.panes.details_pane import FactSheet
+from tracehound.ui.panes.overview_pane import OverviewPane
+from tracehound.ui.panes.pane_stack import PANE_TABS
+from tracehound.ui.screens.comparison_screen import ComparisonScreen
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
+from tracehound.ui.screens.hlo_screen import HloView
+from tracehound.ui.screens.source_screen import CodeView
+from tracehound.ui.screens.text_dialogs import HelpScreen
 from tracehound.ui.widgets.flame_view import FlameView
-from tracehound.ui.widgets.leaf_view import LeafView
-from tracehound.ui.widgets.prompt import PromptInput
-from tracehound.ui.widgets.question import Answer
+from tracehound.ui.widgets.prompts import AnswerInput, PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.widgets.status_bars import TabBar
 from tracehound.ui.widgets.timeline import Timeline
-from tracehound.ui.wording.words import about, empty
+from tracehound.ui.widgets.timeline_panel import TimelinePanel
+from tracehound.ui.wording.messages import header_parts, why_empty
 
 
 def lines(widget: ResultTable | Timeline | TabBar) -> list[str]:
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
 
-def table(explorer: Explorer, name: str) -> ResultTable:
-    return explorer.deck.tables[name].table
+def table(explorer: ExplorerScreen, name: str) -> ResultTable:
+    return explorer.pane_stack.tables[name].table
 
 
-def caption(explorer: Explorer, name: str) -> str:
-    return explorer.deck.tables[name].caption.render_line(0).text
+def caption(explorer: ExplorerScreen, name: str) -> str:
+    return explorer.pane_stack.tables[name].caption.render_line(0).text
 
 
-async def test_header_says_what_is_open(opening: Opening) -> None:
+async def test_header_says_what_is_open(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, _):
         assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.000 ms · PyTorch"
 
@@ -89,13 +88,13 @@ async def test_header_says_how_many_ranks_are_shown(samples: Path) -> None:
 
 def test_header_names_a_device_that_all_ranks_are_on() -> None:
     apart = replace(TRACE, ranks=TRACE.ranks.with_columns(model=pl.lit(None, pl.String)))
-    assert not {"GPU 0", "GPU 1"} & set(about(apart))
-    assert "GPU 1" in about(apart, [1])
-    assert "GPU 0" in about(replace(apart, ranks=apart.ranks.with_columns(label=pl.lit("GPU 0"))))
+    assert not {"GPU 0", "GPU 1"} & set(header_parts(apart))
+    assert "GPU 1" in header_parts(apart, [1])
+    assert "GPU 0" in header_parts(replace(apart, ranks=apart.ranks.with_columns(label=pl.lit("GPU 0"))))
 
 
 @pytest.mark.thorough
-async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None:
+async def test_header_says_whole_facts_beside_a_window(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "space")
         for width in range(70, 100):
@@ -105,7 +104,7 @@ async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None
             assert {fact.strip() for fact in facts} <= {"tables narrowed", "Esc clears", *explorer.header.facts}
 
 
-async def test_header_says_what_is_selected_beside_a_window(opening: Opening) -> None:
+async def test_header_says_what_is_selected_beside_a_window(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "space")
         assert "tables narrowed · Esc clears" in header(explorer)
@@ -117,7 +116,7 @@ async def test_header_says_what_is_selected_beside_a_window(opening: Opening) ->
 
 
 @pytest.mark.thorough
-async def test_what_stands_at_the_right_of_a_header_leaves_room_for_what_is_open(opening: Opening) -> None:
+async def test_what_stands_at_the_right_of_a_header_leaves_room_for_what_is_open(opening: TraceReader) -> None:
     async with explored(opening, (40, 10)) as (explorer, pilot):
         explorer.header.place = "a_kernel_of_which_there_are_many 232 of 241"
         await pilot.pause()
@@ -131,12 +130,12 @@ async def test_what_stands_at_the_right_of_a_header_leaves_room_for_what_is_open
 async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-400])
-    async with explored(open_paths([path])) as (explorer, _):
+    async with explored(open_trace_files([path])) as (explorer, _):
         assert " incomplete: see health · 1 rank " in header(explorer)
 
 
 @pytest.mark.thorough
-async def test_a_key_that_leads_nowhere_says_why(opening: Opening, samples: Path) -> None:
+async def test_a_key_that_leads_nowhere_says_why(opening: TraceReader, samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         for key, why in {"]": "no device", "[": "no device", "b": "no lane of a device", "O": "no event"}.items():
             await press(pilot, "T", key)
@@ -148,7 +147,7 @@ async def test_a_key_that_leads_nowhere_says_why(opening: Opening, samples: Path
         assert "no gap before of" in said(explorer)
 
 
-async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(opening: Opening) -> None:
+async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
         assert pilot.app.focused is table(explorer, "ops")
@@ -183,7 +182,7 @@ async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(openin
         assert not explorer.header.place
 
 
-async def test_a_key_pressed_before_the_instances_are_known_counts(opening: Opening) -> None:
+async def test_a_key_pressed_before_the_instances_are_known_counts(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
         await pilot.press("enter", "n")
@@ -192,7 +191,7 @@ async def test_a_key_pressed_before_the_instances_are_known_counts(opening: Open
 
 
 @pytest.mark.parametrize("size", [(80, 24), *in_full((200, 50))])
-async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[int, int]) -> None:
+async def test_a_gap_and_what_the_host_did_in_it(opening: TraceReader, size: tuple[int, int]) -> None:
     async with explored(opening, size) as (explorer, pilot):
         await press(pilot, "3")
         gap = table(explorer, "gaps").row
@@ -201,9 +200,9 @@ async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[i
         (loading,) = [line for line in lines(host) if "load batch" in line]
         assert " us" in loading, "for how long is told, if not for which part"
         assert host.region.x > table(explorer, "gaps").region.x, "beside the list, not below it"
-        assert "softmax" in explorer.deck.gaps.lines.render_line(0).text
-        assert "gemm" in explorer.deck.gaps.lines.render_line(1).text
-        launch = explorer.deck.gaps.lines.render_line(2).text
+        assert "softmax" in explorer.pane_stack.gaps.lines.render_line(0).text
+        assert "gemm" in explorer.pane_stack.gaps.lines.render_line(1).text
+        launch = explorer.pane_stack.gaps.lines.render_line(2).text
         assert "cudaLaunc" in launch
         assert "before its end" in launch, "however narrow, when it was launched is told"
         assert ("on thread" in launch) == (size[0] > 80)
@@ -221,7 +220,7 @@ async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[i
         assert "not narrowed" not in caption(explorer, "gaps")
 
 
-async def test_every_table_follows_the_selected_window(opening: Opening) -> None:
+async def test_every_table_follows_the_selected_window(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
         assert "whole run" in caption(explorer, "ops")
@@ -240,26 +239,26 @@ async def test_every_table_follows_the_selected_window(opening: Opening) -> None
         assert part["count"] < whole["count"]
         for pane in ("3", "5", "6", "7"):
             await press(pilot, pane)
-            assert "in the 906.0 us" in caption(explorer, explorer.deck.in_sight[0])
+            assert "in the 906.0 us" in caption(explorer, explorer.pane_stack.active_results[0])
 
         await press(pilot, "8")
         assert "not narrowed" in caption(explorer, "health"), "nothing narrows what is said of the reading"
 
         await press(pilot, "7", "escape")
         assert explorer.view.selection is None
-        assert "whole run" in caption(explorer, explorer.deck.in_sight[0])
+        assert "whole run" in caption(explorer, explorer.pane_stack.active_results[0])
         assert "window" not in header(explorer)
 
 
 @pytest.mark.thorough
-async def test_a_range_marked_in_the_timeline_narrows_the_tables(opening: Opening) -> None:
+async def test_a_range_marked_in_the_timeline_narrows_the_tables(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "T", "j", "j", "v", "full_stop", "v")
         assert explorer.view.selection is not None
         assert "window" in caption(explorer, "ops")
 
 
-async def test_annotations_lead_to_their_event_and_to_their_window(opening: Opening) -> None:
+async def test_annotations_lead_to_their_event_and_to_their_window(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "5")
         names = [line.split("  ")[0].strip() for line in lines(table(explorer, "annotations"))]
@@ -273,7 +272,7 @@ async def test_annotations_lead_to_their_event_and_to_their_window(opening: Open
 
 
 @pytest.mark.parametrize("key", ["enter", *in_full("space")])
-async def test_both_keys_select_a_step_as_its_row_has_it(opening: Opening, key: str) -> None:
+async def test_both_keys_select_a_step_as_its_row_has_it(opening: TraceReader, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "down", key)
         row = table(explorer, "steps").row
@@ -285,7 +284,7 @@ async def test_both_keys_select_a_step_as_its_row_has_it(opening: Opening, key: 
         await press(pilot, "T", "left_parenthesis")
         assert explorer.view.selection == (1_000_000_000, 2_000_000_000)
         await press(pilot, "9")
-        assert "2, as it is marked" in "\n".join(lines(explorer.selected.details.sheet))
+        assert "2, as it is marked" in "\n".join(lines(explorer.selected.details.fact_sheet))
 
 
 @pytest.mark.parametrize(
@@ -293,11 +292,11 @@ async def test_both_keys_select_a_step_as_its_row_has_it(opening: Opening, key: 
     [("breakdown", "enter"), *rows_in_full(("breakdown", "space"), ("distributed", "enter"), ("distributed", "space"))],
 )
 async def test_both_keys_select_a_step_as_it_is_marked_where_its_row_is_of_the_mark(
-    opening: Opening, key: str, name: str
+    opening: TraceReader, key: str, name: str
 ) -> None:
     async with explored(opening) as (explorer, pilot):
         explorer.results.choose(name, (("by", "step"),))
-        await press(pilot, *(["7"] if name == "breakdown" else ["M", menu.choices(KEYS)[name]]), "down", key)
+        await press(pilot, *(["7"] if name == "breakdown" else ["M", pane_menu.menu_keys(KEYS)[name]]), "down", key)
         row = table(explorer, name).row
         assert row is not None
         assert explorer.view.selection == (row["start"], row["start"] + row["span"]) == (1_000_000_000, 2_000_000_000)
@@ -307,7 +306,7 @@ async def test_both_keys_select_a_step_as_it_is_marked_where_its_row_is_of_the_m
 
 
 @pytest.mark.parametrize("key", ["space", *in_full("enter")])
-async def test_both_keys_select_the_part_of_a_step_that_its_row_is_of(opening: Opening, key: str) -> None:
+async def test_both_keys_select_the_part_of_a_step_that_its_row_is_of(opening: TraceReader, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
         explorer.results.choose("breakdown", (("by", "step"),))
         explorer.view = replace(explorer.view, selection=(1_200_000_000, 1_900_000_000))
@@ -316,10 +315,10 @@ async def test_both_keys_select_the_part_of_a_step_that_its_row_is_of(opening: O
         assert "step 2 as its row has it; its mark: 1.000 ms at 1.000 ms" in said(explorer)
 
 
-async def test_search_counts_while_one_types_and_cycles(opening: Opening) -> None:
+async def test_search_counts_while_one_types_and_cycles(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", *"LAUNCH")
-        assert explorer.deck.active == "search"
+        assert explorer.pane_stack.active == "search"
         assert "1 of 8" in header(explorer)
         row = table(explorer, "search").row
         assert row is not None
@@ -335,7 +334,7 @@ async def test_search_counts_while_one_types_and_cycles(opening: Opening) -> Non
         assert "8 of 8" in header(explorer)
 
 
-async def test_search_is_over_hosts_and_devices_and_by_regular_expression(opening: Opening) -> None:
+async def test_search_is_over_hosts_and_devices_and_by_regular_expression(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash")
         explorer.seeking.prompt.input.value = "~^(gemm|aten::)"
@@ -356,7 +355,7 @@ async def test_search_is_over_hosts_and_devices_and_by_regular_expression(openin
 
 @pytest.mark.parametrize("key", ["escape", *in_full("enter")])
 @pytest.mark.thorough
-async def test_after_a_search_the_keys_are_where_they_were(opening: Opening, key: str) -> None:
+async def test_after_a_search_the_keys_are_where_they_were(opening: TraceReader, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", "slash", *"gemm", key)
         assert explorer.focused is explorer.timeline
@@ -369,7 +368,7 @@ async def test_after_a_search_the_keys_are_where_they_were(opening: Opening, key
 
 
 @pytest.mark.thorough
-async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening) -> None:
+async def test_a_line_that_is_left_makes_way_for_the_footer(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         for key in ("slash", "g", "m"):
             await press(pilot, "T", key)
@@ -382,13 +381,13 @@ async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening) ->
 
 
 @pytest.mark.thorough
-async def test_one_thing_is_asked_at_a_time(opening: Opening) -> None:
+async def test_one_thing_is_asked_at_a_time(opening: TraceReader) -> None:
     """What is asked by the palette, too, while a search is typed."""
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", "slash")
         await explorer.run_action("travel('mark')")
         await settled(pilot)
-        assert isinstance(explorer.focused, Answer)
+        assert isinstance(explorer.focused, AnswerInput)
         assert not explorer.seeking.prompt.open
         assert not explorer.key_bar.display
         await press(pilot, "escape")
@@ -397,7 +396,7 @@ async def test_one_thing_is_asked_at_a_time(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:
+async def test_an_empty_search_says_what_to_type(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", "g", "backspace")
         assert caption(explorer, "search").split() == ["Search", "·", "whole", "run"]
@@ -406,7 +405,7 @@ async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:
 
 
 @pytest.mark.parametrize("width", [80, *in_full(40, 100)])
-async def test_the_tab_in_sight_is_named_and_the_last_others_make_way(opening: Opening, width: int) -> None:
+async def test_the_tab_in_sight_is_named_and_the_last_others_make_way(opening: TraceReader, width: int) -> None:
     async with explored(opening, (width, 24)) as (explorer, pilot):
         for keys, name in (("t", "t host"), (["slash", "g"], "/ "), ("9", "9 details")):
             await press(pilot, *keys)
@@ -416,23 +415,23 @@ async def test_the_tab_in_sight_is_named_and_the_last_others_make_way(opening: O
             await press(pilot, "escape")
 
 
-async def test_threads_of_the_window_are_a_key_away(opening: Opening) -> None:
+async def test_threads_of_the_window_are_a_key_away(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "t")
-        assert explorer.deck.active == "host"
+        assert explorer.pane_stack.active == "host"
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
 @pytest.mark.thorough
-async def test_a_search_from_another_tab_shows_what_it_finds(opening: Opening) -> None:
+async def test_a_search_from_another_tab_shows_what_it_finds(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/", *"gemm", "escape", "2", "/", "f")
-        assert explorer.deck.active == "search"
+        assert explorer.pane_stack.active == "search"
         assert any("softmax" in line for line in lines(table(explorer, "search")))
 
 
 @pytest.mark.thorough
-async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: Opening) -> None:
+async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/")
         explorer.seeking.prompt.input.value = "gemm"
@@ -443,11 +442,11 @@ async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: Op
         assert explorer.trace is not None
         assert explorer.view.event is not None
         assert explorer.trace.event(explorer.view.event)["name"] == "gemm"
-        assert explorer.deck.active == "details"
+        assert explorer.pane_stack.active == "details"
 
 
 @pytest.mark.thorough
-async def test_a_search_without_matches_says_so(opening: Opening) -> None:
+async def test_a_search_without_matches_says_so(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", *"zebra", "enter")
         assert "no match" in header(explorer)
@@ -457,7 +456,7 @@ async def test_a_search_without_matches_says_so(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
+async def test_details_are_all_that_the_file_has(opening: TraceReader) -> None:
     async with explored(opening, (80, 40)) as (explorer, pilot):
         await press(pilot, "2", "enter", "9")
         assert explorer.selected.details.display
@@ -467,50 +466,50 @@ async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_details_stand_beside_the_tables_where_there_is_room(opening: Opening) -> None:
+async def test_details_stand_beside_the_tables_where_there_is_room(opening: TraceReader) -> None:
     async with explored(opening, (160, 40)) as (explorer, pilot):
         await press(pilot, "2", "enter")
         assert explorer.selected.details.display
         assert explorer.selected.details.region.x > table(explorer, "ops").region.x
         await press(pilot, "9")
-        assert pilot.app.focused is explorer.selected.details.sheet
-        assert explorer.deck.active == "ops", "the table stays"
+        assert pilot.app.focused is explorer.selected.details.fact_sheet
+        assert explorer.pane_stack.active == "ops", "the table stays"
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
         assert not explorer.selected.details.display
 
 
 @pytest.mark.thorough
-async def test_tables_have_the_room_of_the_details_until_there_is_something_to_say(opening: Opening) -> None:
+async def test_tables_have_the_room_of_the_details_until_there_is_something_to_say(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         details, ops = explorer.selected.details, table(explorer, "ops")
         await press(pilot, "2")
         assert not details.display
-        assert explorer.deck.size.width == 200
+        assert explorer.pane_stack.size.width == 200
         await press(pilot, "enter")
         assert details.display
-        width = explorer.deck.size.width
+        width = explorer.pane_stack.size.width
         explorer.view = replace(explorer.view, event=None)
         await press(pilot, "down")
-        assert (details.display, explorer.deck.size.width) == (True, width), "they stay: nothing jumps"
+        assert (details.display, explorer.pane_stack.size.width) == (True, width), "they stay: nothing jumps"
         assert ops.size.width < 200
 
 
-async def test_a_key_of_another_pane_says_so(opening: Opening) -> None:
+async def test_a_key_of_another_pane_says_so(opening: TraceReader) -> None:
     async with explored(opening, (120, 24)) as (explorer, pilot):
         await press(pilot, "9")
         for key, meaning in (("R", "Choose the ranks"), ("(", "Select the previous step"), ("0", "Fit the whole run")):
             await press(pilot, key)
             does = f"{key} does nothing in the details; in the timeline (T goes there): {meaning}"
-            assert does in explorer.key_bar.said
+            assert does in explorer.key_bar.message
         await press(pilot, "j")
-        assert not explorer.key_bar.said
+        assert not explorer.key_bar.message
         await press(pilot, "slash", "R")
-        assert not explorer.key_bar.said, "text"
+        assert not explorer.key_bar.message, "text"
 
 
 @pytest.mark.thorough
-async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Opening) -> None:
+async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "E")
         assert said(explorer).strip() == ("E does nothing in the timeline; in the flame graph: Open it in $VISUAL or…")
@@ -521,7 +520,7 @@ async def test_what_a_key_of_another_pane_does_is_cut_behind_a_word(opening: Ope
 
 
 @pytest.mark.thorough
-async def test_keys_without_room_are_left_out_whole(opening: Opening) -> None:
+async def test_keys_without_room_are_left_out_whole(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         for width in (60, 40, 20):
             await pilot.resize_terminal(width, 24)
@@ -531,7 +530,7 @@ async def test_keys_without_room_are_left_out_whole(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Opening) -> None:
+async def test_the_footer_of_the_details_offers_what_can_be_done(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "9")
         assert "source" not in said(explorer)
@@ -541,16 +540,16 @@ async def test_the_footer_of_the_details_offers_what_can_be_done(opening: Openin
 
 
 @pytest.mark.thorough
-async def test_details_that_are_gone_to_are_there_without_an_event(opening: Opening) -> None:
+async def test_details_that_are_gone_to_are_there_without_an_event(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "9")
         assert explorer.selected.details.display
-        assert pilot.app.focused is explorer.selected.details.sheet
+        assert pilot.app.focused is explorer.selected.details.fact_sheet
 
 
 @pytest.mark.parametrize("keys", [("{", "{"), *in_full((), ("}",))])
 @pytest.mark.thorough
-async def test_a_size_that_is_back_is_shared_as_before(opening: Opening, keys: tuple[str, ...]) -> None:
+async def test_a_size_that_is_back_is_shared_as_before(opening: TraceReader, keys: tuple[str, ...]) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, *keys)
         before = [strip.text for strip in explorer._compositor.render_strips()]
@@ -563,7 +562,7 @@ async def test_a_size_that_is_back_is_shared_as_before(opening: Opening, keys: t
 
 
 @pytest.mark.thorough
-async def test_a_timeline_that_cannot_grow_remembers_what_was_wanted(opening: Opening) -> None:
+async def test_a_timeline_that_cannot_grow_remembers_what_was_wanted(opening: TraceReader) -> None:
     async with explored(opening, (80, 40)) as (explorer, pilot):
         await press(pilot, *"}}}}")
         height = explorer.timeline.size.height
@@ -581,7 +580,7 @@ async def test_a_timeline_that_cannot_grow_remembers_what_was_wanted(opening: Op
         assert explorer.timeline.size.height == least - 2, "a key that can do something does so at once"
 
 
-async def test_zoom_and_sizes(opening: Opening) -> None:
+async def test_zoom_and_sizes(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         height = explorer.timeline.size.height
         await press(pilot, "}")
@@ -593,21 +592,21 @@ async def test_zoom_and_sizes(opening: Opening) -> None:
         await press(pilot, "z", "2", "z")
         assert table(explorer, "ops").size.height > 18
         await press(pilot, "3")
-        pane = explorer.deck.shows("gaps")
+        pane = explorer.pane_stack.pane_for("gaps")
         assert pane.table.size.height + pane.caption.size.height > 19
         await press(pilot, "escape")
         assert explorer.timeline.size.height == height
 
 
 @pytest.mark.thorough
-async def test_another_size_is_laid_out_once(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
-    layouts, lay_out = list[None](), Explorer._refresh_layout
+async def test_another_size_is_laid_out_once(opening: TraceReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts, lay_out = list[None](), ExplorerScreen._refresh_layout
 
-    def counted(self: Explorer, *size: Any, **scroll: Any) -> None:
+    def counted(self: ExplorerScreen, *size: Any, **scroll: Any) -> None:
         layouts.append(None)
         lay_out(self, *size, **scroll)
 
-    monkeypatch.setattr(Explorer, "_refresh_layout", counted)
+    monkeypatch.setattr(ExplorerScreen, "_refresh_layout", counted)
     async with explored(opening, (200, 50)) as (_, pilot):
         await press(pilot, "2")
         for key in ("{", "}", "z", "z"):
@@ -616,7 +615,7 @@ async def test_another_size_is_laid_out_once(opening: Opening, monkeypatch: pyte
             assert len(layouts) == 1, key
 
 
-async def test_tables_filter_and_sort(opening: Opening) -> None:
+async def test_tables_filter_and_sort(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
         await press(pilot, "2", "f", *"gem", "enter")
@@ -646,7 +645,7 @@ async def test_tables_filter_and_sort(opening: Opening) -> None:
         assert ops.order[0] != "name"
 
 
-async def test_the_mouse_does_the_same(opening: Opening) -> None:
+async def test_the_mouse_does_the_same(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
         await pilot.click(explorer.arrangement.tabs, offset=(lines(explorer.arrangement.tabs)[0].index("ops"), 0))
@@ -666,7 +665,7 @@ async def test_the_mouse_does_the_same(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_help_scrolls_by_pages_and_to_its_ends(opening: Opening) -> None:
+async def test_help_scrolls_by_pages_and_to_its_ends(opening: TraceReader) -> None:
     async with explored(opening, (80, 24)) as (_, pilot):
         await press(pilot, "?")
         page = pilot.app.screen.query_one(VerticalScroll)
@@ -682,7 +681,7 @@ async def test_help_scrolls_by_pages_and_to_its_ends(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_hidden_lanes_say_which_key_shows_them(opening: Opening) -> None:
+async def test_hidden_lanes_say_which_key_shows_them(opening: TraceReader) -> None:
     async with explored(opening, (60, 24)) as (explorer, pilot):
         await press(pilot, "T", "j", "x")
         for width in (60, 80, 200):
@@ -692,7 +691,7 @@ async def test_hidden_lanes_say_which_key_shows_them(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_help_names_every_key(opening: Opening) -> None:
+async def test_help_names_every_key(opening: TraceReader) -> None:
     async with explored(opening, (200, 200)) as (_, pilot):
         await press(pilot, "?")
         screen = "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
@@ -700,11 +699,11 @@ async def test_help_names_every_key(opening: Opening) -> None:
             assert " ".join(key.meaning.split()[:4]) in screen, key.id
         assert "Bars: a full one of a share is 100 %" in screen
         await press(pilot, "q")
-        assert isinstance(pilot.app.screen, Explorer), "q closes the page, not the program"
+        assert isinstance(pilot.app.screen, ExplorerScreen), "q closes the page, not the program"
 
 
 @pytest.mark.thorough
-async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening) -> None:
+async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: TraceReader) -> None:
     async with explored(opening) as (_, pilot):
         for key, first in (("T", "Timeline"), ("2", "Tables"), ("1", "Overview"), ("3", "Tables")):
             await press(pilot, key, "?")
@@ -715,35 +714,35 @@ async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening)
 
 
 @pytest.mark.thorough
-async def test_who_leaves_sees_no_other_tab(opening: Opening) -> None:
+async def test_who_leaves_sees_no_other_tab(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         pilot.app.exit()
         explorer.action_show("collectives")
-        assert not explorer.deck.tables["collectives"].is_attached
+        assert not explorer.pane_stack.tables["collectives"].is_attached
 
 
 @pytest.mark.thorough
-async def test_the_palette_says_what_the_trace_cannot_answer(opening: Opening) -> None:
+async def test_the_palette_says_what_the_trace_cannot_answer(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, _):
-        meanings = {name: meaning for name, meaning, _ in Commands(explorer)._commands()}
+        meanings = {name: meaning for name, meaning, _ in ExplorerCommands(explorer)._commands()}
         assert meanings["Show programs"] == "only an XLA profile can answer this"
-        assert meanings["Show ops"] == named("ops").question
+        assert meanings["Show ops"] == get_analysis("ops").question
 
 
 @pytest.mark.thorough
-async def test_palette_offers_every_analysis(opening: Opening) -> None:
+async def test_palette_offers_every_analysis(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show host", "enter")
-        assert explorer.deck.active == "host"
+        assert explorer.pane_stack.active == "host"
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
 @pytest.mark.thorough
-async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: Opening) -> None:
+async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: TraceReader) -> None:
     """And Enter leads from one to its place in the timeline."""
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show kernels", "enter")
-        assert explorer.deck.active == "kernels"
+        assert explorer.pane_stack.active == "kernels"
         assert any("softmax" in line for line in lines(table(explorer, "kernels")))
         await press(pilot, "enter")
         assert selected(explorer) == "void softmax<float>(float*)"
@@ -751,12 +750,12 @@ async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: 
 
 @pytest.mark.parametrize("kind", [pl.exceptions.PanicException, *in_full(ZeroDivisionError)])
 async def test_a_failing_analysis_is_one_line(
-    kind: type[BaseException], opening: Opening, monkeypatch: pytest.MonkeyPatch
+    kind: type[BaseException], opening: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise kind("by\x1b[31m nothing")
 
-    monkeypatch.setattr("tracehound.ui.background.answers.run", broken)
+    monkeypatch.setattr("tracehound.ui.background.analysis_runner.run_analysis", broken)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
         assert caption(explorer, "ops").split() == ["Ops"]
@@ -778,7 +777,7 @@ async def test_names_are_neither_markup_nor_control(tmp_path: Path) -> None:
         "dur": 9,
         "args": {"device": 0, "s": evil},
     }
-    async with explored(open_paths([written(tmp_path, [event])]), (120, 30)) as (explorer, pilot):
+    async with explored(open_trace_files([written(tmp_path, [event])]), (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "enter", "slash", "x", "enter")
         screen = "\n".join(strip.text for strip in explorer._compositor.render_strips())
         assert "[red]x[/red]␛[2J" in screen
@@ -789,8 +788,8 @@ async def test_names_are_neither_markup_nor_control(tmp_path: Path) -> None:
 @pytest.mark.thorough
 async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
-    async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
-        for tab in TABS:
+    async with explored(open_trace_files([written(tmp_path, [event])])) as (explorer, pilot):
+        for tab in PANE_TABS:
             explorer.action_show(tab.pane)
             await settled(pilot)
             screen = "\n".join(strip.text for strip in explorer._compositor.render_strips()[12:-1])
@@ -798,7 +797,7 @@ async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(opening: Opening) -> None:
+async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(opening: TraceReader) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         for name in ("idle", "launches", "queue"):
             explorer.view = replace(explorer.view, event=None)
@@ -810,7 +809,7 @@ async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(
 
 
 @pytest.mark.thorough
-async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(opening: Opening) -> None:
+async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "f")
         assert "nothing to zoom to" in said(explorer)
@@ -826,7 +825,7 @@ async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(op
 
 
 @pytest.mark.thorough
-async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: Opening) -> None:
+async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "enter")
         for keys in (("2", "f"), ("9", "f"), (":",), ("T", "backslash"), ("T", "R")):
@@ -838,7 +837,7 @@ async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: O
 
 
 @pytest.mark.thorough
-async def test_what_was_said_goes_with_the_next_key_that_does_something(opening: Opening) -> None:
+async def test_what_was_said_goes_with_the_next_key_that_does_something(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", "i")
         assert "no event selected" in said(explorer)
@@ -856,7 +855,7 @@ async def test_what_was_said_goes_with_the_next_key_that_does_something(opening:
 @pytest.mark.thorough
 async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
-    async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
+    async with explored(open_trace_files([written(tmp_path, [event])])) as (explorer, pilot):
         await press(pilot, "4")
         shown = " ".join(" ".join(lines(table(explorer, "steps"))[1:]).split())
         result = table(explorer, "steps").result
@@ -865,7 +864,7 @@ async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> None:
+async def test_no_key_of_rows_is_named_where_there_is_none(opening: TraceReader) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2")
         assert "Enter go" in said(explorer)
@@ -875,10 +874,10 @@ async def test_no_key_of_rows_is_named_where_there_is_none(opening: Opening) -> 
         assert "f filter" in said(explorer)
         await press(pilot, "escape")
         assert "Enter go" in said(explorer)
-        await press(pilot, "M", menu.choices(KEYS)["compiles"])
-        assert table(explorer, "compiles").rowless
+        await press(pilot, "M", pane_menu.menu_keys(KEYS)["compiles"])
+        assert table(explorer, "compiles").has_no_rows
         assert "Enter go" not in said(explorer)
-        await press(pilot, "M", menu.choices(KEYS)["arrivals"])
+        await press(pilot, "M", pane_menu.menu_keys(KEYS)["arrivals"])
         assert "Enter go" not in said(explorer)
 
 
@@ -893,32 +892,34 @@ async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> No
 
 def test_every_note_of_an_empty_result_is_a_paragraph() -> None:
     notes = text_note("a"), text_note("b")
-    result = replace(run(named("steps"), TRACE), analysis="operator_roofline", table=pl.DataFrame(), notes=notes)
-    assert empty(result, TRACE, None) == "a\nb"
-    assert empty(result, TRACE, (0, US)) == "nothing in the 1.000 us window; Esc clears it\na\nb"
-    assert paragraphs("a b\nc", 2) == ["a", "b", "c"]
+    result = replace(
+        run_analysis(get_analysis("steps"), TRACE), analysis="operator_roofline", table=pl.DataFrame(), notes=notes
+    )
+    assert why_empty(result, TRACE, None) == "a\nb"
+    assert why_empty(result, TRACE, (0, US)) == "nothing in the 1.000 us window; Esc clears it\na\nb"
+    assert wrap_paragraphs("a b\nc", 2) == ["a", "b", "c"]
 
 
 class Slow:
     """An opening whose files come when they are let through."""
 
-    def __init__(self, real: Opening) -> None:
+    def __init__(self, real: TraceReader) -> None:
         self.name, self.files, self.notes = real.name, real.files * 2, real.notes
         self.real = real
         self.wanted = frozenset[int]()
         self.gate = threading.Event()
         self.cancelled = threading.Event()
 
-    def blank(self, _: int) -> Part:
-        return self.real.blank(0)
+    def blank(self, _: int) -> FileFrames:
+        return self.real.placeholder(0)
 
-    def placed(self, parts: Sequence[Part]) -> Trace:
+    def placed(self, parts: Sequence[FileFrames]) -> Trace:
         return self.real.placed(parts)
 
-    def settled(self, parts: Sequence[Part]) -> Trace:
+    def settled(self, parts: Sequence[FileFrames]) -> Trace:
         return self.real.settled(parts)
 
-    def parts(self, listen: Callable[..., None], cancelled: Callable[[], bool]) -> Iterator[tuple[int, Part]]:
+    def parts(self, listen: Callable[..., None], cancelled: Callable[[], bool]) -> Iterator[tuple[int, FileFrames]]:
         (_, part), *_ = self.real.parts(listen)
         yield 0, part
         while not self.gate.wait(0.01):
@@ -931,14 +932,14 @@ class Slow:
 @pytest.fixture
 def _shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first part is shown however long it takes to place it."""
-    monkeypatch.setattr("tracehound.ui.background.loading.PAUSE", 3600.0)
+    monkeypatch.setattr("tracehound.ui.background.trace_loader.MIN_PAUSE", 3600.0)
 
 
 @pytest.mark.usefixtures("_shown_at_once")
 @pytest.mark.thorough
-async def test_the_first_part_is_explored_while_the_second_is_read(opening: Opening) -> None:
+async def test_the_first_part_is_explored_while_the_second_is_read(opening: TraceReader) -> None:
     slow = Slow(opening)
-    app = TracehoundApp(slow)  # type: ignore[arg-type]
+    app = ExplorerApp(slow)  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
         explorer = app.explorer
         await until(pilot, lambda: explorer.growth.any_read)
@@ -956,9 +957,9 @@ async def test_the_first_part_is_explored_while_the_second_is_read(opening: Open
 
 @pytest.mark.usefixtures("_shown_at_once")
 @pytest.mark.thorough
-async def test_quitting_does_not_wait_for_the_reading(opening: Opening) -> None:
+async def test_quitting_does_not_wait_for_the_reading(opening: TraceReader) -> None:
     slow = Slow(opening)
-    app = TracehoundApp(slow)  # type: ignore[arg-type]
+    app = ExplorerApp(slow)  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.growth.any_read)
         await pilot.press("q")
@@ -966,19 +967,19 @@ async def test_quitting_does_not_wait_for_the_reading(opening: Opening) -> None:
     assert slow.cancelled.wait(PATIENCE), "the reader was told"
 
 
-async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Opening) -> None:
+async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: TraceReader) -> None:
     class Bad(Slow):
-        def parts(self, *_: object) -> Iterator[tuple[int, Part]]:
+        def parts(self, *_: object) -> Iterator[tuple[int, FileFrames]]:
             raise TracehoundError("is damaged", path=Path("worker0.json"), where="byte 17")
 
-    app = TracehoundApp(Bad(opening))  # type: ignore[arg-type]
+    app = ExplorerApp(Bad(opening))  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
     assert str(app.failure) == "worker0.json, byte 17: is damaged"
 
 
 BOUND = (
-    Explorer, Timeline, Desk, ResultTable, OverviewPane, ArrivalsPane, FlameView, FactSheet, CodeView, LeafView,
+    ExplorerScreen, Timeline, TimelinePanel, ResultTable, OverviewPane, ArrivalsPane, FlameView, FactSheet, CodeView, HloView,
     ComparisonScreen, PromptInput,
 )  # fmt: skip
 
@@ -1005,7 +1006,7 @@ async def test_ascii_is_ascii(tmp_path: Path) -> None:
         *slices(),
         {"ph": "X", "cat": "cpu_op", "name": "größe…·µ", "pid": 1, "tid": 1, "ts": 1000, "dur": 9, "args": {}},
     ]
-    app = TracehoundApp(open_paths([written(tmp_path, events)]), "ascii")
+    app = ExplorerApp(open_trace_files([written(tmp_path, events)]), "ascii")
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         for keys in (("2",), ("3", "enter"), ("2", "enter", "9"), ("?",), ("slash", "g")):
@@ -1016,7 +1017,7 @@ async def test_ascii_is_ascii(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-async def test_nothing_is_wider_than_the_screen(opening: Opening) -> None:
+async def test_nothing_is_wider_than_the_screen(opening: TraceReader) -> None:
     async with explored(opening, (80, 30)) as (explorer, pilot):
         for width in (80, 100, 140, 200):
             await pilot.resize_terminal(width, 30)

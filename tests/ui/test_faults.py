@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from exploring import explored, press, said, settled
-from tracehound.store import Opening, load, open_paths, workshop
-from tracehound.store.cache import opened
-from tracehound.store.sections import Sections
-from tracehound.ui.screens.explorer import Explorer
+from tracehound.store import TraceReader, load_trace, make_read_context, open_trace_files
+from tracehound.store.event_args import CheckpointedFiles
+from tracehound.store.trace_cache import open_cache
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opening(samples: Path, root: Path) -> Iterator[Opening]:
+def opening(samples: Path, root: Path) -> Iterator[TraceReader]:
     """A trace whose events lie in a cache."""
-    with workshop(1, partial(opened, root)) as shop:
-        load(open_paths([samples / "torch_stacks"], None, shop))
-    with workshop(1, partial(opened, root)) as shop:
-        yield open_paths([samples / "torch_stacks"], None, shop)
+    with make_read_context(1, partial(open_cache, root)) as shop:
+        load_trace(open_trace_files([samples / "torch_stacks"], None, shop))
+    with make_read_context(1, partial(open_cache, root)) as shop:
+        yield open_trace_files([samples / "torch_stacks"], None, shop)
 
 
 @contextmanager
@@ -43,17 +43,17 @@ def without_events(root: Path) -> Iterator[None]:
         file.with_suffix(".gone").rename(file)
 
 
-def chart(explorer: Explorer) -> list[str]:
-    view = explorer.deck.tables["ops"].chart
+def chart(explorer: ExplorerScreen) -> list[str]:
+    view = explorer.pane_stack.tables["ops"].chart
     return [view.render_line(y).text.strip() for y in range(view.size.height)]
 
 
-def found(explorer: Explorer) -> list[str]:
-    shown = explorer.deck.tables["search"].table
+def found(explorer: ExplorerScreen) -> list[str]:
+    shown = explorer.pane_stack.tables["search"].table
     return [line for y in range(shown.size.height) if (line := shown.render_line(y).text.strip())]
 
 
-async def test_what_needs_events_that_are_gone(opening: Opening, root: Path) -> None:
+async def test_what_needs_events_that_are_gone(opening: TraceReader, root: Path) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2")
         assert "executions" in chart(explorer)[-1]
@@ -78,7 +78,7 @@ async def test_what_needs_events_that_are_gone(opening: Opening, root: Path) -> 
         assert explorer.walk.event == event
         await press(pilot, "slash", "t")
         assert "failed" not in found(explorer)[1]
-        assert explorer.deck.tables["search"].table.result.total > 10
+        assert explorer.pane_stack.tables["search"].table.result.total > 10
 
 
 def panics(*_: object) -> None:
@@ -86,11 +86,13 @@ def panics(*_: object) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_table_that_cannot_be_saved(opening: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracehound.report.saving._write", panics)
+async def test_a_table_that_cannot_be_saved(
+    opening: TraceReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracehound.report.report_output._write_result", panics)
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2", "x")
-        saving, path = explorer.deck.tables["ops"].saving, tmp_path / "ops.csv"
+        saving, path = explorer.pane_stack.tables["ops"].save_prompt, tmp_path / "ops.csv"
         saving.input.value = str(path)
         await press(pilot, "enter")
         assert str(saving._remark.render()) == f"saving {path} failed: PanicException: index out of bounds"
@@ -98,8 +100,8 @@ async def test_a_table_that_cannot_be_saved(opening: Opening, tmp_path: Path, mo
 
 
 @pytest.mark.thorough
-async def test_args_that_will_not_be_quick(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sections, "build", panics)
+async def test_args_that_will_not_be_quick(opening: TraceReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CheckpointedFiles, "build", panics)
     async with explored(opening) as (_, pilot):
         (told,) = pilot.app._notifications
         assert told.message == f"preparing {opening.files[0].path} failed: PanicException: index out of bounds"

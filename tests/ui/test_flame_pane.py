@@ -12,11 +12,11 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from building import Building, stream, thread
-from tracehound.analysis import named, run
+from tracehound.analysis import get_analysis, run_analysis
 from tracehound.analysis.result import Result
-from tracehound.draw.flame import ALL
+from tracehound.draw.charts.flame_graph import ROOT_BAR
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE, Glyphs
-from tracehound.ui.panes.flame import FlamePane
+from tracehound.ui.panes.flame_pane import FlamePane
 from tracehound.ui.widgets.flame_view import FlameView
 from tracehound.ui.widgets.result_table import ResultTable
 
@@ -33,7 +33,7 @@ def stacks() -> Result:
     b.event(MAIN, "load.py(5): load", 40, 60, "python")
     b.event(MAIN, "<built-in function save>", 80, 100, "python")
     b.event(stream(), "gemm", 50, 60, correlation=1)
-    return run(named("stacks"), b.trace())
+    return run_analysis(get_analysis("stacks"), b.trace())
 
 
 class Flames(App[None]):
@@ -47,16 +47,16 @@ class Flames(App[None]):
     def compose(self) -> ComposeResult:
         yield self.pane
 
-    def on_flame_view_source_asked(self, message: FlameView.SourceAsked) -> None:
+    def on_flame_view_source_asked(self, message: FlameView.SourceRequested) -> None:
         self.told.append(("source", message.words))
 
-    def on_flame_view_edit_asked(self, message: FlameView.EditAsked) -> None:
+    def on_flame_view_edit_asked(self, message: FlameView.EditRequested) -> None:
         self.told.append(("edit", message.words))
 
-    def on_result_table_chosen(self, message: ResultTable.Chosen) -> None:
+    def on_result_table_chosen(self, message: ResultTable.RowChosen) -> None:
         self.told.append(("go", message.row["call"]))
 
-    def on_result_table_window_picked(self, message: ResultTable.WindowPicked) -> None:
+    def on_result_table_window_picked(self, message: ResultTable.WindowRequested) -> None:
         self.told.append(("window", message.row["call"]))
 
 
@@ -144,9 +144,9 @@ async def test_enter_widens_a_frame_and_backspace_the_one_around_it() -> None:
         await pilot.press("backspace")
         assert view.zoom == 1
         await pilot.press("escape", "escape")
-        assert view.zoom == ALL
+        assert view.zoom == ROOT_BAR
         await pilot.press("enter", "0")
-        assert view.zoom == ALL
+        assert view.zoom == ROOT_BAR
 
 
 async def test_frames_are_weighed_by_device_time_too() -> None:
@@ -163,7 +163,7 @@ async def test_frames_are_weighed_by_device_time_too() -> None:
 async def test_a_weight_without_values_is_passed_over_and_told() -> None:
     b = Building()
     b.event(MAIN, "main", 0, 100, "python")
-    async with shown(run(named("stacks"), b.trace())) as (app, pilot):
+    async with shown(run_analysis(get_analysis("stacks"), b.trace())) as (app, pilot):
         await pilot.press("b")
         assert lines(app)[0] == " Stacks by time on the host · 100.0 us"
         assert [said.message for said in app._notifications] == ["no frame has device time launched"]

@@ -11,14 +11,13 @@ from textual.pilot import Pilot
 from exploring import explored, header, in_full, press, read_once, said, selected, settled, until
 from hloprotos import F32, array, computation, instruction, module
 from tracehound.draw.glyphs import ASCII
-from tracehound.hlo.programs import Program
-from tracehound.ui.app import TracehoundApp
-from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.screens.hlo import HloScreen
-from tracehound.ui.screens.source import SourceScreen
-from tracehound.ui.source.finding import Mapping, Sources
-from tracehound.ui.state.leaf import Item, Leaf
-from tracehound.ui.widgets.leaf_view import LeafView
+from tracehound.hlo.hlo_programs import TraceProgram
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
+from tracehound.ui.screens.hlo_screen import HloScreen, HloView
+from tracehound.ui.screens.source_screen import SourceScreen
+from tracehound.ui.source.source_files import SourceFolders, SourceMapping
+from tracehound.ui.state.hlo_page import HloPage, HloPageLine
 from xspaces import block, whole
 
 
@@ -29,15 +28,15 @@ def page(app: App[None]) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
-def view(pilot: Pilot[None]) -> LeafView:
+def view(pilot: Pilot[None]) -> HloView:
     assert isinstance(pilot.app.screen, HloScreen)
     return pilot.app.screen.view
 
 
-async def disclose(explorer: Explorer, pilot: Pilot[None], *keys: str) -> None:
+async def show_hlo(explorer: ExplorerScreen, pilot: Pilot[None], *keys: str) -> None:
     """Show the ops, however long that takes, and then the HLO of one."""
     await press(pilot, "2")
-    await until(pilot, lambda: explorer.deck.tables["ops"].table.row is not None)
+    await until(pilot, lambda: explorer.pane_stack.tables["ops"].table.row is not None)
     await press(pilot, *keys, "%")
     await until(pilot, lambda: isinstance(pilot.app.screen, HloScreen))
     await settled(pilot)
@@ -59,7 +58,7 @@ async def to(pilot: Pilot[None], words: str) -> None:
 async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int, int]) -> None:
     """At the small batch the all-reduce leads: its groups in words, its bytes, its operands."""
     async with explored(read_once(samples / "jax_cpu8_b128"), size) as (explorer, pilot):
-        await disclose(explorer, pilot, "enter")
+        await show_hlo(explorer, pilot, "enter")
         lines = "\n".join(page(pilot.app))
         assert "every device ends with the sum over its group" in lines
         assert "1 group of 8: {0,1,2,3,4,5,6,7}" in lines
@@ -68,7 +67,7 @@ async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int
         assert all(len(line) <= size[0] for line in page(pilot.app))
         before = explorer.view.event
         await press(pilot, "n")
-        assert isinstance(pilot.app.screen, Explorer)
+        assert isinstance(pilot.app.screen, ExplorerScreen)
         assert selected(explorer) == "all-reduce.11"
         assert explorer.view.event != before
         assert "of 32" in header(explorer)
@@ -77,7 +76,7 @@ async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int
 async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
     """What is inside a product, who uses it, one step to a user and back."""
     async with explored(read_once(samples / "jax_cpu8_b4096"), (160, 44)) as (explorer, pilot):
-        await disclose(explorer, pilot, "down")
+        await show_hlo(explorer, pilot, "down")
         first = "\n".join(page(pilot.app))
         assert "custom fusion of 1 instruction: 1 dot" in first
         assert "Inside 3 (1 dot)" in first
@@ -92,18 +91,18 @@ async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
         await press(pilot, "u")
         assert page(pilot.app)[0].startswith(" %ynn_fusion.28")
         await press(pilot, "escape")
-        assert isinstance(pilot.app.screen, Explorer)
+        assert isinstance(pilot.app.screen, ExplorerScreen)
 
 
 @pytest.mark.thorough
 async def test_the_text_of_the_computation(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (120, 30)) as (explorer, pilot):
-        await disclose(explorer, pilot)
+        await show_hlo(explorer, pilot)
         await press(pilot, "t")
         shown = view(pilot)
-        assert shown.leaf is not None
+        assert shown.page is not None
         assert shown.item is not None
-        assert shown.leaf.line(shown.item.row).startswith("%all-reduce.11 = (f32[256,64]{1,0}, ")
+        assert shown.page.line(shown.item.row).startswith("%all-reduce.11 = (f32[256,64]{1,0}, ")
         assert any(line.startswith(" %all-reduce.11 = (f32[256,64]{1,0}, ") for line in page(pilot.app))
         await press(pilot, "down", "enter")
         assert not page(pilot.app)[0].startswith(" %all-reduce.11")
@@ -113,11 +112,11 @@ async def test_the_text_of_the_computation(samples: Path) -> None:
 
 @pytest.mark.thorough
 async def test_the_source_of_the_op_is_read(samples: Path) -> None:
-    sources = Sources((Mapping("/srv/demo", samples),))
-    app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), sources=sources)
+    sources = SourceFolders((SourceMapping("/srv/demo", samples),))
+    app = ExplorerApp(read_once(samples / "jax_cpu8_b128"), sources=sources)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
-        await disclose(app.explorer, pilot)
+        await show_hlo(app.explorer, pilot)
         await press(pilot, "O")
         assert isinstance(app.screen, SourceScreen)
         await press(pilot, "escape")
@@ -134,8 +133,8 @@ async def test_what_has_no_hlo_says_so(samples: Path) -> None:
 async def test_a_buffer_leads_to_the_instruction_that_defines_it(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (100, 30)) as (explorer, pilot):
         explorer.action_show("hlo_buffers")
-        await until(pilot, lambda: explorer.deck.tables["hlo_buffers"].table.row is not None)
-        row = explorer.deck.tables["hlo_buffers"].table.row
+        await until(pilot, lambda: explorer.pane_stack.tables["hlo_buffers"].table.row is not None)
+        row = explorer.pane_stack.tables["hlo_buffers"].table.row
         assert row is not None
         await press(pilot, "%")
         assert page(pilot.app)[0].startswith(f" %{row['buffer'].partition('{')[0]}  ")
@@ -153,12 +152,12 @@ MAIN = computation(
 )  # fmt: skip
 
 
-def leaf(name: str = "f") -> Leaf:
+def leaf(name: str = "f") -> HloPage:
     made = module(INSIDE, MAIN)
-    return Leaf(Program("jit_f", 3, 0, Path("a.pb"), 0, 1), made, made.rows[name])
+    return HloPage(TraceProgram("jit_f", 3, 0, Path("a.pb"), 0, 1), made, made.rows[name])
 
 
-def told(items: list[Item]) -> list[tuple[str, int, bool | None]]:
+def told(items: list[HloPageLine]) -> list[tuple[str, int, bool | None]]:
     return [(item.words, item.depth, item.open) for item in items if item.kind in ("title", "op")]
 
 
@@ -185,12 +184,12 @@ def test_branches_unfold_in_their_own_direction() -> None:
 async def test_no_control_character_reaches_the_terminal() -> None:
     class One(App[None]):
         def compose(self) -> ComposeResult:
-            yield LeafView(leaf(), ASCII)
+            yield HloView(leaf(), ASCII)
 
     app = One()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        shown = app.query_one(LeafView)
+        shown = app.query_one(HloView)
         text = "".join(shown.render_line(y).text for y in range(24))
         assert "\x1b" not in text
         assert text.isascii()

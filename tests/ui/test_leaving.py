@@ -16,8 +16,8 @@ import pytest
 
 from exploring import in_full, rows_in_full
 from terminal import PATIENCE, Terminal
-from tracehound.ui.state.session import recalled
-from tracehound.ui.terminal.ending import SIGNALS
+from tracehound.ui.state.saved_session import load_session
+from tracehound.ui.terminal.end_signals import END_SIGNALS
 
 
 def large(path: Path, source: Path) -> Path:
@@ -102,7 +102,7 @@ def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, 
 
 SLOW = """
 import time
-import tracehound.store.find as find
+import tracehound.store.find_files as find
 listed = find._listed
 def slowly(path):
     time.sleep(0.1)
@@ -140,7 +140,7 @@ def marked(samples: Path, tmp_path: Path, **given: str) -> Terminal:
 
 def marks(tmp_path: Path) -> set[str]:
     """The marks that are remembered."""
-    return {mark for file in tmp_path.glob("tracehound/sessions/*") for mark in recalled(file).marks}
+    return {mark for file in tmp_path.glob("tracehound/sessions/*") for mark in load_session(file).marks}
 
 
 @pytest.mark.parametrize("after", ["m", *in_full("g", "'")])
@@ -165,7 +165,9 @@ FAULTS = {
 )
 def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path: Path, where: str, debug: str) -> None:
     method = FAULTS[where].partition("(")[0].removeprefix("def ")
-    words = f"from tracehound.ui.screens.help import HelpScreen\n{FAULTS[where]}\nHelpScreen.{method} = {method}\n"
+    words = (
+        f"from tracehound.ui.screens.text_dialogs import HelpScreen\n{FAULTS[where]}\nHelpScreen.{method} = {method}\n"
+    )
     (tmp_path / "sitecustomize.py").write_text(words)
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     log = tmp_path / "log"
@@ -183,7 +185,7 @@ def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path
     assert marks(tmp_path) == {"x"}
 
 
-@pytest.mark.parametrize("number", [SIGNALS[0], *in_full(*SIGNALS[1:])])
+@pytest.mark.parametrize("number", [END_SIGNALS[0], *in_full(*END_SIGNALS[1:])])
 def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, number: int) -> None:
     with marked(samples, tmp_path) as terminal:
         os.kill(terminal.child.pid, number)
@@ -197,7 +199,9 @@ def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, numb
 @pytest.mark.thorough
 def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path: Path) -> None:
     hang = "def on_mount(self):\n    while True: pass\n"
-    words = f"from tracehound.ui.terminal import ending\nfrom tracehound.ui.screens.help import HelpScreen\n{hang}"
+    words = (
+        f"from tracehound.ui.terminal import ending\nfrom tracehound.ui.screens.text_dialogs import HelpScreen\n{hang}"
+    )
     (tmp_path / "sitecustomize.py").write_text(f"{words}HelpScreen.on_mount, ending.LAST = on_mount, 0.5\n")
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with marked(samples, tmp_path, PYTHONPATH=path) as terminal:

@@ -12,18 +12,18 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from exploring import read_once, settled
-from tracehound.store import Reading, open_paths
-from tracehound.ui.app import TracehoundApp
-from tracehound.ui.comparing import ComparingApp
-from tracehound.ui.source.finding import Mapping, Sources
+from tracehound.store import ReadingProgress, open_trace_files
+from tracehound.ui.comparison_app import ComparisonApp
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.source.source_files import SourceFolders, SourceMapping
 from tracehound.ui.themes import DARK
-from tracehound.ui.widgets.reading_panel import ReadingPanel
+from tracehound.ui.widgets.timeline_area import ReadingPanel
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def explorer(sample: str, **options: Any) -> TracehoundApp:
-    return TracehoundApp(read_once(ROOT / "traces" / sample), **options)
+def explorer(sample: str, **options: Any) -> ExplorerApp:
+    return ExplorerApp(read_once(ROOT / "traces" / sample), **options)
 
 
 def keys(*names: str) -> Any:
@@ -56,16 +56,16 @@ def test_readme(snap_compare: Any) -> None:
 def test_flame(snap_compare: Any) -> None:
     async def press(pilot: Pilot[None]) -> None:
         await settled(pilot)
-        assert isinstance(pilot.app, TracehoundApp)
+        assert isinstance(pilot.app, ExplorerApp)
         pilot.app.explorer.action_show("stacks")
         await keys("z", "j", "l", "enter", "j", "j", "f", *"linear", "enter")(pilot)
 
     assert snap_compare(explorer("torch_stacks"), terminal_size=(110, 26), run_before=press)
 
 
-def comparing(**options: Any) -> ComparingApp:
+def comparing(**options: Any) -> ComparisonApp:
     openings = [read_once(ROOT / "traces" / name) for name in ("jax_cpu8_b128", "jax_cpu8_b4096")]
-    return ComparingApp(*openings, **options)
+    return ComparisonApp(*openings, **options)
 
 
 def test_comparison(snap_compare: Any) -> None:
@@ -157,7 +157,7 @@ def test_details(snap_compare: Any) -> None:
 @pytest.mark.thorough
 def test_source(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    app = explorer("torch_stacks", sources=Sources((Mapping("", ROOT / "traces"),)))
+    app = explorer("torch_stacks", sources=SourceFolders((SourceMapping("", ROOT / "traces"),)))
     pressed = keys("slash", *"aten::addmm", "enter", "O", "j", "j", "enter")
     assert snap_compare(app, terminal_size=(100, 30), run_before=pressed)
 
@@ -191,8 +191,8 @@ def test_details_without_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPat
 
 def test_reading(snap_compare: Any) -> None:
     """What stands there before the first picture: two files are being read, the others wait."""
-    files = open_paths([ROOT / "traces" / name for name in ("torch_ddp_gloo", "torch_stacks")]).files
-    reading = Reading(files[0].path, 0, 3, 400_000, 1_000_000, 2_400_000, 2.0, {
+    files = open_trace_files([ROOT / "traces" / name for name in ("torch_ddp_gloo", "torch_stacks")]).files
+    reading = ReadingProgress(files[0].path, 0, 3, 400_000, 1_000_000, 2_400_000, 2.0, {
         files[0].path: (files[0].size // 3, 1_600_000), files[2].path: (files[2].size // 2, 800_000),
     })  # fmt: skip
     panel = ReadingPanel(files)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from exploring import explored, press, settled
-from tracehound.store import Opening, load, open_paths
-from tracehound.ui.comparing import ComparingApp
-from tracehound.ui.state import navigate
+from tracehound.store import TraceReader, load_trace, open_trace_files
+from tracehound.ui.comparison_app import ComparisonApp
+from tracehound.ui.state import view_moves
 from tracehound.ui.state.view import View
 
 START = 1_700_000_000_000_000_000
@@ -21,35 +21,35 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-def opening(folder: Path, name: str, size: int) -> Opening:
+def opening(folder: Path, name: str, size: int) -> TraceReader:
     """A parameter, and activations of this size for a while."""
     rows = [[-1, 1, 100, 0], [START + 1000, 2, size, 4], [START + 5000, 4, -size, 4]]
     path = folder / f"{name}.raw.json"
     path.write_text(json.dumps(rows))
-    return open_paths([path])
+    return open_trace_files([path])
 
 
 async def test_the_explorer_begins_with_what_memory_is_for(tmp_path: Path) -> None:
     async with explored(opening(tmp_path, "one", 50)) as (explorer, pilot):
         assert explorer.arrangement.active == "memory"
-        table = explorer.deck.shows("memory").table
+        table = explorer.pane_stack.pane_for("memory").table
         assert table.result is not None
         assert table.result.table["category"].to_list() == ["parameter", "activation"]
         await press(pilot, "2")
         assert explorer.arrangement.active == "ops"
-        assert "nothing but memory" in explorer.deck.shows("ops").table.empty
+        assert "nothing but memory" in explorer.pane_stack.pane_for("ops").table.empty
 
 
 async def test_a_rank_lasts_as_long_as_its_memory_is_known(tmp_path: Path) -> None:
     for rank in (0, 1):
         opening(tmp_path, f"rank{rank}", 50)
-    trace = load(open_paths([tmp_path]))
-    assert navigate.span(trace, View()) == navigate.span(trace, View(ranks=(0,))) == trace.span
+    trace = load_trace(open_trace_files([tmp_path]))
+    assert view_moves.run_bounds(trace, View()) == view_moves.run_bounds(trace, View(ranks=(0,))) == trace.span
     assert trace.span[1] - trace.span[0] == 4000 * 1000
 
 
 async def test_the_comparison_begins_with_what_both_held(tmp_path: Path) -> None:
-    app = ComparingApp(opening(tmp_path, "one", 50), opening(tmp_path, "two", 70))
+    app = ComparisonApp(opening(tmp_path, "one", 50), opening(tmp_path, "two", 70))
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         assert app.comparison.differences.active == "counters"

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 from test_arrivals_pane import opened, twenty
-from test_hlo_page import disclose, page, view
+from test_hlo_page import show_hlo, page, view
 
 from exploring import explored, press, read_once, settled
-from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.widgets.result_table import ResultTable
 
 
-def ops(explorer: Explorer) -> ResultTable:
-    return explorer.deck.tables["ops"].table
+def ops(explorer: ExplorerScreen) -> ResultTable:
+    return explorer.pane_stack.tables["ops"].table
 
 
 async def test_rows_of_a_table(samples: Path) -> None:
@@ -37,7 +37,7 @@ async def test_rows_of_a_tree_are_entered(samples: Path) -> None:
     async with explored(read_once(samples / "torch_stacks"), (120, 40)) as (explorer, pilot):
         explorer.action_show("modules")
         await settled(pilot)
-        table = explorer.deck.tables["modules"].table
+        table = explorer.pane_stack.tables["modules"].table
         table.focus()
         await press(pilot, "home", "e")
         folded, row = table.line_count, table.row
@@ -55,7 +55,7 @@ async def test_rows_of_a_tree_are_entered(samples: Path) -> None:
 async def test_ranks_of_a_collective(tmp_path: Path) -> None:
     async with explored(twenty(tmp_path)) as (explorer, pilot):
         await opened(explorer, pilot, 20)
-        pane = explorer.deck.arrivals
+        pane = explorer.pane_stack.arrivals
         await press(pilot, "end")
         last = pane.cursor
         await press(pilot, "up")
@@ -69,7 +69,7 @@ async def test_ranks_of_a_collective(tmp_path: Path) -> None:
 @pytest.mark.thorough
 async def test_lines_of_a_page_of_hlo(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (80, 24)) as (explorer, pilot):
-        await disclose(explorer, pilot)
+        await show_hlo(explorer, pilot)
         await press(pilot, "end")
         last = view(pilot).cursor
         assert last == view(pilot).line_count - 1 > 0
@@ -84,13 +84,13 @@ async def test_lines_of_a_page_of_hlo(samples: Path) -> None:
         await press(pilot, "y")
         assert pilot.app.clipboard.startswith(title)
         await press(pilot, "N")
-        assert isinstance(pilot.app.screen, Explorer)
+        assert isinstance(pilot.app.screen, ExplorerScreen)
 
 
 @pytest.mark.thorough
 async def test_what_is_beyond_a_line_of_hlo(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (80, 40)) as (explorer, pilot):
-        await disclose(explorer, pilot)
+        await show_hlo(explorer, pilot)
         for _ in range(view(pilot).line_count):
             item = view(pilot).item
             if item is not None and item.open is False:

@@ -9,20 +9,20 @@ import pytest
 from textual.pilot import Pilot
 
 from exploring import explored, in_full, press, read_once, rows_in_full, settled
-from tracehound.store import Opening
-from tracehound.ui.app import TracehoundApp
-from tracehound.ui.panes.overview import PARTS
-from tracehound.ui.screens.explorer import Explorer
+from tracehound.store import TraceReader
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.panes.overview_pane import OVERVIEW_ANALYSES
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 NARROW, WIDE = (80, 24), (200, 50)
 
 
-def page(explorer: Explorer) -> list[str]:
-    pane = explorer.deck.overview
+def page(explorer: ExplorerScreen) -> list[str]:
+    pane = explorer.pane_stack.overview
     return [pane.render_line(y).text for y in range(pane.size.height)]
 
 
-def title(explorer: Explorer, name: str) -> tuple[int, int]:
+def title(explorer: ExplorerScreen, name: str) -> tuple[int, int]:
     """Where the title of a part is."""
     lines = page(explorer)
     y = next(y for y, line in enumerate(lines) if name in line)
@@ -36,12 +36,12 @@ def title(explorer: Explorer, name: str) -> tuple[int, int]:
 async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple[int, int]) -> None:
     async with explored(read_once(samples / sample), size) as (explorer, pilot):
         await press(pilot, "1")
-        assert pilot.app.focused is explorer.deck.overview
+        assert pilot.app.focused is explorer.pane_stack.overview
         text = " ".join(page(explorer))
         for name in ("Mf Findings", "7 Breakdown", "4 Steps", "2 Top ops", "8 Health"):
             assert name in text, name
         assert "working it out" not in text
-        assert all(len(line) == explorer.deck.overview.size.width for line in page(explorer))
+        assert all(len(line) == explorer.pane_stack.overview.size.width for line in page(explorer))
 
 
 MOVES = {
@@ -50,27 +50,27 @@ MOVES = {
 }  # fmt: skip
 
 
-async def test_keys_lead_from_a_part_to_its_pane(opening: Opening) -> None:
+async def test_keys_lead_from_a_part_to_its_pane(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         for moves, name in MOVES.items():
-            explorer.deck.overview.part = "breakdown"
+            explorer.pane_stack.overview.part = "breakdown"
             await press(pilot, "1", *moves, "enter")
-            assert explorer.deck.active == name, moves
-            assert pilot.app.focused is explorer.deck.tables[name].table, moves
+            assert explorer.pane_stack.active == name, moves
+            assert pilot.app.focused is explorer.pane_stack.tables[name].table, moves
 
 
 @pytest.mark.parametrize("size", [NARROW, *in_full(WIDE)])
-async def test_a_click_on_a_title_leads_there(opening: Opening, size: tuple[int, int]) -> None:
+async def test_a_click_on_a_title_leads_there(opening: TraceReader, size: tuple[int, int]) -> None:
     async with explored(opening, size) as (explorer, pilot):
         await press(pilot, "1")
-        await pilot.click(explorer.deck.overview, offset=title(explorer, "Health"))
+        await pilot.click(explorer.pane_stack.overview, offset=title(explorer, "Health"))
         await settled(pilot)
-        assert explorer.deck.active == "health"
+        assert explorer.pane_stack.active == "health"
         await press(pilot, "1")
         x, y = title(explorer, "Steps")
-        await pilot.click(explorer.deck.overview, offset=(x, y + 1))
-        assert explorer.deck.overview.part == "steps", "a click below the title only puts the cursor there"
-        assert explorer.deck.active == "overview"
+        await pilot.click(explorer.pane_stack.overview, offset=(x, y + 1))
+        assert explorer.pane_stack.overview.part == "steps", "a click below the title only puts the cursor there"
+        assert explorer.pane_stack.active == "overview"
 
 
 @pytest.mark.thorough
@@ -113,7 +113,7 @@ async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest
 @pytest.mark.thorough
 async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = TracehoundApp(read_once(samples / "jax_cpu8_b128"), "ascii")
+    app = ExplorerApp(read_once(samples / "jax_cpu8_b128"), "ascii")
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "1")
@@ -121,13 +121,13 @@ async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatc
         await _cursor_is_seen(app, pilot)
 
 
-async def _cursor_is_seen(app: TracehoundApp, pilot: Pilot[None]) -> None:
+async def _cursor_is_seen(app: ExplorerApp, pilot: Pilot[None]) -> None:
     """The title under the cursor looks different, without any colour."""
-    pane = app.explorer.deck.overview
+    pane = app.explorer.pane_stack.overview
     before = [list(pane.render_line(y)) for y in range(pane.size.height)]
     await press(pilot, "down")
     assert before != [list(pane.render_line(y)) for y in range(pane.size.height)]
 
 
 def test_parts_are_analyses() -> None:
-    assert set(PARTS) == {"findings", "breakdown", "steps", "ops", "health"}
+    assert set(OVERVIEW_ANALYSES) == {"findings", "breakdown", "steps", "ops", "health"}

@@ -12,28 +12,28 @@ from textual import events
 from textual.pilot import Pilot
 
 from exploring import explored, press, selected, until
-from tracehound.query import Query
-from tracehound.store import Opening
-from tracehound.trace import Trace
-from tracehound.ui.screens.explorer import Explorer
+from tracehound.model.trace import Trace
+from tracehound.query import CheckedQuery
+from tracehound.store import TraceReader
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 
-async def asked(pilot: Pilot[None], explorer: Explorer, statement: str) -> None:
+async def asked(pilot: Pilot[None], explorer: ExplorerScreen, statement: str) -> None:
     await press(pilot, ":")
-    explorer.deck.questions.prompt.input.value = statement
+    explorer.pane_stack.query_pane.prompt.input.value = statement
     await press(pilot, "enter")
 
 
-def rows(explorer: Explorer) -> list[tuple[Any, ...]]:
+def rows(explorer: ExplorerScreen) -> list[tuple[Any, ...]]:
     result = table(explorer, "query").result
     assert result is not None
     return result.table.rows()
 
 
-async def test_a_query_is_typed_and_answered(opening: Opening) -> None:
+async def test_a_query_is_typed_and_answered(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, ":")
-        assert pilot.app.focused is explorer.deck.questions.prompt.input
+        assert pilot.app.focused is explorer.pane_stack.query_pane.prompt.input
         told = " ".join(lines(table(explorer, "query"))).split()
         assert told[:3] == ["tables:", "events,", "lanes,"]
         assert told[-3:] == ["lists", "the", "columns."], "to its end, on a small screen, too"
@@ -43,10 +43,10 @@ async def test_a_query_is_typed_and_answered(opening: Opening) -> None:
         assert "whole run" in caption(explorer, "query")
 
 
-async def test_what_is_pasted_has_all_its_lines(opening: Opening) -> None:
+async def test_what_is_pasted_has_all_its_lines(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, ":")
-        prompt = explorer.deck.questions.prompt.input
+        prompt = explorer.pane_stack.query_pane.prompt.input
         prompt.post_message(events.Paste("SELECT count(*) -- all\n  FROM events\r\n\nWHERE kind != '--'"))
         await pilot.pause()
         assert prompt.value == "SELECT count(*) FROM events WHERE kind != '--'"
@@ -61,7 +61,7 @@ async def test_what_is_pasted_has_all_its_lines(opening: Opening) -> None:
         assert rows(explorer) == [(8,)]
 
 
-async def test_rows_lead_to_events_and_to_windows(opening: Opening) -> None:
+async def test_rows_lead_to_events_and_to_windows(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await asked(pilot, explorer, "SELECT id, name FROM events WHERE kind = 'kernel' ORDER BY duration DESC")
         await press(pilot, "down", "enter")
@@ -85,7 +85,7 @@ NOWHERE = (
 )
 
 
-async def test_numbers_that_are_no_event_lead_nowhere(opening: Opening) -> None:
+async def test_numbers_that_are_no_event_lead_nowhere(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         view = explorer.view
         for statement in NOWHERE:
@@ -96,20 +96,20 @@ async def test_numbers_that_are_no_event_lead_nowhere(opening: Opening) -> None:
             assert (explorer.view.start, explorer.view.end) == (view.start, view.end), statement
 
 
-async def test_what_is_wrong_is_one_line_and_the_prompt_keeps_the_keys(opening: Opening) -> None:
+async def test_what_is_wrong_is_one_line_and_the_prompt_keeps_the_keys(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await asked(pilot, explorer, "SELECT dur FROM events")
         assert " query, column 8: no column 'dur'; did you mean duration?" in lines(table(explorer, "query"))
         assert caption(explorer, "query").split() == ["Query", "answer"]
-        assert pilot.app.focused is explorer.deck.questions.prompt.input
+        assert pilot.app.focused is explorer.pane_stack.query_pane.prompt.input
         await asked(pilot, explorer, "SELECT 1 / ")
         assert "query" in "".join(lines(table(explorer, "query")))
 
 
 @pytest.mark.thorough
-async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
+async def test_queries_come_back_with_up_and_down(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
-        prompt = explorer.deck.questions.prompt
+        prompt = explorer.pane_stack.query_pane.prompt
         await asked(pilot, explorer, "SELECT 1 AS one FROM ranks")
         await asked(pilot, explorer, "SELECT 2 AS two FROM ranks")
         await press(pilot, ":", "up")
@@ -118,7 +118,7 @@ async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
         assert prompt.input.value == "SELECT 1 AS one FROM ranks"
         await press(pilot, "enter")
         assert rows(explorer) == [(1,)]
-        assert explorer.deck.questions.history == ["SELECT 2 AS two FROM ranks", "SELECT 1 AS one FROM ranks"]
+        assert explorer.pane_stack.query_pane.history == ["SELECT 2 AS two FROM ranks", "SELECT 1 AS one FROM ranks"]
         await press(pilot, ":", "up", "down")
         assert prompt.input.value == ""
         await press(pilot, "down")
@@ -126,16 +126,18 @@ async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_query_is_stopped(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(_query: Query, trace: Trace, *_rest: object, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> None:
+async def test_a_query_is_stopped(opening: TraceReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(
+        _query: CheckedQuery, trace: Trace, *_rest: object, collect: Callable[[pl.LazyFrame], pl.DataFrame]
+    ) -> None:
         while True:
             collect(trace.events())
 
     async with explored(opening) as (explorer, pilot):
         with monkeypatch.context() as patch:
-            patch.setattr("tracehound.ui.actions.asking.answer", endless)
+            patch.setattr("tracehound.ui.actions.pane_requests.answer_query", endless)
             await press(pilot, ":")
-            explorer.deck.questions.prompt.input.value = "SELECT * FROM events"
+            explorer.pane_stack.query_pane.prompt.input.value = "SELECT * FROM events"
             await pilot.press("enter")
             await until(pilot, lambda: "running, Esc stops it" in caption(explorer, "query"))
             assert explorer.asker.busy

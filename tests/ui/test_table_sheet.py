@@ -7,8 +7,8 @@ import pytest
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.notes import note_texts
-from tracehound.notes import text_note
-from tracehound.ui.state.sheet import Choice, Sheet, effective, refusal
+from tracehound.model.notes import text_note
+from tracehound.ui.state.table_view import ColumnChoice, TableView, effective_filter, filter_error
 
 COLUMNS = (
     Column("name", "text", ""),
@@ -24,23 +24,23 @@ RESULT = Result("ops", "Ops", COLUMNS, TABLE, 7, (text_note("a note"),))
 
 
 def test_rows_are_filtered_and_sorted_with_the_unknown_last() -> None:
-    assert Sheet(RESULT).rows["name"].to_list() == ["a", "b", "c"]
-    assert Sheet(RESULT, order=("count", True)).rows["name"].to_list() == ["c", "a", "b"]
-    assert Sheet(RESULT, order=("count", False)).rows["name"].to_list() == ["a", "c", "b"]
-    assert Sheet(RESULT, "count > 1", ("count", True)).rows["name"].to_list() == ["c", "a"]
+    assert TableView(RESULT).rows["name"].to_list() == ["a", "b", "c"]
+    assert TableView(RESULT, order=("count", True)).rows["name"].to_list() == ["c", "a", "b"]
+    assert TableView(RESULT, order=("count", False)).rows["name"].to_list() == ["a", "c", "b"]
+    assert TableView(RESULT, "count > 1", ("count", True)).rows["name"].to_list() == ["c", "a"]
 
 
 def test_columns_with_values_are_offered_and_wanted_ones_do_not_make_way() -> None:
-    assert [column.name for column in Sheet(RESULT).offered] == ["name", "count"]
-    wanted = Sheet(RESULT, choice=Choice().with_("count")).columns
+    assert [column.name for column in TableView(RESULT).offered] == ["name", "count"]
+    wanted = TableView(RESULT, choice=ColumnChoice().with_("count")).columns
     assert [(column.name, column.brief) for column in wanted] == [("name", True), ("count", True)]
-    hidden = Choice().with_("count").without("count")
-    assert [column.name for column in Sheet(RESULT, choice=hidden).columns] == ["name"]
-    assert Sheet(RESULT).without("name", ("name",)) == Choice(), "the only one stays"
+    hidden = ColumnChoice().with_("count").without("count")
+    assert [column.name for column in TableView(RESULT, choice=hidden).columns] == ["name"]
+    assert TableView(RESULT).without("name", ("name",)) == ColumnChoice(), "the only one stays"
 
 
 def test_what_is_saved_is_what_is_shown_and_says_how() -> None:
-    saved = Sheet(RESULT, "count > 1", ("count", True), Choice().without("nothing")).saved
+    saved = TableView(RESULT, "count > 1", ("count", True), ColumnChoice().without("nothing")).saved
     assert [column.name for column in saved.columns] == ["name", "count", "event"]
     assert saved.table.rows() == [("c", 9, 3), ("a", 2, 1)]
     assert saved.total == 7
@@ -60,9 +60,9 @@ def test_what_is_saved_is_what_is_shown_and_says_how() -> None:
     ],
 )
 def test_while_one_types_the_last_comparison_holds(text: str, last: str, holds: str) -> None:
-    assert effective(RESULT, text, last) == holds
+    assert effective_filter(RESULT, text, last) == holds
 
 
 def test_a_refusal_is_the_reason_and_the_remedy() -> None:
-    assert refusal(RESULT, "coun > 1") == ""
-    assert refusal(RESULT, "size > 1").startswith("no column 'size'; there are name, count")
+    assert filter_error(RESULT, "coun > 1") == ""
+    assert filter_error(RESULT, "size > 1").startswith("no column 'size'; there are name, count")

@@ -14,30 +14,30 @@ from textual.pilot import Pilot
 from building import US
 from exploring import explored, header, press, rows_in_full, settled
 from jobs import files, sized
-from tracehound.store import Opening, open_paths
-from tracehound.ui.app import TracehoundApp
-from tracehound.ui.screens.columns import ColumnsScreen
-from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.wording import words
+from tracehound.store import TraceReader, open_trace_files
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.screens.choice_dialogs import ColumnsDialog
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
+from tracehound.ui.wording import messages
 
 
-def names(explorer: Explorer) -> list[str]:
+def names(explorer: ExplorerScreen) -> list[str]:
     shown = table(explorer, "ops").sheet
     assert shown is not None
     return shown.rows["name"].to_list()
 
 
-def remark(explorer: Explorer) -> str:
-    return str(explorer.deck.tables["ops"].filter._remark.render())
+def remark(explorer: ExplorerScreen) -> str:
+    return str(explorer.pane_stack.tables["ops"].filter_prompt._remark.render())
 
 
-async def typed(explorer: Explorer, pilot: Pilot[None], words: str) -> None:
+async def typed(explorer: ExplorerScreen, pilot: Pilot[None], words: str) -> None:
     """What the prompt of the filter holds, all at once: each key takes as long as all of it."""
-    explorer.deck.tables["ops"].filter.input.value = words
+    explorer.pane_stack.tables["ops"].filter_prompt.input.value = words
     await settled(pilot)
 
 
-async def test_a_filter_compares(opening: Opening) -> None:
+async def test_a_filter_compares(opening: TraceReader) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "f")
         await typed(explorer, pilot, "self > 372us and name ~ soft")
@@ -49,7 +49,7 @@ async def test_a_filter_compares(opening: Opening) -> None:
         assert "with" not in caption(explorer, "ops")
 
 
-async def test_what_is_wrong_with_a_filter_stands_beside_it_and_the_rows_stay(opening: Opening) -> None:
+async def test_what_is_wrong_with_a_filter_stands_beside_it_and_the_rows_stay(opening: TraceReader) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "f")
         await typed(explorer, pilot, "name ~ gem")
@@ -65,7 +65,7 @@ async def test_what_is_wrong_with_a_filter_stands_beside_it_and_the_rows_stay(op
 
 
 @pytest.mark.thorough
-async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: Opening) -> None:
+async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: TraceReader) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "f", *"self")
         assert names(explorer) == []
@@ -75,7 +75,7 @@ async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: Openin
 
 
 @pytest.mark.thorough
-async def test_the_filter_stays_while_the_window_changes(opening: Opening) -> None:
+async def test_the_filter_stays_while_the_window_changes(opening: TraceReader) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "f", *"count > 3", "down")
         assert pilot.app.focused is table(explorer, "ops")
@@ -85,7 +85,7 @@ async def test_the_filter_stays_while_the_window_changes(opening: Opening) -> No
         assert "0 of 2 rows with count > 3" in caption(explorer, "ops")
 
 
-async def test_the_cursor_moves_through_columns_sorts_and_hides(opening: Opening) -> None:
+async def test_the_cursor_moves_through_columns_sorts_and_hides(opening: TraceReader) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         ops = table(explorer, "ops")
         await press(pilot, "2")
@@ -108,7 +108,7 @@ async def test_the_cursor_moves_through_columns_sorts_and_hides(opening: Opening
         assert len(ops.placed) == 1, "the last one stays"
 
 
-async def test_columns_are_chosen_from_a_list(opening: Opening) -> None:
+async def test_columns_are_chosen_from_a_list(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
         await press(pilot, "2")
@@ -116,7 +116,7 @@ async def test_columns_are_chosen_from_a_list(opening: Opening) -> None:
         assert "max" not in before, "there is no room for it"
         await press(pilot, "+")
         screen = pilot.app.screen
-        assert isinstance(screen, ColumnsScreen)
+        assert isinstance(screen, ColumnsDialog)
         text = "\n".join(strip.text for strip in screen._compositor.render_strips())
         assert "[x] name" in text
         assert "[ ] max                  longest" in text
@@ -128,7 +128,7 @@ async def test_columns_are_chosen_from_a_list(opening: Opening) -> None:
         assert "name" not in ops.placed, "Esc leaves all as it was"
 
 
-async def test_a_cell_and_a_row_are_copied_uncut(opening: Opening) -> None:
+async def test_a_cell_and_a_row_are_copied_uncut(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "c")
         assert pilot.app.clipboard == "void softmax<float>(float*)"
@@ -142,13 +142,13 @@ async def test_a_cell_and_a_row_are_copied_uncut(opening: Opening) -> None:
         assert f"copied the row, {len(cells)} cells" in caption(explorer, "ops")
 
 
-async def save(pilot, explorer: Explorer, path: Path) -> None:
+async def save(pilot, explorer: ExplorerScreen, path: Path) -> None:
     await press(pilot, "x")
-    explorer.deck.tables["ops"].saving.input.value = str(path)
+    explorer.pane_stack.tables["ops"].save_prompt.input.value = str(path)
     await press(pilot, "enter")
 
 
-async def test_what_is_shown_is_saved_in_the_form_of_its_name(opening: Opening, tmp_path: Path) -> None:
+async def test_what_is_shown_is_saved_in_the_form_of_its_name(opening: TraceReader, tmp_path: Path) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", ">", "right", "right", "-", "f", *"count > 1", "enter")
         await save(pilot, explorer, tmp_path / "ops.csv")
@@ -169,14 +169,14 @@ async def test_what_is_shown_is_saved_in_the_form_of_its_name(opening: Opening, 
         assert "| gemm |" in (tmp_path / "ops.md").read_text("utf-8")
 
 
-async def test_nothing_is_overwritten_without_a_word(opening: Opening, tmp_path: Path) -> None:
+async def test_nothing_is_overwritten_without_a_word(opening: TraceReader, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("precious", "utf-8")
     pane = "ops"
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
         await save(pilot, explorer, path)
-        saving = explorer.deck.tables[pane].saving
+        saving = explorer.pane_stack.tables[pane].save_prompt
         assert "is there already: Enter again replaces it" in str(saving._remark.render())
         assert path.read_text("utf-8") == "precious"
         await press(pilot, "end", "backspace", "v")
@@ -195,10 +195,10 @@ async def test_nothing_is_overwritten_without_a_word(opening: Opening, tmp_path:
         *rows_in_full(("none/ops.csv", "no such file"), ("", "which form?"), ("a\0.csv", "null")),
     ],
 )
-async def test_what_cannot_be_saved_is_one_line(opening: Opening, tmp_path: Path, name: str, what: str) -> None:
+async def test_what_cannot_be_saved_is_one_line(opening: TraceReader, tmp_path: Path, name: str, what: str) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "x")
-        saving = explorer.deck.tables["ops"].saving
+        saving = explorer.pane_stack.tables["ops"].save_prompt
         assert saving.input.value == "ops.csv"
         saving.input.value = f"{tmp_path}/{name}" if name else ""
         await press(pilot, "enter")
@@ -207,12 +207,12 @@ async def test_what_cannot_be_saved_is_one_line(opening: Opening, tmp_path: Path
         assert pilot.app.focused is table(explorer, "ops")
 
 
-def chart(explorer: Explorer, name: str) -> list[str]:
-    view = explorer.deck.tables[name].chart
+def chart(explorer: ExplorerScreen, name: str) -> list[str]:
+    view = explorer.pane_stack.tables[name].chart
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
-async def test_a_chart_and_the_table_again(opening: Opening) -> None:
+async def test_a_chart_and_the_table_again(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
         await press(pilot, "2")
@@ -226,11 +226,11 @@ async def test_a_chart_and_the_table_again(opening: Opening) -> None:
         assert "gemm" in lines(ops)[1]
         await press(pilot, "v")
         assert ops.size.height == height
-        assert not explorer.deck.tables["ops"].charted
+        assert not explorer.pane_stack.tables["ops"].chart_visible
 
 
 @pytest.mark.thorough
-async def test_a_histogram_is_of_the_selected_window(opening: Opening) -> None:
+async def test_a_histogram_is_of_the_selected_window(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "down", "space", "2", "v")
         assert "2 executions" in chart(explorer, "ops")[-1]
@@ -238,7 +238,7 @@ async def test_a_histogram_is_of_the_selected_window(opening: Opening) -> None:
 
 async def test_a_row_leads_through_the_events_that_it_counts_and_charts_them(tmp_path: Path) -> None:
     """Two collectives of 4 kB and one of 20 kB, of one name, on each of two ranks; a window holds one of the former."""
-    async with explored(open_paths(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
+    async with explored(open_trace_files(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
         await press(pilot, "6")
         for row, count in (((4000, 4)), ((20000, 2))):
             collectives = table(explorer, "collectives")
@@ -261,7 +261,7 @@ async def test_a_row_leads_through_the_events_that_it_counts_and_charts_them(tmp
 
 
 @pytest.mark.thorough
-async def test_a_row_that_counts_nothing_leads_through_nothing_of_the_row_before(opening: Opening) -> None:
+async def test_a_row_that_counts_nothing_leads_through_nothing_of_the_row_before(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "enter", "n")
         assert explorer.walk is not None
@@ -270,22 +270,22 @@ async def test_a_row_that_counts_nothing_leads_through_nothing_of_the_row_before
 
 
 @pytest.mark.thorough
-async def test_enter_on_a_row_of_a_whole_rank_says_that_it_is_in_sight(opening: Opening) -> None:
+async def test_enter_on_a_row_of_a_whole_rank_says_that_it_is_in_sight(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         explorer.arrangement.show("kernel_types")
         await press(pilot, "tab")
         table(explorer, "kernel_types").focus()
         await press(pilot, "enter", "enter")
-        assert explorer.key_bar.said == words.NO_OTHER_PLACE
+        assert explorer.key_bar.message == messages.ROW_OF_WHOLE_RANK
 
 
 @pytest.mark.thorough
 async def test_a_match_leads_through_those_of_its_own_row(tmp_path: Path) -> None:
-    async with explored(open_paths(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
+    async with explored(open_trace_files(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
         await press(pilot, "slash", *"nccl", "enter")
         explorer.arrangement.show("search")
         await press(pilot, "tab")
-        matches = explorer.deck.tables["search"].table
+        matches = explorer.pane_stack.tables["search"].table
         matches.focus()
         assert matches.row is not None
         await press(pilot, "enter", "n")
@@ -293,7 +293,7 @@ async def test_a_match_leads_through_those_of_its_own_row(tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
-async def test_other_tables_are_drawn_as_they_are_shown(opening: Opening) -> None:
+async def test_other_tables_are_drawn_as_they_are_shown(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "7", "v")
         assert chart(explorer, "breakdown")[0].startswith("rank 0 █")
@@ -305,7 +305,7 @@ async def test_other_tables_are_drawn_as_they_are_shown(opening: Opening) -> Non
 
 
 @pytest.mark.thorough
-async def test_a_chart_without_rows_says_why_as_the_table_does(opening: Opening) -> None:
+async def test_a_chart_without_rows_says_why_as_the_table_does(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "6")
         told = " ".join(line.strip() for line in lines(table(explorer, "collectives"))[1:]).strip()
@@ -319,8 +319,8 @@ async def test_a_chart_without_rows_says_why_as_the_table_does(opening: Opening)
 
 
 @pytest.mark.thorough
-async def test_a_chart_in_ascii_is_ascii(opening: Opening) -> None:
-    app = TracehoundApp(opening, "ascii")
+async def test_a_chart_in_ascii_is_ascii(opening: TraceReader) -> None:
+    app = ExplorerApp(opening, "ascii")
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         for keys in (("2", "v"), ("7", "v"), ("4", "v"), ("2", "+"), ("escape", ":"), ("2", "f"), ("escape", "x")):
@@ -330,40 +330,40 @@ async def test_a_chart_in_ascii_is_ascii(opening: Opening) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_finding_is_told_in_full_under_its_table(opening: Opening) -> None:
+async def test_a_finding_is_told_in_full_under_its_table(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "M", "f")
-        told = explorer.deck.tables["findings"].table.result
+        told = explorer.pane_stack.tables["findings"].table.result
         assert told is not None
         assert chart(explorer, "findings")[0] == told.table["finding"][0]
         assert chart(explorer, "findings")[1].startswith("evidence  ")
         await press(pilot, "v")
-        assert not explorer.deck.tables["findings"].charted
+        assert not explorer.pane_stack.tables["findings"].chart_visible
         assert "no chart of sentences: the rows alone" in caption(explorer, "findings")
         await press(pilot, "v")
         assert "no chart of sentences: the row in full" in caption(explorer, "findings")
 
 
 @pytest.mark.thorough
-async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Opening) -> None:
+async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "M", "f")
-        found = explorer.deck.tables["findings"]
+        found = explorer.pane_stack.tables["findings"]
         assert found.chart.region.x > found.table.region.x
         assert any(line.startswith("advice") for line in chart(explorer, "findings"))
 
 
 @pytest.mark.thorough
-async def test_a_suggested_name_is_replaced_by_what_is_typed(opening: Opening) -> None:
+async def test_a_suggested_name_is_replaced_by_what_is_typed(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "x", *"a.md")
-        assert explorer.deck.tables["ops"].saving.input.value == "a.md"
+        assert explorer.pane_stack.tables["ops"].save_prompt.input.value == "a.md"
 
 
 @pytest.mark.thorough
-async def test_what_is_said_of_a_name_leaves_room_for_it(opening: Opening) -> None:
+async def test_what_is_said_of_a_name_leaves_room_for_it(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
-        saving = explorer.deck.tables["ops"].saving
+        saving = explorer.pane_stack.tables["ops"].save_prompt
         await press(pilot, "2", "x", *"/no/such/folder/a.csv", "enter")
         assert "no such file" in str(saving._remark.render()) or "folder" in str(saving._remark.render())
         assert saving.input.size.width >= 36
@@ -373,11 +373,11 @@ async def test_what_is_said_of_a_name_leaves_room_for_it(opening: Opening) -> No
 
 
 @pytest.mark.thorough
-async def test_a_wide_screen_has_the_chart_beside_the_table(opening: Opening) -> None:
+async def test_a_wide_screen_has_the_chart_beside_the_table(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2")
-        pane = explorer.deck.tables["ops"]
-        assert pane.charted
+        pane = explorer.pane_stack.tables["ops"]
+        assert pane.chart_visible
         assert pane.table.size.height == pane.chart.size.height
         assert "4 executions, median 94.00 us" in chart(explorer, "ops")[-1]
         await press(pilot, "j")
@@ -385,41 +385,41 @@ async def test_a_wide_screen_has_the_chart_beside_the_table(opening: Opening) ->
         await press(pilot, "v")
         assert pane.table.size.height == 2, "the chart alone"
         await press(pilot, "v")
-        assert not pane.charted
+        assert not pane.chart_visible
         await press(pilot, "v")
-        assert pane.charted
+        assert pane.chart_visible
         assert pane.table.size.height > 2
 
 
 @pytest.mark.thorough
-async def test_a_chart_comes_and_goes_with_the_width(opening: Opening) -> None:
+async def test_a_chart_comes_and_goes_with_the_width(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2")
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
-        assert not explorer.deck.tables["ops"].charted
+        assert not explorer.pane_stack.tables["ops"].chart_visible
         await pilot.resize_terminal(200, 50)
         await settled(pilot)
-        assert explorer.deck.tables["ops"].charted
+        assert explorer.pane_stack.tables["ops"].chart_visible
         await press(pilot, "8")
-        assert not explorer.deck.tables["health"].charted, "words need no chart"
+        assert not explorer.pane_stack.tables["health"].chart_visible, "words need no chart"
 
 
 @pytest.mark.thorough
-async def test_launches_show_how_late_their_work_began(opening: Opening) -> None:
+async def test_launches_show_how_late_their_work_began(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         explorer.action_show("launches")
         await settled(pilot)
-        assert explorer.deck.tables["launches"].table.row is not None
+        assert explorer.pane_stack.tables["launches"].table.row is not None
         assert any("delays of work" in line for line in chart(explorer, "launches"))
 
 
-async def test_a_fault_in_a_chart_ends_nothing(opening: Opening) -> None:
+async def test_a_fault_in_a_chart_ends_nothing(opening: TraceReader) -> None:
     def fails(size: tuple[int, int]) -> list[str]:
         raise ValueError(f"no room in {size}")
 
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2")
-        explorer.deck.tables["ops"].chart.draws = fails
+        explorer.pane_stack.tables["ops"].chart.draws = fails
         await settled(pilot)
         assert chart(explorer, "ops")[0].lstrip().startswith("no chart: ValueError: no room")

@@ -16,41 +16,39 @@ from textual.screen import Screen
 
 from exploring import in_full, press, rows_in_full, settled
 from terminal import Terminal
-from tracehound.store import open_paths
-from tracehound.ui.app import TracehoundApp
+from tracehound.store import open_trace_files
 from tracehound.ui.bindings.keys import KEYS
-from tracehound.ui.bindings.menu import choices
-from tracehound.ui.screens.choice import ChoiceScreen
-from tracehound.ui.screens.columns import ColumnsScreen
-from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.screens.help import HelpScreen
-from tracehound.ui.screens.menu import MenuScreen
-from tracehound.ui.screens.palette import Palette
-from tracehound.ui.screens.settings import SettingsScreen
-from tracehound.ui.screens.source import SourceScreen
-from tracehound.ui.source.finding import Sources
+from tracehound.ui.bindings.pane_menu import menu_keys
+from tracehound.ui.command_palette import CommandPaletteScreen
+from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.screens.choice_dialogs import ColumnsDialog, SettingsDialog
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
+from tracehound.ui.screens.menu_screen import MenuScreen
+from tracehound.ui.screens.source_screen import SourceLineDialog, SourceScreen
+from tracehound.ui.screens.text_dialogs import HelpScreen
+from tracehound.ui.source.source_files import SourceFolders
 
 SCREENS: dict[str, tuple[tuple[str, ...], type[Screen[Any]]]] = {
-    "nothing": (("9",), Explorer),
-    "timeline": (("2", "enter", "T"), Explorer),
-    "tables": (("2", "j"), Explorer),
+    "nothing": (("9",), ExplorerScreen),
+    "timeline": (("2", "enter", "T"), ExplorerScreen),
+    "tables": (("2", "j"), ExplorerScreen),
     "help": (("question_mark",), HelpScreen),
     "menu": (("M",), MenuScreen),
-    "settings": (("M", choices(KEYS)["operators"], "B"), SettingsScreen),
-    "columns": (("2", "plus"), ColumnsScreen),
-    "palette": (("ctrl+p",), Palette),
-    "finding": (("slash", *"addmm", "enter", "9", "f", *"forward"), Explorer),
-    "details": (("9", "f", *"forward", "enter"), Explorer),
+    "settings": (("M", menu_keys(KEYS)["operators"], "B"), SettingsDialog),
+    "columns": (("2", "plus"), ColumnsDialog),
+    "palette": (("ctrl+p",), CommandPaletteScreen),
+    "finding": (("slash", *"addmm", "enter", "9", "f", *"forward"), ExplorerScreen),
+    "details": (("9", "f", *"forward", "enter"), ExplorerScreen),
     "source": (("9", "f", *"model", "enter", "enter"), SourceScreen),
-    "choice": (("O",), ChoiceScreen),
-    "message": (("9", "y"), Explorer),
+    "choice": (("O",), SourceLineDialog),
+    "message": (("9", "y"), ExplorerScreen),
 }
 """How to get to each screen, one after the other."""
 
 
 @asynccontextmanager
 async def exploring(folder: Path, alphabet: str = "unicode") -> AsyncIterator[Pilot[None]]:
-    app = TracehoundApp(open_paths([written(folder)]), alphabet, sources=Sources((), folder))
+    app = ExplorerApp(open_trace_files([written(folder)]), alphabet, sources=SourceFolders((), folder))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         yield pilot

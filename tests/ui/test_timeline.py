@@ -13,10 +13,10 @@ from building import US, Building, Lane, stream, thread
 from exploring import in_full
 from stages import TRACE, chosen, cursor, lines, stage
 from tracehound.draw.glyphs import ASCII, UNICODE
-from tracehound.trace import Trace
+from tracehound.model.trace import Trace
 from tracehound.ui.bindings.keys import KEYS
-from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.state import navigate
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
+from tracehound.ui.state import view_moves
 from tracehound.ui.state.view import View
 from tracehound.ui.widgets.timeline import Timeline
 
@@ -122,7 +122,7 @@ async def fresh(timeline: Timeline, pilot: Pilot[None]) -> None:
     """The whole run, with nothing selected, from the first lane on."""
     await pilot.press("escape", "escape", "escape")
     timeline.scroll_home(animate=False)
-    timeline.view = navigate.fit(TRACE, View())
+    timeline.view = view_moves.show_whole_run(TRACE, View())
     await pilot.pause()
 
 
@@ -225,7 +225,7 @@ async def test_every_key_of_the_table_is_an_action() -> None:
     for key in KEYS:
         if key.group == "timeline":
             action = key.action.partition("(")[0]
-            owner = Explorer if action.startswith("screen.") else Timeline
+            owner = ExplorerScreen if action.startswith("screen.") else Timeline
             assert hasattr(owner, f"action_{action.removeprefix('screen.')}"), key.id
 
 
@@ -364,7 +364,7 @@ async def test_a_selected_event_deep_in_its_lane_is_in_sight() -> None:
     trace = b.trace()
     async with stage((80, 14), trace=trace) as (_, timeline, pilot):
         deepest = trace.lane(0)["id"][29]
-        timeline.view = navigate.to_event(trace, timeline.view, deepest)
+        timeline.view = view_moves.go_to_event(trace, timeline.view, deepest)
         await pilot.pause()
         assert any("frame 29" in line for line in lines(timeline))
 
@@ -384,7 +384,7 @@ def crossed() -> Trace:
 
 async def test_rows_that_are_empty_in_the_view_have_no_lines() -> None:
     async with stage(size=(80, 9), trace=crossed()) as (_, timeline, pilot):
-        assert [line.depth for line in timeline.sheet.lines[3:]] == [0, 1, 2, 8, 9]
+        assert [line.depth for line in timeline.outline.lines[3:]] == [0, 1, 2, 8, 9]
         assert any("▏step" in line for line in lines(timeline))
         count = timeline.virtual_size.height
         timeline.view = replace(timeline.view, start=0, end=16 * US)
@@ -397,9 +397,9 @@ async def test_rows_stay_while_time_moves() -> None:
     async with stage(size=(80, 9), trace=crossed()) as (_, timeline, pilot):
         timeline.view = replace(timeline.view, start=200 * US, end=300 * US)
         await pilot.pause()
-        before, changes = timeline.sheet.lines, 0
+        before, changes = timeline.outline.lines, 0
         for _ in range(24):
             await pilot.press("right")
-            changes += timeline.sheet.lines != before
-            before = timeline.sheet.lines
+            changes += timeline.outline.lines != before
+            before = timeline.outline.lines
         assert changes <= 3

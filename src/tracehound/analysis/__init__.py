@@ -1,4 +1,4 @@
-"""Questions about a trace. `NAMES` is the literal list of them; one module for each, of the same name."""
+"""Analyses of a trace. `NAMES` lists them all; each has a module of the same name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Final, overload
 
+from tracehound.analysis.analysis_run import run_analyses, run_analysis
 from tracehound.analysis.result import Analysis, Column, Options, Result
-from tracehound.analysis.share import run, run_all
 from tracehound.errors import TracehoundError, printable
 
 NAMES: Final = (
@@ -63,12 +63,12 @@ NAMES: Final = (
     "health",
 )
 
-LISTING = "tracehound report --list"
-"""What names all of them."""
+LIST_COMMAND = "tracehound report --list"
+"""The command that prints the names of all analyses."""
 
 
-class _Analyses(Sequence[Analysis]):
-    """All analyses, each imported when somebody looks at it: who asks one question does not wait for the others."""
+class _LazyAnalyses(Sequence[Analysis]):
+    """All analyses. Each is imported when it is first used, so that one analysis does not wait for the others."""
 
     def __len__(self) -> int:
         return len(NAMES)
@@ -78,28 +78,41 @@ class _Analyses(Sequence[Analysis]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Analysis]: ...
     def __getitem__(self, place: int | slice) -> Analysis | Sequence[Analysis]:
-        return _imported(NAMES[place]) if isinstance(place, int) else tuple(map(_imported, NAMES[place]))
+        return _import_analysis(NAMES[place]) if isinstance(place, int) else tuple(map(_import_analysis, NAMES[place]))
 
     def __iter__(self) -> Iterator[Analysis]:
-        return map(_imported, NAMES)
+        return map(_import_analysis, NAMES)
 
 
-ANALYSES: Final[Sequence[Analysis]] = _Analyses()
+ANALYSES: Final[Sequence[Analysis]] = _LazyAnalyses()
 
 
-def named(name: str) -> Analysis:
-    """The analysis of that name; TracehoundError with the nearest names when there is none."""
+def get_analysis(name: str) -> Analysis:
+    """The analysis of this name. Raises TracehoundError with the nearest names when there is none."""
     if name in NAMES:
-        return _imported(name)
-    inside = [each for each in NAMES if len(name) > 2 and name.lower() in each]
-    near = list(dict.fromkeys([*difflib.get_close_matches(name.lower(), NAMES, 3), *inside]))[:3]
-    hint = " ".join([*([f"did you mean {' or '.join(near)}?"] if near else []), f"{LISTING} names them all"])
+        return _import_analysis(name)
+    partial_matches = [each for each in NAMES if len(name) > 2 and name.lower() in each]
+    suggestions = list(dict.fromkeys([*difflib.get_close_matches(name.lower(), NAMES, 3), *partial_matches]))[:3]
+    hint = " ".join(
+        [*([f"did you mean {' or '.join(suggestions)}?"] if suggestions else []), f"{LIST_COMMAND} names them all"]
+    )
     raise TracehoundError(f"no analysis {printable(name)!r}", remedy=hint)
 
 
-def _imported(name: str) -> Analysis:
+def _import_analysis(name: str) -> Analysis:
     analysis: Analysis = import_module(f"tracehound.analysis.{name}").ANALYSIS
     return analysis
 
 
-__all__ = ["ANALYSES", "LISTING", "NAMES", "Analysis", "Column", "Options", "Result", "named", "run", "run_all"]
+__all__ = [
+    "ANALYSES",
+    "LIST_COMMAND",
+    "NAMES",
+    "Analysis",
+    "Column",
+    "Options",
+    "Result",
+    "get_analysis",
+    "run_analyses",
+    "run_analysis",
+]

@@ -1,4 +1,4 @@
-"""What the allocators of XLA's devices held over time: the most, when, and how fragmented the rest was."""
+"""Memory held by the allocators of XLA's devices over time: peak, its time, and the fragmentation of free memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
-from tracehound.formats.allocators import named
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    concat_tables,
+    empty_result,
+    empty_table,
+    make_result,
+)
+from tracehound.formats.runtime_names import allocator_columns
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
 XLA's runtime leaves an event on the host whenever an allocator gives memory or takes it back (MemoryAllocation,
@@ -44,37 +54,37 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each allocator of the rank's file; `rank` only where it is that of this rank's device."""
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each allocator of the rank's file; `rank` is set only for the allocator of this rank's device."""
     del options
-    held = collected(share.facet("held"))
-    if share.windowed:
-        held = held.filter(pl.col("time").is_between(share.start, share.end))
-    if held.is_empty():
-        return blank(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("part"))
-    known = held.with_columns(named()).with_columns(
+    events = collect_frame(rank_trace.facet("held"))
+    if rank_trace.windowed:
+        events = events.filter(pl.col("time").is_between(rank_trace.start, rank_trace.end))
+    if events.is_empty():
+        return empty_table(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("part"))
+    named_events = events.with_columns(allocator_columns()).with_columns(
         pl.when(pl.col("name") == "")
         .then(pl.coalesce(pl.format("device {}", "ordinal"), pl.lit("unknown")))
         .otherwise("name")
         .alias("name"),
         (pl.col("allocated").fill_null(0) + pl.col("stack").fill_null(0)).alias("held"),
     )
-    made = known.group_by("name", "ordinal", maintain_order=True).agg(_figures())
-    mine = share.label.rpartition(":")[2]
-    ids = collected(
-        share.threads.filter(pl.col("record").is_in(made["record"].to_list())).select(
+    table = named_events.group_by("name", "ordinal", maintain_order=True).agg(_allocator_columns())
+    ordinal = rank_trace.label.rpartition(":")[2]
+    ids = collect_frame(
+        rank_trace.threads.filter(pl.col("record").is_in(table["record"].to_list())).select(
             "record", pl.col("id").alias("event")
         )
     )
-    return made.join(ids.unique("record"), on="record", how="left", maintain_order="left").select(
+    return table.join(ids.unique("record"), on="record", how="left", maintain_order="left").select(
         pl.col("name").alias("allocator"),
-        pl.when(pl.col("ordinal").cast(pl.String) == mine).then(pl.lit(share.rank, pl.Int64)).alias("rank"),
+        pl.when(pl.col("ordinal").cast(pl.String) == ordinal).then(pl.lit(rank_trace.rank, pl.Int64)).alias("rank"),
         *(pl.col(column.name) for column in COLUMNS[2:]),
-        pl.lit(share.part, pl.Int64).alias("part"),
+        pl.lit(rank_trace.part, pl.Int64).alias("part"),
     )
 
 
-def _figures() -> list[pl.Expr]:
+def _allocator_columns() -> list[pl.Expr]:
     """The columns of an allocator, and `record`, the event at its peak."""
     peak = pl.col("held").arg_max()
     capacity = pl.col("held").get(peak) + pl.col("free").get(peak)
@@ -95,29 +105,29 @@ def _figures() -> list[pl.Expr]:
     ]
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """Each allocator once, the fullest first."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """A row for each allocator, the highest peak first."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_allocator_events", level="missing"))
+        return empty_result(ANALYSIS, context, options, note("no_allocator_events", level="missing"))
     rows = rows.sort("rank", nulls_last=True, maintain_order=True)
     table = rows.unique(["part", "allocator"], keep="first", maintain_order=True)
     table = table.sort("peak", "allocator", descending=[True, False])
-    return answer(ANALYSIS, table, scene, options, _notes(table))
+    return make_result(ANALYSIS, table, context, options, _notes(table))
 
 
 def _notes(table: pl.DataFrame) -> list[Note]:
-    """What one should know of the fullest."""
+    """Notes on the allocator with the highest peak, and on fragmented memory."""
     first = table.row(0, named=True)
-    told = [note("allocator_peak", allocator=first["allocator"], peak=first["peak"], share=first["share"])]
-    torn = table.filter(pl.col("fragmentation") > FRAGMENTED)
-    if torn.height:
-        told.append(note("free_memory_fragmented", share=FRAGMENTED, peaks=torn.height))
-    return told
+    notes = [note("allocator_peak", allocator=first["allocator"], peak=first["peak"], share=first["share"])]
+    fragmented = table.filter(pl.col("fragmentation") > NOTABLE_FRAGMENTATION)
+    if fragmented.height:
+        notes.append(note("free_memory_fragmented", share=NOTABLE_FRAGMENTATION, peaks=fragmented.height))
+    return notes
 
 
-FRAGMENTED = 0.25
-"""A part of the free memory outside of its largest piece that is worth a word."""
+NOTABLE_FRAGMENTATION = 0.25
+"""Share of the free memory outside of its largest piece above which a note is given."""
 
 
 ANALYSIS = Analysis(

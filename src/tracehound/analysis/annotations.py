@@ -1,4 +1,4 @@
-"""What the user marked in the source: how long it took, and what it put on the device."""
+"""Annotations of the user's source: host time, and the device work launched inside."""
 
 from __future__ import annotations
 
@@ -8,20 +8,35 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.silence import no_annotations
-from tracehound.analysis.events.measured import measured
-from tracehound.analysis.hosts.annotated import MARKS, launched_inside
-from tracehound.analysis.hosts.call_paths import called, merged, names, nodes, plain, recorded
-from tracehound.analysis.hosts.operator_tree import tree
-from tracehound.analysis.members import JOINED, gathered
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.share import overlapping
-from tracehound.analysis.trees import cut
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.missing_data import no_annotations_note
+from tracehound.analysis.hosts.annotated_work import ANNOTATION_KINDS, work_per_annotation
+from tracehound.analysis.hosts.call_paths import (
+    add_device_work,
+    find_call_paths,
+    merge_call_paths,
+    number_event_names,
+    plain_names,
+    sum_device_work,
+)
+from tracehound.analysis.hosts.operator_tree import read_call_tree
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
+from tracehound.analysis.result import (
+    JOINED_EVENTS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    empty_result,
+    keep_heaviest_rows,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import measure_events
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by",
     "name",
     "what is a row: all annotations of one name (name), or of one name inside the same others (path: a tree)",
@@ -62,24 +77,30 @@ COLUMNS = (
     Column("event", "id", "the first one, with by=path the longest"),
 )
 
-_LAUNCHED: Final = ("device", "busy", "exposed", "launched")
+_DEVICE_COLUMNS: Final = ("device", "busy", "exposed", "launched")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row per lane and name, or per lane and path; ranks of one host give the same rows for its threads."""
-    if BY.of(options.given) == "path":
-        calls = tree(share)
-        chosen = calls.events["kind"].is_in(MARKS).to_numpy()
+    if BY_SETTING.of(options.given) == "path":
+        calls = read_call_tree(rank_trace)
+        chosen = calls.events["kind"].is_in(ANNOTATION_KINDS).to_numpy()
         if not chosen.any():
             return pl.DataFrame()
-        return nodes(share, called(share, calls, chosen, names(calls.events, plain), options))
-    marked = pl.col("kind").is_in(MARKS)
-    lanes = share.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
+        return add_device_work(
+            rank_trace,
+            find_call_paths(rank_trace, calls, chosen, number_event_names(calls.events, plain_names), options),
+        )
+    marked = pl.col("kind").is_in(ANNOTATION_KINDS)
+    lanes = rank_trace.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
     on_device = pl.col("rank").is_not_null()
-    host = share.on_host
-    sides = ((share.device, share), (overlapping(share.threads, host.start, host.end), host))
+    host = rank_trace.with_host_window
+    sides = ((rank_trace.device, rank_trace), (overlapping_events(rank_trace.threads, host.start, host.end), host))
     rows = (
-        pl.concat(_measured(side.filter(pl.col("lane").is_in(lanes)), seen) for side, seen in sides)
+        pl.concat(
+            _measure_annotations(side.filter(pl.col("lane").is_in(lanes)), measured_trace)
+            for side, measured_trace in sides
+        )
         .filter(marked)
         .group_by("lane", pl.col("name").cast(pl.String), on_device.alias("device_lane"))
         .agg(
@@ -90,57 +111,74 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("own").sum().alias("self"),
             pl.col("id").min().alias("event"),  # the events of a lane begin in the order of their ids
             pl.col("start").min(),
-            *gathered(options),
+            *collect_counted_events(options),
         )
-        .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+        .with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
     )
-    works = bool(share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height)
-    if works and (rows.filter(~pl.col("device_lane")).height or _earlier(share)):
-        return _with_work(rows, launched_inside(share, tree(share)), share)
-    return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _LAUNCHED)
+    works = bool(rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height)
+    if works and (rows.filter(~pl.col("device_lane")).height or _has_annotations_outside_window(rank_trace)):
+        return _add_device_work(rows, work_per_annotation(rank_trace, read_call_tree(rank_trace)), rank_trace)
+    return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _DEVICE_COLUMNS)
 
 
-def _earlier(share: Share) -> bool:
-    """Whether the host has annotations outside of the window, whose work may run in it."""
-    return share.windowed and collected(share.threads.filter(pl.col("kind").is_in(MARKS)).head(1)).height > 0
+def _has_annotations_outside_window(rank_trace: RankTrace) -> bool:
+    """True if the host has annotations outside of the window, whose work may run inside it."""
+    return (
+        rank_trace.windowed
+        and collect_frame(rank_trace.threads.filter(pl.col("kind").is_in(ANNOTATION_KINDS)).head(1)).height > 0
+    )
 
 
-def _with_work(rows: pl.DataFrame, inside: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """The rows with the work that was launched in them; what has only its work in the window was entered 0 times."""
+def _add_device_work(rows: pl.DataFrame, inside: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """Add the work launched inside each annotation. A row with only its work in the window has count 0."""
     joined = rows.join(inside, on=["lane", "name"], how="full", coalesce=True, maintain_order="left_right")
-    told = joined.with_columns(
+    rows_and_work = joined.with_columns(
         pl.col("device_lane").fill_null(value=False),
         pl.col("count", "total", "self").fill_null(0),
         pl.coalesce("event", "event_right").alias("event"),
         pl.coalesce("start", "start_right").alias("start"),
-        pl.lit(share.rank, rows.schema["rank"]).alias("rank"),
+        pl.lit(rank_trace.rank, rows.schema["rank"]).alias("rank"),
     )
-    work = pl.when(~pl.col("device_lane")).then(pl.col(_LAUNCHED).fill_null(0))
-    return told.with_columns(work).select(*rows.columns, *_LAUNCHED)
+    work = pl.when(~pl.col("device_lane")).then(pl.col(_DEVICE_COLUMNS).fill_null(0))
+    return rows_and_work.with_columns(work).select(*rows.columns, *_DEVICE_COLUMNS)
 
 
-def _measured(events: pl.LazyFrame, share: Share) -> pl.DataFrame:
-    """The events with their lengths in the window of the share. What is cut needs its children to be measured."""
-    read = events.select(_READ)
-    found = collected((read if share.windowed else read.filter(pl.col("kind").is_in(MARKS))).sort("id"))
-    return measured(found, share.start, share.end)
+def _measure_annotations(events: pl.LazyFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """Events with their lengths in the window. An event that the window cuts needs its children for that."""
+    read = events.select(_EVENT_COLUMNS)
+    events_in_window = collect_frame(
+        (read if rank_trace.windowed else read.filter(pl.col("kind").is_in(ANNOTATION_KINDS))).sort("id")
+    )
+    return measure_events(events_in_window, rank_trace.start, rank_trace.end)
 
 
-_READ: Final = ("id", "lane", "rank", "start", "end", "name", "kind", "parent", "self", "device_start", "device_end")
+_EVENT_COLUMNS: Final = (
+    "id",
+    "lane",
+    "rank",
+    "start",
+    "end",
+    "name",
+    "kind",
+    "parent",
+    "self",
+    "device_start",
+    "device_end",
+)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row per name, on hosts and on devices apart, the largest total first; or the tree of those on hosts."""
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """A row per name, hosts and devices separately, the largest total first; by path the tree of host annotations."""
     if not any(table.height for table in tables):
-        return without(ANALYSIS, scene, options, no_annotations(scene))
-    if BY.of(options.given) == "path":
-        return _of_paths(tables, scene, options)
+        return empty_result(ANALYSIS, context, options, no_annotations_note(context))
+    if BY_SETTING.of(options.given) == "path":
+        return _combine_paths(tables, context, options)
     rows = pl.concat(tables, how="vertical_relaxed")
     once = rows.unique(["lane", "name"], keep="first", maintain_order=True)
     calls = pl.when(pl.col("count") > 0).then("count")
-    work = rows.group_by("lane", "name").agg(_summed(name) for name in _LAUNCHED)
+    work = rows.group_by("lane", "name").agg(_sum_or_null(name) for name in _DEVICE_COLUMNS)
     table = (
-        once.drop(_LAUNCHED)
+        once.drop(_DEVICE_COLUMNS)
         .join(work, on=["lane", "name"], how="left")
         .group_by("name", "device_lane")
         .agg(
@@ -149,8 +187,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("max").max(),
             pl.col("rank").n_unique().alias("ranks"),
             pl.col("event").sort_by("start", "rank").first(),
-            *(_summed(name) for name in _LAUNCHED),
-            JOINED,
+            *(_sum_or_null(name) for name in _DEVICE_COLUMNS),
+            JOINED_EVENTS,
         )
         .with_columns(
             pl.when("device_lane").then(pl.lit("device")).otherwise(pl.lit("host")).alias("on"),
@@ -159,30 +197,30 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("device_lane", "total", "name", descending=[False, True, False])
     )
-    return answer(ANALYSIS, table, scene, options, _notes(table, scene))
+    return make_result(ANALYSIS, table, context, options, _notes(table, context))
 
 
-def _notes(table: pl.DataFrame, scene: Scene) -> list[Note]:
-    """What device time leaves out."""
+def _notes(table: pl.DataFrame, context: RunContext) -> list[Note]:
+    """Notes on the work that device time leaves out."""
     launched = table.filter(on="host")["launched"].drop_nulls()
     if not len(launched):
         return []
     if not launched.sum():
         return [note("no_launches_in_annotations")]
-    if "PyTorch" not in scene.profilers:
+    if "PyTorch" not in context.profilers:
         return []
     return [note("launches_of_annotations")]
 
 
-def _summed(name: str) -> pl.Expr:
-    """The sum, unknown where all are."""
+def _sum_or_null(name: str) -> pl.Expr:
+    """The sum of a column; null where all its values are null."""
     return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
 
 
-def _of_paths(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The annotations of host threads, depth first."""
-    rows = merged(tables)
-    works = recorded(tables).work
+def _combine_paths(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The annotations of host threads as a tree, depth first."""
+    rows = merge_call_paths(tables)
+    works = sum_device_work(tables).work
     calls = pl.when(pl.col("count") > 0).then("count")
     table = rows.with_columns(
         pl.lit("host").alias("on"),
@@ -192,8 +230,8 @@ def _of_paths(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) ->
         pl.col("launched_total").alias("launched") if works else pl.lit(None, pl.Int64).alias("launched"),
         *(pl.lit(None, pl.Int64).alias(name) for name in ("min", "busy", "exposed")),
     )
-    result = answer(ANALYSIS, table, scene, replace(options, top=None))
-    return cut(result, result.table["total"].to_numpy(), options.top)
+    result = make_result(ANALYSIS, table, context, replace(options, top=None))
+    return keep_heaviest_rows(result, result.table["total"].to_numpy(), options.top)
 
 
 ANALYSIS = Analysis(
@@ -204,6 +242,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(BY,),
+    count_column="count",
+    settings=(BY_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""When each rank came to each collective, and how long it waited there."""
+"""Arrival of each rank at each collective, and its wait there."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
-from tracehound.analysis.ranks.matched import HOW, THREE_WAITS, WAIT_PER_RANK, matched, nothing_met
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.notes import note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.ranks.collective_matching import (
+    MATCHING_DEFINITION,
+    WAIT_PER_RANK_NOTE,
+    WAITS_DEFINITION,
+    match_collectives,
+    no_shared_collectives_notes,
+)
+from tracehound.analysis.ranks.rank_collectives import CALLS_OF_STEPS_DEFINITION, rank_calls_in_steps
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.notes import note
 
 DEFINITION = f"""\
 A row for each rank of each collective that two ranks or more of the trace have, in the order in which they came.
-{HOW} {OF_STEPS}
+{MATCHING_DEFINITION} {CALLS_OF_STEPS_DEFINITION}
 
 after = its arrival less the first, on the common clock of the analysis clocks; late = its arrival less the median
 arrival of the other ranks; wait = from its arrival to that of the last rank, or to the end of its call where that comes
@@ -23,7 +30,7 @@ longer transfer, not the longer wait. As exact as the clocks: where these are ap
 are not to be relied on. collectives and collective_calls take the shortest call of any rank for the transfer, which no
 clock can change. start and duration are those of the call on the trace's own clock.
 
-{THREE_WAITS}"""
+{WAITS_DEFINITION}"""
 
 COLUMNS = (
     Column("number", "number", "of the collective, in the order of first arrivals"),
@@ -45,18 +52,18 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The calls of the rank."""
     del options
-    return calls_of_steps(share)
+    return rank_calls_in_steps(rank_trace)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row per collective and rank, by first arrivals, then by arrivals."""
-    found = matched(tables, scene)
-    rows = found.met
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """A row per collective and rank, ordered by first arrival, then by arrival."""
+    matching = match_collectives(tables, context)
+    rows = matching.shared
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, *nothing_met(found, scene))
+        return empty_result(ANALYSIS, context, options, *no_shared_collectives_notes(matching, context))
     order = rows.sort("first", "event").select("meeting").unique(maintain_order=True)
     table = (
         rows.join(order.with_row_index("number"), on="meeting")
@@ -68,7 +75,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("number", "after", "rank")
     )
-    return answer(ANALYSIS, table, scene, options, [*offset_notes(found.clocks), *found.notes, note(WAIT_PER_RANK)])
+    return make_result(
+        ANALYSIS, table, context, options, [*offset_notes(matching.clocks), *matching.notes, note(WAIT_PER_RANK_NOTE)]
+    )
 
 
 ANALYSIS = Analysis(

@@ -1,4 +1,4 @@
-"""How much of the time of collectives and other asynchronous ops the cores hide behind work, and how much they wait."""
+"""Overlap of collectives and asynchronous ops with work of the cores: time in flight, exposed and hidden."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.async_ops import Flights, exposed, flights_of, kept
-from tracehound.analysis.devices.beside import beside, several
-from tracehound.analysis.events.own_clock import window_apart
-from tracehound.analysis.members import JOINED, listed
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.formats.xla.kinds import performed
-from tracehound.intervals import clip, union
-from tracehound.notes import Note, note
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.async_ops import AsyncOps, async_op_times, exposed_time, find_async_ops
+from tracehound.analysis.devices.missing_data import count_concurrent_executions, merged_devices_notes
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    JOINED_EVENTS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    counted_events_field,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import window_length_notes
+from tracehound.formats.xla.op_kinds import performed_opcode
+from tracehound.model.notes import Note, note
+from tracehound.numeric.intervals import clip, union
 
 DEFINITION = """\
 Collectives, and all ops that one op starts and another waits for (all-gather-start and all-gather-done, copy-start and
@@ -33,9 +42,11 @@ in flight it may only be queued behind others.
 With the setting by=op there is a row for each op, over all ranks. On GPUs collectives are kernels on streams of their
 own: the report overlap says how much of them is hidden."""
 
-BY: Final = Setting("by", "kind", "what a row is: a kind of ops (of each rank) or an op (of all)", one_of("kind", "op"))
+BY_SETTING: Final = Setting(
+    "by", "kind", "what a row is: a kind of ops (of each rank) or an op (of all)", one_of("kind", "op")
+)
 
-_MEASURES: Final = (
+_MEASURE_COLUMNS: Final = (
     Column("count", "count", "executions"),
     Column("paired", "count", "executions that a second op waits for", brief=False),
     Column("windows", "time", "sum of the stretches in flight, overlaps counted more than once", brief=False),
@@ -50,53 +61,56 @@ _MEASURES: Final = (
 COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("kind", "text", "opcode, without -start"),
-    *_MEASURES,
+    *_MEASURE_COLUMNS,
 )
 
-BY_OP: Final = (
+BY_OP_COLUMNS: Final = (
     Column("name", "text", "HLO op, of two the starting one"),
     Column("module", "text", "XLA module", brief=False),
     Column("kind", "text", "opcode, without -start"),
-    *_MEASURES,
+    *_MEASURE_COLUMNS,
 )
 
-_KEY: Final = ("kind", "name", "module")
+_OP_KEY: Final = ("kind", "name", "module")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each kind of ops, or each op; ps."""
-    cores = flights_of(share)
+    cores = find_async_ops(rank_trace)
     if cores is None:
         return pl.DataFrame()
-    key = list(_KEY) if BY.of(options.given) == "op" else ["kind"]
-    flights = cores.flights.filter(pl.col("paired") | (pl.col("kind") == "collective")).drop("kind")
-    called = _called(cores.ops.filter(pl.col("op").is_in(flights["op"].unique().implode())))
-    told = flights.join(called, on="op")
-    groups = told.partition_by(key, as_dict=True, maintain_order=True)
-    mine = cores.spent.join(called, on="op")
-    spent, nothing = mine.partition_by(key, as_dict=True), mine.clear()
+    key = list(_OP_KEY) if BY_SETTING.of(options.given) == "op" else ["kind"]
+    flights = cores.in_window.filter(pl.col("paired") | (pl.col("kind") == "collective")).drop("kind")
+    op_kinds = _op_kinds(cores.ops.filter(pl.col("op").is_in(flights["op"].unique().implode())))
+    named_flights = flights.join(op_kinds, on="op")
+    groups = named_flights.partition_by(key, as_dict=True, maintain_order=True)
+    core_times = cores.core_times.join(op_kinds, on="op")
+    times_by_group, nothing = core_times.partition_by(key, as_dict=True), core_times.clear()
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measured(part, spent.get(group, nothing), cores, options)}
+        {
+            **dict(zip(key, group, strict=True)),
+            **_measure_group(part, times_by_group.get(group, nothing), cores, options),
+        }
         for group, part in groups.items()
     ]
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.lit(cores.end - cores.start, pl.Int64).alias("time"),
-        pl.lit(beside(share), pl.Int64).alias("beside"),
+        pl.lit(count_concurrent_executions(rank_trace), pl.Int64).alias("beside"),
     )
 
 
-def _called(ops: pl.DataFrame) -> pl.DataFrame:
-    """`op`, and what it is called: `kind`, `name`, `module`."""
+def _op_kinds(ops: pl.DataFrame) -> pl.DataFrame:
+    """For each `op` its `kind`, `name` and `module`."""
     rows = [
-        (op, performed(name, category or name, text or ""), name, module or "")
+        (op, performed_opcode(name, category or name, text or ""), name, module or "")
         for op, name, category, module, text in ops.select("op", "name", "category", "module", "text").iter_rows()
     ]
-    return pl.DataFrame(rows, schema={"op": pl.Int64, **dict.fromkeys(_KEY, pl.String)}, orient="row")
+    return pl.DataFrame(rows, schema={"op": pl.Int64, **dict.fromkeys(_OP_KEY, pl.String)}, orient="row")
 
 
-def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights, options: Options) -> dict[str, object]:
-    """The figures of one group."""
+def _measure_group(rows: pl.DataFrame, spent: pl.DataFrame, cores: AsyncOps, options: Options) -> dict[str, object]:
+    """The measures of one group of ops."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
     flight = clip(union(start, end), cores.start, cores.end).length
     windows = rows["end"].clip(cores.start, cores.end) - rows["start"].clip(cores.start, cores.end)
@@ -104,48 +118,50 @@ def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights, options: 
         "count": rows.height,
         "paired": int(rows["paired"].sum()),
         "windows": int(windows.sum()),
-        **listed(options, rows["id"]),
-        **kept(rows, spent, flight, *exposed(spent, cores.start, cores.end)),
+        **counted_events_field(options, rows["id"]),
+        **async_op_times(rows, spent, flight, *exposed_time(spent, cores.start, cores.end)),
     }
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row for each rank and kind, or for each op over all ranks; what is exposed longest first."""
-    by_op = BY.of(options.given) == "op"
-    shown = ANALYSIS.shown(options.given)
-    filled = [table for table in tables if "count" in table.columns]
-    if not filled:
-        return without(shown, scene, options, _nothing(scene))
-    rows = pl.concat(filled)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """A row for each rank and kind, or for each op over all ranks; the longest exposed time first."""
+    by_op = BY_SETTING.of(options.given) == "op"
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    rank_tables = [table for table in tables if "count" in table.columns]
+    if not rank_tables:
+        return empty_result(analysis, context, options, _why_empty(context))
+    rows = pl.concat(rank_tables)
     time = int(rows.group_by("rank").agg(pl.col("time").first())["time"].sum())
-    table = _over_ranks(rows, time) if by_op else rows.with_columns(pl.col("rank").rle_id().alias("place"))
+    table = _sum_over_ranks(rows, time) if by_op else rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = table.with_columns(
         (pl.col("exposed") / pl.col("time")).fill_nan(None).alias("exposed_share"),
         (pl.col("hidden") / pl.col("in_flight")).fill_nan(None).alias("hidden_share"),
     )
     order = ["exposed", "in_flight", "name", "module", "kind"] if by_op else ["place", "exposed", "in_flight", "kind"]
     table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
-    return answer(shown, table, scene, options, [*_notes(rows, time), *window_apart(rows["time"], scene)])
+    return make_result(
+        analysis, table, context, options, [*_notes(rows, time), *window_length_notes(rows["time"], context)]
+    )
 
 
-def _over_ranks(rows: pl.DataFrame, time: int) -> pl.DataFrame:
-    return rows.group_by(_KEY).agg(
+def _sum_over_ranks(rows: pl.DataFrame, time: int) -> pl.DataFrame:
+    return rows.group_by(_OP_KEY).agg(
         pl.col("count", "paired", "windows", "in_flight", "exposed", "hidden").sum(),
         pl.lit(time).alias("time"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
-        JOINED,
+        JOINED_EVENTS,
     )
 
 
 def _notes(rows: pl.DataFrame, time: int) -> list[Note]:
-    if merged := several(rows, "exposed"):
-        return merged
-    waited = int(rows["exposed"].sum())
-    return [note("exposed_total", exposed=waited, of=time, ranks=rows["rank"].n_unique())] if time else []
+    if merged_device_notes := merged_devices_notes(rows, "exposed"):
+        return merged_device_notes
+    exposed = int(rows["exposed"].sum())
+    return [note("exposed_total", exposed=exposed, of=time, ranks=rows["rank"].n_unique())] if time else []
 
 
-def _nothing(scene: Scene) -> Note:
-    return note("no_hlo_ops_in_pytorch_profile" if scene.pytorch else "no_asynchronous_ops", level="missing")
+def _why_empty(context: RunContext) -> Note:
+    return note("no_hlo_ops_in_pytorch_profile" if context.pytorch else "no_asynchronous_ops", level="missing")
 
 
 ANALYSIS = Analysis(
@@ -156,8 +172,8 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    of_devices=True,
-    settings=(BY,),
-    by={"op": BY_OP},
+    count_column="count",
+    device_ops_only=True,
+    settings=(BY_SETTING,),
+    columns_by_setting={"op": BY_OP_COLUMNS},
 )

@@ -1,4 +1,4 @@
-"""How fast copies move bytes over time, by the kind of copy."""
+"""Bandwidth of copies over time, by the kind of copy."""
 
 from __future__ import annotations
 
@@ -8,32 +8,39 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.devices.directions import kinds_of
-from tracehound.analysis.events.busy import COPY, work
-from tracehound.analysis.events.core_time import on_own_clock
-from tracehound.analysis.events.own_clock import CLOCKED, OwnClock, clock_of, window_apart
-from tracehound.analysis.events.series import Series, Steps, added, spread
-from tracehound.analysis.members import listed
+from tracehound.analysis.analysis_settings import ChosenSettings, Setting, parse_whole_number
+from tracehound.analysis.devices.device_copies import copy_kinds
+from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import (
     Analysis,
     Column,
     Options,
     Result,
-    Scene,
-    Share,
-    answer,
-    share_of,
-    stacked,
-    without,
+    concat_tables,
+    counted_events_field,
+    empty_result,
+    fraction_of,
+    make_result,
 )
-from tracehound.analysis.settings import Given, Setting, whole
-from tracehound.intervals import Ints, union
-from tracehound.notes import Note, note
-from tracehound.trace import collected
-from tracehound.units import PS_PER_S, PS_PER_US
+from tracehound.analysis.timing.device_busy import COPY_KINDS, device_work
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    DeviceClock,
+    device_clock,
+    window_length_notes,
+    work_on_device_clock,
+)
+from tracehound.analysis.timing.time_series import StepFunction, TimeSeries, sum_over_time, weighted_distribution
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.model.units import PS_PER_S, PS_PER_US
+from tracehound.numeric.intervals import Ints, union
 
-PEAK: Final = Setting(
-    "peak", "8000", "copies above so many GB/s are too short to be measured: no device's memory is faster", whole
+PEAK_SETTING: Final = Setting(
+    "peak",
+    "8000",
+    "copies above so many GB/s are too short to be measured: no device's memory is faster",
+    parse_whole_number,
 )
 
 DEFINITION = """\
@@ -80,14 +87,14 @@ COLUMNS = (
     Column("event", "id", "the copy that took longest"),
 )
 
-_ROUGH: Final = 4 * PS_PER_US
-"""A copy of at most this length, known to whole microseconds, may have taken a quarter more or less."""
+_ROUGH_LENGTH: Final = 4 * PS_PER_US
+"""Longest copy, recorded in whole microseconds, whose true length may differ by a quarter."""
 
 
-class _Copies(NamedTuple):
-    """The copies of one kind: the ids of all `events`, that of the longest, and those that have a bandwidth.
+class _CopiesOfKind(NamedTuple):
+    """The copies of one kind: the ids of all `events`, the `longest` of them, and those that have a bandwidth.
 
-    `rate` is in bytes per second, and above 0; of `rough` copies it is known to a quarter or worse.
+    `rate` is in bytes per second, and above 0; that of `rough` copies is known to a quarter or worse.
     """
 
     kind: str
@@ -100,161 +107,181 @@ class _Copies(NamedTuple):
     rate: Ints
 
     @property
-    def steps(self) -> Steps:
-        """The sum of their bandwidths, change by change."""
-        return added(self.start, self.end, self.rate)
+    def steps(self) -> StepFunction:
+        """The sum of their bandwidths as a step function of time."""
+        return sum_over_time(self.start, self.end, self.rate)
 
 
-class _Time(NamedTuple):
-    """When the device had time for copies, ps: on its own clock where it has one, else on the trace's."""
+class _CopyTime(NamedTuple):
+    """Time in which the device could copy, ps: on its own clock where it has one, else on the trace's."""
 
-    clock: OwnClock | None
+    clock: DeviceClock | None
     start: int
     end: int
 
     def traced(self, instant: int) -> int:
-        """This instant on the trace's clock."""
-        return instant if self.clock is None else int(self.clock.back.opening(np.array([instant]))[0])
+        """Convert an instant to the trace's clock."""
+        return instant if self.clock is None else int(self.clock.inverse.to_device_start(np.array([instant]))[0])
 
 
-def _time(share: Share) -> _Time:
-    """The window, or from the first work to the last."""
-    worked = on_own_clock(work(share, "lane", *CLOCKED), share)
-    clock = clock_of(share)
-    if clock is None or not worked.events.is_empty():
-        return _Time(clock, worked.start, worked.end)
-    ends = clock.bounds(np.array([share.start]), np.array([share.end]))
-    return _Time(clock, *(int(end[0]) for end in ends))
+def _device_time(rank_trace: RankTrace) -> _CopyTime:
+    """The window, or the time from the first work to the last."""
+    device_work_bounds = work_on_device_clock(device_work(rank_trace, "lane", *DEVICE_TIMES), rank_trace)
+    clock = device_clock(rank_trace)
+    if clock is None or not device_work_bounds.events.is_empty():
+        return _CopyTime(clock, device_work_bounds.start, device_work_bounds.end)
+    ends = clock.to_device_bounds(np.array([rank_trace.start]), np.array([rank_trace.end]))
+    return _CopyTime(clock, *(int(end[0]) for end in ends))
 
 
-def series(share: Share, given: Given = ()) -> Sequence[Series]:
-    """The bandwidth of every kind of copy on the rank, bytes per second; within the share's window, if it has one.
+def bandwidth_series(rank_trace: RankTrace, given: ChosenSettings = ()) -> Sequence[TimeSeries]:
+    """The bandwidth of every kind of copy on the rank, bytes per second; clipped to the window, if there is one.
 
     All times are the trace's: these are lanes of the timeline.
     """
-    time = _Time(None, share.start, share.end)
-    found = [copies for copies in _kinds(share, given, None) if len(copies.rate)]
-    return [_inside(copies.steps, share, time).series(copies.kind, None) for copies in found]
+    time = _CopyTime(None, rank_trace.start, rank_trace.end)
+    measured_kinds = [copies for copies in _copies_by_kind(rank_trace, given, None) if len(copies.rate)]
+    return [
+        _clip_to_window(copies.steps, rank_trace, time).to_time_series(copies.kind, None) for copies in measured_kinds
+    ]
 
 
-def _inside(steps: Steps, share: Share, time: _Time) -> Steps:
-    return steps.within(time.start, time.end) if share.windowed else steps
+def _clip_to_window(steps: StepFunction, rank_trace: RankTrace, time: _CopyTime) -> StepFunction:
+    return steps.clipped(time.start, time.end) if rank_trace.windowed else steps
 
 
-def _kinds(share: Share, given: Given, clock: OwnClock | None) -> Iterator[_Copies]:
-    """The copies that overlap the share's window, kind by kind, on that clock."""
-    device = share.lanes.filter(pl.col("rank").is_not_null())
+def _copies_by_kind(rank_trace: RankTrace, given: ChosenSettings, clock: DeviceClock | None) -> Iterator[_CopiesOfKind]:
+    """The copies that overlap the window, kind by kind, on the given clock."""
+    device = rank_trace.lanes.filter(pl.col("rank").is_not_null())
     lanes = device.filter((pl.col("work") & (pl.col("role") != "ops")) | (pl.col("role") == "async"))["lane"]
-    mine = pl.col("lane").is_in(lanes.to_list()) & pl.col("kind").is_in(COPY)
-    rows = collected(
-        share.device.filter(mine).select("id", "start", "end", *CLOCKED, "name", "kind", "bytes", "launch")
+    is_copy = pl.col("lane").is_in(lanes.to_list()) & pl.col("kind").is_in(COPY_KINDS)
+    rows = collect_frame(
+        rank_trace.device.filter(is_copy).select("id", "start", "end", *DEVICE_TIMES, "name", "kind", "bytes", "launch")
     )
     if clock is not None:
-        bounds = clock.bounds(rows["start"].to_numpy(), rows["end"].to_numpy())
-        start, end = (pl.coalesce(name, pl.Series(found)) for name, found in zip(CLOCKED, bounds, strict=True))
+        bounds = clock.to_device_bounds(rows["start"].to_numpy(), rows["end"].to_numpy())
+        start, end = (
+            pl.coalesce(name, pl.Series(device_bounds))
+            for name, device_bounds in zip(DEVICE_TIMES, bounds, strict=True)
+        )
         rows = rows.with_columns(start=start, end=end)
-    parts = rows.with_columns(kinds_of(share, rows).alias("told")).partition_by("told", as_dict=True)
+    parts = rows.with_columns(copy_kinds(rank_trace, rows).alias("told")).partition_by("told", as_dict=True)
     for (kind,), part in sorted(parts.items()):
-        yield _measured(str(kind), part, PEAK.of(given))
+        yield _measure_copies(str(kind), part, PEAK_SETTING.of(given))
 
 
-def _measured(kind: str, rows: pl.DataFrame, peak: int) -> _Copies:
+def _measure_copies(kind: str, rows: pl.DataFrame, peak: int) -> _CopiesOfKind:
     """The copies of one kind; `peak` in GB/s."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
     size = rows["bytes"].fill_null(0).to_numpy()
     rate = np.rint(size * PS_PER_S / np.maximum(end - start, 1))
-    true = (end > start) & (rate > 0) & (rate <= peak * 1e9)
+    measurable = (end > start) & (rate > 0) & (rate <= peak * 1e9)
     longest = int(rows["id"][int(np.argmax(end - start))])
-    lengths = (end - start)[true]
-    rough = 0 if (lengths % PS_PER_US).any() else int((lengths <= _ROUGH).sum())
-    return _Copies(kind, rows["id"], longest, rough, start[true], end[true], size[true], rate[true].astype(np.int64))
+    lengths = (end - start)[measurable]
+    rough = 0 if (lengths % PS_PER_US).any() else int((lengths <= _ROUGH_LENGTH).sum())
+    return _CopiesOfKind(
+        kind,
+        rows["id"],
+        longest,
+        rough,
+        start[measurable],
+        end[measurable],
+        size[measurable],
+        rate[measurable].astype(np.int64),
+    )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each kind of copy."""
-    time = _time(share)
-    kinds = list(_kinds(share, options.given, time.clock))
+    time = _device_time(rank_trace)
+    kinds = list(_copies_by_kind(rank_trace, options.given, time.clock))
     if not kinds:
-        return pl.DataFrame({_SILENT: [share.rank]})
+        return pl.DataFrame({_NO_COPIES: [rank_trace.rank]})
     length = time.end - time.start
-    rows = [_row(copies, share, time, options) for copies in kinds]
-    queue = not share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "async")).is_empty()
+    rows = [_kind_row(copies, rank_trace, time, options) for copies in kinds]
+    queue = not rank_trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "async")).is_empty()
     return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64}).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.lit(queue).alias("queue"),
-        share_of("busy", length).alias("share"),
+        fraction_of("busy", length).alias("share"),
         pl.lit(length, pl.Int64).alias("span"),
     )
 
 
-def _row(copies: _Copies, share: Share, time: _Time, options: Options) -> dict[str, object]:
-    """The figures of one kind. Without a copy of a known bandwidth nothing moves: 0 bytes in no time, at no speed."""
+def _kind_row(copies: _CopiesOfKind, rank_trace: RankTrace, time: _CopyTime, options: Options) -> dict[str, object]:
+    """The measures of one kind. Without a copy of known bandwidth: 0 bytes, no time, no rate."""
     start, end = copies.start, copies.end
-    if share.windowed:
+    if rank_trace.windowed:
         start, end = start.clip(time.start, time.end), end.clip(time.start, time.end)
-    moved = float((copies.bytes * ((end - start) / (copies.end - copies.start))).sum())
+    bytes_moved = float((copies.bytes * ((end - start) / (copies.end - copies.start))).sum())
     busy = union(start, end).length
-    changes = copies.steps.between(time.start, time.end) if share.windowed else copies.steps
-    steps = _inside(copies.steps, share, time).merged()
-    lasting = steps.lasting(time.end)
+    changes = copies.steps.between(time.start, time.end) if rank_trace.windowed else copies.steps
+    steps = _clip_to_window(copies.steps, rank_trace, time).last_per_instant()
+    lasting = steps.durations(time.end)
     running = (steps.value > 0) & (lasting > 0)
-    over_time = spread(steps.value[running], lasting[running])
-    seen = spread(changes.value[changes.value > 0])
+    over_time = weighted_distribution(steps.value[running], lasting[running])
+    over_changes = weighted_distribution(changes.value[changes.value > 0])
     highest = int(np.argmax(steps.value)) if over_time.total else None
     return {
         "kind": copies.kind,
         "copies": len(copies.events),
         "unmeasured": len(copies.events) - len(copies.rate),
         "rough": copies.rough,
-        "bytes": round(moved),
+        "bytes": round(bytes_moved),
         "busy": busy,
-        "mean": moved / busy * PS_PER_S if busy else None,
-        "p50": over_time.reached(0.5),
-        "p99": over_time.reached(0.99),
+        "mean": bytes_moved / busy * PS_PER_S if busy else None,
+        "p50": over_time.lowest_reaching(0.5),
+        "p99": over_time.lowest_reaching(0.99),
         "max": None if highest is None else int(steps.value[highest]),
         "at": None if highest is None else time.traced(int(steps.time[highest])),
-        "points": seen.total,
-        "point_mean": seen.mean,
-        "point_std": seen.deviation,
-        "point_min": int(seen.value[0]) if seen.total else None,
-        **{f"point_p{part}": seen.quantile(part / 100) for part in (25, 50, 75)},
+        "points": over_changes.total,
+        "point_mean": over_changes.mean,
+        "point_std": over_changes.standard_deviation,
+        "point_min": int(over_changes.value[0]) if over_changes.total else None,
+        **{f"point_p{part}": over_changes.quantile(part / 100) for part in (25, 50, 75)},
         "event": copies.longest,
-        **listed(options, copies.events),
+        **counted_events_field(options, copies.events),
     }
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The rows of all ranks in their order, of each the kind that runs longest first."""
-    silent = [int(table[_SILENT][0]) for table in tables if _SILENT in table.columns]
-    rows = stacked([table for table in tables if _SILENT not in table.columns])
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The rows of all ranks in the order of ranks; within a rank the kind that runs longest first."""
+    silent = [int(table[_NO_COPIES][0]) for table in tables if _NO_COPIES in table.columns]
+    rows = concat_tables([table for table in tables if _NO_COPIES not in table.columns])
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_copies", level="missing", hlo=scene.xla))
+        return empty_result(ANALYSIS, context, options, note("no_copies", level="missing", hlo=context.xla))
     rows = rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
-    notes = [*_notes(table, PEAK.of(options.given)), *_uncopied(silent, scene), *window_apart(table["span"], scene)]
-    return answer(ANALYSIS, table, scene, options, notes)
+    notes = [
+        *_notes(table, PEAK_SETTING.of(options.given)),
+        *_no_copies_notes(silent, context),
+        *window_length_notes(table["span"], context),
+    ]
+    return make_result(ANALYSIS, table, context, options, notes)
 
 
-_SILENT: Final = "silent"
-"""The column of a rank without a copy, which has its number."""
+_NO_COPIES: Final = "silent"
+"""Name of the column that holds the number of a rank without copies."""
 
 
-def _uncopied(silent: Sequence[int], scene: Scene) -> list[Note]:
-    """Which ranks have no row."""
+def _no_copies_notes(silent: Sequence[int], context: RunContext) -> list[Note]:
+    """A note on the ranks that have no row."""
     ranks = tuple(sorted(silent))
-    return [note("no_copies_on_ranks", level="missing", ranks=ranks, hlo=scene.xla)] if ranks else []
+    return [note("no_copies_on_ranks", level="missing", ranks=ranks, hlo=context.xla)] if ranks else []
 
 
 def _notes(table: pl.DataFrame, peak: int) -> list[Note]:
-    """Which bandwidths are not, or hardly, to be believed."""
-    unmeasured, rough = int(table["unmeasured"].sum()), int(table["rough"].sum())
+    """Notes on bandwidths that are unknown or inexact."""
+    unmeasured_copies, rough = int(table["unmeasured"].sum()), int(table["rough"].sum())
     notes = [note("copies_queued")] if table["queue"].any() else []
-    if unmeasured:
+    if unmeasured_copies:
         first = table.filter(pl.col("unmeasured") > 0).row(0, named=True)
         kind, rank, limit = first["kind"], first["rank"], peak * 10**9
-        notes.append(note("copies_not_measured", level="missing", copies=unmeasured, limit=limit, kind=kind, rank=rank))
+        notes.append(
+            note("copies_not_measured", level="missing", copies=unmeasured_copies, limit=limit, kind=kind, rank=rank)
+        )
     if rough:
-        notes.append(note("copies_measured_roughly", level="missing", copies=rough, longest=_ROUGH))
+        notes.append(note("copies_measured_roughly", level="missing", copies=rough, longest=_ROUGH_LENGTH))
     return notes
 
 
@@ -266,6 +293,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="copies",
-    settings=(PEAK,),
+    count_column="copies",
+    settings=(PEAK_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""Where a device's time goes: compute, exposed communication, exposed copy, idle."""
+"""Time of each device by activity: compute, exposed communication, exposed copy, idle."""
 
 from __future__ import annotations
 
@@ -8,23 +8,33 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.beside import beside, several
-from tracehound.analysis.devices.silence import no_steps, silence
-from tracehound.analysis.events.busy import Busy, busy_of, work
-from tracehound.analysis.events.core_time import on_own_clock
-from tracehound.analysis.events.own_clock import (
-    CLOCKED,
-    clock_of,
-    clocks_apart,
-    has_clock,
-    steps_within,
-    window_apart,
+from tracehound.analysis.analysis_settings import RUN_OR_STEP
+from tracehound.analysis.devices.missing_data import (
+    count_concurrent_executions,
+    merged_devices_notes,
+    no_steps_note,
+    silent_ranks_notes,
 )
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import RUN_OR_STEP
-from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
-from tracehound.intervals import covered
-from tracehound.notes import Note, note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.analysis.timing.device_busy import BusyIntervals, busy_intervals, device_work
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    clock_difference_notes,
+    device_clock,
+    has_device_clock,
+    steps_in_window,
+    window_length_notes,
+    work_on_device_clock,
+)
+from tracehound.analysis.timing.other_step_work import (
+    NO_WORK_OUTSIDE,
+    STEP_COLUMNS,
+    outside_marks_notes,
+    work_outside_marks,
+)
+from tracehound.model.notes import Note, note
+from tracehound.numeric.intervals import covered_lengths
 
 DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
@@ -48,10 +58,10 @@ that stretch, whichever step launched it; steps and step_parts follow a step unt
 tells how much of that ran outside of the marks. Overlapping steps count what they share in each. The note has all rows
 together."""
 
-WORKING: Final = "work_in_part_of_recording"
-"""The note that tells of a recording longer than the work in it, of which the shares say nothing."""
+WORK_IN_PART_OF_RECORDING: Final = "work_in_part_of_recording"
+"""Code of the note on a recording that is longer than the work in it; the shares leave out the rest."""
 
-_PARTS: Final = (
+_PART_COLUMNS: Final = (
     Column("compute", "time", "computation runs", brief=False),
     Column("compute_share", "share", "computation runs", "span"),
     Column("communication", "time", "communication runs and no computation (exposed)", brief=False),
@@ -68,65 +78,65 @@ COLUMNS = (
     Column("rank", "count", "number of the rank"),
     Column("device", "text", "what the rank runs on", brief=False),
     Column("span", "time", "from first to last device work, or the window"),
-    *_PARTS,
+    *_PART_COLUMNS,
 )
 
-BY_STEP: Final = (
+BY_STEP_COLUMNS: Final = (
     Column("step", "count", "number of the step"),
     Column("rank", "count", "number of the rank"),
     Column("start", "instant", "start of the step, or of the part in the window", brief=False),
     Column("span", "time", "length of the step, or of the part in the window"),
-    *_PARTS,
+    *_PART_COLUMNS,
     Column("event", "id", "the mark of the step"),
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for the run, or for each step that overlaps the window: lengths in ps."""
     by_step = RUN_OR_STEP.of(options.given) == "step"
-    events = work(share, "lane", *CLOCKED, *(OF_STEPS if by_step else ()))
-    worked = on_own_clock(events, share)
-    state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
-    clock = clock_of(share) if by_step and has_clock(events) else None
-    stretches = steps_within(share, clock) if by_step else _run(state)
-    start, end = stretches["from"].to_numpy(), stretches["until"].to_numpy()
-    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
+    events = device_work(rank_trace, "lane", *DEVICE_TIMES, *(STEP_COLUMNS if by_step else ()))
+    worked = work_on_device_clock(events, rank_trace)
+    state = busy_intervals(worked.events, replace(rank_trace, start=worked.start, end=worked.end))
+    clock = device_clock(rank_trace) if by_step and has_device_clock(events) else None
+    intervals = steps_in_window(rank_trace, clock) if by_step else _run_as_interval(state)
+    start, end = intervals["from"].to_numpy(), intervals["until"].to_numpy()
+    lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
     lengths = {
-        "compute": covered(state.compute, start, end),
-        "communication": covered(state.exposed_communication, start, end),
-        "copy": covered(state.exposed_copy, start, end),
-        "all_communication": covered(state.communication, start, end),
-        "all_copy": covered(state.copy, start, end),
-        "idle": end - start - covered(state.any, start, end),
+        "compute": covered_lengths(state.compute, start, end),
+        "communication": covered_lengths(state.exposed_communication, start, end),
+        "copy": covered_lengths(state.exposed_copy, start, end),
+        "all_communication": covered_lengths(state.communication, start, end),
+        "all_copy": covered_lengths(state.copy, start, end),
+        "idle": end - start - covered_lengths(state.any, start, end),
     }
-    far = beyond(share, events) if by_step else FOLLOWED
-    return stretches.with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
-        pl.lit(share.label, pl.String).alias("device"),
+    outside_marks = work_outside_marks(rank_trace, events) if by_step else NO_WORK_OUTSIDE
+    return intervals.with_columns(
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.label, pl.String).alias("device"),
         pl.lit(lanes.height, pl.Int64).alias("lanes"),
         pl.lit(lanes["first"].min(), pl.Int64).alias("first"),
         pl.lit(lanes["last"].max(), pl.Int64).alias("last"),
-        pl.lit(0 if has_clock(events) else beside(share), pl.Int64).alias("beside"),
+        pl.lit(0 if has_device_clock(events) else count_concurrent_executions(rank_trace), pl.Int64).alias("beside"),
         (pl.col("until") - pl.col("from")).alias("span"),
         *(pl.Series(name, values) for name, values in lengths.items()),
-        pl.lit(far.work, pl.Int64).alias("stepped"),
-        pl.lit(far.outside, pl.Int64).alias("outside"),
+        pl.lit(outside_marks.work, pl.Int64).alias("stepped"),
+        pl.lit(outside_marks.outside, pl.Int64).alias("outside"),
     )
 
 
-def _run(state: Busy) -> pl.DataFrame:
+def _run_as_interval(state: BusyIntervals) -> pl.DataFrame:
     return pl.DataFrame({"from": [state.start], "until": [state.end]}, schema={"from": pl.Int64, "until": pl.Int64})
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per rank, in the order of ranks; or per step and rank, in the order of steps."""
     by_step = RUN_OR_STEP.of(options.given) == "step"
-    shown = ANALYSIS.shown(options.given)
+    analysis = ANALYSIS.with_shown_columns(options.given)
     if not tables:
-        return without(shown, scene, options, note("no_ranks", level="missing"))
+        return empty_result(analysis, context, options, note("no_ranks", level="missing"))
     table = pl.concat(tables)
     silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
-    notes = silence(scene, silent)
+    notes = silent_ranks_notes(context, silent)
     shares = [
         (pl.col(part) / pl.col("span")).fill_nan(None).alias(f"{part}_share")
         for part in ("compute", "communication", "copy", "idle")
@@ -134,33 +144,33 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     order = ("step", "rank", "start") if by_step else ("rank",)
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
-        notes.append(no_steps(scene))
-    notes += ahead(table) if by_step else _of_recording(table, scene)
-    notes += [*_together(rows), *_with_hidden(rows), *several(rows, "hidden")]
-    notes += _clocks(rows, scene)
-    return answer(shown, rows, scene, options, notes)
+        notes.append(no_steps_note(context))
+    notes += outside_marks_notes(table) if by_step else _recording_notes(table, context)
+    notes += [*_total_notes(rows), *_hidden_parts_notes(rows), *merged_devices_notes(rows, "hidden")]
+    notes += _clock_notes(rows, context)
+    return make_result(analysis, rows, context, options, notes)
 
 
-def _clocks(rows: pl.DataFrame, scene: Scene) -> list[Note]:
-    """Where steps, or the window, last otherwise on the clocks of the devices."""
+def _clock_notes(rows: pl.DataFrame, context: RunContext) -> list[Note]:
+    """A note where steps, or the window, have other lengths on the clocks of the devices."""
     if "event" not in rows.columns:
-        return window_apart(rows["span"], scene)
-    return clocks_apart("steps", rows["span"], rows["end"] - rows["start"])
+        return window_length_notes(rows["span"], context)
+    return clock_difference_notes("steps", rows["span"], rows["end"] - rows["start"])
 
 
-def _together(rows: pl.DataFrame) -> list[Note]:
-    """What part of the spans of all rows together is in each state."""
-    whole = int(rows["span"].sum())
-    if rows.height < 2 or not whole:
+def _total_notes(rows: pl.DataFrame) -> list[Note]:
+    """A note with the share of each part in the spans of all rows together."""
+    total_span = int(rows["span"].sum())
+    if rows.height < 2 or not total_span:
         return []
     compute, communication, copy, idle = (
-        int(rows[name].sum()) / whole for name in ("compute", "communication", "copy", "idle")
+        int(rows[name].sum()) / total_span for name in ("compute", "communication", "copy", "idle")
     )
     return [note("breakdown_total", compute=compute, communication=communication, copy=copy, idle=idle)]
 
 
-def _with_hidden(rows: pl.DataFrame) -> list[Note]:
-    """What part of the spans of all rows together communication and copies take in all, where some of it is hidden."""
+def _hidden_parts_notes(rows: pl.DataFrame) -> list[Note]:
+    """A note with the shares of all communication and all copies, where some of it is hidden."""
     sums = {name: int(rows[name].sum()) for name in ("span", "communication", "copy", "all_communication", "all_copy")}
     if sums["all_communication"] == sums["communication"] and sums["all_copy"] == sums["copy"]:
         return []
@@ -168,18 +178,21 @@ def _with_hidden(rows: pl.DataFrame) -> list[Note]:
     return [note("hidden_parts_total", communication=communication, copy=copy)]
 
 
-def _of_recording(table: pl.DataFrame, scene: Scene) -> list[Note]:
-    """From the first to the last work of all devices, where that is not most of the recording."""
-    works = table.drop_nulls("first")
-    if scene.windowed or works.is_empty():
+def _recording_notes(table: pl.DataFrame, context: RunContext) -> list[Note]:
+    """A note with the time from the first to the last work of all devices, where it is not most of the recording."""
+    working_ranks = table.drop_nulls("first")
+    if context.windowed or working_ranks.is_empty():
         return []
-    worked, recorded = int(works["last"].to_numpy().max() - works["first"].to_numpy().min()), scene.end - scene.start
-    if worked >= _MOST * recorded:
+    work_span, recorded = (
+        int(working_ranks["last"].to_numpy().max() - working_ranks["first"].to_numpy().min()),
+        context.end - context.start,
+    )
+    if work_span >= _MOST_OF_RECORDING * recorded:
         return []
-    return [note(WORKING, worked=worked, recorded=recorded)]
+    return [note(WORK_IN_PART_OF_RECORDING, worked=work_span, recorded=recorded)]
 
 
-_MOST: Final = 0.9
+_MOST_OF_RECORDING: Final = 0.9
 
 
 ANALYSIS = Analysis(
@@ -191,5 +204,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(RUN_OR_STEP,),
-    by={"step": BY_STEP},
+    columns_by_setting={"step": BY_STEP_COLUMNS},
 )

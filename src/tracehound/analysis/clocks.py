@@ -1,4 +1,4 @@
-"""How far the clocks of the ranks are apart, and how exactly their collectives tell."""
+"""Clock offsets between ranks, and how exactly their collectives determine them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.ranks.calls import calls
-from tracehound.analysis.ranks.machines import machine
-from tracehound.analysis.ranks.matched import Matched, matched
-from tracehound.analysis.ranks.offsets import BETTER, FEWEST
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.notes import Note, note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.ranks.clock_offsets import MIN_COLLECTIVES, MIN_IMPROVEMENT, machine_name
+from tracehound.analysis.ranks.collective_matching import MatchedCalls, match_collectives
+from tracehound.analysis.ranks.rank_collectives import rank_calls
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.notes import Note, note
 
 DEFINITION = f"""\
 Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
@@ -25,7 +25,8 @@ offset: how exact it is. drift = how much the distance grows from the first thir
 clocks run at different rates, or are set.
 
 A shift is applied, in collectives, arrivals, stragglers and wherever ranks are compared, where the ends agree
-{BETTER} times better with it, by 1 ns or more, and {FEWEST} collectives or more tell of it; else the trace's own clock
+{MIN_IMPROVEMENT} times better with it, by 1 ns or more, and {MIN_COLLECTIVES} collectives or more tell of it; \
+else the trace's own clock
 is at least as good. --align collectives applies every shift to the timeline and to all tables."""
 
 COLUMNS = (
@@ -40,48 +41,50 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The calls of the rank."""
     del options
-    return calls(share)
+    return rank_calls(rank_trace)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per rank."""
-    found = matched(tables, scene)
-    told = found.clocks.filter(pl.col("matched") > 0)
-    if told.is_empty():
-        return without(ANALYSIS, scene, options, *_untold(found, scene))
-    hosts = {rank: scene.hosts[host].name for rank, host in scene.ranks.select("rank", "host").iter_rows()}
-    table = told.sort("rank").with_columns(
+    matching = match_collectives(tables, context)
+    known_clocks = matching.clocks.filter(pl.col("matched") > 0)
+    if known_clocks.is_empty():
+        return empty_result(ANALYSIS, context, options, *_why_unknown(matching, context))
+    hosts = {rank: context.hosts[host].name for rank, host in context.ranks.select("rank", "host").iter_rows()}
+    table = known_clocks.sort("rank").with_columns(
         (pl.col("applied") != 0).alias("applied"),
         pl.col("left").alias("exact"),
         pl.col("offset").alias("shift"),
         pl.col("rank").replace_strict(hosts, return_dtype=pl.String).alias("host"),
     )
-    return answer(ANALYSIS, table, scene, options, [*offset_notes(told), *found.notes])
+    return make_result(ANALYSIS, table, context, options, [*offset_notes(known_clocks), *matching.notes])
 
 
-def _untold(found: Matched, scene: Scene) -> list[Note]:
-    """Why nothing is known of the clocks: that there is but one, else what hinders the matching first."""
-    ranks = found.clocks.height
-    if ranks > 1 and found.clocks["part"].n_unique() == 1:
-        files = {scene.hosts[host].part for host in scene.ranks["host"].to_list()}
-        host = None if len(files) == 1 else machine(scene.facts[min(files)])
-        return [note("one_clock", ranks=ranks, machine=host), *found.notes]
-    return [*found.notes, note("clocks_unknown", level="missing")]
+def _why_unknown(matching: MatchedCalls, context: RunContext) -> list[Note]:
+    """Notes on why no offset is known: there is only one clock, or the reasons that prevent matching."""
+    ranks = matching.clocks.height
+    if ranks > 1 and matching.clocks["part"].n_unique() == 1:
+        files = {context.hosts[host].part for host in context.ranks["host"].to_list()}
+        host = None if len(files) == 1 else machine_name(context.facts[min(files)])
+        return [note("one_clock", ranks=ranks, machine=host), *matching.notes]
+    return [*matching.notes, note("clocks_unknown", level="missing")]
 
 
 def offset_notes(clocks: pl.DataFrame) -> list[Note]:
-    """What is applied to the times of ranks, in one line; nothing where the trace's own clock is as good."""
+    """A note on the offsets applied to ranks; none where the trace's own clock is as good."""
     moved = clocks.filter(pl.col("applied") != 0)
     if moved.is_empty():
         return []
     low, high = (int(moved["applied"].sort()[place]) for place in (0, -1))
     left, drift = moved.select(pl.col("left").max(), pl.col("drift").abs().max()).row(0)
-    much = drift if drift > BETTER * left else None
+    large_drift = drift if drift > MIN_IMPROVEMENT * left else None
     return [
-        note("clocks_corrected", level="inferred", ranks=moved.height, low=low, high=high, exact=left, drift=much),
+        note(
+            "clocks_corrected", level="inferred", ranks=moved.height, low=low, high=high, exact=left, drift=large_drift
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Each collective, matched over the ranks: when they came, who was last, and how long the transfer took."""
+"""Each collective, matched over the ranks: arrivals, the last rank, and the time of the transfer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,31 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.members import gathered
-from tracehound.analysis.ranks import bus
-from tracehound.analysis.ranks.calls import OF_STEPS, calls_of_steps
-from tracehound.analysis.ranks.matched import HOW, THREE_WAITS, WAIT_PER_RANK, latest, matched, nothing_met
-from tracehound.analysis.ranks.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.notes import note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.ranks import bus_bandwidth
+from tracehound.analysis.ranks.collective_matching import (
+    MATCHING_DEFINITION,
+    WAIT_PER_RANK_NOTE,
+    WAITS_DEFINITION,
+    last_rank,
+    match_collectives,
+    no_shared_collectives_notes,
+)
+from tracehound.analysis.ranks.process_groups import missing_rank_notes
+from tracehound.analysis.ranks.rank_collectives import CALLS_OF_STEPS_DEFINITION, rank_calls_in_steps
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    empty_result,
+    make_result,
+)
+from tracehound.model.notes import note
 
 DEFINITION = f"""\
-A row for each collective that two ranks or more of the trace have. {HOW} {OF_STEPS}
+A row for each collective that two ranks or more of the trace have. {MATCHING_DEFINITION} {CALLS_OF_STEPS_DEFINITION}
 
 start = first arrival, duration = from there to the last end, both on the common clock of the analysis clocks; skew =
 from the first to the last arrival; last = the rank that came last: where several did at once, none (step, name and
@@ -24,9 +39,9 @@ event are of one of them); late = the last arrival less the median arrival of th
 wait = sum over the ranks of the time from the arrival to the last rank's (at most that of the call). The analysis
 arrivals has a row for each rank.
 
-{THREE_WAITS}
+{WAITS_DEFINITION}
 
-{bus.DEFINITION}"""
+{bus_bandwidth.BANDWIDTH_DEFINITION}"""
 
 COLUMNS = (
     Column("number", "number", "of the collective, in the order of first arrivals", brief=False),
@@ -51,25 +66,25 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The calls of the rank."""
     del options
-    return calls_of_steps(share)
+    return rank_calls_in_steps(rank_trace)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per collective, in the order of first arrivals."""
-    found = matched(tables, scene)
-    rows = found.met
+    matching = match_collectives(tables, context)
+    rows = matching.shared
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, *nothing_met(found, scene))
+        return empty_result(ANALYSIS, context, options, *no_shared_collectives_notes(matching, context))
     of_last = ("step", "name", "event")
     table = (
         rows.sort("meeting", "arrived", "rank")
         .group_by("meeting", maintain_order=True)
         .agg(
             pl.col(*of_last).last(),
-            latest().alias("last"),
+            last_rank().alias("last"),
             pl.col("late").last(),
             pl.col("first").first().alias("start"),
             (pl.col("ended").max() - pl.col("first").first()).alias("duration"),
@@ -80,15 +95,20 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("collective", "group_size", "absent").first(),
             pl.coalesce("description", "group", "stream").first().alias("process_group"),
             pl.col("present").first().alias("ranks"),
-            *gathered(options, pl.col("event").sort_by("start", "event")),
+            *collect_counted_events(options, pl.col("event").sort_by("start", "event")),
         )
-        .with_columns(pl.col("late").clip(lower_bound=0), bus.factor().alias("factor"))
-        .with_columns(bus.rates(pl.col("bytes"), pl.col("transfer")))
+        .with_columns(pl.col("late").clip(lower_bound=0), bus_bandwidth.bus_factor().alias("factor"))
+        .with_columns(bus_bandwidth.bandwidth_columns(pl.col("bytes"), pl.col("transfer")))
         .sort("start", "event")
         .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("number"))
     )
-    notes = [*offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes, note(WAIT_PER_RANK)]
-    return answer(ANALYSIS, table, scene, options, notes)
+    notes = [
+        *offset_notes(matching.clocks),
+        *missing_rank_notes(matching.calls, context),
+        *matching.notes,
+        note(WAIT_PER_RANK_NOTE),
+    ]
+    return make_result(ANALYSIS, table, context, options, notes)
 
 
 ANALYSIS = Analysis(
@@ -99,5 +119,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="ranks",
+    count_column="ranks",
 )

@@ -1,4 +1,4 @@
-"""Which collectives ran, how long they took, how much they moved and how fast, and who was waited for."""
+"""Collectives by name, type, process group and size: times, message sizes, bandwidths, and the last rank."""
 
 from __future__ import annotations
 
@@ -7,15 +7,30 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.analysis_settings import Setting, one_of
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.members import gathered
-from tracehound.analysis.ranks import bus
-from tracehound.analysis.ranks.calls import calls
-from tracehound.analysis.ranks.matched import HOW, NO_COLLECTIVES, THREE_WAITS, WAIT_PER_RANK, latest, matched
-from tracehound.analysis.ranks.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.notes import Note, note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.ranks import bus_bandwidth
+from tracehound.analysis.ranks.collective_matching import (
+    MATCHING_DEFINITION,
+    NO_COLLECTIVES_NOTE,
+    WAIT_PER_RANK_NOTE,
+    WAITS_DEFINITION,
+    last_rank,
+    match_collectives,
+)
+from tracehound.analysis.ranks.process_groups import missing_rank_notes
+from tracehound.analysis.ranks.rank_collectives import rank_calls
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    empty_result,
+    make_result,
+)
+from tracehound.model.notes import Note, note
 
 DEFINITION = f"""\
 Collectives are the communication kernels of NCCL, RCCL and their like (by the collective's name that the profiler
@@ -23,7 +38,7 @@ recorded, else by the kernel's name), the HLO ops of collective opcodes, and on 
 its threads. The lengths include the wait for the last participant. message is that of one rank: of collectives that
 gather or scatter, the larger side. exposed time is in the breakdown: summing lengths counts what other work hides.
 
-{HOW}
+{MATCHING_DEFINITION}
 
 transfer = the shortest call of a collective on any rank: what the last to come took. wait = from the arrival of a rank
 to that of the last, at most its call; skew = from the first to the last arrival; both on the common clock of the
@@ -35,14 +50,14 @@ asynchronous collective of a TPU lasts from the beginning of its start to the en
 wait and skew. total, mean, min and max count the time of the start and the done alone, in which the core does nothing
 else; what lies between, and hides the rest, is in async_overlap.
 
-{THREE_WAITS}
+{WAITS_DEFINITION}
 
-{bus.DEFINITION}
+{bus_bandwidth.BANDWIDTH_DEFINITION}
 
 TraceLens has the same transfer ("comm latency"), wait and bandwidths, but matches by order alone. The PyTorch
 TensorBoard plugin counts the host's range around a collective as communication, too."""
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by", "size", "what a row is: a name, type, group and message size, or all sizes together", one_of("size", "name")
 )
 
@@ -57,7 +72,7 @@ COLUMNS = (
     Column("transfer", "time", "average of the shortest of all ranks: what the last to come took", brief=False),
     Column("wait", "time", "from the arrival to the last rank's, summed over all ranks"),
     Column("skew", "time", "average from the first to the last arrival", brief=False),
-    Column("last", "text", "rank that came last most often, and how often", found=True),
+    Column("last", "text", "rank that came last most often, and how often", non_key=True),
     Column("algorithm", "rate", "algorithm bandwidth: message / transfer", brief=False),
     Column("bus", "rate", "bus bandwidth of nccl-tests"),
     Column("collective", "text", "what it does", brief=False),
@@ -72,29 +87,29 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The calls of the rank."""
     del options
-    return calls(share)
+    return rank_calls(rank_trace)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per name, type, group and size; the largest total first."""
     if not any(table["in_window"].any() for table in tables if table.height):
-        return without(ANALYSIS, scene, options, note(NO_COLLECTIVES))
-    found = matched(tables, scene)
+        return empty_result(ANALYSIS, context, options, note(NO_COLLECTIVES_NOTE))
+    matching = match_collectives(tables, context)
     bounds = pl.col("window_start"), pl.col("window_end")
-    waited = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)
-    rows = found.calls.with_columns(
+    wait_in_window = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)
+    rows = matching.calls.with_columns(
         pl.coalesce("description", "group", "stream").alias("process_group"),
-        waited.alias("wait"),
-        latest().over("meeting").alias("latest"),  # the sides of an exchange have names, and rows, of their own
+        wait_in_window.alias("wait"),
+        last_rank().over("meeting").alias("latest"),  # both sides of an exchange have their own names and rows
     ).filter("in_window")
-    alike = ["name", "collective", "dtype", "process_group", "group_size"]
-    if BY.of(options.given) == "size":
-        alike.append("message")
+    row_keys = ["name", "collective", "dtype", "process_group", "group_size"]
+    if BY_SETTING.of(options.given) == "size":
+        row_keys.append("message")
         rows = rows.with_columns(pl.col("bytes").alias("message"))
-    summed = rows.group_by(alike).agg(
+    summed = rows.group_by(row_keys).agg(
         pl.len().cast(pl.Int64).alias("count"),
         pl.col("length").sum().alias("total"),
         pl.col("length").mean().round().cast(pl.Int64).alias("mean"),
@@ -107,77 +122,85 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
         pl.col("present").count().cast(pl.Int64).alias("matched"),
         pl.col("event").sort_by("length", "rank", "event", descending=[True, False, False]).first(),
-        *gathered(options, "event"),
+        *collect_counted_events(options, "event"),
     )
-    table = summed.join(_instances(rows, alike), on=alike, how="left", nulls_equal=True).with_columns(
+    table = summed.join(_average_collectives(rows, row_keys), on=row_keys, how="left", nulls_equal=True).with_columns(
         pl.col("message_mean").alias("message"),
         pl.when(pl.col("sized") > 0).then("bytes").alias("bytes"),
         pl.when(pl.col("matched") > 0).then("wait").alias("wait"),
-        bus.factor().alias("factor"),
+        bus_bandwidth.bus_factor().alias("factor"),
     )
     order = ("total", "name", "process_group", "message", "collective", "dtype", "group_size")
-    shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
+    rated = table.with_columns(bus_bandwidth.bandwidth_columns(pl.col("moved"), pl.col("took"))).sort(
         order, descending=[name in ("total", "message") for name in order]
     )
-    waits = [note(WAIT_PER_RANK)] if shown["wait"].count() else []
-    notes = [*_notes(shown), *offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes, *waits]
-    return answer(ANALYSIS, shown, scene, options, notes)
+    waits = [note(WAIT_PER_RANK_NOTE)] if rated["wait"].count() else []
+    notes = [
+        *_notes(rated),
+        *offset_notes(matching.clocks),
+        *missing_rank_notes(matching.calls, context),
+        *matching.notes,
+        *waits,
+    ]
+    return make_result(ANALYSIS, rated, context, options, notes)
 
 
-def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
-    """What is true of whole collectives: transfer, skew and who came last, by what is alike."""
+def _average_collectives(rows: pl.DataFrame, row_keys: Sequence[str]) -> pl.DataFrame:
+    """Averages over whole collectives, by `row_keys`: transfer, skew, and the rank that came last most often."""
     length = pl.col("end") - pl.col("start")
-    each = rows.with_columns(
+    calls = rows.with_columns(
         pl.struct("meeting", pl.when(pl.col("meeting").is_null()).then("event")).alias("instance"),
         pl.coalesce("transfer", length).alias("transfer"),
         (pl.col("absent").is_null() & ~pl.col("lacked")).alias("whole"),
     )
-    told = each.filter(pl.col("whole") | ~pl.col("whole").any().over(alike))
-    ones = told.group_by(*alike, "instance").agg(
+    complete_calls = calls.filter(pl.col("whole") | ~pl.col("whole").any().over(row_keys))
+    collectives = complete_calls.group_by(*row_keys, "instance").agg(
         pl.col("transfer").first(),
         pl.col("bytes").max(),
         (pl.col("last") - pl.col("first")).first().alias("skew"),
         pl.when(pl.col("present").first() > 1).then(pl.col("latest").first()).alias("who"),
     )
     sized = pl.col("bytes") > 0
-    last = ones.filter(pl.col("who").is_not_null()).group_by(*alike, "who").len()
-    most = last.sort("len", "who", descending=[True, False]).group_by(alike, maintain_order=True).first()
-    named = most.select(*alike, pl.format("{} ({})", "who", "len").alias("last"))
+    last_counts = collectives.filter(pl.col("who").is_not_null()).group_by(*row_keys, "who").len()
+    most_often_last = (
+        last_counts.sort("len", "who", descending=[True, False]).group_by(row_keys, maintain_order=True).first()
+    )
+    last_names = most_often_last.select(*row_keys, pl.format("{} ({})", "who", "len").alias("last"))
     return (
-        ones.group_by(alike)
+        collectives.group_by(row_keys)
         .agg(
             pl.col("transfer").mean().round().cast(pl.Int64),
             pl.col("skew").mean().round().cast(pl.Int64),
             pl.col("transfer").filter(sized).sum().alias("took"),
             pl.col("bytes").filter(sized).sum().alias("moved"),
         )
-        .join(named, on=alike, how="left", nulls_equal=True)
+        .join(last_names, on=row_keys, how="left", nulls_equal=True)
     )
 
 
-_HALVES: Final = r"-start|^(?:send|recv)\b"
-"""How ops are called that begin what another ends."""
+_ASYNC_OP_PATTERN: Final = r"-start|^(?:send|recv)\b"
+"""Matches names of ops that start what another op ends."""
 
-_STREAM: Final = r"^stream \d+$"
-"""How streams are called, which stand in for process groups."""
+_STREAM_PATTERN: Final = r"^stream \d+$"
+"""Matches names of streams, which stand in for process groups."""
 
 
 def _notes(table: pl.DataFrame) -> list[Note]:
-    """What the table cannot tell."""
-    unsized = int(table["count"].sum()) - int(table["sized"].sum())
-    notes = [note("sizes_not_recorded", level="missing", executions=unsized)] if unsized else []
-    streams = pl.col("process_group").cast(pl.String).str.contains(_STREAM)
-    if unnamed := int(table.filter(streams)["count"].sum()):
-        notes.append(note("process_groups_not_recorded", level="missing", executions=unnamed))
-    lone = table.filter(pl.col("matched") == 0).height
-    if lone:
-        notes.append(note("transfers_include_wait", level="missing", rows=lone, of=table.height))
-    halves = pl.col("name").cast(pl.String).str.contains(_HALVES)
-    if table.filter(halves & (pl.col("transfer") > pl.col("max"))).height:
+    """Notes on what the table leaves open: unknown sizes and groups, unmatched rows, impossible bandwidths."""
+    without_size = int(table["count"].sum()) - int(table["sized"].sum())
+    notes = [note("sizes_not_recorded", level="missing", executions=without_size)] if without_size else []
+    streams = pl.col("process_group").cast(pl.String).str.contains(_STREAM_PATTERN)
+    if without_group := int(table.filter(streams)["count"].sum()):
+        notes.append(note("process_groups_not_recorded", level="missing", executions=without_group))
+    unmatched_rows = table.filter(pl.col("matched") == 0).height
+    if unmatched_rows:
+        notes.append(note("transfers_include_wait", level="missing", rows=unmatched_rows, of=table.height))
+    is_async_half = pl.col("name").cast(pl.String).str.contains(_ASYNC_OP_PATTERN)
+    if table.filter(is_async_half & (pl.col("transfer") > pl.col("max"))).height:
         notes.append(note("asynchronous_transfers"))
-    absurd = table.filter(pl.col("algorithm").is_null() & (pl.col("took") > 0) & (pl.col("moved") > 0)).height
-    if absurd:
-        notes.append(note("bandwidths_impossible", rows=absurd))
+    impossible_rows = table.filter(pl.col("algorithm").is_null() & (pl.col("took") > 0) & (pl.col("moved") > 0)).height
+    if impossible_rows:
+        notes.append(note("bandwidths_impossible", rows=impossible_rows))
     return notes
 
 
@@ -189,6 +212,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(BY,),
+    count_column="count",
+    settings=(BY_SETTING,),
 )

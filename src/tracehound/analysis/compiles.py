@@ -1,4 +1,4 @@
-"""What was compiled during the recording: which function, how often, for how long, in which steps."""
+"""Compilations in the recording: function, count, time, and the steps in which they began."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.hosts.compilations import COMPILED, LOADED, UNKNOWN, called, compilations, times_compiled
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.intervals import union
-from tracehound.notes import Note, note
-from tracehound.units import runs
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.hosts.host_compilations import (
+    HOST_COMPILATIONS,
+    LOADED_PROGRAMS,
+    UNKNOWN_FUNCTION,
+    compilations,
+    compiled_function,
+    count_compilations,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.model.notes import Note, note
+from tracehound.model.units import format_ranges
+from tracehound.numeric.intervals import union
 
 DEFINITION = """\
 A compilation is an event of a host's thread in which a program is traced, lowered, compiled or loaded, and that lies in
@@ -31,7 +39,9 @@ that is too small.
 
 by=compilation has a row for each, in the order of time."""
 
-BY: Final = Setting("by", "function", "what a row is: a function, or a compilation", one_of("function", "compilation"))
+BY_SETTING: Final = Setting(
+    "by", "function", "what a row is: a function, or a compilation", one_of("function", "compilation")
+)
 
 COLUMNS: Final = (
     Column("function", "text", "what was compiled"),
@@ -46,7 +56,7 @@ COLUMNS: Final = (
     Column("event", "id", "the longest"),
 )
 
-BY_COMPILATION: Final = (
+BY_COMPILATION_COLUMNS: Final = (
     Column("function", "text", "what was compiled"),
     Column("stage", "text", "tracing, lowering, compiling or loading"),
     Column("step", "number", "in which step"),
@@ -59,42 +69,44 @@ BY_COMPILATION: Final = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each compilation on the threads of the rank's host; ranks of one host give the same rows."""
     del options
-    names = share.lanes.select("lane", pl.col("name").alias("thread"))
-    start, end = share.on_host.start, share.on_host.end
+    names = rank_trace.lanes.select("lane", pl.col("name").alias("thread"))
+    start, end = rank_trace.with_host_window.start, rank_trace.with_host_window.end
     return (
-        compilations(share)
+        compilations(rank_trace)
         .join(names, on="lane", how="left", maintain_order="left")
         .with_columns(
             pl.max_horizontal("start", pl.lit(start)).alias("low"),
             pl.min_horizontal("end", pl.lit(end)).alias("high"),
             pl.lit(end - start, pl.Int64).alias("window"),
-            pl.lit(share.rank, pl.Int64).alias("rank"),
-            called(),
+            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+            compiled_function(),
         )
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The functions by the time that compiling them took; or every compilation, in the order of time."""
-    by_each = BY.of(options.given) == "compilation"
-    shown = ANALYSIS.shown(options.given)
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The functions, the longest compile time first; or every compilation, in the order of time."""
+    by_compilation = BY_SETTING.of(options.given) == "compilation"
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        profiler = "PyTorch" if scene.pytorch else "XLA"
-        return without(shown, scene, options, note("no_compilations", level="missing", profiler=profiler))
+        profiler = "PyTorch" if context.pytorch else "XLA"
+        return empty_result(analysis, context, options, note("no_compilations", level="missing", profiler=profiler))
     rows = rows.unique("event", keep="first", maintain_order=True).sort("start", "event")
     table = rows.with_columns((pl.col("high") - pl.col("low")).alias("duration"))
-    functions = by_function(table)
-    return answer(shown, table if by_each else functions, scene, options, _notes(rows, functions, scene))
+    functions = sum_by_function(table)
+    return make_result(
+        analysis, table if by_compilation else functions, context, options, _notes(rows, functions, context)
+    )
 
 
-def by_function(rows: pl.DataFrame) -> pl.DataFrame:
-    """Compilations by function, the costliest first; `window` is what they are a share of, ps."""
+def sum_by_function(rows: pl.DataFrame) -> pl.DataFrame:
+    """Compilations by function, the costliest first; `window` is the base of their shares, ps."""
     longest = pl.col("duration").arg_max()
-    times = times_compiled(rows, "rank", "function")
+    times = count_compilations(rows, "rank", "function")
     return (
         rows.group_by("rank", "function", maintain_order=True)
         .agg(
@@ -106,18 +118,20 @@ def by_function(rows: pl.DataFrame) -> pl.DataFrame:
         .join(times, on=["rank", "function"], how="left", maintain_order="left")
         .with_columns(
             pl.when(pl.col("window") > 0).then(pl.col("time") / pl.col("window")).alias("share"),
-            ((pl.col("count") > 1) & ~pl.col("function").is_in([UNKNOWN, LOADED])).alias("again"),
-            pl.col("numbers").map_elements(lambda numbers: runs(numbers, None), return_dtype=pl.String).alias("steps"),
+            ((pl.col("count") > 1) & ~pl.col("function").is_in([UNKNOWN_FUNCTION, LOADED_PROGRAMS])).alias("again"),
+            pl.col("numbers")
+            .map_elements(lambda numbers: format_ranges(numbers, None), return_dtype=pl.String)
+            .alias("steps"),
         )
         .sort("time", "function", "rank", descending=[True, False, False])
     )
 
 
-def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[Note]:
-    """How much of the recording was compiling, in which steps, and what was compiled again."""
+def _notes(rows: pl.DataFrame, functions: pl.DataFrame, context: RunContext) -> list[Note]:
+    """Notes on the time spent compiling, its steps, and the functions compiled more than once."""
     took, length = max(
-        (union(mine["low"].to_numpy(), mine["high"].to_numpy()).length, int(mine["window"][0]))
-        for mine in rows.partition_by("rank")
+        (union(rank_rows["low"].to_numpy(), rank_rows["high"].to_numpy()).length, int(rank_rows["window"][0]))
+        for rank_rows in rows.partition_by("rank")
     )
     steps = rows["step"].drop_nulls().unique().sort().to_list()
     notes = [
@@ -129,9 +143,9 @@ def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[No
             ranks=rows["rank"].n_unique(),
         )
     ]
-    if again := functions.filter("again")["function"].unique(maintain_order=True).to_list():
-        profiler = "PyTorch" if "PyTorch" in scene.profilers else "XLA"
-        notes.append(note("compiled_again", functions=tuple(again), profiler=profiler))
+    if recompiled := functions.filter("again")["function"].unique(maintain_order=True).to_list():
+        profiler = "PyTorch" if "PyTorch" in context.profilers else "XLA"
+        notes.append(note("compiled_again", functions=tuple(recompiled), profiler=profiler))
     return notes
 
 
@@ -143,8 +157,8 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(BY,),
-    by={"compilation": BY_COMPILATION},
-    of_host=(COMPILED,),
+    count_column="count",
+    settings=(BY_SETTING,),
+    columns_by_setting={"compilation": BY_COMPILATION_COLUMNS},
+    host_computations=(HOST_COMPILATIONS,),
 )

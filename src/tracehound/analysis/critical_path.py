@@ -1,4 +1,4 @@
-"""What bounds a step: the chain of waits from its end to its beginning."""
+"""Critical path of a step: the chain of waits from its end to its beginning."""
 
 from __future__ import annotations
 
@@ -10,28 +10,36 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.critical.edges import edges
-from tracehound.analysis.critical.walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg
-from tracehound.analysis.events.busy import local_parent, work
-from tracehound.analysis.hosts.threads import told_by_name
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, length, one_of
-from tracehound.analysis.share import overlapping
-from tracehound.analysis.step_parts import stretched
-from tracehound.intervals import Intervals, Ints, pairs_of
-from tracehound.nesting import nearest
-from tracehound.notes import Note, note
-from tracehound.own_time import Owned, one_at_a_time
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import Setting, one_of, parse_time_length
+from tracehound.analysis.critical.critical_walk import (
+    COMMUNICATION,
+    CPU,
+    HOST_LEG,
+    LOADING,
+    PATH_CLASSES,
+    SYNC,
+    PathLeg,
+)
+from tracehound.analysis.critical.dependencies import read_walk_inputs
+from tracehound.analysis.hosts.host_threads import classify_by_name
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.analysis.step_parts import steps_with_work
+from tracehound.analysis.timing.device_busy import device_work, parent_rows
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import Intervals, Ints, overlapping_pairs
+from tracehound.numeric.nesting import nearest_chosen_ancestor
+from tracehound.numeric.self_time import OwnedIntervals, innermost_intervals
 
-NEAR: Final = Setting(
+NEAR_SETTING: Final = Setting(
     "near",
     "30us",
     "without recorded waits: work that begins so soon after work on another stream ended may have waited for it",
-    length,
+    parse_time_length,
 )
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by",
     "name",
     "the sums by class and name (name) or by class (class), or a row for each stretch of the path in its order (event)",
@@ -90,168 +98,180 @@ COLUMNS = (
     Column("event", "id", "the event; of several that with the longest stretch"),
 )
 
-NOTHING: Final = "nothing recorded"
-_LOADS: Final = re.compile(r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefetch)|InfeedEnqueue", re.IGNORECASE)
+NOTHING_RECORDED: Final = "nothing recorded"
+_LOADING_PATTERN: Final = re.compile(
+    r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefetch)|InfeedEnqueue", re.IGNORECASE
+)
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The rows of the rank's path, in order."""
-    if share.profiler == "XLA":
-        return pl.DataFrame()  # HLO ops nest in one another and are launched as one module: there is nothing to follow
-    share, time = _chosen(share)
-    found = edges(share, NEAR.of(options.given))
-    legs = found.walk.legs(found.place, share.start)
+    if rank_trace.profiler == "XLA":
+        return pl.DataFrame()  # HLO ops nest and are launched as one module: there is no path to follow
+    rank_trace, time = _choose_time(rank_trace)
+    dependencies = read_walk_inputs(rank_trace, NEAR_SETTING.of(options.given))
+    legs = dependencies.walk.path_legs(dependencies.place, rank_trace.start)
     if not legs:
         return pl.DataFrame()
-    rows = _rows(legs, found.host)
+    rows = _path_rows(legs, dependencies.host)
     events = rows["event"].drop_nulls().unique()
     names = pl.concat(
-        collected(each.filter(pl.col("id").is_in(events.implode())).select("id", pl.col("name").cast(pl.String)))
-        for each in (share.threads, share.anytime)
+        collect_frame(each.filter(pl.col("id").is_in(events.implode())).select("id", pl.col("name").cast(pl.String)))
+        for each in (rank_trace.threads, rank_trace.device_anytime)
     )
-    lanes = share.lanes.select("lane", pl.col("name").alias("where"))
+    lanes = rank_trace.lanes.select("lane", pl.col("name").alias("where"))
     return (
         rows.join(names.rename({"id": "event"}), on="event", how="left", maintain_order="left")
         .join(lanes, on="lane", how="left", maintain_order="left")
         .with_columns(
-            pl.col("name").fill_null(NOTHING),
-            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.col("name").fill_null(NOTHING_RECORDED),
+            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
             pl.lit(time.of).alias("of"),
             pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(list(time.steps), pl.List(pl.Int64))).alias("steps"),
             pl.lit(time.step).alias("step"),
-            pl.lit(found.walk.waits is None).alias("inferred"),
-            pl.lit(legs[0].start - share.start).alias("missing"),
+            pl.lit(dependencies.walk.waits is None).alias("inferred"),
+            pl.lit(legs[0].start - rank_trace.start).alias("missing"),
         )
     )
 
 
-class Chosen(NamedTuple):
-    """The time that a path is `of`: the window, these `steps`, the longest `step` (its name), or the run."""
+class PathTime(NamedTuple):
+    """The time that a path covers (`of`): the window, these `steps`, the longest `step` (its name), or the run."""
 
     of: Literal["window", "steps", "longest", "run"]
     steps: tuple[int, ...] = ()
     step: str = ""
 
 
-def _chosen(share: Share) -> tuple[Share, Chosen]:
-    """The share of the window, else of the longest step, else of the whole run; and what that is."""
-    if share.windowed and share.asked is None:
-        return share, Chosen("window")
-    if share.steps.is_empty():
-        first, last = (share.lanes[name].to_list() for name in ("first", "last"))
-        whole = replace(share, start=min(first, default=share.start), end=max(last, default=share.end))
-        return whole, Chosen("run")
-    placed = stretched(share, work(replace(share, device=share.anytime), "step", "launch"), "work")
-    time = Chosen("steps", tuple(placed["step"].to_list()))
-    if share.asked is None:
-        placed = placed.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).head(1)
-        time = Chosen("longest", step=str(placed["name"][0]))
-    start, end = min(placed["start"].to_list()), max(placed["end"].to_list())
-    return replace(share, device=overlapping(share.anytime, start, end), start=start, end=end, windowed=True), time
+def _choose_time(rank_trace: RankTrace) -> tuple[RankTrace, PathTime]:
+    """The rank trace limited to the window, else to the longest step, else the whole run; and which of these it is."""
+    if rank_trace.windowed and rank_trace.step_numbers is None:
+        return rank_trace, PathTime("window")
+    if rank_trace.steps.is_empty():
+        first, last = (rank_trace.lanes[name].to_list() for name in ("first", "last"))
+        run_trace = replace(
+            rank_trace, start=min(first, default=rank_trace.start), end=max(last, default=rank_trace.end)
+        )
+        return run_trace, PathTime("run")
+    steps = steps_with_work(
+        rank_trace, device_work(replace(rank_trace, device=rank_trace.device_anytime), "step", "launch"), "work"
+    )
+    time = PathTime("steps", tuple(steps["step"].to_list()))
+    if rank_trace.step_numbers is None:
+        steps = steps.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).head(1)
+        time = PathTime("longest", step=str(steps["name"][0]))
+    start, end = min(steps["start"].to_list()), max(steps["end"].to_list())
+    return replace(
+        rank_trace,
+        device=overlapping_events(rank_trace.device_anytime, start, end),
+        start=start,
+        end=end,
+        windowed=True,
+    ), time
 
 
-def _rows(legs: Sequence[Leg], host: pl.DataFrame) -> pl.DataFrame:
-    """The legs, those on threads cut to what ran there as the innermost; neighbours of one event and class are one."""
-    start, end, what, lane, event = (np.array(column, np.int64) for column in zip(*legs, strict=True))
-    on_host = what == HOST
-    every = pl.DataFrame({"start": start, "end": end, "what": what, "lane": lane, "event": event})
-    pieces = [every.filter(pl.Series(~on_host))]
-    what_of, ids = _classes(host), host["id"].to_numpy()
-    for thread, ran in _innermost(host, np.unique(lane[on_host]).tolist()):
-        mine = on_host & (lane == thread)
-        leg, at = pairs_of(start[mine], end[mine], Intervals(ran.start, ran.end))
-        pieces.append(
+def _path_rows(legs: Sequence[PathLeg], host: pl.DataFrame) -> pl.DataFrame:
+    """The legs as rows: those on threads cut to the innermost events, neighbors of one event and class merged."""
+    start, end, leg_class, lane, event = (np.array(column, np.int64) for column in zip(*legs, strict=True))
+    on_host = leg_class == HOST_LEG
+    leg_rows = pl.DataFrame({"start": start, "end": end, "what": leg_class, "lane": lane, "event": event})
+    row_parts = [leg_rows.filter(pl.Series(~on_host))]
+    class_of_event, ids = _classify_host_events(host), host["id"].to_numpy()
+    for thread, innermost in _innermost_events(host, np.unique(lane[on_host]).tolist()):
+        on_thread = on_host & (lane == thread)
+        leg, interval = overlapping_pairs(start[on_thread], end[on_thread], Intervals(innermost.start, innermost.end))
+        row_parts.append(
             pl.DataFrame(
                 {
-                    "start": np.maximum(ran.start[at], start[mine][leg]),
-                    "end": np.minimum(ran.end[at], end[mine][leg]),
-                    "what": what_of[ran.owner[at]],
-                    "lane": np.full(len(at), thread),
-                    "event": ids[ran.owner[at]],
+                    "start": np.maximum(innermost.start[interval], start[on_thread][leg]),
+                    "end": np.minimum(innermost.end[interval], end[on_thread][leg]),
+                    "what": class_of_event[innermost.owner[interval]],
+                    "lane": np.full(len(interval), thread),
+                    "event": ids[innermost.owner[interval]],
                 }
             )
         )
-    return _merged(_filled(pl.concat(pieces).sort("start"), start, end, lane))
+    return _merge_neighbors(_fill_holes(pl.concat(row_parts).sort("start"), start, end, lane))
 
 
-def _innermost(host: pl.DataFrame, threads: Sequence[int]) -> Iterator[tuple[int, Owned]]:
-    """By thread which event ran when as the innermost; the earlier of two that overlap without nesting."""
+def _innermost_events(host: pl.DataFrame, threads: Sequence[int]) -> Iterator[tuple[int, OwnedIntervals]]:
+    """For each thread, which event was the innermost when; of two that overlap without nesting, the earlier."""
     lane = host["lane"].to_numpy()
-    owned = one_at_a_time(host["start"].to_numpy(), host["end"].to_numpy(), local_parent(host), lane)
+    owned = innermost_intervals(host["start"].to_numpy(), host["end"].to_numpy(), parent_rows(host), lane)
     order = np.argsort(owned.start, kind="stable")
     lanes = lane[owned.owner[order]]
     for thread in threads:
-        yield thread, Owned(*(column[order[lanes == thread]] for column in owned))
+        yield thread, OwnedIntervals(*(column[order[lanes == thread]] for column in owned))
 
 
-def _classes(host: pl.DataFrame) -> Ints:
-    """What the time of each host event is."""
-    loading = told_by_name(host, lambda name, _: 1 if _LOADS.search(name) else None) > 0
-    inside = nearest(local_parent(host), loading) >= 0
+def _classify_host_events(host: pl.DataFrame) -> Ints:
+    """The class of the time of each host event."""
+    loading = classify_by_name(host, lambda name, _: 1 if _LOADING_PATTERN.search(name) else None) > 0
+    inside = nearest_chosen_ancestor(parent_rows(host), loading) >= 0
     by_kind = pl.when(kind="sync").then(SYNC).when(kind="collective").then(COMMUNICATION).otherwise(CPU)
     return np.where(inside, LOADING, host.select(by_kind.cast(pl.Int64)).to_series().to_numpy())
 
 
-def _filled(rows: pl.DataFrame, start: Ints, end: Ints, lane: Ints) -> pl.DataFrame:
-    """With rows for the time of legs in which nothing was recorded."""
+def _fill_holes(rows: pl.DataFrame, start: Ints, end: Ints, lane: Ints) -> pl.DataFrame:
+    """Add rows for the time of legs in which nothing was recorded."""
     edges = np.concatenate(
         [start[:1], np.stack([rows["start"].to_numpy(), rows["end"].to_numpy()], 1).ravel(), end[-1:]]
     )
-    begins, until = edges[::2], edges[1::2]
-    hole = until > begins
-    leg = np.searchsorted(start, begins[hole], side="right") - 1
-    holes = pl.DataFrame({"start": begins[hole], "end": until[hole], "lane": lane[leg]})
-    blank_rows = holes.select(
+    begins, ends = edges[::2], edges[1::2]
+    is_hole = ends > begins
+    leg = np.searchsorted(start, begins[is_hole], side="right") - 1
+    holes = pl.DataFrame({"start": begins[is_hole], "end": ends[is_hole], "lane": lane[leg]})
+    hole_rows = holes.select(
         "start", "end", pl.lit(CPU, pl.Int64).alias("what"), "lane", pl.lit(-1, pl.Int64).alias("event")
     )
-    return pl.concat([rows, blank_rows]).sort("start")
+    return pl.concat([rows, hole_rows]).sort("start")
 
 
-def _merged(rows: pl.DataFrame) -> pl.DataFrame:
-    alike = pl.struct("what", "lane", "event").rle_id()
+def _merge_neighbors(rows: pl.DataFrame) -> pl.DataFrame:
+    run_number = pl.struct("what", "lane", "event").rle_id()
     return (
-        rows.group_by(alike.alias("number"), maintain_order=True)
+        rows.group_by(run_number.alias("number"), maintain_order=True)
         .agg(pl.col("start", "what", "lane", "event").first(), pl.col("end").last())
         .select(
             "start",
             (pl.col("end") - pl.col("start")).alias("duration"),
-            pl.col("what").replace_strict(dict(enumerate(CLASSES)), return_dtype=pl.String).alias("class"),
+            pl.col("what").replace_strict(dict(enumerate(PATH_CLASSES)), return_dtype=pl.String).alias("class"),
             "lane",
             pl.when(pl.col("event") >= 0).then("event").alias("event"),
         )
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows of all ranks' paths, rank by rank in the order of time."""
-    rows = stacked(tables)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, _why_empty(scene))
-    table = _summed(rows, BY.of(options.given))
+        return empty_result(ANALYSIS, context, options, _why_empty(context))
+    table = _sum_path(rows, BY_SETTING.of(options.given))
     table = table.with_columns((pl.col("duration") / pl.col("duration").sum().over("rank")).alias("share"))
-    result = answer(ANALYSIS, table, scene, options, _notes(rows))
-    return replace(result, window=_extent(result.window, rows), about=_about(result.window, rows))
+    result = make_result(ANALYSIS, table, context, options, _notes(rows))
+    return replace(result, window=_extend_window(result.window, rows), about=_describe_time(result.window, rows))
 
 
-def _extent(window: tuple[int, int] | None, rows: pl.DataFrame) -> tuple[int, int] | None:
-    """The window with what of the paths lies behind it: that of a step lasts until the work of the step is done."""
+def _extend_window(window: tuple[int, int] | None, rows: pl.DataFrame) -> tuple[int, int] | None:
+    """The window, extended to the end of the paths: that of a step lasts until the work of the step is done."""
     if window is None:
         return None
     return window[0], max(window[1], int((rows["start"] + rows["duration"]).to_numpy().max()))
 
 
-def _about(window: tuple[int, int] | None, rows: pl.DataFrame) -> str:
-    """What the paths are of where no window is asked for, unless that is the whole run."""
+def _describe_time(window: tuple[int, int] | None, rows: pl.DataFrame) -> str:
+    """The time that the paths cover where no window was given; "" for the whole run."""
     if window is not None or (rows["of"] == "run").all():
         return ""
     return "the longest step" if rows["rank"].n_unique() == 1 else "each rank's longest step"
 
 
-def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """The rows as they are, or what they add up to."""
-    if by == "event":
+def _sum_path(rows: pl.DataFrame, row_kind: str) -> pl.DataFrame:
+    """The rows by class, or by class and name; unchanged for `event`."""
+    if row_kind == "event":
         return rows.with_columns(pl.lit(None, pl.Int64).alias("count"))
-    name = pl.col("name") if by == "name" else pl.lit(None, pl.String).alias("name")
+    name = pl.col("name") if row_kind == "name" else pl.lit(None, pl.String).alias("name")
     return (
         rows.group_by("rank", "class", name)
         .agg(
@@ -265,43 +285,45 @@ def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
-_LITTLE: Final = 0.01
-"""Where a smaller share of the time is missing at the beginning of a path, that is not told of."""
+_NOTABLE_SHARE: Final = 0.01
+"""Shares of the time below this, missing at the start of a path or unknown, have no note."""
 
-_LEAST: Final = 0.001
-"""A class with a smaller share of the path is not told of."""
+_SMALLEST_CLASS: Final = 0.001
+"""A class with a smaller share of the path is left out of the note."""
 
-_MUCH: Final = 0.1
-"""Where nothing is recorded in a larger share of the path, that is told of."""
+_NOTABLE_UNRECORDED: Final = 0.1
+"""A larger share of the path in which nothing is recorded has a note."""
 
-_TOLD: Final = 8
-"""So many ranks are told of in notes."""
+_MOST_RANKS: Final = 8
+"""Most ranks that have notes of their own."""
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:
-    """What bounds each rank, largest first; then what is to be known of their paths."""
+    """Notes on the classes that bound each rank, largest first, then on the doubts about their paths."""
     paths = rows.partition_by("rank", maintain_order=True)
-    told, more = paths[:_TOLD], len(paths) - _TOLD
+    noted_paths, more = paths[:_MOST_RANKS], len(paths) - _MOST_RANKS
     return [
-        *map(_bound, told),
+        *map(_bound_note, noted_paths),
         *([note("more_ranks", ranks=more)] if more > 0 else []),
-        *(doubt for mine in told for doubt in _doubts(mine)),
-        *_inferred(rows),
+        *(doubt for mine in noted_paths for doubt in _doubt_notes(mine)),
+        *_inference_notes(rows),
     ]
 
 
-def _bound(mine: pl.DataFrame) -> Note:
-    """What bounds a rank, and over which time."""
-    whole = int(mine["duration"].sum())
-    sums = mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
-    much = sums.filter(pl.col("duration") >= _LEAST * whole)
-    first = mine.row(0, named=True)
+def _bound_note(path: pl.DataFrame) -> Note:
+    """A note on the classes that bound a rank, and the time that its path covers."""
+    length = int(path["duration"].sum())
+    time_by_class = (
+        path.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
+    )
+    notable = time_by_class.filter(pl.col("duration") >= _SMALLEST_CLASS * length)
+    first = path.row(0, named=True)
     return note(
         "critical_path_bound",
         rank=first["rank"],
-        classes=tuple(much["class"].to_list()),
-        shares=tuple(time / whole for time in much["duration"].to_list()),
-        length=whole,
+        classes=tuple(notable["class"].to_list()),
+        shares=tuple(time / length for time in notable["duration"].to_list()),
+        length=length,
         missing=first["missing"],
         of=first["of"],
         steps=tuple(first["steps"]),
@@ -309,30 +331,30 @@ def _bound(mine: pl.DataFrame) -> Note:
     )
 
 
-def _doubts(mine: pl.DataFrame) -> Iterator[Note]:
-    """What of a rank's path is not known."""
-    whole = int(mine["duration"].sum())
-    blank = int(mine.filter(pl.col("name") == NOTHING)["duration"].sum())
-    rank, missing, name = mine.select("rank", "missing", "name").row(0)
-    if blank > _MUCH * whole:
-        yield note("critical_path_unrecorded", level="missing", rank=rank, part=blank / whole)
-    if missing > _LITTLE * (whole + missing):
+def _doubt_notes(path: pl.DataFrame) -> Iterator[Note]:
+    """Notes on the parts of a rank's path that are not known."""
+    length = int(path["duration"].sum())
+    unrecorded = int(path.filter(pl.col("name") == NOTHING_RECORDED)["duration"].sum())
+    rank, missing, name = path.select("rank", "missing", "name").row(0)
+    if unrecorded > _NOTABLE_UNRECORDED * length:
+        yield note("critical_path_unrecorded", level="missing", rank=rank, part=unrecorded / length)
+    if missing > _NOTABLE_SHARE * (length + missing):
         yield note("critical_path_begins_late", level="missing", rank=rank, time=missing, name=name)
-    unknown = mine.filter(pl.col("class") == "unknown").sort("duration", descending=True)
-    if unknown["duration"].sum() > _LITTLE * whole:
+    unknown = path.filter(pl.col("class") == "unknown").sort("duration", descending=True)
+    if unknown["duration"].sum() > _NOTABLE_SHARE * length:
         name, time = unknown.select("name", "duration").row(0)
         yield note("critical_path_wait_unknown", level="missing", rank=rank, name=name, time=time)
 
 
-def _inferred(rows: pl.DataFrame) -> list[Note]:
-    """That the file does not say what waited for what, where that was asked."""
+def _inference_notes(rows: pl.DataFrame) -> list[Note]:
+    """A note that waits between streams were inferred, where that matters."""
     inferred = pl.col("inferred") & pl.col("class").is_in(["kernel-kernel delay", "sync"])
-    known = not rows.select(inferred.any()).item()
-    return [] if known else [note("stream_waits_inferred", level="inferred")]
+    all_known = not rows.select(inferred.any()).item()
+    return [] if all_known else [note("stream_waits_inferred", level="inferred")]
 
 
-def _why_empty(scene: Scene) -> Note:
-    return note("no_path_in_xla_profile" if scene.xla else "no_path", level="missing")
+def _why_empty(context: RunContext) -> Note:
+    return note("no_path_in_xla_profile" if context.xla else "no_path", level="missing")
 
 
 ANALYSIS = Analysis(
@@ -343,5 +365,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BY, NEAR),
+    settings=(BY_SETTING, NEAR_SETTING),
 )

@@ -1,4 +1,4 @@
-"""Each rank's computation, communication and their overlap; and of the communication what is transfer, what waiting."""
+"""Computation, communication and their overlap on each rank; and the transfer and waiting within communication."""
 
 from __future__ import annotations
 
@@ -8,23 +8,40 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
+from tracehound.analysis.analysis_settings import RUN_OR_STEP
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.devices.beside import beside, several
-from tracehound.analysis.devices.silence import no_steps
-from tracehound.analysis.events.busy import busy_of, work
-from tracehound.analysis.events.core_time import on_own_clock
-from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart, has_clock, steps_within, window_apart
-from tracehound.analysis.ranks.calls import CALLS, calls
-from tracehound.analysis.ranks.matched import HOW, NO_COLLECTIVES, THREE_WAITS, Matched, matched
-from tracehound.analysis.ranks.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import RUN_OR_STEP
-from tracehound.analysis.share import overlapping
-from tracehound.analysis.spans.other_steps import FOLLOWED, OF_STEPS, ahead, beyond
-from tracehound.formats.torch_names import PARAMS
-from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.devices.missing_data import count_concurrent_executions, merged_devices_notes, no_steps_note
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
+from tracehound.analysis.ranks.collective_matching import (
+    MATCHING_DEFINITION,
+    NO_COLLECTIVES_NOTE,
+    WAITS_DEFINITION,
+    MatchedCalls,
+    match_collectives,
+)
+from tracehound.analysis.ranks.process_groups import missing_rank_notes
+from tracehound.analysis.ranks.rank_collectives import CALL_SCHEMA, rank_calls
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.analysis.timing.device_busy import busy_intervals, device_work
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    clock_difference_notes,
+    device_clock,
+    has_device_clock,
+    steps_in_window,
+    window_length_notes,
+    work_on_device_clock,
+)
+from tracehound.analysis.timing.other_step_work import (
+    NO_WORK_OUTSIDE,
+    STEP_COLUMNS,
+    outside_marks_notes,
+    work_outside_marks,
+)
+from tracehound.formats.torch_names import COLLECTIVE_PARAMS
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import Intervals, clip, covered_lengths, intersect, subtract, union
 
 DEFINITION = f"""\
 Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
@@ -44,9 +61,9 @@ clock, and is least where the calls of a collective end apart (gloo): by the tim
 arrivals and stragglers, a rank may have waited longer, which a note then says. Both are unions: where another
 collective transfers at once, a wait is hidden. unmatched is the rest: communication that no other rank here has.
 
-{THREE_WAITS}
+{WAITS_DEFINITION}
 
-{HOW}
+{MATCHING_DEFINITION}
 
 The PyTorch TensorBoard plugin has the same computation, overlapping, communication and other, and data transfer and
 synchronising. It also counts the host's range around a collective as communication (and as transfer); it takes the
@@ -54,7 +71,7 @@ i-th collective of every rank for the same, and shows nothing when their numbers
 NCCL's kernels for computation. Its steps last until the last kernel that was launched in them, as those of step_parts
 do; here they end where they are marked to end, and a note tells how much of their work ran outside of that."""
 
-_TIMES: Final = (
+_TIME_COLUMNS: Final = (
     Column("computation", "time", "computation runs and no communication: compute of breakdown less overlap"),
     Column("overlap", "time", "computation and communication run at once: communication that is hidden"),
     Column("communication", "time", "communication runs and no computation: the exposed part, as in breakdown"),
@@ -67,207 +84,250 @@ _TIMES: Final = (
     Column("unmatched", "time", "communication that no other rank here has", brief=False),
 )
 
-COLUMNS = (Column("rank", "number", "rank"), Column("span", "time", "from first to last work, or the window"), *_TIMES)
+COLUMNS = (
+    Column("rank", "number", "rank"),
+    Column("span", "time", "from first to last work, or the window"),
+    *_TIME_COLUMNS,
+)
 
-BY_STEP: Final = (
+BY_STEP_COLUMNS: Final = (
     Column("step", "number", "number of the step"),
     Column("rank", "number", "rank"),
     Column("start", "instant", "start of the step, or of the part in the window", brief=False),
     Column("span", "time", "length of the step, or of the part in the window"),
-    *_TIMES,
+    *_TIME_COLUMNS,
     Column("event", "id", "the mark of the step"),
 )
 
-_PARTS: Final = (
+_PART_COLUMNS: Final = (
     "step", "event", "start", "end", "from", "until", "computation", "overlap", "communication", "other", "works",
     "clocked", "beside", "stepped", "outside",
 )  # fmt: skip
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The calls of the rank, its run or steps with their parts, and when it communicates: `what` tells the rows apart.
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The calls of the rank, its run or steps with their parts, and its communication, as rows told apart by `what`.
 
-    `from` and `until` are the bounds of a row on the clock of its parts, the device's own where it is `clocked`; of the
-    rows `runs` those of a stretch in which communication runs. All in ps.
+    `from` and `until` are the bounds of a row on the clock of its parts: the device's own where it is `clocked`. In
+    rows `runs` they bound an interval in which communication runs. All in ps.
     """
-    on_device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
+    on_device = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
     by_step = RUN_OR_STEP.of(options.given) == "step"
-    events = work(share, "lane", *CLOCKED, *(OF_STEPS if by_step else ()))
-    clocked = on_device and has_clock(events)
-    computing, communicating, low, high = _of_device(share, events) if on_device else _of_host(share)
+    events = device_work(rank_trace, "lane", *DEVICE_TIMES, *(STEP_COLUMNS if by_step else ()))
+    clocked = on_device and has_device_clock(events)
+    computing, communicating, low, high = (
+        _device_intervals(rank_trace, events) if on_device else _host_intervals(rank_trace)
+    )
     if by_step:
-        stretches = steps_within(share, clock_of(share) if clocked else None).drop("inferred")
+        intervals = steps_in_window(rank_trace, device_clock(rank_trace) if clocked else None).drop("inferred")
     else:
-        stretches = _run(low, high)
-    start, end = stretches["from"].to_numpy(), stretches["until"].to_numpy()
-    both = intersect(computing, communicating)
+        intervals = _run_as_interval(low, high)
+    start, end = intervals["from"].to_numpy(), intervals["until"].to_numpy()
+    overlapping = intersect(computing, communicating)
     times = {
-        "computation": covered(subtract(computing, communicating), start, end),
-        "overlap": covered(both, start, end),
-        "communication": covered(subtract(communicating, computing), start, end),
+        "computation": covered_lengths(subtract(computing, communicating), start, end),
+        "overlap": covered_lengths(overlapping, start, end),
+        "communication": covered_lengths(subtract(communicating, computing), start, end),
     }
-    far = beyond(share, events) if by_step else FOLLOWED
-    parts = stretches.with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"), *(pl.Series(name, values) for name, values in times.items())
+    outside_marks = work_outside_marks(rank_trace, events) if by_step else NO_WORK_OUTSIDE
+    parts = intervals.with_columns(
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"), *(pl.Series(name, values) for name, values in times.items())
     ).with_columns(
         (pl.col("until") - pl.col("from") - pl.sum_horizontal(*times)).alias("other"),
         pl.lit(on_device).alias("works"),
         pl.lit(clocked).alias("clocked"),
-        pl.lit(0 if clocked else beside(share), pl.Int64).alias("beside"),
-        pl.lit(far.work, pl.Int64).alias("stepped"),
-        pl.lit(far.outside, pl.Int64).alias("outside"),
+        pl.lit(0 if clocked else count_concurrent_executions(rank_trace), pl.Int64).alias("beside"),
+        pl.lit(outside_marks.work, pl.Int64).alias("stepped"),
+        pl.lit(outside_marks.outside, pl.Int64).alias("outside"),
     )
     sides = (communicating.start, communicating.end)
-    runs = pl.DataFrame({name: pl.Series(side, dtype=pl.Int64) for name, side in zip(_RUNS, sides, strict=True)})
-    rows = {"call": calls(share), "part": parts, "runs": runs.with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))}
+    communicating_rows = pl.DataFrame(
+        {name: pl.Series(side, dtype=pl.Int64) for name, side in zip(_INTERVAL_COLUMNS, sides, strict=True)}
+    )
+    rows = {
+        "call": rank_calls(rank_trace),
+        "part": parts,
+        "runs": communicating_rows.with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank")),
+    }
     return pl.concat([each.with_columns(pl.lit(what).alias("what")) for what, each in rows.items()], how="diagonal")
 
 
-_RUNS: Final = ("from", "until")
+_INTERVAL_COLUMNS: Final = ("from", "until")
 
 
-def _of_device(share: Share, events: pl.DataFrame) -> tuple[Intervals, Intervals, int, int]:
-    """When the rank's device computes and communicates, and the bounds of its work."""
-    worked = on_own_clock(events, share)
-    state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
+def _device_intervals(rank_trace: RankTrace, events: pl.DataFrame) -> tuple[Intervals, Intervals, int, int]:
+    """Intervals in which the rank's device computes and communicates, and the bounds of its work."""
+    device_clock_work = work_on_device_clock(events, rank_trace)
+    state = busy_intervals(
+        device_clock_work.events, replace(rank_trace, start=device_clock_work.start, end=device_clock_work.end)
+    )
     return state.compute, state.communication, state.start, state.end
 
 
-def _of_host(share: Share) -> tuple[Intervals, Intervals, int, int]:
-    """The same of the operators and collectives of its host, where nothing works on a device."""
+def _host_intervals(rank_trace: RankTrace) -> tuple[Intervals, Intervals, int, int]:
+    """Intervals of the operators and collectives of the host, where nothing works on a device; and their bounds."""
     kinds = pl.col("kind").is_in(["op", "collective"])
-    rows = collected(
-        overlapping(share.threads, share.start, share.end).filter(kinds).select("start", "end", "kind", "name")
+    rows = collect_frame(
+        overlapping_events(rank_trace.threads, rank_trace.start, rank_trace.end)
+        .filter(kinds)
+        .select("start", "end", "kind", "name")
     )
-    own = pl.col("name").cast(pl.String).str.contains(rf"^c10d::|^{PARAMS}$|^gloo:|^nccl:")
-    ops, collectives = rows.filter((pl.col("kind") == "op") & ~own), rows.filter(pl.col("kind") == "collective")
+    is_communication = pl.col("name").cast(pl.String).str.contains(rf"^c10d::|^{COLLECTIVE_PARAMS}$|^gloo:|^nccl:")
+    ops, collectives = (
+        rows.filter((pl.col("kind") == "op") & ~is_communication),
+        rows.filter(pl.col("kind") == "collective"),
+    )
     computing, communicating = (
-        clip(union(each["start"].to_numpy(), each["end"].to_numpy()), share.start, share.end)
+        clip(union(each["start"].to_numpy(), each["end"].to_numpy()), rank_trace.start, rank_trace.end)
         for each in (ops, collectives)
     )
-    if share.windowed or rows.is_empty():
-        return computing, communicating, share.start, share.end if share.windowed else share.start
+    if rank_trace.windowed or rows.is_empty():
+        return computing, communicating, rank_trace.start, rank_trace.end if rank_trace.windowed else rank_trace.start
     return computing, communicating, int(rows["start"].to_numpy().min()), int(rows["end"].to_numpy().max())
 
 
-def _run(low: int, high: int) -> pl.DataFrame:
+def _run_as_interval(low: int, high: int) -> pl.DataFrame:
     bounds = {"start": low, "end": high, "from": low, "until": high}
     columns = ("step", "event", *bounds)
     return pl.DataFrame([{"step": None, "event": None, **bounds}], schema=dict.fromkeys(columns, pl.Int64))
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per rank, or per step and rank."""
     by_step = RUN_OR_STEP.of(options.given) == "step"
-    shown = ANALYSIS.shown(options.given)
-    parts = [table.filter(pl.col("what") == "part").select("rank", *_PARTS) for table in tables if table.height]
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    parts = [table.filter(pl.col("what") == "part").select("rank", *_PART_COLUMNS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
-        return without(shown, scene, options, no_steps(scene) if by_step else note("no_ranks", level="missing"))
-    filled = [table for table in tables if table.height]
-    found = matched([table.filter(pl.col("what") == "call").select(CALLS.names()) for table in filled], scene)
-    met = _on_own_clock(found.calls, rows.filter("clocked")["rank"].unique())
-    runs = pl.concat([table.filter(pl.col("what") == "runs").select("rank", *_RUNS) for table in filled])
-    halves = pl.concat([_halves(met, runs, of_rank) for of_rank in rows.partition_by("rank", maintain_order=True)])
-    table = halves.with_columns((pl.col("until") - pl.col("from")).alias("span")).with_columns(
+        return empty_result(
+            analysis, context, options, no_steps_note(context) if by_step else note("no_ranks", level="missing")
+        )
+    rank_tables = [table for table in tables if table.height]
+    matching = match_collectives(
+        [table.filter(pl.col("what") == "call").select(CALL_SCHEMA.names()) for table in rank_tables], context
+    )
+    matched_calls = _move_to_device_clocks(matching.calls, rows.filter("clocked")["rank"].unique())
+    communicating_rows = pl.concat(
+        [table.filter(pl.col("what") == "runs").select("rank", *_INTERVAL_COLUMNS) for table in rank_tables]
+    )
+    split_rows = pl.concat(
+        [
+            _split_communication(matched_calls, communicating_rows, of_rank)
+            for of_rank in rows.partition_by("rank", maintain_order=True)
+        ]
+    )
+    table = split_rows.with_columns((pl.col("until") - pl.col("from")).alias("span")).with_columns(
         (pl.col("synchronising") / pl.col("span")).fill_nan(None).alias("waiting")
     )
     order = ("step", "rank", "start") if by_step else ("rank",)
     notes = [
-        *_notes(table, found),
-        *_with_overlap(table),
-        *several(table, "overlap"),
-        *(ahead(table) if by_step else [] if scene.windowed else _longer(found.calls, table)),
-        *_hosted(table),
-        *offset_notes(found.clocks),
-        *absentees(found.calls, scene),
-        *found.notes,
-        *_clocks_apart(table, scene, by_step=by_step),
+        *_notes(table, matching),
+        *_overlap_notes(table),
+        *merged_devices_notes(table, "overlap"),
+        *(
+            outside_marks_notes(table)
+            if by_step
+            else []
+            if context.windowed
+            else _arrival_wait_notes(matching.calls, table)
+        ),
+        *_host_only_notes(table),
+        *offset_notes(matching.clocks),
+        *missing_rank_notes(matching.calls, context),
+        *matching.notes,
+        *_clock_notes(table, context, by_step=by_step),
     ]
-    return answer(shown, table.sort(order), scene, options, notes)
+    return make_result(analysis, table.sort(order), context, options, notes)
 
 
-def _on_own_clock(calls: pl.DataFrame, clocked: pl.Series) -> pl.DataFrame:
-    """The matched calls, those of the ranks that are `clocked` on their devices' own clocks, and what transfers so."""
-    own = pl.col("rank").is_in(clocked.implode())
-    moved = calls.with_columns(pl.when(own).then(f"device_{side}").otherwise(side).alias(side) for side in _SIDES)
-    known = moved.drop_nulls(_SIDES)
-    return known.with_columns((pl.col("end") - pl.col("start")).min().over("meeting").alias("transfer"))
+def _move_to_device_clocks(calls: pl.DataFrame, clocked: pl.Series) -> pl.DataFrame:
+    """The matched calls, on the device's own clock for ranks in `clocked`, with `transfer` measured there."""
+    on_device_clock = pl.col("rank").is_in(clocked.implode())
+    moved_calls = calls.with_columns(
+        pl.when(on_device_clock).then(f"device_{side}").otherwise(side).alias(side) for side in _CALL_BOUNDS
+    )
+    timed_calls = moved_calls.drop_nulls(_CALL_BOUNDS)
+    return timed_calls.with_columns((pl.col("end") - pl.col("start")).min().over("meeting").alias("transfer"))
 
 
-_SIDES: Final = ("start", "end")
+_CALL_BOUNDS: Final = ("start", "end")
 
 
-def _halves(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of one rank with what of their communication transfers, waits, and is not matched.
+def _split_communication(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of one rank with their communication split into transferring, waiting and unmatched.
 
-    `waited` is all that its calls waited, also where nothing of them runs on the device.
+    `waited` is all the waiting of its calls, also where no communication runs on the device.
     """
-    mine, running = (each.filter(pl.col("rank") == rows["rank"][0]) for each in (calls, runs))
-    known = mine.filter(pl.col("meeting").is_not_null())
-    start, end, transfer = (known[name].to_numpy() for name in ("start", "end", "transfer"))
-    moving, matched_ = union(end - transfer, end), union(start, end)
-    every = union(mine["start"].to_numpy(), mine["end"].to_numpy())
+    rank_calls, communicating_rows = (each.filter(pl.col("rank") == rows["rank"][0]) for each in (calls, runs))
+    matched_calls = rank_calls.filter(pl.col("meeting").is_not_null())
+    start, end, transfer = (matched_calls[name].to_numpy() for name in ("start", "end", "transfer"))
+    transferring, matched = union(end - transfer, end), union(start, end)
+    communicating = union(rank_calls["start"].to_numpy(), rank_calls["end"].to_numpy())
     low, high = rows["from"].to_numpy(), rows["until"].to_numpy()
-    waiting, here = subtract(matched_, moving), union(running["from"].to_numpy(), running["until"].to_numpy())
+    waiting, communicating_on_device = (
+        subtract(matched, transferring),
+        union(communicating_rows["from"].to_numpy(), communicating_rows["until"].to_numpy()),
+    )
     lengths = {
-        "transfer": covered(intersect(moving, here), low, high),
-        "synchronising": covered(intersect(waiting, here), low, high),
-        "unmatched": covered(intersect(subtract(every, matched_), here), low, high),
-        "waited": covered(waiting, low, high),
+        "transfer": covered_lengths(intersect(transferring, communicating_on_device), low, high),
+        "synchronising": covered_lengths(intersect(waiting, communicating_on_device), low, high),
+        "unmatched": covered_lengths(intersect(subtract(communicating, matched), communicating_on_device), low, high),
+        "waited": covered_lengths(waiting, low, high),
     }
-    told = len(start) > 0
+    has_matches = len(start) > 0
     return rows.with_columns(
-        *(pl.Series(name, values if told or name == "unmatched" else [None] * len(values), pl.Int64)
+        *(pl.Series(name, values if has_matches or name == "unmatched" else [None] * len(values), pl.Int64)
           for name, values in lengths.items())
     )  # fmt: skip
 
 
-def _with_overlap(table: pl.DataFrame) -> list[Note]:
-    """What part of the spans computation and communication take in all, where they overlap."""
-    both, span = int(table["overlap"].sum()), int(table["span"].sum())
-    if not both:
+def _overlap_notes(table: pl.DataFrame) -> list[Note]:
+    """A note with the shares of all computation and all communication, where they overlap."""
+    overlap, span = int(table["overlap"].sum()), int(table["span"].sum())
+    if not overlap:
         return []
-    computing, communicating = ((int(table[name].sum()) + both) / span for name in ("computation", "communication"))
+    computing, communicating = ((int(table[name].sum()) + overlap) / span for name in ("computation", "communication"))
     return [note("overlap_included", computation=computing, communication=communicating)]
 
 
-def _clocks_apart(table: pl.DataFrame, scene: Scene, *, by_step: bool) -> list[Note]:
+def _clock_notes(table: pl.DataFrame, context: RunContext, *, by_step: bool) -> list[Note]:
     if by_step:
-        return clocks_apart("steps", table["span"], table["end"] - table["start"])
-    return window_apart(table.filter("clocked")["span"], scene)
+        return clock_difference_notes("steps", table["span"], table["end"] - table["start"])
+    return window_length_notes(table.filter("clocked")["span"], context)
 
 
-def _notes(table: pl.DataFrame, found: Matched) -> list[Note]:
-    """What part of all communication only waits."""
-    waits, moves = int(table["synchronising"].sum()), int(table["transfer"].sum())
-    if waits + moves:
-        every = not table["unmatched"].sum()
-        return [note("communication_waits", waiting=waits / (waits + moves), every=every)]
-    if found.calls.is_empty() and not found.notes:
-        return [note(NO_COLLECTIVES)]
+def _notes(table: pl.DataFrame, matching: MatchedCalls) -> list[Note]:
+    """A note with the share of communication that only waits."""
+    waiting, transferring = int(table["synchronising"].sum()), int(table["transfer"].sum())
+    if waiting + transferring:
+        all_matched = not table["unmatched"].sum()
+        return [note("communication_waits", waiting=waiting / (waiting + transferring), every=all_matched)]
+    if matching.calls.is_empty() and not matching.notes:
+        return [note(NO_COLLECTIVES_NOTE)]
     if table["rank"].n_unique() > 1:
         return [note("communication_not_matched", level="missing")]
     return [note("waiting_needs_several_ranks", level="missing")]
 
 
-_LONGER: Final = 1.25
-"""So many times what durations tell is said."""
+_NOTABLE_FACTOR: Final = 1.25
+"""A wait that is so many times longer by arrivals than by durations has a note."""
 
 
-def _longer(calls: pl.DataFrame, table: pl.DataFrame) -> list[Note]:
-    """That ranks waited for longer by when the last of each collective came, on the trace's clock, if much longer."""
-    known = calls.filter(pl.col("meeting").is_not_null())
-    came = known.with_columns(pl.min_horizontal("end", pl.col("start").max().over("meeting")).alias("came"))
-    waited = sum(
-        union(mine["start"].to_numpy(), mine["came"].to_numpy()).length
-        for mine in came.partition_by("rank", maintain_order=True)
+def _arrival_wait_notes(calls: pl.DataFrame, table: pl.DataFrame) -> list[Note]:
+    """A note where ranks waited much longer by the arrival of the last one, on the trace's clock."""
+    matched_calls = calls.filter(pl.col("meeting").is_not_null())
+    with_last_arrival = matched_calls.with_columns(
+        pl.min_horizontal("end", pl.col("start").max().over("meeting")).alias("came")
     )
-    return [note("waited_by_arrivals", time=waited)] if waited > _LONGER * int(table["waited"].sum()) else []
+    waited = sum(
+        union(rank_calls["start"].to_numpy(), rank_calls["came"].to_numpy()).length
+        for rank_calls in with_last_arrival.partition_by("rank", maintain_order=True)
+    )
+    return [note("waited_by_arrivals", time=waited)] if waited > _NOTABLE_FACTOR * int(table["waited"].sum()) else []
 
 
-def _hosted(table: pl.DataFrame) -> list[Note]:
-    """Of which ranks only the host is known."""
+def _host_only_notes(table: pl.DataFrame) -> list[Note]:
+    """A note on ranks of which only the host is known."""
     ranks = table.filter(~pl.col("works"))["rank"].unique().sort().to_list()
     return [note("computation_of_host", level="missing", ranks=tuple(ranks))] if ranks else []
 
@@ -281,5 +341,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(RUN_OR_STEP,),
-    by={"step": BY_STEP},
+    columns_by_setting={"step": BY_STEP_COLUMNS},
 )

@@ -1,4 +1,4 @@
-"""How much of its time each device is on duty, as XProf says, and how much of it is useful."""
+"""Duty cycle of each device, as XProf defines it, and the parts of its time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.parts import PARTS, device_parts, device_work
-from tracehound.analysis.events.core_time import on_own_clock, rest_time
-from tracehound.analysis.events.own_clock import CLOCKED, window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.formats.xla.names import SPARSE_CORE_MODULES, SPARSE_CORE_OPS
-from tracehound.intervals import Intervals, clip, union
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.devices.device_parts import DEVICE_PARTS, intervals_per_part, work_with_ops
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    idle_window_length,
+    window_length_notes,
+    work_on_device_clock,
+)
+from tracehound.formats.xla.xla_names import SPARSE_CORE_MODULES_LANE, SPARSE_CORE_OPS_LANE
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import Intervals, clip, union
 
 DEFINITION = """\
 duty cycle = XProf's "TPU duty cycle": the time in which any op of the line XLA Ops runs, but for infeed, outfeed, sends
@@ -33,12 +38,12 @@ for copies within the device: these three are what breakdown calls copy. idle = 
 XProf's device idle time. They add up to 1. All together is the sum over devices of the one by that of the other, as in
 XProf, where both cores of a chip count as one device; here each counts."""
 
-_OFF_DUTY: Final = (
+_OFF_DUTY_CATEGORIES: Final = (
     "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "async-done", "megacore fusion",
 )  # fmt: skip
-"""HLO categories that XProf takes for off duty."""
+"""HLO categories that XProf counts as off duty."""
 
-_SHARES: Final = {
+_SHARE_MEANINGS: Final = {
     "compute": "computation runs: the useful share",
     "collectives": "collectives run and no computation (exposed)",
     "input": "only copies from the host run, or are waited for",
@@ -53,76 +58,87 @@ COLUMNS: Final = (
     Column("on_duty", "time", "any op runs but infeed, outfeed, transfers to the host and async-done", brief=False),
     Column("duty_cycle", "share", "on duty, as XProf counts", "span"),
     Column("time", "time", "device time: from the first to the last work", brief=False),
-    *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARES.items()),
+    *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARE_MEANINGS.items()),
     Column("idle", "time", "nothing runs", brief=False),
-    *(Column(f"{name}_share", "share", _SHARES[name], "device time") for name in ("compute", "collectives")),
+    *(Column(f"{name}_share", "share", _SHARE_MEANINGS[name], "device time") for name in ("compute", "collectives")),
     Column("idle_share", "share", "nothing runs", "device time"),
     *(
-        Column(f"{name}_share", "share", _SHARES[name], "device time", brief=name != "device_to_device")
+        Column(f"{name}_share", "share", _SHARE_MEANINGS[name], "device time", brief=name != "device_to_device")
         for name in ("input", "output", "device_to_device")
     ),
 )
-"""Where a line has no room for all, the shares at the right make way."""
+"""Where a line has no room for all, the shares at the right are left out first."""
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """One row; ps."""
     del options
-    events = device_work(share, "lane", *CLOCKED)
-    whose = {"rank": share.rank, "device": share.label}
+    events = work_with_ops(rank_trace, "lane", *DEVICE_TIMES)
+    rank_columns = {"rank": rank_trace.rank, "device": rank_trace.label}
     if events.is_empty():
-        rest = rest_time(share)
-        idle = {"span": rest, "on_duty": 0, "time": rest, **dict.fromkeys(PARTS, 0), "idle": rest}
-        return pl.DataFrame([{**whose, **idle}]) if rest else pl.DataFrame()
-    own = on_own_clock(events, share)
-    on, span = _duty(share, events)
-    parts = {name: clip(when, own.start, own.end).length for name, when in device_parts(share, own.events).items()}
-    told = {"span": span, "on_duty": on, "time": own.time, **parts, "idle": own.time - own.used}
-    return pl.DataFrame([{**whose, **told}])
+        idle_time = idle_window_length(rank_trace)
+        idle = {"span": idle_time, "on_duty": 0, "time": idle_time, **dict.fromkeys(DEVICE_PARTS, 0), "idle": idle_time}
+        return pl.DataFrame([{**rank_columns, **idle}]) if idle_time else pl.DataFrame()
+    device_clock_work = work_on_device_clock(events, rank_trace)
+    on_duty, span = _time_on_duty(rank_trace, events)
+    parts = {
+        name: clip(intervals, device_clock_work.start, device_clock_work.end).length
+        for name, intervals in intervals_per_part(rank_trace, device_clock_work.events).items()
+    }
+    times = {
+        "span": span,
+        "on_duty": on_duty,
+        "time": device_clock_work.time,
+        **parts,
+        "idle": device_clock_work.time - device_clock_work.busy_time,
+    }
+    return pl.DataFrame([{**rank_columns, **times}])
 
 
-def _duty(share: Share, events: pl.DataFrame) -> tuple[int, int]:
+def _time_on_duty(rank_trace: RankTrace, events: pl.DataFrame) -> tuple[int, int]:
     """The time on duty, and the time from the first to the last op or module."""
-    off = share.ops.filter(pl.col("category").is_in(_OFF_DUTY))["op"].implode()
-    lanes = share.lanes.filter(pl.col("rank").is_not_null())
-    sparse = _times(share, lanes.filter(pl.col("name").str.contains(SPARSE_CORE_OPS)))
-    working = events.filter(~pl.col("op").is_in(off).fill_null(value=False)).select("start", "end")
-    on = _inside(pl.concat([working, sparse]), share)
-    if share.windowed:
-        return on.length, share.end - share.start
-    ran = (pl.col("role") == "modules") | pl.col("name").str.contains(SPARSE_CORE_MODULES)
-    runs = _times(share, lanes.filter(ran))
-    every = pl.concat([events.select("start", "end"), sparse, runs])
-    return on.length, int(every["end"].to_numpy().max() - every["start"].to_numpy().min())
+    off_duty_ops = rank_trace.ops.filter(pl.col("category").is_in(_OFF_DUTY_CATEGORIES))["op"].implode()
+    lanes = rank_trace.lanes.filter(pl.col("rank").is_not_null())
+    sparse_core_times = _event_times(rank_trace, lanes.filter(pl.col("name").str.contains(SPARSE_CORE_OPS_LANE)))
+    working = events.filter(~pl.col("op").is_in(off_duty_ops).fill_null(value=False)).select("start", "end")
+    on_duty = _union_in_window(pl.concat([working, sparse_core_times]), rank_trace)
+    if rank_trace.windowed:
+        return on_duty.length, rank_trace.end - rank_trace.start
+    is_module_lane = (pl.col("role") == "modules") | pl.col("name").str.contains(SPARSE_CORE_MODULES_LANE)
+    module_times = _event_times(rank_trace, lanes.filter(is_module_lane))
+    all_times = pl.concat([events.select("start", "end"), sparse_core_times, module_times])
+    return on_duty.length, int(all_times["end"].to_numpy().max() - all_times["start"].to_numpy().min())
 
 
-def _times(share: Share, lanes: pl.DataFrame) -> pl.DataFrame:
+def _event_times(rank_trace: RankTrace, lanes: pl.DataFrame) -> pl.DataFrame:
     """Start and end of the events on these lanes."""
-    return collected(share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select("start", "end"))
+    return collect_frame(rank_trace.device.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select("start", "end"))
 
 
-def _inside(events: pl.DataFrame, share: Share) -> Intervals:
-    return clip(union(events["start"].to_numpy(), events["end"].to_numpy()), share.start, share.end)
+def _union_in_window(events: pl.DataFrame, rank_trace: RankTrace) -> Intervals:
+    return clip(union(events["start"].to_numpy(), events["end"].to_numpy()), rank_trace.start, rank_trace.end)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row per rank, in their order."""
-    table = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """A row per rank, in the order of ranks."""
+    table = concat_tables(tables)
     if table.is_empty():
-        return without(ANALYSIS, scene, options, note("no_device_profiled", level="missing"))
+        return empty_result(ANALYSIS, context, options, note("no_device_profiled", level="missing"))
     table = table.with_columns(
         (pl.col("on_duty") / pl.col("span")).fill_nan(None).alias("duty_cycle"),
-        *((pl.col(name) / pl.col("time")).fill_nan(None).alias(f"{name}_share") for name in (*PARTS, "idle")),
+        *((pl.col(name) / pl.col("time")).fill_nan(None).alias(f"{name}_share") for name in (*DEVICE_PARTS, "idle")),
     )
-    return answer(ANALYSIS, table, scene, options, [*_notes(table), *window_apart(table["time"], scene)])
+    return make_result(
+        ANALYSIS, table, context, options, [*_notes(table), *window_length_notes(table["time"], context)]
+    )
 
 
 def _notes(table: pl.DataFrame) -> list[Note]:
-    """All devices together."""
+    """Notes with the sums over all devices."""
     span, time = int(table["span"].sum()), int(table["time"].sum())
     if not span or not time:
         return []
-    parts = ((name, int(table[name].sum())) for name in (*PARTS, "idle"))
+    parts = ((name, int(table[name].sum())) for name in (*DEVICE_PARTS, "idle"))
     return [
         note("duty_cycle_total", on_duty=int(table["on_duty"].sum()), span=span),
         Note("info", "device_time_total", values=(("time", time), *parts)),

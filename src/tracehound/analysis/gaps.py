@@ -1,4 +1,4 @@
-"""When a device idles: between which ops, what the host did meanwhile, and which launch ended it."""
+"""Gaps of each device: the ops around them, the host's activity meanwhile, and the launch that ended them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,48 @@ import numpy.typing as npt
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.events.busy import bounds, recorded, rounding, work, worked
-from tracehound.analysis.events.core_time import on_own_clock
-from tracehound.analysis.events.numbering import largest
-from tracehound.analysis.events.own_clock import APART, CLOCKED, has_clock
-from tracehound.analysis.hosts.doing import PROGRAM, mattering, mostly, told
-from tracehound.analysis.hosts.launched import calls_of
-from tracehound.analysis.hosts.threads import HELD, THREADS, during, held, near
-from tracehound.analysis.hosts.waits import blocking
-from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.intervals import Intervals, Ints, Mask, complement, parted
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.hosts.host_threads import (
+    THREAD_COLUMNS,
+    THREADS_IN_MEMORY,
+    innermost_per_window,
+    overlaps_any_window,
+    with_threads_in_memory,
+)
+from tracehound.analysis.hosts.launch_calls import blocking_copy_calls, launching_calls
+from tracehound.analysis.hosts.thread_activity import (
+    PROGRAM_ACTIVITIES,
+    longest_activity,
+    read_thread_activities,
+    responsible_lanes,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    HOST_ACTIVITY,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    concat_tables,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_busy import (
+    device_work,
+    recording_bounds,
+    rounding_gap,
+    union_of_work,
+    work_bounds,
+)
+from tracehound.analysis.timing.device_clock import (
+    CLOCK_TOLERANCE,
+    DEVICE_TIMES,
+    has_device_clock,
+    work_on_device_clock,
+)
+from tracehound.analysis.timing.row_groups import largest_rows
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import Intervals, Ints, Mask, complement, split_at_instants
 
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
@@ -49,10 +79,10 @@ and overlapping kernels give negative gaps; here a gap is idleness of the whole 
 
 EVENTS_PER_THREAD = 2
 MIN_SHARE = 0.01
-"""The host column names at most so many events of a thread, none with a smaller share of the gap."""
+"""The host column has at most `EVENTS_PER_THREAD` events of a thread, none with a smaller share of the gap."""
 
-AT_ONCE = 1 << 16
-"""Of so many gaps is looked up at once what host threads did in them: that takes more room than what comes of it."""
+GAPS_AT_ONCE = 1 << 16
+"""Gaps whose host activity is computed at once: that needs more memory than its result."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
@@ -64,7 +94,7 @@ COLUMNS = (
     Column("launch", "text", "host event that enqueued the op after it", brief=False),
     Column("thread", "text", "thread of the launch", brief=False),
     Column("launched", "time", "from the launch to the op after the gap", brief=False),
-    Column("why", "text", "what the host was at for most of it", found=True),
+    Column("why", "text", "what the host was at for most of it", non_key=True),
     Column("why_share", "share", "what the host was at", "the gap", brief=False),
     Column("host", "host", "what host threads did meanwhile"),
     Column("before_event", "id", "the op before"),
@@ -73,87 +103,100 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The longest gaps (as many as are asked for), and on every row the number and length of all."""
-    events = _work(share)
-    low, high = bounds(events, share)
-    idle, span = parted(complement(worked(events), low, high), _instants(events)), high - low
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The longest gaps (as many as requested); every row also has the number and length of all gaps."""
+    events = _work_in_window(rank_trace)
+    low, high = work_bounds(events, rank_trace)
+    idle, span = split_at_instants(complement(union_of_work(events), low, high), _zero_length_times(events)), high - low
     lengths = idle.end - idle.start
-    none = lengths[lengths <= rounding(events["start"].to_numpy(), events["end"].to_numpy())]
-    number = len(lengths) - len(none)
+    zero_length = lengths[lengths <= rounding_gap(events["start"].to_numpy(), events["end"].to_numpy())]
+    number = len(lengths) - len(zero_length)
     if events.is_empty() or not number:
         return pl.DataFrame()
-    chosen = np.sort(largest(lengths, number if options.top is None else min(number, options.top)))
+    chosen = np.sort(largest_rows(lengths, number if options.top is None else min(number, options.top)))
     gaps = Intervals(idle.start[chosen], idle.end[chosen])
     table = pl.DataFrame({"start": gaps.start, "duration": gaps.end - gaps.start}).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         (pl.col("duration") / span).alias("share"),
         pl.lit(number, pl.Int64).alias("gaps"),
         pl.lit(idle.length, pl.Int64).alias("idle"),
-        pl.lit(int(none.sum()), pl.Int64).alias("none"),
+        pl.lit(int(zero_length.sum()), pl.Int64).alias("none"),
         pl.lit(span, pl.Int64).alias("span"),
-        *_around(share, low, high),
-        *_by_own_clock(share, events),
+        *_time_around_work(rank_trace, low, high),
+        *_idle_on_device_clock(rank_trace, events),
     )
-    around = _neighbours(events, gaps)
-    share = held(share)
-    threads = collected(share.threads.filter(near(gaps)).select(*THREADS))
-    calls = calls_of(share, around["launch_event"])
-    host = _host(threads, share.lanes, gaps)
-    found = _with_launch(pl.concat([table, around, host], how="horizontal"), calls, share.lanes)
-    return found.with_columns(_why(share, found, gaps, threads))
+    neighbors = _neighbor_ops(events, gaps)
+    rank_trace = with_threads_in_memory(rank_trace)
+    threads = collect_frame(rank_trace.threads.filter(overlaps_any_window(gaps)).select(*THREAD_COLUMNS))
+    calls = launching_calls(rank_trace, neighbors["launch_event"])
+    host_column = _host_activity(threads, rank_trace.lanes, gaps)
+    with_launch = _add_launch(pl.concat([table, neighbors, host_column], how="horizontal"), calls, rank_trace.lanes)
+    return with_launch.with_columns(_main_host_activity(rank_trace, with_launch, gaps, threads))
 
 
-def _around(share: Share, low: int, high: int) -> list[pl.Expr]:
-    """How long the rank's file goes on before and after all that gaps are looked for in; nothing in a window."""
-    first, last = recorded(share)
-    earlier, later = (0, 0) if share.windowed else (max(low - first, 0), max(last - high, 0))
-    return [pl.lit(earlier, pl.Int64).alias("earlier"), pl.lit(later, pl.Int64).alias("later")]
+def _time_around_work(rank_trace: RankTrace, low: int, high: int) -> list[pl.Expr]:
+    """Recorded time before and after the range in which gaps are searched; 0 in a window."""
+    first, last = recording_bounds(rank_trace)
+    before, after = (0, 0) if rank_trace.windowed else (max(low - first, 0), max(last - high, 0))
+    return [pl.lit(before, pl.Int64).alias("earlier"), pl.lit(after, pl.Int64).alias("later")]
 
 
-def _instants(events: pl.DataFrame) -> Ints:
-    """When work ran that has no length, in order."""
+def _zero_length_times(events: pl.DataFrame) -> Ints:
+    """Sorted instants at which work without a length ran."""
     return events.filter(pl.col("start") == pl.col("end"))["start"].unique().sort().to_numpy()
 
 
-def _work(share: Share) -> pl.DataFrame:
-    """The device's work in the window, and what is next to it on either side."""
-    columns = ("name", "launch", "lane", *CLOCKED)
-    if not share.windowed:
-        return work(share, *columns)
-    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
-    every = share.anytime.filter(pl.col("lane").is_in(lanes))
-    before = every.filter(pl.col("end") <= share.start).bottom_k(1, by=[-pl.col("end"), -pl.col("id")])
-    after = every.filter(pl.col("start") >= share.end).bottom_k(1, by=["start", "id"])
-    near = work(replace(share, device=pl.concat([before, share.device, after])), *columns)
-    return near.unique("id").sort("id")
+def _work_in_window(rank_trace: RankTrace) -> pl.DataFrame:
+    """The device's work in the window, and the next work on either side."""
+    columns = ("name", "launch", "lane", *DEVICE_TIMES)
+    if not rank_trace.windowed:
+        return device_work(rank_trace, *columns)
+    lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
+    all_work = rank_trace.device_anytime.filter(pl.col("lane").is_in(lanes))
+    before = all_work.filter(pl.col("end") <= rank_trace.start).bottom_k(1, by=[-pl.col("end"), -pl.col("id")])
+    after = all_work.filter(pl.col("start") >= rank_trace.end).bottom_k(1, by=["start", "id"])
+    nearby = device_work(replace(rank_trace, device=pl.concat([before, rank_trace.device, after])), *columns)
+    return nearby.unique("id").sort("id")
 
 
-def _by_own_clock(share: Share, events: pl.DataFrame) -> list[pl.Expr]:
-    """The idle time and the span by the device's own clock, null where it has none."""
-    worked = on_own_clock(events, share) if has_clock(events) else None
-    idle, span = (worked.time - worked.used, worked.time) if worked else (None, None)
+def _idle_on_device_clock(rank_trace: RankTrace, events: pl.DataFrame) -> list[pl.Expr]:
+    """Idle time and span on the device's own clock; null where it has none."""
+    device_clock_work = work_on_device_clock(events, rank_trace) if has_device_clock(events) else None
+    idle, span = (
+        (device_clock_work.time - device_clock_work.busy_time, device_clock_work.time)
+        if device_clock_work
+        else (None, None)
+    )
     return [pl.lit(idle, pl.Int64).alias("own_idle"), pl.lit(span, pl.Int64).alias("own_span")]
 
 
-def _why(share: Share, found: pl.DataFrame, gaps: Intervals, threads: pl.DataFrame) -> list[pl.Series]:
-    """What the host was at for most of each gap, and for which part of it; `threads` has all that ran meanwhile."""
-    launching = found["lane"].fill_null(-1).to_numpy()
-    doings = told(share, launching, blocking(share), lambda lane: [threads.lazy().filter(pl.col("lane") == lane)])
-    spent = doings.spent(mattering(share, doings, launching), gaps.start, gaps.end)
-    words, time = mostly(spent)
-    parts = pl.Series("why_share", time / (gaps.end - gaps.start))
-    return [words, parts.set(words.is_null(), None)]
+def _main_host_activity(
+    rank_trace: RankTrace, gap_rows: pl.DataFrame, gaps: Intervals, threads: pl.DataFrame
+) -> list[pl.Series]:
+    """The main activity of the host in each gap, and its share; `threads` has all events during the gaps."""
+    launching_lanes = gap_rows["lane"].fill_null(-1).to_numpy()
+    activities = read_thread_activities(
+        rank_trace,
+        launching_lanes,
+        blocking_copy_calls(rank_trace),
+        lambda lane: [threads.lazy().filter(pl.col("lane") == lane)],
+    )
+    activity_times = activities.time_per_interval(
+        responsible_lanes(rank_trace, activities, launching_lanes), gaps.start, gaps.end
+    )
+    activity_names, time = longest_activity(activity_times)
+    shares = pl.Series("why_share", time / (gaps.end - gaps.start))
+    return [activity_names, shares.set(activity_names.is_null(), None)]
 
 
-def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
-    """The op that ended last before each gap and the one that starts first after it, with the launch of that."""
-    order, ends = _ordered(events["end"].to_numpy())
-    at = np.searchsorted(ends, gaps.start, side="right") - 1
-    before = np.where(at < 0, -1, order[np.maximum(at, 0)])
-    order, starts = _ordered(events["start"].to_numpy())
-    at = np.searchsorted(starts, gaps.end, side="left")
-    after = np.where(at >= len(starts), -1, order[np.minimum(at, len(starts) - 1)])
+def _neighbor_ops(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
+    """The op that ended last before each gap and the first that starts after it, with the latter's launch."""
+    order, ends = _sort_times(events["end"].to_numpy())
+    position = np.searchsorted(ends, gaps.start, side="right") - 1
+    before = np.where(position < 0, -1, order[np.maximum(position, 0)])
+    order, starts = _sort_times(events["start"].to_numpy())
+    position = np.searchsorted(starts, gaps.end, side="left")
+    after = np.where(position >= len(starts), -1, order[np.minimum(position, len(starts) - 1)])
     rows = events.select("name", "id", "launch", "start")
 
     def pick(index: Ints) -> pl.DataFrame:
@@ -173,28 +216,30 @@ def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
     )
 
 
-def _ordered(times: Ints) -> tuple[npt.NDArray[np.intp], Ints]:
-    """The rows in the order of their times, and these: of one stream they are in it."""
+def _sort_times(times: Ints) -> tuple[npt.NDArray[np.intp], Ints]:
+    """Row numbers in the order of their times, and the sorted times. Times of one stream are sorted already."""
     if (times[1:] >= times[:-1]).all():
         return np.arange(len(times)), times
     order = np.argsort(times, kind="stable")
     return order, times[order]
 
 
-def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
-    """For each gap what host threads did in it, as a list in one column, the largest share first."""
-    firsts = range(0, max(1, len(gaps.start)), AT_ONCE)
-    parts = (Intervals(gaps.start[at : at + AT_ONCE], gaps.end[at : at + AT_ONCE]) for at in firsts)
-    return pl.concat([_meanwhile(threads, lanes, part) for part in parts])
+def _host_activity(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
+    """For each gap the activity of host threads, as a list in one column, the largest share first."""
+    firsts = range(0, max(1, len(gaps.start)), GAPS_AT_ONCE)
+    chunks = (
+        Intervals(gaps.start[first : first + GAPS_AT_ONCE], gaps.end[first : first + GAPS_AT_ONCE]) for first in firsts
+    )
+    return pl.concat([_host_activity_in_chunk(threads, lanes, part) for part in chunks])
 
 
-def _meanwhile(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
-    """The same for some of the gaps."""
+def _host_activity_in_chunk(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
+    """The activity of host threads in some of the gaps."""
     length = pl.DataFrame({"window": np.arange(len(gaps.start)), "length": gaps.end - gaps.start})
     names = lanes.select("lane", pl.col("name").alias("thread"))
-    found = during(threads, gaps)
-    listed = (
-        found.filter(_leading(found["window"].to_numpy(), found["lane"].to_numpy()))
+    activity = innermost_per_window(threads, gaps)
+    activity_lists = (
+        activity.filter(_first_rows_of_lanes(activity["window"].to_numpy(), activity["lane"].to_numpy()))
         .join(length, on="window", maintain_order="left")
         .join(names, on="lane", maintain_order="left")
         .with_columns((pl.col("time") / pl.col("length")).alias("share"))
@@ -203,71 +248,73 @@ def _meanwhile(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> p
         .group_by("window", maintain_order=True)
         .agg(pl.struct("thread", pl.col("name").alias("event"), "inside", "share", "time").alias("host"))
     )
-    every = length.join(listed, on="window", how="left", maintain_order="left")
-    return every.select(pl.col("host").cast(COVER).fill_null([]))
+    all_gaps = length.join(activity_lists, on="window", how="left", maintain_order="left")
+    return all_gaps.select(pl.col("host").cast(HOST_ACTIVITY).fill_null([]))
 
 
-def _leading(window: Ints, lane: Ints) -> Mask:
-    """Which rows, sorted by window, are among the first `EVENTS_PER_THREAD` of their lane in it."""
+def _first_rows_of_lanes(window: Ints, lane: Ints) -> Mask:
+    """Mask of the rows, sorted by window, that are among the first `EVENTS_PER_THREAD` of their lane in it."""
     order = np.lexsort((lane, window))  # stable
     window, lane = window[order], lane[order]
-    many = EVENTS_PER_THREAD
+    limit = EVENTS_PER_THREAD
     leading = np.ones(len(order), np.bool_)
-    leading[order[many:]] = (window[many:] != window[:-many]) | (lane[many:] != lane[:-many])
+    leading[order[limit:]] = (window[limit:] != window[:-limit]) | (lane[limit:] != lane[:-limit])
     return leading
 
 
-def _with_launch(gaps: pl.DataFrame, calls: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
-    """The gaps with the launch that ended each: its name, its thread, and how long before the end it began."""
-    called = calls.select(pl.col("call").cast(pl.String).alias("launch"), pl.col("caller").alias("lane"), "called")
+def _add_launch(gaps: pl.DataFrame, calls: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+    """Add the launch that ended each gap: its name, its thread, and how long before the end it began."""
+    launches = calls.select(pl.col("call").cast(pl.String).alias("launch"), pl.col("caller").alias("lane"), "called")
     names = lanes.select("lane", pl.col("name").alias("thread"))
-    known = pl.concat([gaps, called], how="horizontal").join(names, on="lane", how="left", maintain_order="left")
+    gaps_with_launch = pl.concat([gaps, launches], how="horizontal").join(
+        names, on="lane", how="left", maintain_order="left"
+    )
     launched = pl.col("resumed") - pl.col("called")
-    return known.with_columns(pl.when(launched >= 0).then(launched).alias("launched"), early=launched < 0)
+    return gaps_with_launch.with_columns(pl.when(launched >= 0).then(launched).alias("launched"), early=launched < 0)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The gaps of all ranks, the longest first."""
-    rows = stacked(tables)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_gaps"))
+        return empty_result(ANALYSIS, context, options, note("no_gaps"))
     rows = rows.sort("duration", "rank", "start", descending=[True, False, False])
     ranks = rows.group_by("rank").agg(
         pl.col("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span").first()
     )
-    notes = [_in_all(ranks), *_outside(ranks), *_early(rows), *_other_clock(ranks)]
-    return replace(answer(ANALYSIS, rows, scene, options, notes), total=int(ranks["gaps"].sum()))
+    notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(rows), *_device_clock_notes(ranks)]
+    return replace(make_result(ANALYSIS, rows, context, options, notes), total=int(ranks["gaps"].sum()))
 
 
-def _in_all(ranks: pl.DataFrame) -> Note:
-    """How many gaps there are and how long they are; what of the idle time is in none."""
-    gaps, idle, none, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "none", "span"))
-    return note("gaps_total", gaps=gaps, idle=idle, short=none, span=span, ranks=ranks.height)
+def _total_note(ranks: pl.DataFrame) -> Note:
+    """A note with the number and length of all gaps, and the idle time outside of them."""
+    gaps, idle, short, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "none", "span"))
+    return note("gaps_total", gaps=gaps, idle=idle, short=short, span=span, ranks=ranks.height)
 
 
-def _outside(ranks: pl.DataFrame) -> list[Note]:
-    """How long devices are without work before their first and after their last, where that is much."""
+def _outside_notes(ranks: pl.DataFrame) -> list[Note]:
+    """A note with the time before a device's first work and after its last, where that is long."""
     span, earlier, later = (round(float(ranks[name].to_numpy().mean())) for name in ("span", "earlier", "later"))
-    if earlier + later <= _MUCH * (span + earlier + later):
+    if earlier + later <= _NOTABLE_OUTSIDE * (span + earlier + later):
         return []
     return [note("time_outside_gaps", before=earlier, after=later, ranks=ranks.height)]
 
 
-_MUCH: Final = 0.1
+_NOTABLE_OUTSIDE: Final = 0.1
 
 
-def _early(rows: pl.DataFrame) -> list[Note]:
-    """How many of these gaps end with an op whose launch cannot have been then."""
+def _early_launch_notes(rows: pl.DataFrame) -> list[Note]:
+    """A note on gaps that end with an op whose launch seems to begin later."""
     early = int(rows["early"].sum())
     return [note("gaps_end_before_launch", ops=early)] if early else []
 
 
-def _other_clock(ranks: pl.DataFrame) -> list[Note]:
-    """What the devices idle by their own clocks, where that is something else."""
-    known = ranks.drop_nulls("own_idle")
-    traced, idle, span = (int(known[name].sum()) for name in ("idle", "own_idle", "own_span"))
-    far = abs(idle - traced) > APART * max(traced, span * APART)
-    return [note("gaps_by_own_clock", idle=idle, span=span)] if far else []
+def _device_clock_notes(ranks: pl.DataFrame) -> list[Note]:
+    """A note with the idle time on the devices' own clocks, where it differs."""
+    timed = ranks.drop_nulls("own_idle")
+    traced, idle, span = (int(timed[name].sum()) for name in ("idle", "own_idle", "own_span"))
+    differs = abs(idle - traced) > CLOCK_TOLERANCE * max(traced, span * CLOCK_TOLERANCE)
+    return [note("gaps_by_own_clock", idle=idle, span=span)] if differs else []
 
 
 ANALYSIS = Analysis(
@@ -278,6 +325,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    cuts=True,
-    of_host=(PROGRAM, HELD),
+    limits_rows=True,
+    host_computations=(PROGRAM_ACTIVITIES, THREADS_IN_MEMORY),
 )

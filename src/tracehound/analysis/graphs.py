@@ -1,4 +1,4 @@
-"""What CUDA and HIP graphs do: launches, kernels in each, and the time between them."""
+"""CUDA and HIP graphs: launches, kernels in each, and the time between them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.events.busy import work
-from tracehound.analysis.members import gathered
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.share import overlapping
-from tracehound.intervals import covered, union
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_busy import device_work
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import covered_lengths, union
 
 DEFINITION = """\
 A launch is a call of cudaGraphLaunch, cuGraphLaunch or hipGraphLaunch with the kernels, copies and memsets that carry
@@ -43,36 +50,42 @@ COLUMNS = (
     Column("event", "id", "the call of the longest launch"),
 )
 
-LAUNCH: Final = r"^(?:cuda|cu|hip)GraphLaunch"
-"""What the calls are named that launch a graph."""
+LAUNCH_PATTERN: Final = r"^(?:cuda|cu|hip)GraphLaunch"
+"""Matches names of calls that launch a graph."""
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each graph, in ps; `work` and `all` are the time and number of all work on the device."""
-    calls = collected(
-        share.threads.filter(pl.col("kind") == "runtime")
+    calls = collect_frame(
+        rank_trace.threads.filter(pl.col("kind") == "runtime")
         .select(pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("called"), "start", "end")
-        .filter(pl.col("called").str.contains(LAUNCH))
+        .filter(pl.col("called").str.contains(LAUNCH_PATTERN))
         .select("launch", (pl.col("end") - pl.col("start")).alias("call"))
     )
-    device = work(share, "launch", "name").with_columns(
-        pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    device = device_work(rank_trace, "launch", "name").with_columns(
+        pl.col("start").clip(lower_bound=rank_trace.start), pl.col("end").clip(upper_bound=rank_trace.end)
     )
     length = pl.col("end") - pl.col("start")
     totals = device.select(length.sum().alias("work"), pl.len().cast(pl.Int64).alias("all"))
     inside = device.join(calls, on="launch", maintain_order="left")
-    nodes = _whole(share, calls["launch"]) if share.windowed else inside
-    launches = _here(_graphs(nodes), share).join(calls, on="launch", maintain_order="left")
+    nodes = _work_of_launches(rank_trace, calls["launch"]) if rank_trace.windowed else inside
+    launches = _launches_in_window(_describe_launches(nodes), rank_trace).join(
+        calls, on="launch", maintain_order="left"
+    )
     if launches.is_empty():
         return totals.with_columns(pl.lit(None, pl.Int64).alias("launches")) if device.height else pl.DataFrame()
-    ran = union(*(inside.sort("start")[name].to_numpy() for name in ("start", "end")))
-    ran_of = inside.group_by("launch").agg(length.sum().alias("device"), pl.len().cast(pl.Int64).alias("inside"))
-    launches = launches.join(ran_of, on="launch", how="left", maintain_order="left").with_columns(
+    node_intervals = union(*(inside.sort("start")[name].to_numpy() for name in ("start", "end")))
+    work_by_launch = inside.group_by("launch").agg(
+        length.sum().alias("device"), pl.len().cast(pl.Int64).alias("inside")
+    )
+    launches = launches.join(work_by_launch, on="launch", how="left", maintain_order="left").with_columns(
         pl.col("device", "inside").fill_null(0)
     )
     start, end = launches["start"].to_numpy(), launches["end"].to_numpy()
     return (
-        launches.with_columns(pl.Series("span", end - start), pl.Series("gaps", end - start - covered(ran, start, end)))
+        launches.with_columns(
+            pl.Series("span", end - start), pl.Series("gaps", end - start - covered_lengths(node_intervals, start, end))
+        )
         .group_by("codes", "first", "nodes")
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
@@ -80,22 +93,22 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("launch").sort_by("span", "launch", descending=[True, False]).first().alias("event"),
             pl.col("span").mean().round().cast(pl.Int64).alias("mean"),
             pl.col("span").max().alias("max"),
-            *gathered(options, "launch"),
+            *collect_counted_events(options, "launch"),
         )
         .drop("codes")
         .join(totals, how="cross")
-        .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+        .with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
     )
 
 
-def _whole(share: Share, launches: pl.Series) -> pl.DataFrame:
+def _work_of_launches(rank_trace: RankTrace, launches: pl.Series) -> pl.DataFrame:
     """All work of these launches, whenever it ran."""
-    device = share.anytime.filter(pl.col("launch").is_in(launches.implode()))
-    return work(replace(share, device=device), "launch", "name")
+    device = rank_trace.device_anytime.filter(pl.col("launch").is_in(launches.implode()))
+    return device_work(replace(rank_trace, device=device), "launch", "name")
 
 
-def _graphs(nodes: pl.DataFrame) -> pl.DataFrame:
-    """Of each launch the names of all its nodes in order, the first of them, how many they are, and when they run."""
+def _describe_launches(nodes: pl.DataFrame) -> pl.DataFrame:
+    """For each launch the names of its nodes in order, the first name, their number, and its start and end."""
     return (
         nodes.sort("start", "id")
         .group_by("launch", maintain_order=True)
@@ -109,31 +122,31 @@ def _graphs(nodes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _here(launches: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """Those of which a part lies in the window, and from when to when it does."""
-    if not share.windowed:
+def _launches_in_window(launches: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """The launches that overlap the window, with their times clipped to it."""
+    if not rank_trace.windowed:
         return launches
-    within = overlapping(launches.lazy(), share.start, share.end)
-    bounds = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
-    return collected(within.with_columns(bounds))
+    within = overlapping_events(launches.lazy(), rank_trace.start, rank_trace.end)
+    bounds = pl.col("start").clip(lower_bound=rank_trace.start), pl.col("end").clip(upper_bound=rank_trace.end)
+    return collect_frame(within.with_columns(bounds))
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per rank and graph, by rank, the graph with the most device time first."""
-    seen = [table for table in tables if table.height]
-    filled = [table for table in seen if table["launches"].null_count() == 0]
-    if not filled:
-        return without(ANALYSIS, scene, options, note("no_graph_launches", level="missing"))
-    rows = pl.concat(filled, how="vertical_relaxed")
+    rank_tables = [table for table in tables if table.height]
+    graph_tables = [table for table in rank_tables if table["launches"].null_count() == 0]
+    if not graph_tables:
+        return empty_result(ANALYSIS, context, options, note("no_graph_launches", level="missing"))
+    rows = pl.concat(graph_tables, how="vertical_relaxed")
     table = rows.with_columns(pl.when(pl.col("work") > 0).then(pl.col("device") / pl.col("work")).alias("share")).sort(
         "rank", "device", "nodes", "first", "event", descending=[False, True, False, False, False]
     )
-    return answer(ANALYSIS, table, scene, options, [_coverage(seen, rows)])
+    return make_result(ANALYSIS, table, context, options, [_coverage_note(rank_tables, rows)])
 
 
-def _coverage(seen: Sequence[pl.DataFrame], rows: pl.DataFrame) -> Note:
-    """How much of all work runs in graphs."""
-    time, number = (sum(int(table[name][0]) for table in seen) for name in ("work", "all"))
+def _coverage_note(rank_tables: Sequence[pl.DataFrame], rows: pl.DataFrame) -> Note:
+    """A note with the share of all work that runs in graphs."""
+    time, number = (sum(int(table[name][0]) for table in rank_tables) for name in ("work", "all"))
     inside, nodes = int(rows["device"].sum()), int(rows["inside"].sum())
     return note("work_in_graphs", nodes=nodes, of=number, time=inside, device_time=time)
 
@@ -146,5 +159,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="launches",
+    count_column="launches",
 )

@@ -1,4 +1,4 @@
-"""What was repaired, dropped, missing or inferred while the trace was read."""
+"""Repairs, losses, missing records and inferences of reading a trace."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import msgspec
 import polars as pl
 
-from tracehound.analysis.devices.absent import absent
-from tracehound.analysis.devices.beside import beside
-from tracehound.analysis.devices.silence import why
-from tracehound.analysis.ranks.process_groups import lacking
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.devices.missing_data import (
+    count_concurrent_executions,
+    missing_devices,
+    no_device_activity_reason,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.ranks.process_groups import missing_ranks_of_job
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
 repaired = damaged input of which everything was kept; dropped = what could not be kept; missing = what the profiler
@@ -27,42 +30,50 @@ COLUMNS = (
     Column("where", "text", "the first place"),
 )
 
-ORDER = ("dropped", "repaired", "missing", "inferred", "info")
+LEVEL_ORDER = ("dropped", "repaired", "missing", "inferred", "info")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """One row: how much device work there is, how much of it has no known launch, and how much runs beside itself."""
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """One row: device work, how much of it has no known launch, and how much overlaps itself."""
     del options
-    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
-    counts = share.device.filter(pl.col("lane").is_in(lanes)).select(
+    lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
+    counts = rank_trace.device.filter(pl.col("lane").is_in(lanes)).select(
         pl.len().cast(pl.Int64).alias("work"), pl.col("launch").null_count().cast(pl.Int64).alias("orphans")
     )
-    threads = share.lanes.filter(pl.col("rank").is_null()).height
-    return collected(counts).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+    threads = rank_trace.lanes.filter(pl.col("rank").is_null()).height
+    return collect_frame(counts).with_columns(
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.lit(threads, pl.Int64).alias("threads"),
-        pl.lit(beside(share), pl.Int64).alias("beside"),
+        pl.lit(count_concurrent_executions(rank_trace), pl.Int64).alias("beside"),
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per note, the most serious first."""
-    found = [*scene.notes, *_missing_launches(tables), *_missing_devices(tables), *lacking(scene)]
-    if (missing := absent(scene)) is not None:
-        found.append(missing.note)
-    if (reason := why(scene.facts)) is not None:
-        found.append(Note("missing", "no_device_activity", values=(("why", reason),)))
-    if scene.ranks.height and scene.steps.is_empty():
-        found.append(Note("missing", "no_steps"))
-    rows = [(each.level, each.count, msgspec.json.encode(each).decode(), each.place) for each in found]
-    table = pl.DataFrame(rows, schema=["level", "count", "what", "where"], orient="row") if rows else blank(COLUMNS)
-    table = table.sort(
-        pl.col("level").replace_strict(dict(zip(ORDER, range(len(ORDER)), strict=True))), maintain_order=True
+    notes = [
+        *context.notes,
+        *_missing_launch_notes(tables),
+        *_merged_device_notes(tables),
+        *missing_ranks_of_job(context),
+    ]
+    if (absent_devices := missing_devices(context)) is not None:
+        notes.append(absent_devices.note)
+    if (reason := no_device_activity_reason(context.facts)) is not None:
+        notes.append(Note("missing", "no_device_activity", values=(("why", reason),)))
+    if context.ranks.height and context.steps.is_empty():
+        notes.append(Note("missing", "no_steps"))
+    rows = [(each.level, each.count, msgspec.json.encode(each).decode(), each.place) for each in notes]
+    table = (
+        pl.DataFrame(rows, schema=["level", "count", "what", "where"], orient="row") if rows else empty_table(COLUMNS)
     )
-    return answer(ANALYSIS, table, scene, options, [] if rows else [note("nothing_to_report")])
+    table = table.sort(
+        pl.col("level").replace_strict(dict(zip(LEVEL_ORDER, range(len(LEVEL_ORDER)), strict=True))),
+        maintain_order=True,
+    )
+    return make_result(ANALYSIS, table, context, options, [] if rows else [note("nothing_to_report")])
 
 
-def _missing_launches(tables: Sequence[pl.DataFrame]) -> list[Note]:
+def _missing_launch_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
     if not tables:
         return []
     ranks = pl.concat(tables).filter((pl.col("orphans") > 0) & (pl.col("threads") > 0))
@@ -73,8 +84,8 @@ def _missing_launches(tables: Sequence[pl.DataFrame]) -> list[Note]:
     return [Note("missing", "device_events_without_launch", orphans, where=where, values=values)]
 
 
-def _missing_devices(tables: Sequence[pl.DataFrame]) -> list[Note]:
-    """Devices of one process that a file does not tell apart (PyTorch/XLA on CPUs, SPMD)."""
+def _merged_device_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
+    """A note on devices of one process that a file does not tell apart (PyTorch/XLA on CPUs, SPMD)."""
     ranks = pl.concat(tables).filter(pl.col("beside") > 0) if tables else pl.DataFrame()
     if ranks.is_empty():
         return []

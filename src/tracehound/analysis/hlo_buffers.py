@@ -1,4 +1,4 @@
-"""What is in memory at the peak of each program of XLA."""
+"""Buffers in memory at the peak of each XLA program."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.hlo.buffers import assigned, titled, why_without
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
-from tracehound.analysis.settings import Setting, one_of, pattern
-from tracehound.notes import note
+from tracehound.analysis.analysis_settings import Setting, one_of, parse_pattern
+from tracehound.analysis.hlo.program_buffers import buffers_of_rank, note_no_buffers, with_program_titles
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    concat_tables,
+    empty_result,
+    empty_table,
+    make_result,
+)
+from tracehound.model.notes import note
 
-WAYS: Final = ("buffer", "framework", "source", "opcode")
-BY: Final = Setting("by", WAYS[0], "buffer, framework, source or opcode: what a row stands for", one_of(*WAYS))
-PROGRAM: Final = Setting("program", "", "only programs whose names match this regular expression", pattern)
+GROUPINGS: Final = ("buffer", "framework", "source", "opcode")
+BY_SETTING: Final = Setting(
+    "by", GROUPINGS[0], "buffer, framework, source or opcode: what a row stands for", one_of(*GROUPINGS)
+)
+PROGRAM_SETTING: Final = Setting(
+    "program", "", "only programs whose names match this regular expression", parse_pattern
+)
 
 DEFINITION = """\
 A row is a buffer that is there at the peak of its program (hlo_memory says when that is), the largest first, programs
@@ -46,57 +60,61 @@ COLUMNS = (
     Column("last", "number", "event that frees it", brief=False),
 )
 
-_BRIEF: Final = {"space": True, "role": False}
-_OF_SEVERAL: Final = tuple(replace(column, brief=_BRIEF.get(column.name, column.brief)) for column in COLUMNS)
-"""The same of several memory spaces, which are told apart on a narrow screen: shares are of the peaks of each."""
+_BRIEF_WITH_SPACES: Final = {"space": True, "role": False}
+_COLUMNS_WITH_SPACES: Final = tuple(
+    replace(column, brief=_BRIEF_WITH_SPACES.get(column.name, column.brief)) for column in COLUMNS
+)
+"""The columns for several memory spaces: a narrow screen keeps `space`, as shares are of each space's peak."""
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The buffers at the peaks of all programs."""
-    rows = assigned(share).filter("peak")
+    rows = buffers_of_rank(rank_trace).filter("peak")
     if rows.is_empty():
-        return blank(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("peak"))
-    wanted = PROGRAM.of(options.given)
+        return empty_table(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("peak"))
+    program_pattern = PROGRAM_SETTING.of(options.given)
     names = rows["module"].unique().to_list()
-    rows = rows.filter(pl.col("module").is_in([name for name in names if wanted.search(name)]))
-    there = rows.with_columns(pl.col("bytes").sum().over("program", "module", "space").alias("peak"))
-    bare = pl.coalesce("unpadded", "bytes")
-    made = titled(there).with_columns(
+    rows = rows.filter(pl.col("module").is_in([name for name in names if program_pattern.search(name)]))
+    with_peak = rows.with_columns(pl.col("bytes").sum().over("program", "module", "space").alias("peak"))
+    unpadded = pl.coalesce("unpadded", "bytes")
+    table = with_program_titles(with_peak).with_columns(
         pl.col("name").alias("buffer"),
         pl.col("sort").cast(pl.String).alias("role"),
         pl.col("opcode").cast(pl.String),
         pl.lit(1, pl.Int64).alias("buffers"),
-        (pl.col("bytes") - bare).clip(lower_bound=0).alias("padding"),
+        (pl.col("bytes") - unpadded).clip(lower_bound=0).alias("padding"),
         (pl.col("bytes") / pl.col("peak")).fill_nan(None).alias("share"),
     )
-    return _grouped(made, BY.of(options.given)).select(*(column.name for column in COLUMNS), "peak")
+    return _group_buffers(table, BY_SETTING.of(options.given)).select(*(column.name for column in COLUMNS), "peak")
 
 
-def _grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """A row for each of what is asked for, with what the largest of its buffers has."""
-    if by == "buffer":
+def _group_buffers(rows: pl.DataFrame, grouping: str) -> pl.DataFrame:
+    """A row for each group of buffers, with the columns of the largest one."""
+    if grouping == "buffer":
         return rows
-    named = rows.with_columns(pl.col(by).fill_null("unknown").alias("buffer"))
+    with_group = rows.with_columns(pl.col(grouping).fill_null("unknown").alias("buffer"))
     sums = [pl.col(name).sum() for name in ("bytes", "share", "buffers", "unpadded", "padding")]
-    rest = ("role", "opcode", "shape", "framework", "source", "first", "last", "peak")
+    columns_of_largest = ("role", "opcode", "shape", "framework", "source", "first", "last", "peak")
     return (
-        named.sort("bytes", "name", descending=[True, False])
+        with_group.sort("bytes", "name", descending=[True, False])
         .group_by("program", "space", "buffer", maintain_order=True)
-        .agg(*sums, *(pl.col(name).first() for name in rest))
+        .agg(*sums, *(pl.col(name).first() for name in columns_of_largest))
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """Each program once, the one that needs most first, in it the largest buffers."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """Each program once, the highest peak first; within a program the largest buffers first."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        asked = [] if not any(name == "program" for name, _ in options.given) else [note("no_program_called_so")]
-        return without(ANALYSIS, scene, options, why_without(scene), *asked)
+        program_notes = (
+            [] if not any(name == "program" for name, _ in options.given) else [note("no_program_called_so")]
+        )
+        return empty_result(ANALYSIS, context, options, note_no_buffers(context), *program_notes)
     rows = rows.unique(maintain_order=True)
     order = ["peak", "program", "space", "bytes", "buffer"]
     table = rows.sort(order, descending=[True, False, False, True, False])
-    shown = replace(ANALYSIS, columns=_OF_SEVERAL if table["space"].n_unique() > 1 else COLUMNS)
-    return answer(shown, table, scene, options)
+    analysis = replace(ANALYSIS, columns=_COLUMNS_WITH_SPACES if table["space"].n_unique() > 1 else COLUMNS)
+    return make_result(analysis, table, context, options)
 
 
 ANALYSIS = Analysis(
@@ -107,6 +125,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    of_devices=True,
-    settings=(BY, PROGRAM),
+    device_ops_only=True,
+    settings=(BY_SETTING, PROGRAM_SETTING),
 )

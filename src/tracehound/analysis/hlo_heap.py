@@ -1,4 +1,4 @@
-"""How the memory of each program of XLA grows and shrinks while it runs."""
+"""Heap of each XLA program over its schedule: allocations, releases, and bytes held."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.hlo.buffers import HEAP, assigned, curve, titled, why_without
-from tracehound.analysis.hlo_buffers import PROGRAM
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked
-from tracehound.notes import note
+from tracehound.analysis.hlo.program_buffers import (
+    HEAP_KEY,
+    buffers_of_rank,
+    heap_curve,
+    note_no_buffers,
+    with_program_titles,
+)
+from tracehound.analysis.hlo_buffers import PROGRAM_SETTING
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_table, make_result
+from tracehound.model.notes import note
 
 DEFINITION = """\
 A row is an event of the heap of a program, in the order in which its schedule runs: position counts the events from
@@ -31,31 +38,31 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The curves of all heaps."""
-    rows = assigned(share)
-    wanted = PROGRAM.of(options.given)
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The events of all heaps."""
+    rows = buffers_of_rank(rank_trace)
+    program_pattern = PROGRAM_SETTING.of(options.given)
     names = rows["module"].unique().to_list()
-    rows = rows.filter(pl.col("module").is_in([name for name in names if wanted.search(str(name))]))
+    rows = rows.filter(pl.col("module").is_in([name for name in names if program_pattern.search(str(name))]))
     if rows.filter(pl.col("first").is_not_null()).is_empty():
-        return blank(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("peak"))
-    peak = pl.col("held").max().over(HEAP)
-    made = curve(rows).with_columns(peak.alias("peak"), (pl.col("held") / peak).fill_nan(None).alias("share"))
-    return titled(made.with_columns(pl.col("name").alias("buffer"))).select(
+        return empty_table(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("peak"))
+    peak = pl.col("held").max().over(HEAP_KEY)
+    table = heap_curve(rows).with_columns(peak.alias("peak"), (pl.col("held") / peak).fill_nan(None).alias("share"))
+    return with_program_titles(table.with_columns(pl.col("name").alias("buffer"))).select(
         *(column.name for column in COLUMNS), "peak"
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """Each program once, the one that needs most first."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """Each program once, the highest peak first."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        asked = [note("no_program_called_so")] if any(name == "program" for name, _ in options.given) else []
-        why = note("no_temporary_buffers", level="missing", why=why_without(scene))
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *asked])
+        program_notes = [note("no_program_called_so")] if any(name == "program" for name, _ in options.given) else []
+        reason = note("no_temporary_buffers", level="missing", why=note_no_buffers(context))
+        return make_result(ANALYSIS, empty_table(COLUMNS), context, options, [reason, *program_notes])
     rows = rows.unique(maintain_order=True)
     table = rows.sort("peak", "program", "space", "position", descending=[True, False, False, False])
-    return answer(ANALYSIS, table, scene, options)
+    return make_result(ANALYSIS, table, context, options)
 
 
 ANALYSIS = Analysis(
@@ -66,6 +73,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    of_devices=True,
-    settings=(PROGRAM,),
+    device_ops_only=True,
+    settings=(PROGRAM_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""How much memory each program of XLA needs while it runs, and when most."""
+"""Peak memory of each XLA program, and the instruction at which it is reached."""
 
 from __future__ import annotations
 
@@ -6,9 +6,25 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.hlo.buffers import HEAP, assigned, curve, titled, why_without
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
-from tracehound.notes import Note, note
+from tracehound.analysis.hlo.program_buffers import (
+    HEAP_KEY,
+    buffers_of_rank,
+    heap_curve,
+    note_no_buffers,
+    with_program_titles,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    concat_tables,
+    empty_result,
+    empty_table,
+    make_result,
+)
+from tracehound.model.notes import Note, note
 
 DEFINITION = """\
 The buffer assignment in a program's HLO proto says which buffers XLA placed where, and in which order its heap
@@ -46,53 +62,53 @@ COLUMNS = (
     Column("share", "share", "the largest buffer", "the peak", brief=False),
 )
 
-_SORTS = {"temporary": "temporary", "parameters": "parameter", "outputs": "output", "constants": "constant"}
+_BUFFER_SORTS = {"temporary": "temporary", "parameters": "parameter", "outputs": "output", "constants": "constant"}
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each program and memory space."""
     del options
-    rows = assigned(share)
+    rows = buffers_of_rank(rank_trace)
     if rows.is_empty():
-        return blank(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("id"))
-    there = rows.filter("peak").sort("bytes", "name", descending=[True, False])
-    summed = there.group_by(HEAP, maintain_order=True).agg(
+        return empty_table(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("id"))
+    at_peak = rows.filter("peak").sort("bytes", "name", descending=[True, False])
+    summed = at_peak.group_by(HEAP_KEY, maintain_order=True).agg(
         pl.col("ran").any().cast(pl.Int64).alias("ranks"),
         pl.col("bytes").sum().alias("peak"),
         pl.col("first").max().alias("position"),
         pl.len().cast(pl.Int64).alias("buffers"),
         pl.coalesce("unpadded", "bytes").sum().alias("unpadded"),
-        *(pl.col("bytes").filter(pl.col("sort") == sort).sum().alias(name) for name, sort in _SORTS.items()),
+        *(pl.col("bytes").filter(pl.col("sort") == sort).sum().alias(name) for name, sort in _BUFFER_SORTS.items()),
         pl.col("name").first().alias("largest"),
         (pl.col("bytes").first() / pl.col("bytes").sum()).alias("share"),
     )
-    begins = curve(rows).select(*HEAP, "position", pl.col("name").alias("at"))
-    found = summed.join(begins, on=[*HEAP, "position"], how="left", maintain_order="left")
+    peak_instructions = heap_curve(rows).select(*HEAP_KEY, "position", pl.col("name").alias("at"))
+    with_position = summed.join(peak_instructions, on=[*HEAP_KEY, "position"], how="left", maintain_order="left")
     padded = (1 - pl.col("unpadded") / pl.col("peak")).clip(0, 1)
-    return titled(
-        found.with_columns(padded.alias("padding"), pl.col("program").alias("id"))
+    return with_program_titles(
+        with_position.with_columns(padded.alias("padding"), pl.col("program").alias("id"))
     ).select(*(column.name for column in COLUMNS), "id")  # fmt: skip
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """Each program once, the one that needs most first."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """Each program once, the highest peak first."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, why_without(scene))
-    alike = [name for name in rows.columns if name != "ranks"]
-    table = rows.group_by(alike, maintain_order=True).agg(pl.col("ranks").sum())
+        return empty_result(ANALYSIS, context, options, note_no_buffers(context))
+    other_columns = [name for name in rows.columns if name != "ranks"]
+    table = rows.group_by(other_columns, maintain_order=True).agg(pl.col("ranks").sum())
     table = table.sort("peak", "program", "space", descending=[True, False, False])
-    return answer(ANALYSIS, table, scene, options, _notes(table))
+    return make_result(ANALYSIS, table, context, options, _notes(table))
 
 
 def _notes(table: pl.DataFrame) -> list[Note]:
-    """What one should know of the program that needs most."""
+    """Notes on the program with the highest peak, and on host memory."""
     first = table.row(0, named=True)
-    told = [note("program_peak", program=first["program"], peak=first["peak"], space=first["space"])]
+    notes = [note("program_peak", program=first["program"], peak=first["peak"], space=first["space"])]
     hosted = table.filter(pl.col("space") == "host")["peak"].max()
     if isinstance(hosted, int):
-        told.append(note("host_memory_of_programs", peak=hosted))
-    return [*told, note("peaks_in_hlo_buffers_and_hlo_heap")]
+        notes.append(note("host_memory_of_programs", peak=hosted))
+    return [*notes, note("peaks_in_hlo_buffers_and_hlo_heap")]
 
 
 ANALYSIS = Analysis(
@@ -103,5 +119,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    of_devices=True,
+    device_ops_only=True,
 )

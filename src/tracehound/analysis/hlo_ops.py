@@ -1,4 +1,4 @@
-"""Which HLO ops take the time, what they cost, and what bounds them."""
+"""HLO ops by time, with their costs and what bounds them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,46 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.events.own_clock import window_apart
-from tracehound.analysis.hlo import costs as hlo_costs
-from tracehound.analysis.hlo.costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
-from tracehound.analysis.hlo.groups import WAYS, grouped
-from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank, unattributed
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, share_of, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.trees import cut
-from tracehound.notes import Note, note
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.device_peaks import PEAK_SETTING, DevicePeaks, peaks_per_rank
+from tracehound.analysis.hlo import hlo_op_costs as hlo_costs
+from tracehound.analysis.hlo.hlo_op_costs import (
+    BOUND_COLUMNS,
+    CATEGORY_COLUMN,
+    LONGEST_EVENT_COLUMN,
+    MODULE_COLUMN,
+    SELF_TIME_COLUMNS,
+    SOURCE_COLUMN,
+    add_cost_columns,
+    rate_per_second,
+)
+from tracehound.analysis.hlo.hlo_op_executions import (
+    kernels_without_op,
+    merge_rank_ops,
+    op_rows_of_rank,
+    sum_over_ranks,
+)
+from tracehound.analysis.hlo.hlo_op_groups import OP_GROUPINGS, group_ops
+from tracehound.analysis.rank_trace import RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    empty_result,
+    fraction_of,
+    keep_heaviest_rows,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import window_length_notes
+from tracehound.model.notes import Note, note
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by",
     "op",
     "what makes a row: each op, or ops together: by HLO category, by program, by the framework's op, as a tree of the"
     " framework's scopes, by source line, with their duplicates, by what bounds them, or rematerialised or not",
-    one_of(*WAYS),
+    one_of(*OP_GROUPINGS),
 )
 
 DEFINITION: Final = f"""\
@@ -43,7 +66,7 @@ XProf's #Occurrences there. A kernel of a command buffer is of the op after whic
 program's HLO, else of the buffer, as in XProf. Ops of a TPU's SparseCores are in no row and keep no device busy, as in
 XProf; the timeline shows them.
 
-{hlo_costs.DEFINITION}
+{hlo_costs.COST_DEFINITION}
 
 A group's rates are over the self time of its ops, without what copies and collectives in two halves move while others
 run, and without what a loop or call counts of the ops inside it; of a group of nothing but such ops, over their times
@@ -55,13 +78,13 @@ framework_op_stats counts an operation as often as its most frequent op; here al
 COLUMNS: Final = (
     Column("name", "text", "HLO op, or the group"),
     Column("depth", "depth", "of the scope in the tree"),
-    CATEGORY,
-    MODULE,
+    CATEGORY_COLUMN,
+    MODULE_COLUMN,
     Column("count", "count", "executions", brief=False),
     Column("program", "text", "id of the module's program", brief=False),
     Column("ops", "count", "different ops in the row", brief=False),
     Column("kernels", "count", "kernels that they took, on GPUs", brief=False),
-    *TIMES,
+    *SELF_TIME_COLUMNS,
     Column("time_share", "share", "self time", "device time, idle included", brief=False),
     Column("total", "time", "sum of lengths", brief=False),
     Column("mean", "time", "total / count", brief=False),
@@ -70,64 +93,64 @@ COLUMNS: Final = (
     Column("bandwidth", "rate", "bytes of all memories / total; of two halves from start to end"),
     Column("hbm_bandwidth", "rate", "bytes of the device's main memory / total", brief=False),
     Column("intensity", "decimal", "operations / bytes", brief=False),
-    *VERDICT,
+    *BOUND_COLUMNS,
     Column("rematerialised", "flag", "computed again to save memory", brief=False),
     Column("framework", "text", "the framework's name of the op", brief=False),
-    SOURCE,
+    SOURCE_COLUMN,
     Column("text", "text", "HLO line", brief=False),
     Column("ranks", "count", "ranks on which it ran", brief=False),
-    LONGEST,
+    LONGEST_EVENT_COLUMN,
 )
 
 
-def _in_buffers(tables: Sequence[pl.DataFrame]) -> bool:
-    """Whether kernels that name no op may have run in command buffers."""
+def _has_command_buffers(tables: Sequence[pl.DataFrame]) -> bool:
+    """True if kernels that name no op may have run in command buffers."""
     return any(table["buffered"][0] for table in tables)
 
 
-def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> Note:
-    """Why no rank ran an op; `ranks` has what is known of those that work at times."""
-    if ranks and scene.windowed and "XLA" in scene.profilers:
+def why_no_hlo_ops(ranks: Sequence[pl.DataFrame], context: RunContext) -> Note:
+    """A note on why no rank ran an op; `ranks` has the tables of ranks that work at other times."""
+    if ranks and context.windowed and "XLA" in context.profilers:
         return note("no_hlo_ops_in_window")
-    if ranks and scene.xla and scene.ranks["label"].str.starts_with("GPU").any():
-        return note("no_kernel_names_hlo_op", level="missing", buffered=_in_buffers(ranks))
+    if ranks and context.xla and context.ranks["label"].str.starts_with("GPU").any():
+        return note("no_kernel_names_hlo_op", level="missing", buffered=_has_command_buffers(ranks))
     return note("no_hlo_ops", level="missing")
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row for each op or group over all ranks, the largest self time first; a tree depth first."""
-    filled = [table for table in tables if table.height]
-    if not any("name" in table.columns for table in filled):
-        return without(ANALYSIS, scene, options, nothing(filled, scene))
-    peaks = of_ranks(scene, options.given)
-    rows = costed(over_ranks(filled), peaks)
-    whole, span = int(rows["self"].sum()), device_time(filled)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """A row for each op or group over all ranks, the largest self time first; a tree comes depth first."""
+    rank_tables = [table for table in tables if table.height]
+    if not any("name" in table.columns for table in rank_tables):
+        return empty_result(ANALYSIS, context, options, why_no_hlo_ops(rank_tables, context))
+    peaks = peaks_per_rank(context, options.given)
+    rows = add_cost_columns(merge_rank_ops(rank_tables), peaks)
+    total_self, device_span = int(rows["self"].sum()), sum_over_ranks(rank_tables)
     table = (
-        grouped(rows, BY.of(options.given))
-        .with_columns(per_second(amount).alias(rate) for amount, rate in _RATES.items())
+        group_ops(rows, BY_SETTING.of(options.given))
+        .with_columns(rate_per_second(amount).alias(rate) for amount, rate in _RATE_COLUMNS.items())
         .with_columns(
-            share_of("self", whole).alias("share"),
-            share_of("self", span).alias("time_share"),
+            fraction_of("self", total_self).alias("share"),
+            fraction_of("self", device_span).alias("time_share"),
             (pl.col("total") / pl.max_horizontal("count", 1)).round().cast(pl.Int64).alias("mean"),
             pl.when(pl.col("moved") > 0).then(pl.col("work") / pl.col("moved")).alias("intensity"),
             pl.col("bound").alias("bound_by"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
     )
-    spans = pl.Series([int(each["span"][0]) for each in filled])
+    spans = pl.Series([int(each["span"][0]) for each in rank_tables])
     notes = [
-        *_about(rows, filled),
-        *coverage(filled),
-        *about_peaks(peaks),
-        *window_apart(spans, scene),
+        *_summary_notes(rows, rank_tables),
+        *unattributed_kernel_notes(rank_tables),
+        *peak_notes(peaks),
+        *window_length_notes(spans, context),
     ]
-    if BY.of(options.given) != "scope":
-        return answer(ANALYSIS, table, scene, options, notes)
-    tree = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
-    return cut(tree, tree.table["self"].to_numpy(), options.top)
+    if BY_SETTING.of(options.given) != "scope":
+        return make_result(ANALYSIS, table, context, options, notes)
+    tree = make_result(ANALYSIS, table, context, replace(options, top=None), notes)
+    return keep_heaviest_rows(tree, tree.table["self"].to_numpy(), options.top)
 
 
-_RATES: Final = {
+_RATE_COLUMNS: Final = {
     "work": "rate",
     "normalized_work": "normalized_rate",
     "moved": "bandwidth",
@@ -135,57 +158,72 @@ _RATES: Final = {
 }
 
 
-_AT_ONCE: Final = 1.001
-"""Ops run at once where their self times sum up to more than so many times the time in which any runs."""
+_CONCURRENT_FACTOR: Final = 1.001
+"""Ops run concurrently where their self times exceed the busy time by this factor."""
 
 
-def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[Note]:
-    """How many ops there are, how much of the time is idle, how many run at once, and what most of it waits for."""
-    ranks, whole = len(tables), int(rows["self"].sum())
-    span, used, busy = (device_time(tables, of) for of in ("span", "used", "busy"))
+def _summary_notes(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[Note]:
+    """Notes on the number of ops, idle time, concurrent ops, and waits for host memory."""
+    ranks, total_self = len(tables), int(rows["self"].sum())
+    span, used, busy = (sum_over_ranks(tables, of) for of in ("span", "used", "busy"))
     notes = [note("hlo_ops_total", ops=rows.height, ranks=ranks)]
     if span:
         without_op = span - used if busy > used else None
         notes.append(note("device_idle", idle=span - busy, of=span, without_op=without_op))
-    if whole > _AT_ONCE * used > 0:
-        notes.append(note("hlo_ops_at_once", self_time=whole, busy=used))
+    if total_self > _CONCURRENT_FACTOR * used > 0:
+        notes.append(note("hlo_ops_at_once", self_time=total_self, busy=used))
     waits = rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))
     waiting = int(waits["self"].sum())
-    if whole and waiting > whole / 20:
-        notes.append(note("hlo_ops_wait_for_host_memory", share=waiting / whole))
+    if total_self and waiting > total_self / 20:
+        notes.append(note("hlo_ops_wait_for_host_memory", share=waiting / total_self))
         notes += [note("bandwidth_includes_queueing")] * bool(waits["half"].any())
-    far = rows.filter(pl.col("bound").is_not_null() & (pl.col("nearest") < _FAR) & ~pl.col("bound").is_in(_LINKS))
-    if whole and far.height:
-        notes.append(note("hlo_ops_far_from_peaks", ops=far.height, share=int(far["self"].sum()) / whole))
+    far_from_peak = rows.filter(
+        pl.col("bound").is_not_null() & (pl.col("nearest") < _FAR_FROM_PEAK) & ~pl.col("bound").is_in(_LINK_BOUNDS)
+    )
+    if total_self and far_from_peak.height:
+        notes.append(
+            note(
+                "hlo_ops_far_from_peaks", ops=far_from_peak.height, share=int(far_from_peak["self"].sum()) / total_self
+            )
+        )
     return notes
 
 
-_FAR: Final = 0.1
-"""Ops that come to less of any peak wait for something else: latency, what they depend on, or their own start."""
+_FAR_FROM_PEAK: Final = 0.1
+"""Ops below this share of every peak wait for something else: latency, dependencies, or their own start."""
 
-_LINKS: Final = ("host link", "interconnect")
-"""How far from their peaks ops come that are bound by these is not known well enough."""
+_LINK_BOUNDS: Final = ("host link", "interconnect")
+"""Bounds for which the distance from the peak is not known well enough."""
 
 
-def coverage(tables: Sequence[pl.DataFrame]) -> list[Note]:
-    """How much of the kernels' time belongs to no op, and so is in no row."""
-    unnamed, lost, ran = unattributed(tables)
-    if not unnamed:
+def unattributed_kernel_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
+    """A note on the kernel time that belongs to no op, and so is in no row."""
+    kernels, unattributed, kernel_time = kernels_without_op(tables)
+    if not kernels:
         return []
-    buffered = _in_buffers(tables)
-    return [note("kernels_without_hlo_op", level="missing", kernels=unnamed, time=lost, of=ran, buffered=buffered)]
+    buffered = _has_command_buffers(tables)
+    return [
+        note(
+            "kernels_without_hlo_op",
+            level="missing",
+            kernels=kernels,
+            time=unattributed,
+            of=kernel_time,
+            buffered=buffered,
+        )
+    ]
 
 
-def about_peaks(peaks: dict[int, Peaks]) -> list[Note]:
-    """Against what ops are held."""
+def peak_notes(peaks: dict[int, DevicePeaks]) -> list[Note]:
+    """Notes on the peaks of the devices that ops are compared with."""
     if not peaks:
         return [note("no_peak_known", level="missing")]
     first = peaks[min(peaks)]
     compute, memory = first.compute(), first.memory
-    told = [note("peak_of_device", device=first.device, compute=compute, memory=memory, source=first.source)]
+    notes = [note("peak_of_device", device=first.device, compute=compute, memory=memory, source=first.source)]
     if any(other.flops != first.flops or other.memory != first.memory for other in peaks.values()):
-        told.append(note("peaks_of_ranks_differ"))
-    return told
+        notes.append(note("peaks_of_ranks_differ"))
+    return notes
 
 
 ANALYSIS: Final = Analysis(
@@ -194,9 +232,9 @@ ANALYSIS: Final = Analysis(
     question="Which HLO ops take the time, what do they cost, and what bounds them?",
     definition=DEFINITION,
     columns=COLUMNS,
-    per_rank=per_rank,
+    per_rank=op_rows_of_rank,
     combine=combine,
-    counts="count",
-    of_devices=True,
-    settings=(BY, PEAK),
+    count_column="count",
+    device_ops_only=True,
+    settings=(BY_SETTING, PEAK_SETTING),
 )

@@ -1,4 +1,4 @@
-"""What every host thread did in a window."""
+"""Activity of every host thread in a window."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.devices.silence import nothing
-from tracehound.analysis.events.busy import local_parent
-from tracehound.analysis.hosts.threads import THREADS, batches, during, names_of
-from tracehound.analysis.hosts.waits import blocking
-from tracehound.analysis.hosts.words import ASLEEP, doing_codes, in_words
-from tracehound.analysis.members import CARRIED
-from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Given
-from tracehound.intervals import Intervals
-from tracehound.lookup import rows_with
-from tracehound.notes import note
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.devices.missing_data import nothing_recorded_note
+from tracehound.analysis.hosts.host_threads import THREAD_COLUMNS, event_names, innermost_per_window, lane_batches
+from tracehound.analysis.hosts.launch_calls import blocking_copy_calls
+from tracehound.analysis.hosts.thread_activity import ASLEEP, activity_codes, activity_names
+from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
+from tracehound.analysis.result import (
+    COUNTED_COLUMN,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    concat_tables,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_busy import parent_rows
+from tracehound.model.notes import note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.id_set import find_rows
+from tracehound.numeric.intervals import Intervals
 
 DEFINITION = """\
 For every host thread, the events that ran on it in the window, each with the time in which it was the innermost: a
@@ -42,41 +51,48 @@ COLUMNS = (
     Column("longest", "id", "the event with the most time"),
 )
 
-NOTHING = "(nothing recorded)"
+NOTHING_RECORDED = "(nothing recorded)"
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The rows of the threads of the rank's host; ranks of one host give the same rows."""
-    waits = blocking(share)
-    return _rows(share.on_host, waits, options) if waits or options.members else ROWS.of(share)
+    waits = blocking_copy_calls(rank_trace)
+    return (
+        _thread_rows(rank_trace.with_host_window, waits, options)
+        if waits or options.members
+        else HOST_ROWS.of(rank_trace)
+    )
 
 
-def _of_host(share: Share, given: Given) -> pl.DataFrame:
+def _host_rows(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
-    return _rows(share, (), Options())
+    return _thread_rows(rank_trace, (), Options())
 
 
-ROWS: Final = OfHost(_of_host)
+HOST_ROWS: Final = HostComputation(_host_rows)
 """The rows where no call waits for a copy of a rank's device."""
 
 
-def _rows(share: Share, waits: Collection[int], options: Options) -> pl.DataFrame:
-    """What ran on the threads between the bounds of the share; `waits` are calls that wait for their copy.
+def _thread_rows(rank_trace: RankTrace, blocking_calls: Collection[int], options: Options) -> pl.DataFrame:
+    """Innermost events of the threads within the bounds of the rank trace; `blocking_calls` wait for their copy.
 
-    A thread on which nothing took any time then has a row without a name.
+    A thread on which nothing took any time has a row without a name.
     """
-    start, end = share.start, share.end
+    start, end = rank_trace.start, rank_trace.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
-    names = names_of(share.threads)
-    found = [_told(collected(some.select(*THREADS)), names, waits, window, options) for some in batches(share)]
-    if not found:
+    names = event_names(rank_trace.threads)
+    tables = [
+        _describe_thread_time(collect_frame(some.select(*THREAD_COLUMNS)), names, blocking_calls, window, options)
+        for some in lane_batches(rank_trace)
+    ]
+    if not tables:
         return pl.DataFrame()
-    rows = pl.concat(found)
-    silent = pl.col("rank").is_null() & (pl.col("events") > 0) & ~pl.col("lane").is_in(rows["lane"].implode())
-    rows = pl.concat([rows, share.lanes.filter(silent).select("lane")], how="diagonal").with_columns(
+    rows = pl.concat(tables)
+    is_silent = pl.col("rank").is_null() & (pl.col("events") > 0) & ~pl.col("lane").is_in(rows["lane"].implode())
+    rows = pl.concat([rows, rank_trace.lanes.filter(is_silent).select("lane")], how="diagonal").with_columns(
         pl.col("time", "count").fill_null(0)
     )
-    return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
+    return rows.join(rank_trace.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
         "host",
         "thread",
@@ -87,45 +103,45 @@ def _rows(share: Share, waits: Collection[int], options: Options) -> pl.DataFram
         "count",
         pl.col("event").alias("longest"),
         pl.lit(end - start, pl.Int64).alias("window"),
-        CARRIED,
+        COUNTED_COLUMN,
     )
 
 
-def _told(
-    threads: pl.DataFrame, names: Sequence[str], waits: Collection[int], window: Intervals, options: Options
+def _describe_thread_time(
+    threads: pl.DataFrame, names: Sequence[str], blocking_calls: Collection[int], window: Intervals, options: Options
 ) -> pl.DataFrame:
-    """What ran on some of the threads, and what they were at then; `names` are those that occur on any of the host."""
-    rows = during(threads, window, options)
-    code = doing_codes(threads, local_parent(threads), names, waits)
-    event = rows_with(threads["id"].to_numpy(), rows["event"].to_numpy())
-    return rows.with_columns(in_words(code[event]).alias("doing"))
+    """Innermost events of some threads, with their activity; `names` are all names on threads of the host."""
+    rows = innermost_per_window(threads, window, options)
+    code = activity_codes(threads, parent_rows(threads), names, blocking_calls)
+    event = find_rows(threads["id"].to_numpy(), rows["event"].to_numpy())
+    return rows.with_columns(activity_names(code[event]).alias("doing"))
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """Rows by thread, the one that does most first, each closed by the time in which it recorded nothing."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """Rows by thread, the most active first; the time in which nothing was recorded closes each thread."""
+    rows = concat_tables(tables)
     if rows.is_empty() or rows["what"].is_null().all():
-        why = nothing(scene, note("no_thread_recorded"), note("record_threads"))
-        return without(ANALYSIS, scene, options, why)
+        reason = nothing_recorded_note(context, note("no_thread_recorded"), note("record_threads"))
+        return empty_result(ANALYSIS, context, options, reason)
     rows = rows.unique(["lane", "what", "inside"], keep="first", maintain_order=True)
     busy = rows.group_by("lane", "host", "thread", "window", maintain_order=True).agg(
         pl.col("time").sum().alias("busy"),
         pl.col("time").filter(pl.col("doing").ne_missing(ASLEEP)).sum().alias("awake"),
     )
-    rest = busy.filter(pl.col("busy") < pl.col("window")).select(
-        "lane", "host", "thread", pl.lit(NOTHING).alias("what"), pl.lit(None, pl.String).alias("inside"),
+    unrecorded_rows = busy.filter(pl.col("busy") < pl.col("window")).select(
+        "lane", "host", "thread", pl.lit(NOTHING_RECORDED).alias("what"), pl.lit(None, pl.String).alias("inside"),
         pl.lit(None, pl.String).alias("doing"),
         (pl.col("window") - pl.col("busy")).alias("time"),
         pl.lit(0, pl.Int64).alias("count"), pl.lit(None, pl.Int64).alias("longest"), "window",
     )  # fmt: skip
-    names = {index: host.name for index, host in enumerate(scene.hosts)}
+    names = {index: host.name for index, host in enumerate(context.hosts)}
     table = (
-        pl.concat([rows.drop_nulls("what"), rest], how="diagonal")
+        pl.concat([rows.drop_nulls("what"), unrecorded_rows], how="diagonal")
         .join(busy.select("lane", "awake"), on="lane")
         .sort(
             "awake",
             "lane",
-            pl.col("what") == NOTHING,
+            pl.col("what") == NOTHING_RECORDED,
             "time",
             "what",
             "inside",
@@ -141,10 +157,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             "count",
             pl.col("host").replace_strict(names, return_dtype=pl.String),
             "longest",
-            CARRIED,
+            COUNTED_COLUMN,
         )
     )
-    return answer(ANALYSIS, table, scene, options)
+    return make_result(ANALYSIS, table, context, options)
 
 
 ANALYSIS = Analysis(
@@ -155,6 +171,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    of_host=(ROWS,),
+    count_column="count",
+    host_computations=(HOST_ROWS,),
 )

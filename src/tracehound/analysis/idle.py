@@ -1,4 +1,4 @@
-"""Why streams idle: what the work after each pause waited for."""
+"""Idle time of streams by cause: what the work after each gap waited for."""
 
 from __future__ import annotations
 
@@ -11,22 +11,44 @@ import numpy.typing as npt
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.events.busy import rounding, work
-from tracehound.analysis.events.numbering import turns
-from tracehound.analysis.hosts.doing import DOINGS, PROGRAM, Told, mattering, mostly, told
-from tracehound.analysis.hosts.threads import held, pieces
-from tracehound.analysis.hosts.waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, length
-from tracehound.analysis.share import overlapping
-from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, pairs_of, union
-from tracehound.notes import Note, note
+from tracehound.analysis.analysis_settings import Setting, parse_time_length
+from tracehound.analysis.hosts.host_threads import lane_chunks, with_threads_in_memory
+from tracehound.analysis.hosts.launch_calls import (
+    ALLOCATION,
+    LOADING,
+    NAMED_WAITS,
+    SYNCHRONIZATION,
+    WorkLaunches,
+    find_work_launches,
+)
+from tracehound.analysis.hosts.thread_activity import (
+    ALL_ACTIVITIES,
+    PROGRAM_ACTIVITIES,
+    ThreadActivities,
+    longest_activity,
+    read_thread_activities,
+    responsible_lanes,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.analysis.timing.device_busy import device_work, rounding_gap
+from tracehound.analysis.timing.row_groups import run_starts
+from tracehound.model.notes import Note, note
+from tracehound.numeric.intervals import (
+    EMPTY_INTERVALS,
+    Intervals,
+    Ints,
+    Mask,
+    covered_lengths,
+    overlapping_pairs,
+    union,
+)
 
-DELAY: Final = Setting(
+DELAY_SETTING: Final = Setting(
     "delay",
     "30us",
     "shorter pauses are what starting one kernel after another costs (HTA's consecutive kernel delay)",
-    length,
+    parse_time_length,
 )
 
 DEFINITION = """\
@@ -62,18 +84,18 @@ overlapping kernels give negative pauses; here it is the latest end of all befor
 no rows for the device."""
 
 CAUSES = (
-    "host", SYNCHRONISATION, ALLOCATION, LOADING, "kernel", "other stream", "other", "unknown",
+    "host", SYNCHRONIZATION, ALLOCATION, LOADING, "kernel", "other stream", "other", "unknown",
 )  # fmt: skip
-_HOST, _SYNCHRONISATION, _, _, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
+_HOST, _SYNCHRONIZATION, _, _, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
 
-BEFORE: Final = "before the first work"
-QUEUED: Final = "before the first work, though it was launched"
-AFTER: Final = "after the last work"
-EDGES: Final = (BEFORE, QUEUED, AFTER)
-"""What no pause is, and idle nonetheless where a stretch of interest reaches beyond the work of the device."""
+BEFORE_FIRST_WORK: Final = "before the first work"
+FIRST_WORK_QUEUED: Final = "before the first work, though it was launched"
+AFTER_LAST_WORK: Final = "after the last work"
+EDGES: Final = (BEFORE_FIRST_WORK, FIRST_WORK_QUEUED, AFTER_LAST_WORK)
+"""Idle time that is no gap: before the first work of a device and after its last, where an interval reaches there."""
 
-_AT_AN_EDGE: Final = pl.col("cause").is_in(EDGES)
-_TOLD: Final = (*CAUSES, *EDGES)
+_IS_EDGE: Final = pl.col("cause").is_in(EDGES)
+_CAUSES_AND_EDGES: Final = (*CAUSES, *EDGES)
 
 COLUMNS = (
     Column("rank", "count", "rank"),
@@ -95,226 +117,270 @@ COLUMNS = (
     Column("event", "id", "the work after the longest"),
 )
 
-_LONG: Final = 10
-"""Work that begins more than so many times the delay of a kernel after its launch returned was not kept by that."""
+_LONG_DELAYS: Final = 10
+"""Work that starts more than this many kernel delays after its launch returned was not delayed by its launch."""
 
-DEVICE = "device"
-"""The stream that stands for all of a rank's together."""
+DEVICE_STREAM = "device"
+"""Name of the stream that stands for all streams of a rank together."""
 
 
-class Pauses(NamedTuple):
-    """Pauses of one stream: their bounds, and the row of the work at the end of each."""
+class StreamGaps(NamedTuple):
+    """Gaps of one stream: their bounds, and the row of the work at the end of each."""
 
     start: Ints
     end: Ints
     after: npt.NDArray[np.intp]
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each stream and cause, in ps, in a window also for `EDGES`; the whole run goes from work to work."""
-    found = within(share, options, union(np.array([share.start]), np.array([share.end])))
-    return found if found.is_empty() or share.windowed else found.filter(~_AT_AN_EDGE)
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each stream and cause, in ps; in a window also for `EDGES`. The whole run goes from work to work."""
+    rows = idle_within(rank_trace, options, union(np.array([rank_trace.start]), np.array([rank_trace.end])))
+    return rows if rows.is_empty() or rank_trace.windowed else rows.filter(~_IS_EDGE)
 
 
-def within(
-    share: Share,
+def idle_within(
+    rank_trace: RankTrace,
     options: Options,
-    when: Intervals,
-    meanwhile: Mapping[str, Intervals] = MappingProxyType({}),
-    apart: Sequence[str] = (),
+    intervals: Intervals,
+    conditions: Mapping[str, Intervals] = MappingProxyType({}),
+    separate: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """The same for the parts of pauses that lie in these stretches; one in two counts once, with two lengths.
+    """Rows by stream and cause for the parts of gaps inside these intervals. A gap in two intervals counts once.
 
-    The device has rows for `EDGES`, too: what of the stretches is before its first work (by whether that had been
-    launched for most of it, and nothing tells what it waited for) and after its last.
-    `meanwhile` gives a column of each of its names: for how long of the pauses it holds. There is one of each of
-    `DOINGS`, too: for how long the host was at it, on the thread of which `why` tells. Pauses of more than half of
-    which one of `apart` holds, names of `meanwhile`, have rows of their own: `mainly` is that, "" for the others.
+    The device has rows for `EDGES`, too: the parts of the intervals before its first work (by whether that had been
+    launched for most of it, and nothing shows what it waited for) and after its last. Each name in `conditions` becomes
+    a column: the time in gaps in which the condition holds. Each of `ACTIVITIES` is a column, too: the time of the host
+    in it, on the thread that `why` describes. Gaps of which one of `separate` (names of `conditions`) takes more than
+    half have rows of their own: `mainly` is its name, "" for the others.
     """
-    delay = DELAY.of(options.given)
-    events = work(replace(share, device=share.anytime), "lane", "launch")
+    delay = DELAY_SETTING.of(options.given)
+    events = device_work(replace(rank_trace, device=rank_trace.device_anytime), "lane", "launch")
     if events.is_empty():
         return pl.DataFrame()
-    if PROGRAM.found(share) is None:  # else little is left to ask of the threads
-        share = held(share)
-    names = dict(share.lanes.select("lane", "name").iter_rows())
+    if PROGRAM_ACTIVITIES.known_result(rank_trace) is None:  # else the threads are hardly needed
+        rank_trace = with_threads_in_memory(rank_trace)
+    names = dict(rank_trace.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
-    calls = launches(share, events)
-    paused, unexplained = list[tuple[str, Pauses, Ints]](), EMPTY
+    calls = find_work_launches(rank_trace, events)
+    stream_gaps, unexplained_intervals = list[tuple[str, StreamGaps, Ints]](), EMPTY_INTERVALS
     by_lane = np.argsort(lane, kind="stable")
-    streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, turns(lane[by_lane]))]
-    everything = np.argsort(events["start"].to_numpy(), kind="stable")
+    streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, run_starts(lane[by_lane]))]
+    all_rows = np.argsort(events["start"].to_numpy(), kind="stable")
     end = events["end"].to_numpy()
-    ended = np.sort(end) if len(streams) > 1 else end[:0]
-    for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
-        pauses = pauses_of(events, rows)
-        beside = None if name == DEVICE else _another_ended(pauses, ended, np.sort(end[rows]), delay)
-        cause = _causes(pauses, calls.of(pauses.after), delay, beside)
-        if name == DEVICE:
-            unexplained = Intervals(pauses.start[cause == _OTHER], pauses.end[cause == _OTHER])
-        cause[_waiting_in_vain(pauses, cause, unexplained)] = _OTHER
-        edged = _with_edges(when, pauses, cause, events, calls, delay) if name == DEVICE else (pauses, cause)
-        paused.append((name, *_inside(when, *edged)))
-    waits = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
-    doings = _during(share, calls.lane, waits, [pauses for _, pauses, _ in paused])
-    lead = mattering(share, doings, calls.lane)
-    sums = list[dict[str, object]]()
-    for name, pauses, cause in paused:
-        times = {part: covered(holds, pauses.start, pauses.end) for part, holds in meanwhile.items()}
-        kinds = (*apart, "")
-        mainly, many = _mainly(pauses, cause, [times[part] for part in apart]), len(_TOLD) * len(kinds)
+    all_ends = np.sort(end) if len(streams) > 1 else end[:0]
+    for name, rows in ((DEVICE_STREAM, all_rows), *(streams if len(streams) > 1 else ())):
+        gaps = find_stream_gaps(events, rows)
+        other_ended = None if name == DEVICE_STREAM else _other_stream_ended(gaps, all_ends, np.sort(end[rows]), delay)
+        cause = _gap_causes(gaps, calls.select_rows(gaps.after), delay, other_ended)
+        if name == DEVICE_STREAM:
+            unexplained_intervals = Intervals(gaps.start[cause == _OTHER], gaps.end[cause == _OTHER])
+        cause[_waits_for_idle_device(gaps, cause, unexplained_intervals)] = _OTHER
+        with_edges = (
+            _add_edges(intervals, gaps, cause, events, calls, delay) if name == DEVICE_STREAM else (gaps, cause)
+        )
+        stream_gaps.append((name, *_clip_gaps(intervals, *with_edges)))
+    blocking_copies = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
+    activities = _host_activity_during(rank_trace, calls.lane, blocking_copies, [gaps for _, gaps, _ in stream_gaps])
+    leading_lanes = responsible_lanes(rank_trace, activities, calls.lane)
+    result_rows = list[dict[str, object]]()
+    for name, gaps, cause in stream_gaps:
+        times = {part: covered_lengths(holds, gaps.start, gaps.end) for part, holds in conditions.items()}
+        kinds = (*separate, "")
+        mainly, group_count = (
+            _main_part(gaps, cause, [times[part] for part in separate]),
+            len(_CAUSES_AND_EDGES) * len(kinds),
+        )
         groups = cause * len(kinds) + mainly
-        spent = doings.summed(lead[pauses.after], pauses.start, pauses.end, groups, many)
-        for number, why, time, doing in zip(range(many), *mostly(spent), spent.tolist(), strict=True):
-            mine = np.flatnonzero(groups == number)
-            if len(mine):
-                what, kind = divmod(number, len(kinds))
-                alike = {"stream": name, "whole": name == DEVICE, "cause": _TOLD[what], "mainly": kinds[kind]}
-                alike |= {"why": why, "while": time}
-                at = dict(zip(DOINGS, doing, strict=True))
-                sums.append({**alike, **at, **_summed(pauses, mine, events["id"], times)})
-    table = pl.DataFrame(sums, {**_SUMS, **dict.fromkeys(meanwhile, pl.Int64())}).with_columns(
-        pl.col(_FRACTIONS).round().cast(pl.Int64),
+        activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, groups, group_count)
+        for number, activity, time, times_of_activities in zip(
+            range(group_count), *longest_activity(activity_times), activity_times.tolist(), strict=True
+        ):
+            group_rows = np.flatnonzero(groups == number)
+            if len(group_rows):
+                cause_number, kind = divmod(number, len(kinds))
+                key_columns = {
+                    "stream": name,
+                    "whole": name == DEVICE_STREAM,
+                    "cause": _CAUSES_AND_EDGES[cause_number],
+                    "mainly": kinds[kind],
+                }
+                key_columns |= {"why": activity, "while": time}
+                times_by_activity = dict(zip(ALL_ACTIVITIES, times_of_activities, strict=True))
+                result_rows.append(
+                    {**key_columns, **times_by_activity, **_gap_statistics(gaps, group_rows, events["id"], times)}
+                )
+    table = pl.DataFrame(result_rows, {**_ROW_TYPES, **dict.fromkeys(conditions, pl.Int64())}).with_columns(
+        pl.col(_FRACTION_COLUMNS).round().cast(pl.Int64),
         pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
     )
     if len(streams) > 1:
         return table
-    alone = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
-    return pl.concat([table, alone])
+    only_stream = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
+    return pl.concat([table, only_stream])
 
 
-def _during(share: Share, launching: Ints, waits: Collection[int], paused: Sequence[Pauses]) -> Told:
-    """What the threads that matter are at from the first to the last of these pauses, which leave little of a run."""
-    launching = launching[np.concatenate([pauses.after for pauses in paused])]
-    if not share.windowed:
-        return told(share, launching, waits, lambda lane: pieces(share, [lane]))
-    low = min((int(pauses.start[0]) for pauses in paused if len(pauses.start)), default=0)
-    high = max((int(pauses.end[-1]) for pauses in paused if len(pauses.end)), default=0)
-    return told(share, launching, waits, lambda lane: [overlapping(some, low, high) for some in pieces(share, [lane])])
+def _host_activity_during(
+    rank_trace: RankTrace, launching_lanes: Ints, blocking_copies: Collection[int], stream_gaps: Sequence[StreamGaps]
+) -> ThreadActivities:
+    """Activities of the responsible threads from the first to the last gap, which leave out little of a run."""
+    launching_lanes = launching_lanes[np.concatenate([gaps.after for gaps in stream_gaps])]
+    if not rank_trace.windowed:
+        return read_thread_activities(
+            rank_trace, launching_lanes, blocking_copies, lambda lane: lane_chunks(rank_trace, [lane])
+        )
+    low = min((int(gaps.start[0]) for gaps in stream_gaps if len(gaps.start)), default=0)
+    high = max((int(gaps.end[-1]) for gaps in stream_gaps if len(gaps.end)), default=0)
+    return read_thread_activities(
+        rank_trace,
+        launching_lanes,
+        blocking_copies,
+        lambda lane: [overlapping_events(some, low, high) for some in lane_chunks(rank_trace, [lane])],
+    )
 
 
-def _with_edges(
-    when: Intervals, pauses: Pauses, cause: Ints, events: pl.DataFrame, calls: Launches, delay: int
-) -> tuple[Pauses, Ints]:
-    """The pauses of the device with what of the stretches is before its first work, and after its last."""
+def _add_edges(
+    intervals: Intervals, gaps: StreamGaps, cause: Ints, events: pl.DataFrame, calls: WorkLaunches, delay: int
+) -> tuple[StreamGaps, Ints]:
+    """Add the parts of the intervals before the device's first work and after its last to its gaps."""
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     first, last = int(start.argmin()), int(end.argmax())
-    low, high = when.start[:1].clip(max=start[first]), when.end[-1:].clip(min=end[last])
-    many = len(low)
+    low, high = intervals.start[:1].clip(max=start[first]), intervals.end[-1:].clip(min=end[last])
+    edge_count = len(low)
     before, after = (
-        _lasting(Pauses(begin, until, np.array([work] * many, np.intp)))
-        for begin, until, work in ((low, start[[first] * many], first), (end[[last] * many], high, last))
+        _drop_empty_gaps(StreamGaps(gap_start, gap_end, np.array([work] * edge_count, np.intp)))
+        for gap_start, gap_end, work in (
+            (low, start[[first] * edge_count], first),
+            (end[[last] * edge_count], high, last),
+        )
     )
-    late = _begun_late(before, calls.of(before.after), delay).any()
+    started_late = _started_long_after_launch(before, calls.select_rows(before.after), delay).any()
     causes = [
-        np.full(len(edge.start), _TOLD.index(name))
-        for edge, name in ((before, QUEUED if late else BEFORE), (after, AFTER))
+        np.full(len(edge.start), _CAUSES_AND_EDGES.index(name))
+        for edge, name in ((before, FIRST_WORK_QUEUED if started_late else BEFORE_FIRST_WORK), (after, AFTER_LAST_WORK))
     ]
-    edged = Pauses(*(np.concatenate(parts) for parts in zip(before, pauses, after, strict=True)))
-    return edged, np.concatenate([causes[0], cause, causes[1]])
+    with_edges = StreamGaps(*(np.concatenate(parts) for parts in zip(before, gaps, after, strict=True)))
+    return with_edges, np.concatenate([causes[0], cause, causes[1]])
 
 
-def _lasting(pauses: Pauses) -> Pauses:
-    """Those of some length."""
-    real = pauses.end > pauses.start
-    return Pauses(*(values[real] for values in pauses))
+def _drop_empty_gaps(gaps: StreamGaps) -> StreamGaps:
+    """The gaps that have a length."""
+    not_empty = gaps.end > gaps.start
+    return StreamGaps(*(values[not_empty] for values in gaps))
 
 
-def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
-    """The parts of pauses that lie in the stretches, and their causes; both are in order, and none overlaps another."""
-    if len(when.start) == 1 and (when.start <= pauses.start[:1]).all() and (pauses.end[-1:] <= when.end).all():
-        return pauses, cause
-    pause, stretch = pairs_of(pauses.start, pauses.end, when)
-    start, end = np.maximum(pauses.start[pause], when.start[stretch]), np.minimum(pauses.end[pause], when.end[stretch])
-    return Pauses(start, end, pauses.after[pause]), cause[pause]
+def _clip_gaps(intervals: Intervals, gaps: StreamGaps, cause: Ints) -> tuple[StreamGaps, Ints]:
+    """The parts of gaps inside the intervals, and their causes. Both are sorted, and neither overlaps itself."""
+    if (
+        len(intervals.start) == 1
+        and (intervals.start <= gaps.start[:1]).all()
+        and (gaps.end[-1:] <= intervals.end).all()
+    ):
+        return gaps, cause
+    gap, interval = overlapping_pairs(gaps.start, gaps.end, intervals)
+    start, end = (
+        np.maximum(gaps.start[gap], intervals.start[interval]),
+        np.minimum(gaps.end[gap], intervals.end[interval]),
+    )
+    return StreamGaps(start, end, gaps.after[gap]), cause[gap]
 
 
-def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
-    """The pauses of the whole device, whenever they are, and of each why it is one: a position in `CAUSES`."""
-    events = work(replace(share, device=share.anytime), "lane", "launch")
+def device_gaps(rank_trace: RankTrace, options: Options) -> tuple[StreamGaps, Ints]:
+    """The gaps of the whole device at any time, and the cause of each as a position in `CAUSES`."""
+    events = device_work(replace(rank_trace, device=rank_trace.device_anytime), "lane", "launch")
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
-    pauses = pauses_of(events, rows)
-    calls = launches(share, events).of(pauses.after)
-    return pauses, _causes(pauses, calls, DELAY.of(options.given))
+    gaps = find_stream_gaps(events, rows)
+    calls = find_work_launches(rank_trace, events).select_rows(gaps.after)
+    return gaps, _gap_causes(gaps, calls, DELAY_SETTING.of(options.given))
 
 
-def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
-    """The pauses between these rows of events, which are in the order of their starts."""
+def find_stream_gaps(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> StreamGaps:
+    """The gaps between these rows of events, which are sorted by start."""
     start, end = (events[name].to_numpy()[rows] for name in ("start", "end"))
-    reach = np.maximum.accumulate(end)
-    at = np.flatnonzero(start[1:] - reach[:-1] > rounding(start, end)) + 1
-    return Pauses(reach[at - 1], start[at], rows[at])
+    latest_end = np.maximum.accumulate(end)
+    next_rows = np.flatnonzero(start[1:] - latest_end[:-1] > rounding_gap(start, end)) + 1
+    return StreamGaps(latest_end[next_rows - 1], start[next_rows], rows[next_rows])
 
 
-def _causes(pauses: Pauses, calls: Launches, delay: int, beside: Mask | None = None) -> Ints:
-    """Why each pause is one: a position in `CAUSES`.
+def _gap_causes(gaps: StreamGaps, calls: WorkLaunches, delay: int, other_ended: Mask | None = None) -> Ints:
+    """The cause of each gap, as a position in `CAUSES`.
 
-    `calls` are the launches of the work after the pauses; of one stream of several, `beside` says at the end of which
-    pauses that of another one ended.
+    `calls` are the launches of the work after the gaps; for one stream of several, `other_ended` marks the gaps at
+    whose end work on another stream ended.
     """
-    cause = np.full(len(pauses.start), _OTHER)
-    if beside is not None:
-        cause[beside] = _STREAM
-    cause[pauses.end - pauses.start < delay] = _KERNEL
-    early = calls.start <= pauses.start
-    during = calls.queued & ~calls.waits & (cause == _OTHER) & (calls.returned >= pauses.end)
-    late = ~(early | _begun_late(pauses, calls, delay)) | during
-    asked = late | (calls.waits & (cause == _OTHER))
-    cause[late] = _HOST
-    until = np.where(calls.waits | early, pauses.end, np.minimum(calls.start, pauses.end))
-    for (what, thread), busy in sorted(calls.busy.items(), key=lambda each: CAUSES.index(each[0][0]), reverse=True):
-        mine = np.flatnonzero(asked & (calls.lane == thread))
-        if not len(mine):
+    cause = np.full(len(gaps.start), _OTHER)
+    if other_ended is not None:
+        cause[other_ended] = _STREAM
+    cause[gaps.end - gaps.start < delay] = _KERNEL
+    launched_before = calls.start <= gaps.start
+    launched_during = calls.queued & ~calls.waits & (cause == _OTHER) & (calls.returned >= gaps.end)
+    launched_late = ~(launched_before | _started_long_after_launch(gaps, calls, delay)) | launched_during
+    host_asked = launched_late | (calls.waits & (cause == _OTHER))
+    cause[launched_late] = _HOST
+    launch_or_end = np.where(calls.waits | launched_before, gaps.end, np.minimum(calls.start, gaps.end))
+    for (cause_name, thread), busy in sorted(
+        calls.busy.items(), key=lambda each: CAUSES.index(each[0][0]), reverse=True
+    ):
+        gap_rows = np.flatnonzero(host_asked & (calls.lane == thread))
+        if not len(gap_rows):
             continue
-        inside = covered(busy, pauses.start[mine], until[mine])
-        cause[mine[2 * inside >= until[mine] - pauses.start[mine]]] = CAUSES.index(what)
-    cause[(calls.lane < 0) & (cause != _STREAM) & (calls.latest > pauses.start)] = _UNKNOWN
+        busy_time = covered_lengths(busy, gaps.start[gap_rows], launch_or_end[gap_rows])
+        cause[gap_rows[2 * busy_time >= launch_or_end[gap_rows] - gaps.start[gap_rows]]] = CAUSES.index(cause_name)
+    cause[(calls.lane < 0) & (cause != _STREAM) & (calls.latest > gaps.start)] = _UNKNOWN
     return cause
 
 
-def _mainly(pauses: Pauses, cause: Ints, times: Sequence[Ints]) -> Ints:
-    """Which of these times takes more than half of each pause, as its position; how many they are where none does.
+def _main_part(gaps: StreamGaps, cause: Ints, times: Sequence[Ints]) -> Ints:
+    """For each gap the position of the time that takes more than half of it; `len(times)` where none does.
 
-    Parts of one pause are one.
+    Parts of one gap count as one.
     """
-    fresh = np.append(True, (np.diff(pauses.after) != 0) | (np.diff(cause) != 0))[: len(cause)]
-    pause = np.cumsum(fresh) - 1
-    whole = np.bincount(pause, pauses.end - pauses.start)
-    found = np.full(len(whole), len(times))
+    is_new_gap = np.append(True, (np.diff(gaps.after) != 0) | (np.diff(cause) != 0))[: len(cause)]
+    gap = np.cumsum(is_new_gap) - 1
+    gap_lengths = np.bincount(gap, gaps.end - gaps.start)
+    main_part = np.full(len(gap_lengths), len(times))
     for number, time in enumerate(times):
-        found[2 * np.bincount(pause, time) > whole] = number
-    return np.asarray(found[pause])
+        main_part[2 * np.bincount(gap, time) > gap_lengths] = number
+    return np.asarray(main_part[gap])
 
 
-def _waiting_in_vain(pauses: Pauses, cause: Ints, unexplained: Intervals) -> npt.NDArray[np.bool_]:
-    """In which pauses the host waited for a device that itself stood still, for at least half of the time."""
-    still = covered(unexplained, pauses.start, pauses.end)
-    return np.asarray((cause == _SYNCHRONISATION) & (2 * still >= pauses.end - pauses.start))
+def _waits_for_idle_device(gaps: StreamGaps, cause: Ints, unexplained: Intervals) -> npt.NDArray[np.bool_]:
+    """Mask of gaps in which the host waited for a device that was itself idle for at least half of the time."""
+    unexplained_time = covered_lengths(unexplained, gaps.start, gaps.end)
+    return np.asarray((cause == _SYNCHRONIZATION) & (2 * unexplained_time >= gaps.end - gaps.start))
 
 
-def _begun_late(pauses: Pauses, calls: Launches, delay: int) -> npt.NDArray[np.bool_]:
-    """At the end of which pauses work begins that was launched for most of them, too long to be kept by its launch."""
-    since = np.where(calls.queued, np.maximum(calls.returned, calls.start), calls.start)
-    rest = pauses.end - since
-    return (calls.lane >= 0) & ~calls.waits & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
+def _started_long_after_launch(gaps: StreamGaps, calls: WorkLaunches, delay: int) -> npt.NDArray[np.bool_]:
+    """Mask of gaps that end with work launched for most of the gap: too long for its launch to delay it."""
+    launch_time = np.where(calls.queued, np.maximum(calls.returned, calls.start), calls.start)
+    time_to_start = gaps.end - launch_time
+    return (
+        (calls.lane >= 0)
+        & ~calls.waits
+        & (time_to_start > _LONG_DELAYS * delay)
+        & (2 * time_to_start > gaps.end - gaps.start)
+    )
 
 
-def _another_ended(pauses: Pauses, ended: Ints, own: Ints, delay: int) -> Mask:
-    """In the last moments of which pauses work on another stream ended: by the ends of all and of its own, sorted."""
-    until, since = pauses.end, np.maximum(pauses.start + 1, pauses.end - delay)
-    here, alone = (np.searchsorted(ends, until, side="right") - np.searchsorted(ends, since) for ends in (ended, own))
-    return here > alone
+def _other_stream_ended(gaps: StreamGaps, all_ends: Ints, own_ends: Ints, delay: int) -> Mask:
+    """Mask of gaps near whose end work on another stream ended; `all_ends` and `own_ends` are sorted."""
+    last, first = gaps.end, np.maximum(gaps.start + 1, gaps.end - delay)
+    all_count, own_count = (
+        np.searchsorted(ends, last, side="right") - np.searchsorted(ends, first) for ends in (all_ends, own_ends)
+    )
+    return all_count > own_count
 
 
-def _summed(pauses: Pauses, rows: npt.NDArray[np.intp], ids: pl.Series, times: Mapping[str, Ints]) -> dict[str, object]:
-    """Of these pauses of one stream and cause, in order: how many, how long, and which is the longest."""
-    length = (pauses.end - pauses.start)[rows]
-    after = pauses.after[rows]
+def _gap_statistics(
+    gaps: StreamGaps, rows: npt.NDArray[np.intp], ids: pl.Series, times: Mapping[str, Ints]
+) -> dict[str, object]:
+    """Statistics of these gaps of one stream and cause, in order: count, lengths, and the longest."""
+    length = (gaps.end - gaps.start)[rows]
+    after = gaps.after[rows]
     longest = int(rows[length.argmax()])
     lengths = pl.Series(length)
     return {
-        "count": 1 + int(np.count_nonzero(after[1:] != after[:-1])),  # parts of one pause are one
+        "count": 1 + int(np.count_nonzero(after[1:] != after[:-1])),  # parts of one gap count once
         "idle": int(length.sum()),
         **{part: int(time[rows].sum()) for part, time in times.items()},
         "mean": lengths.mean(),
@@ -322,57 +388,62 @@ def _summed(pauses: Pauses, rows: npt.NDArray[np.intp], ids: pl.Series, times: M
         "min": lengths.min(),
         **{f"p{part}": lengths.quantile(part / 100, "linear") for part in (25, 50, 75)},
         "duration": lengths.max(),
-        "start": int(pauses.start[longest]),
-        "event": ids[int(pauses.after[longest])],
+        "start": int(gaps.start[longest]),
+        "event": ids[int(gaps.after[longest])],
     }
 
 
-_FRACTIONS: Final = ("mean", "std", "p25", "p50", "p75")
+_FRACTION_COLUMNS: Final = ("mean", "std", "p25", "p50", "p75")
 
-_SUMS: Final = MappingProxyType(
+_ROW_TYPES: Final = MappingProxyType(
     {
         **dict.fromkeys(("stream", "cause", "mainly", "why"), pl.String()),
         "whole": pl.Boolean(),
-        **dict.fromkeys(("while", "count", "idle", "min", "duration", "start", "event", *DOINGS), pl.Int64()),
-        **dict.fromkeys(_FRACTIONS, pl.Float64()),
+        **dict.fromkeys(("while", "count", "idle", "min", "duration", "start", "event", *ALL_ACTIVITIES), pl.Int64()),
+        **dict.fromkeys(_FRACTION_COLUMNS, pl.Float64()),
     }
 )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The rows of all ranks in their order, of each stream the largest cause first."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The rows of all ranks in the order of ranks; within a stream the largest cause first."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return told_by(ANALYSIS, tables, scene, options)
-    found = told_by(ANALYSIS, [rows.filter(~_AT_AN_EDGE)], scene, options)
-    return replace(found, notes=(*found.notes, *_edges(rows.filter(_AT_AN_EDGE & pl.col("whole")))))
+        return combine_as(ANALYSIS, tables, context, options)
+    result = combine_as(ANALYSIS, [rows.filter(~_IS_EDGE)], context, options)
+    return replace(result, notes=(*result.notes, *_edge_notes(rows.filter(_IS_EDGE & pl.col("whole")))))
 
 
-def _edges(rows: pl.DataFrame) -> list[Note]:
-    """How long devices idle in the window before their first work and after their last."""
-    last = pl.col("cause") == AFTER
-    idle = {BEFORE: int(rows.filter(~last)["idle"].sum()), AFTER: int(rows.filter(last)["idle"].sum())}
-    found = {cause: time for cause, time in idle.items() if time}
-    return [note("idle_at_window_edges", causes=tuple(found), times=tuple(found.values()))] if found else []
+def _edge_notes(rows: pl.DataFrame) -> list[Note]:
+    """A note with the idle time in the window before the first work of devices and after their last."""
+    last = pl.col("cause") == AFTER_LAST_WORK
+    idle = {
+        BEFORE_FIRST_WORK: int(rows.filter(~last)["idle"].sum()),
+        AFTER_LAST_WORK: int(rows.filter(last)["idle"].sum()),
+    }
+    noted = {cause: time for cause, time in idle.items() if time}
+    return [note("idle_at_window_edges", causes=tuple(noted), times=tuple(noted.values()))] if noted else []
 
 
-def told_by(shown: Analysis, tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The same with the columns of another analysis."""
-    rows = stacked(tables)
+def combine_as(analysis: Analysis, tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The combined rows with the columns of the analysis `analysis`."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(shown, scene, options, note("no_pauses"))
-    alike = pl.struct("rank", "stream", "whole")
-    shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(alike)).alias("share"))
-    table = shares.with_columns(alike.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
-    return answer(shown, table, scene, options, _notes(rows))
+        return empty_result(analysis, context, options, note("no_pauses"))
+    stream_key = pl.struct("rank", "stream", "whole")
+    shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(stream_key)).alias("share"))
+    table = shares.with_columns(stream_key.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
+    return make_result(analysis, table, context, options, _notes(rows))
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:
-    """What devices waited for most, over all ranks."""
-    whole = rows.filter("whole").group_by("cause").agg(pl.col("idle").sum()).sort("idle", "cause", descending=True)
-    if whole.is_empty():
+    """A note with the idle time of devices by cause, over all ranks."""
+    device_causes = (
+        rows.filter("whole").group_by("cause").agg(pl.col("idle").sum()).sort("idle", "cause", descending=True)
+    )
+    if device_causes.is_empty():
         return []
-    causes, times = (tuple(whole[name].to_list()) for name in ("cause", "idle"))
+    causes, times = (tuple(device_causes[name].to_list()) for name in ("cause", "idle"))
     return [note("idle_by_cause", causes=causes, times=times)]
 
 
@@ -384,6 +455,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(DELAY,),
-    of_host=(PROGRAM, OCCUPIED),
+    settings=(DELAY_SETTING,),
+    host_computations=(PROGRAM_ACTIVITIES, NAMED_WAITS),
 )

@@ -1,4 +1,4 @@
-"""What the busy time of devices is made of: computation, communication, memory, and their overlaps."""
+"""Busy time of devices by type: computation, communication, memory, and their overlaps."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.groups import group, running
-from tracehound.analysis.devices.kernel_classes import OWN, TYPES
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.intervals import together
-from tracehound.notes import note
+from tracehound.analysis.devices.kernel_classes import CUSTOM_CLASSES, WORK_TYPES, intervals_per_group, parse_work_group
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.model.notes import note
+from tracehound.numeric.intervals import combination_lengths
 
 DEFINITION = """\
 Each instant at which a device is busy is of one kind: only computation runs, only communication, only memory (copies,
@@ -32,31 +32,36 @@ COLUMNS = (
     Column("share", "share", "these instants", "the busy time of the rank"),
 )
 
-_MIXES: Final = [
-    " and ".join(name for bit, name in enumerate(TYPES) if mix >> bit & 1) for mix in range(1, 1 << len(TYPES))
+_TYPE_MIXES: Final = [
+    " and ".join(name for bit, name in enumerate(WORK_TYPES) if mix >> bit & 1)
+    for mix in range(1, 1 << len(WORK_TYPES))
 ]
-"""What can run at once, in the order of `together`."""
+"""Types that can run at once, in the order of `together`."""
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each mix that occurs; ps."""
-    lengths = together(*running(share, [group(name) for name in TYPES], OWN.of(options.given)))
-    table = pl.DataFrame({"type": _MIXES, "time": lengths[1:]}, schema={"type": pl.String, "time": pl.Int64})
-    return table.filter(pl.col("time") > 0).select(pl.lit(share.rank, pl.Int64).alias("rank"), "type", "time")
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each mix of types that occurs; ps."""
+    mix_lengths = combination_lengths(
+        *intervals_per_group(
+            rank_trace, [parse_work_group(name) for name in WORK_TYPES], CUSTOM_CLASSES.of(options.given)
+        )
+    )
+    table = pl.DataFrame({"type": _TYPE_MIXES, "time": mix_lengths[1:]}, schema={"type": pl.String, "time": pl.Int64})
+    return table.filter(pl.col("time") > 0).select(pl.lit(rank_trace.rank, pl.Int64).alias("rank"), "type", "time")
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The rows of all ranks together, then those of each; of each the longest first."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The rows of all ranks together, then those of each rank; the longest first."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_device_work", level="missing"))
+        return empty_result(ANALYSIS, context, options, note("no_device_work", level="missing"))
     summed = (
         rows.group_by("type").agg(pl.col("time").sum()).select(pl.lit(None, pl.Int64).alias("rank"), "type", "time")
     )
     table = pl.concat([summed, rows]) if len(tables) > 1 else rows
-    shared = table.with_columns((pl.col("time") / pl.col("time").sum().over("rank")).alias("share"))
-    shown = shared.sort("rank", "time", "type", descending=[False, True, False], nulls_last=False)
-    return answer(ANALYSIS, shown, scene, options)
+    with_share = table.with_columns((pl.col("time") / pl.col("time").sum().over("rank")).alias("share"))
+    sorted_rows = with_share.sort("rank", "time", "type", descending=[False, True, False], nulls_last=False)
+    return make_result(ANALYSIS, sorted_rows, context, options)
 
 
 ANALYSIS = Analysis(
@@ -67,6 +72,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    of_devices=True,
-    settings=(OWN,),
+    device_ops_only=True,
+    settings=(CUSTOM_CLASSES,),
 )

@@ -1,4 +1,4 @@
-"""Which kernels take the time, of what class they are, how their lengths are spread, and which ranks stand out."""
+"""Kernels by time, with their class, the distribution of their lengths, and ranks that are outliers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.kernel_classes import OWN, classified
-from tracehound.analysis.events.measured import measured
-from tracehound.analysis.members import JOINED, gathered
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.lookup import looked_up
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.kernel_classes import CUSTOM_CLASSES, classify_kernels
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    JOINED_EVENTS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    concat_tables,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import measure_events
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.id_set import look_up_rows
 
 DEFINITION = """\
 A row for each kernel, copy, memset or HLO op by its name, over all ranks; with the setting by=rank one for each name
@@ -42,20 +52,20 @@ by=rank), without counts, of the run without its last profiler step, and 0 for t
 whose spread nothing is known; when there are more names than it shows, it folds names and their spread is lost. The
 PyTorch TensorBoard plugin's tensor cores know the names of 2021."""
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by",
     "name",
     "what a row is: name, grid (each name with each grid and block), rank (each name on each rank) or class",
     one_of("name", "grid", "rank", "class"),
 )
 
-_WHAT: Final = (
+_NAME_COLUMNS: Final = (
     Column("name", "text", "kernel or HLO op"),
     Column("class", "text", "class of the kernel, or HLO category"),
     Column("type", "text", "computation, communication or memory", brief=False),
 )
-_TENSOR_CORES: Final = Column("tensor_cores", "flag", "it uses tensor cores, by its name", brief=False)
-_LENGTHS: Final = (
+_TENSOR_CORES_COLUMN: Final = Column("tensor_cores", "flag", "it uses tensor cores, by its name", brief=False)
+_LENGTH_COLUMNS: Final = (
     Column("count", "count", "executions"),
     Column("total", "time", "sum of lengths"),
     Column("share", "share", "total", "the total of all kernels"),
@@ -66,47 +76,48 @@ _LENGTHS: Final = (
     Column("max", "time", "longest"),
     Column("std", "time", "standard deviation of a sample; empty for one alone", brief=False),
 )
-_EXCESS: Final = Column("excess", "time", "its total above the median of the ranks", brief=False)
-_RANKS: Final = (
+_EXCESS_COLUMN: Final = Column("excess", "time", "its total above the median of the ranks", brief=False)
+_RANK_COLUMNS: Final = (
     Column("ranks", "count", "ranks on which it ran", brief=False),
     Column("slowest", "count", "rank with the largest total", brief=False),
-    _EXCESS,
-    Column("outliers", "text", "ranks that stand out", brief=False, found=True),
+    _EXCESS_COLUMN,
+    Column("outliers", "text", "ranks that stand out", brief=False, non_key=True),
 )
-_LONGEST: Final = Column("event", "id", "the longest execution")
+_LONGEST_COLUMN: Final = Column("event", "id", "the longest execution")
 
-COLUMNS = (*_WHAT, _TENSOR_CORES, *_LENGTHS, *_RANKS, _LONGEST)
-BY_RANK = (
-    Column("rank", "count", "rank"), *_WHAT, _TENSOR_CORES,
-    *(replace(each, base="the total of the rank") if each.name == "share" else each for each in _LENGTHS), _EXCESS,
-    Column("outlier", "flag", "the rank stands out among those on which the kernel ran"), _LONGEST,
+COLUMNS = (*_NAME_COLUMNS, _TENSOR_CORES_COLUMN, *_LENGTH_COLUMNS, *_RANK_COLUMNS, _LONGEST_COLUMN)
+BY_RANK_COLUMNS = (
+    Column("rank", "count", "rank"), *_NAME_COLUMNS, _TENSOR_CORES_COLUMN,
+    *(replace(each, base="the total of the rank") if each.name == "share" else each for each in _LENGTH_COLUMNS),
+    _EXCESS_COLUMN,
+    Column("outlier", "flag", "the rank stands out among those on which the kernel ran"), _LONGEST_COLUMN,
 )  # fmt: skip
-BY_GRID = (
-    _WHAT[0],
+BY_GRID_COLUMNS = (
+    _NAME_COLUMNS[0],
     Column("grid", "text", "blocks in x, y and z"),
     Column("block", "text", "threads of a block in x, y and z"),
-    *_WHAT[1:], _TENSOR_CORES, *_LENGTHS, *_RANKS, _LONGEST,
+    *_NAME_COLUMNS[1:], _TENSOR_CORES_COLUMN, *_LENGTH_COLUMNS, *_RANK_COLUMNS, _LONGEST_COLUMN,
 )  # fmt: skip
-BY_CLASS = (
-    *_WHAT[1:], Column("names", "count", "different kernels"),
+BY_CLASS_COLUMNS = (
+    *_NAME_COLUMNS[1:], Column("names", "count", "different kernels"),
     Column("on_tensor_cores", "share", "kernels that use tensor cores", "the total", brief=False),
-    *_LENGTHS, *_RANKS, _LONGEST,
+    *_LENGTH_COLUMNS, *_RANK_COLUMNS, _LONGEST_COLUMN,
 )  # fmt: skip
 
-_KEY: Final = ("name", "kind", "category")
-_GRID: Final = ("grid", "block")
-_OCTAVE: Final = 64
+_KERNEL_KEY: Final = ("name", "kind", "category")
+_GRID_KEY: Final = ("grid", "block")
+_BINS_PER_OCTAVE: Final = 64
 """Bins of lengths in one doubling."""
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each name, kind and HLO category (and grid and block): counts, ps, how many executions in each bin."""
-    rows = _executions(share)
-    keys: tuple[str, ...] = _KEY
-    if BY.of(options.given) == "grid":
-        rows, keys = _with_grid(rows, share), (*_KEY, *_GRID)
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each name, kind and HLO category (and grid and block): counts, ps, and executions in each bin."""
+    rows = _kernel_executions(rank_trace)
+    keys: tuple[str, ...] = _KERNEL_KEY
+    if BY_SETTING.of(options.given) == "grid":
+        rows, keys = _add_grid(rows, rank_trace), (*_KERNEL_KEY, *_GRID_KEY)
     length = pl.col("length")
-    bin_of = (length.clip(lower_bound=1).log(2) * _OCTAVE).floor().cast(pl.Int16)
+    bin_of = (length.clip(lower_bound=1).log(2) * _BINS_PER_OCTAVE).floor().cast(pl.Int16)
     bins = rows.group_by(*keys, bin_of.alias("bin")).agg(pl.len().cast(pl.Int64).alias("number"), length.sum())
     table = rows.group_by(keys).agg(
         pl.len().cast(pl.Int64).alias("count"),
@@ -117,111 +128,117 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         length.quantile(0.5, "linear").round().cast(pl.Int64).alias("p50"),
         length.quantile(0.99, "linear").round().cast(pl.Int64).alias("p99"),
         pl.col("id").get(length.arg_max()).alias("event"),
-        *gathered(options),
+        *collect_counted_events(options),
     )
-    counted = bins.sort("bin").group_by(keys).agg(pl.struct("bin", "number", "length").alias("bins"))
+    bin_lists = bins.sort("bin").group_by(keys).agg(pl.struct("bin", "number", "length").alias("bins"))
     return (
-        table.join(counted, on=keys, nulls_equal=True)
+        table.join(bin_lists, on=keys, nulls_equal=True)
         .with_columns(pl.col(each for each in keys if each != "category").cast(pl.String))
-        .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+        .with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
         .sort(keys)
     )
 
 
-def _with_grid(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """With grid and block of each kernel, null where the file has none."""
-    records = collected(share.device.select("id", "record"))
-    launched = collected(share.facet("launched").select("record", *_GRID))
-    record = looked_up(records, "id", rows["id"])["record"]
-    return pl.concat([rows, looked_up(launched, "record", record)], how="horizontal")
+def _add_grid(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """Add grid and block of each kernel, null where the file has none."""
+    records = collect_frame(rank_trace.device.select("id", "record"))
+    launched = collect_frame(rank_trace.facet("launched").select("record", *_GRID_KEY))
+    record = look_up_rows(records, "id", rows["id"])["record"]
+    return pl.concat([rows, look_up_rows(launched, "record", record)], how="horizontal")
 
 
-def _executions(share: Share) -> pl.DataFrame:
-    """The device work that overlaps the window: id, name, kind, category and length inside."""
-    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
-    rows = share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+def _kernel_executions(rank_trace: RankTrace) -> pl.DataFrame:
+    """The device work that overlaps the window: id, name, kind, category and length inside it."""
+    lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
+    rows = rank_trace.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
     named = ("id", "name", "kind", "op")
     if (lanes["role"] == "stream").all():
-        inside = pl.col("end").clip(upper_bound=share.end) - pl.col("start").clip(lower_bound=share.start)
-        events = collected(rows.select(*named, inside.alias("length")))
+        inside = pl.col("end").clip(upper_bound=rank_trace.end) - pl.col("start").clip(lower_bound=rank_trace.start)
+        events = collect_frame(rows.select(*named, inside.alias("length")))
     else:
-        timed = collected(rows.select(*named, "lane", "start", "end", "parent", "self", "device_start", "device_end"))
-        events = measured(timed, share.start, share.end).select(*named, pl.col("own").alias("length"))
-    if share.ops.is_empty():
+        timed = collect_frame(
+            rows.select(*named, "lane", "start", "end", "parent", "self", "device_start", "device_end")
+        )
+        events = measure_events(timed, rank_trace.start, rank_trace.end).select(*named, pl.col("own").alias("length"))
+    if rank_trace.ops.is_empty():
         return events.with_columns(pl.lit(None, pl.String).alias("category"))
-    return events.join(share.ops.select("op", "category"), on="op", how="left", maintain_order="left")
+    return events.join(rank_trace.ops.select("op", "category"), on="op", how="left", maintain_order="left")
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each name, name and grid, name and rank, or class; the largest total first."""
-    by = BY.of(options.given)
-    shown = ANALYSIS.shown(options.given)
-    rows = stacked(tables)
+    row_kind = BY_SETTING.of(options.given)
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(shown, scene, options, note("no_device_work", level="missing"))
-    kernels = classified(rows.select(_KEY).unique(maintain_order=True), OWN.of(options.given))
-    told = rows.join(kernels, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
-    if by == "rank":
-        table = _by_rank(told)
+        return empty_result(analysis, context, options, note("no_device_work", level="missing"))
+    kernels = classify_kernels(rows.select(_KERNEL_KEY).unique(maintain_order=True), CUSTOM_CLASSES.of(options.given))
+    classified_rows = rows.join(kernels, on=_KERNEL_KEY, how="left", nulls_equal=True, maintain_order="left")
+    if row_kind == "rank":
+        table = _rank_rows(classified_rows)
     else:
-        keys = _KEYS[by]
-        table = _pooled(told, keys).join(_of_ranks(told, keys), on=keys, nulls_equal=True)
+        keys = _ROW_KEYS[row_kind]
+        table = _pool_executions(classified_rows, keys).join(
+            _find_outlier_ranks(classified_rows, keys), on=keys, nulls_equal=True
+        )
         table = table.with_columns(_ratio(pl.col("total"), pl.col("total").sum()).alias("share"))
         table = table.sort("total", *keys, descending=[True, *[False] * len(keys)])
-    return answer(shown, table, scene, options, _notes(told))
+    return make_result(analysis, table, context, options, _notes(classified_rows))
 
 
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+_ROW_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "name": ("name", "type", "class", "tensor_cores"),
-        "grid": ("name", "type", *_GRID, "class", "tensor_cores"),
+        "grid": ("name", "type", *_GRID_KEY, "class", "tensor_cores"),
         "class": ("class", "type"),
     }
 )
-"""By what a row is, what is one in it, in the order of rows with one total."""
+"""For each value of the setting `by` the columns that make a row, in the order of rows with equal totals."""
 
 
-def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of all ranks as they are, those of one kernel beside each other."""
-    apart = _apart(rows.with_columns(pl.len().over(_KEY).alias("ranks")), _KEY)
-    return apart.with_columns(
+def _rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of all ranks, those of one kernel next to each other."""
+    with_outliers = _add_outliers(rows.with_columns(pl.len().over(_KERNEL_KEY).alias("ranks")), _KERNEL_KEY)
+    return with_outliers.with_columns(
         _ratio(pl.col("total"), pl.col("total").sum().over("rank")).alias("share"),
         (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
         pl.when(pl.col("count") > 1).then(pl.col("deviation").round().cast(pl.Int64)).alias("std"),
-        pl.col("total").sum().over(_KEY).alias("whole"),
-    ).sort("whole", *_KEY, "rank", descending=[True, *[False] * 4])
+        pl.col("total").sum().over(_KERNEL_KEY).alias("whole"),
+    ).sort("whole", *_KERNEL_KEY, "rank", descending=[True, *[False] * 4])
 
 
-def _apart(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """`sums` (one row for each key and rank, with how many `ranks` the key has) with `excess` and `outlier`."""
-    several = pl.col("ranks") > 1
-    middle = pl.col("total").median().over(keys)
-    far = (pl.col("total") - middle).abs()
-    limit = 3.5 / 0.6745 * far.median().over(keys)
+def _add_outliers(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Add `excess` and `outlier` to `sums`: one row per key and rank, `ranks` is the number of ranks of the key."""
+    on_several_ranks = pl.col("ranks") > 1
+    median = pl.col("total").median().over(keys)
+    distance = (pl.col("total") - median).abs()
+    limit = 3.5 / 0.6745 * distance.median().over(keys)
     return sums.with_columns(
-        pl.when(several).then((pl.col("total") - middle).round().cast(pl.Int64)).alias("excess"),
-        pl.when(several).then((pl.col("ranks") > 2) & (far > limit) & (far > 0.05 * middle)).alias("outlier"),
+        pl.when(on_several_ranks).then((pl.col("total") - median).round().cast(pl.Int64)).alias("excess"),
+        pl.when(on_several_ranks)
+        .then((pl.col("ranks") > 2) & (distance > limit) & (distance > 0.05 * median))
+        .alias("outlier"),
     )
 
 
-def _of_ranks(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """For each key how many ranks there are, which is the slowest by how much, and which stand out."""
+def _find_outlier_ranks(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """For each key the number of ranks, the slowest rank, its excess, and the outliers."""
     sums = rows.group_by(*keys, "rank").agg(pl.col("total").sum())
-    apart = _apart(sums.with_columns(pl.len().over(keys).alias("ranks")), keys).sort("rank")
-    standing = pl.col("rank").filter("outlier").cast(pl.String).str.join(", ").replace("", None)
-    return apart.group_by(keys).agg(
+    with_outliers = _add_outliers(sums.with_columns(pl.len().over(keys).alias("ranks")), keys).sort("rank")
+    outlier_names = pl.col("rank").filter("outlier").cast(pl.String).str.join(", ").replace("", None)
+    return with_outliers.group_by(keys).agg(
         pl.col("ranks").first().cast(pl.Int64),
         pl.when(pl.len() > 1).then(pl.col("rank").get(pl.col("total").arg_max())).alias("slowest"),
         pl.col("excess").max(),
-        standing.alias("outliers"),
+        outlier_names.alias("outliers"),
     )
 
 
-def _pooled(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The executions of several rows together: their spread from counts, means and deviations of each."""
+def _pool_executions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The executions of several rows together: their spread from the counts, means and deviations of each."""
     mean = pl.col("total") / pl.col("count")
     overall = pl.col("total").sum() / pl.col("count").sum()
-    several = pl.col("count").sum() - 1
+    degrees_of_freedom = pl.col("count").sum() - 1
     squares = ((pl.col("count") - 1) * pl.col("deviation") ** 2 + pl.col("count") * (mean - overall) ** 2).sum()
     pooled = rows.group_by(keys).agg(
         pl.col("count", "total").sum(),
@@ -229,49 +246,52 @@ def _pooled(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         pl.col("min").min(),
         pl.col("event").get(pl.col("max").arg_max()),
         pl.col("max").max(),
-        (squares / several).sqrt().fill_nan(None).round().cast(pl.Int64).alias("std"),
+        (squares / degrees_of_freedom).sqrt().fill_nan(None).round().cast(pl.Int64).alias("std"),
         pl.col("name").n_unique().alias("names"),
         _ratio(pl.col("total").filter("tensor_cores").sum(), pl.col("total").sum()).alias("on_tensor_cores"),
         pl.len().alias("rows"),
         *(pl.col(name).first().alias(f"{name}_alone") for name in ("p50", "p99")),
-        JOINED,
+        JOINED_EVENTS,
     )
-    binned = pooled.join(_quantiles(rows, keys), on=keys, nulls_equal=True)
+    binned = pooled.join(_quantiles_from_bins(rows, keys), on=keys, nulls_equal=True)
     return binned.with_columns(
         pl.when(pl.col("rows") == 1).then(f"{name}_alone").otherwise(pl.col(name).clip("min", "max")).alias(name)
         for name in ("p50", "p99")
     )
 
 
-def _quantiles(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """For each key the lengths below which half and 99 % of its executions lie, each taken for the mean of its bin."""
+def _quantiles_from_bins(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Median and 99th percentile of the executions of each key; each length is taken as the mean of its bin."""
     parts = rows.select(*keys, "bins").explode("bins").unnest("bins")
     bins = parts.group_by(*keys, "bin").agg(pl.col("number", "length").sum()).sort("bin")
-    return bins.group_by(keys).agg(_quantile(part).alias(name) for name, part in (("p50", 0.5), ("p99", 0.99)))
+    return bins.group_by(keys).agg(_quantile_of_bins(part).alias(name) for name, part in (("p50", 0.5), ("p99", 0.99)))
 
 
-def _quantile(part: float) -> pl.Expr:
-    """Between the two executions next to that part of all, as it is done where all are known."""
+def _quantile_of_bins(part: float) -> pl.Expr:
+    """Interpolate a quantile between the two executions next to it."""
     number, value = pl.col("number"), pl.col("length") / pl.col("number")
-    place = (number.sum() - 1) * part
-    below, above = (value.filter(number.cum_sum() > at).first() for at in (place.floor(), place.ceil()))
-    return (below + (above - below) * (place - place.floor())).round().cast(pl.Int64)
+    exact_position = (number.sum() - 1) * part
+    below, above = (
+        value.filter(number.cum_sum() > position).first()
+        for position in (exact_position.floor(), exact_position.ceil())
+    )
+    return (below + (above - below) * (exact_position - exact_position.floor())).round().cast(pl.Int64)
 
 
-def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    return pl.when(whole > 0).then(part / whole)
+def _ratio(part: pl.Expr, total: pl.Expr) -> pl.Expr:
+    return pl.when(total > 0).then(part / total)
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:
-    """How much of the computation runs on tensor cores, of that whose names tell."""
+    """A note with the share of computation on tensor cores, and the share whose names do not tell."""
     computing = rows.filter((pl.col("type") == "computation") & (pl.col("kind") == "kernel"))
-    whole = int(computing["total"].sum())
-    if not whole:
+    total = int(computing["total"].sum())
+    if not total:
         return []
-    used, untold = (
+    used, unknown = (
         int(computing.filter(mask)["total"].sum()) for mask in ("tensor_cores", pl.col("tensor_cores").is_null())
     )
-    return [note("computation_on_tensor_cores", share=used / whole, unknown=untold / whole)]
+    return [note("computation_on_tensor_cores", share=used / total, unknown=unknown / total)]
 
 
 ANALYSIS = Analysis(
@@ -282,7 +302,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(BY, OWN),
-    by={"grid": BY_GRID, "rank": BY_RANK, "class": BY_CLASS},
+    count_column="count",
+    settings=(BY_SETTING, CUSTOM_CLASSES),
+    columns_by_setting={"grid": BY_GRID_COLUMNS, "rank": BY_RANK_COLUMNS, "class": BY_CLASS_COLUMNS},
 )

@@ -1,4 +1,4 @@
-"""What launching costs: the calls that put work on a device, how long they take, and how soon the work begins."""
+"""Cost of launches: calls that put work on a device, their lengths, and the delay until the work begins."""
 
 from __future__ import annotations
 
@@ -9,28 +9,45 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.events.numbering import turns
-from tracehound.analysis.events.own_clock import clock_of
-from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
-from tracehound.analysis.hosts.waits import awaited
-from tracehound.analysis.members import CARRIED, gathered
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
-from tracehound.analysis.settings import Setting, length, one_of
-from tracehound.lookup import rows_with
-from tracehound.notes import note
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import Setting, one_of, parse_time_length
+from tracehound.analysis.hosts.launch_calls import (
+    ENQUEUED_WORK_DEFINITION,
+    EnqueuedWork,
+    awaited_copies,
+    enqueued_work_lanes,
+    find_enqueued_work,
+    launch_doubt_notes,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    COUNTED_COLUMN,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    concat_tables,
+    empty_result,
+    empty_table,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import device_clock
+from tracehound.analysis.timing.row_groups import run_starts
+from tracehound.model.notes import note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.id_set import find_rows
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by", "call", "a row for each call, for each call and kernel, or for every launch: call, kernel, launch",
     one_of("call", "kernel", "launch"),
 )  # fmt: skip
-LONG: Final = Setting("long", "50us", "calls above are long (HTA's runtime cutoff)", length)
-DELAY: Final = Setting(
-    "delay", "100us", "work that begins later after its call is late (HTA's launch delay cutoff)", length
+LONG_SETTING: Final = Setting("long", "50us", "calls above are long (HTA's runtime cutoff)", parse_time_length)
+DELAY_SETTING: Final = Setting(
+    "delay", "100us", "work that begins later after its call is late (HTA's launch delay cutoff)", parse_time_length
 )
 
 DEFINITION = f"""\
-{WORK}
+{ENQUEUED_WORK_DEFINITION}
 
 call time = length of the call on the host; device time = sum of the lengths of its work, by the clock of the device
 where it has one of its own (TPU): only when its work begins and ends is by that of the trace; delay = from the end of
@@ -84,107 +101,119 @@ COLUMNS = (
     Column("event", "id", "the work after the longest delay"),
 )
 
-_TOTALS = ("launches", "short", "long", "late", "queued")
+_TOTAL_COLUMNS = ("launches", "short", "long", "late", "queued")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The rows of the rank, as many of the latest as are asked for; on each, what is true of all of its launches."""
-    by = BY.of(options.given)
-    device = _whole(share) if share.windowed else share.device
-    known = launched(share, device, "correlation")
-    if known.work.is_empty():
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The rows of the rank, as many of the latest as requested; every row also has totals of all its launches."""
+    row_kind = BY_SETTING.of(options.given)
+    device = _work_of_launches(rank_trace) if rank_trace.windowed else rank_trace.device
+    launches = find_enqueued_work(rank_trace, device, "correlation")
+    if launches.work.is_empty():
         return pl.DataFrame()
-    known = replace(known, work=_behind(known.work, share).with_columns(_lengths(known.work, share)))
-    every = _judged(_units(known, ("launch",)), options)
-    match by:
+    launches = replace(
+        launches,
+        work=_add_previous_end(launches.work, rank_trace).with_columns(_device_lengths(launches.work, rank_trace)),
+    )
+    all_launches = _classify_launches(_launch_rows(launches, ("launch",)), options)
+    match row_kind:
         case "launch":
-            rows = _single(every, share.lanes, options)
+            rows = _latest_launches(all_launches, rank_trace.lanes, options)
         case "kernel":
-            rows = _grouped(_judged(_units(known, ("launch", "name")), options), ("call", "name"), options)
+            rows = _group_launches(
+                _classify_launches(_launch_rows(launches, ("launch", "name")), options), ("call", "name"), options
+            )
         case _:
-            rows = _grouped(every, ("call",), options)
-    totals = every.select(pl.len(), pl.col(_TOTALS[1:]).sum()).row(0)
+            rows = _group_launches(all_launches, ("call",), options)
+    totals = all_launches.select(pl.len(), pl.col(_TOTAL_COLUMNS[1:]).sum()).row(0)
     return rows.with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
-        pl.lit(known.unknown, pl.Int64).alias("unknown"),
-        pl.lit(known.early, pl.Int64).alias("early"),
-        *(pl.lit(total, pl.Int64).alias(f"all_{name}") for name, total in zip(_TOTALS, totals, strict=True)),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(launches.count_unlaunched, pl.Int64).alias("unknown"),
+        pl.lit(launches.count_before_launch, pl.Int64).alias("early"),
+        *(pl.lit(total, pl.Int64).alias(f"all_{name}") for name, total in zip(_TOTAL_COLUMNS, totals, strict=True)),
     )
 
 
-def _whole(share: Share) -> pl.LazyFrame:
-    """The work in the window, and all other of the launches of which there is any."""
-    lanes = enqueued(share.lanes)["lane"].to_list()
-    inside = share.device.filter(pl.col("lane").is_in(lanes))
-    calls = collected(inside.select(pl.col("launch").unique())).to_series().drop_nulls()
-    of_calls = share.anytime.filter(pl.col("launch").is_in(calls.implode()))
+def _work_of_launches(rank_trace: RankTrace) -> pl.LazyFrame:
+    """The work in the window, and all other work of the same launches."""
+    lanes = enqueued_work_lanes(rank_trace.lanes)["lane"].to_list()
+    inside = rank_trace.device.filter(pl.col("lane").is_in(lanes))
+    calls = collect_frame(inside.select(pl.col("launch").unique())).to_series().drop_nulls()
+    of_calls = rank_trace.device_anytime.filter(pl.col("launch").is_in(calls.implode()))
     return pl.concat([of_calls, inside.filter(pl.col("launch").is_null())]).sort("id")
 
 
-def _lengths(work: pl.DataFrame, share: Share) -> pl.Series:
-    """The lengths of work, `device`: on the device's own clock, where it has one."""
+def _device_lengths(work: pl.DataFrame, rank_trace: RankTrace) -> pl.Series:
+    """The lengths of work, `device`: on the device's own clock where it has one."""
     start, end = work["start"].to_numpy(), work["end"].to_numpy()
-    if (clock := clock_of(share)) is not None:
-        start, end = clock.bounds(start, end)
+    if (clock := device_clock(rank_trace)) is not None:
+        start, end = clock.to_device_bounds(start, end)
     return pl.Series("device", end - start)
 
 
-def _behind(work: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """With `before`, when all earlier work on the lane had ended, whenever and by whatever it was launched."""
-    lanes = enqueued(share.lanes)["lane"].to_list()
-    every = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select("id", "lane", "end"))
-    ends = np.split(every["end"].to_numpy(), turns(every["lane"].to_numpy()))
-    before = np.concatenate([np.append(_LONG_AGO, np.maximum.accumulate(run)[:-1])[: len(run)] for run in ends])
-    row = rows_with(every["id"].to_numpy(), work["id"].to_numpy())
-    return work.with_columns(pl.Series("before", before[row]))
+def _add_previous_end(work: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """Add `before`, the end of all earlier work on the lane, whenever and by whatever it was launched."""
+    lanes = enqueued_work_lanes(rank_trace.lanes)["lane"].to_list()
+    all_work = collect_frame(rank_trace.device_anytime.filter(pl.col("lane").is_in(lanes)).select("id", "lane", "end"))
+    ends = np.split(all_work["end"].to_numpy(), run_starts(all_work["lane"].to_numpy()))
+    previous_ends = np.concatenate(
+        [np.append(_LONG_AGO, np.maximum.accumulate(lane_ends)[:-1])[: len(lane_ends)] for lane_ends in ends]
+    )
+    row = find_rows(all_work["id"].to_numpy(), work["id"].to_numpy())
+    return work.with_columns(pl.Series("before", previous_ends[row]))
 
 
 _LONG_AGO: Final = np.iinfo(np.int64).min
-"""In place of when work had ended before which there was none."""
+"""The previous end where no work came before."""
 
 
-def _units(known: Launched, keys: Sequence[str]) -> pl.DataFrame:
-    """A row for each launch (and name of its work), with the first of its work, its device time and its last end."""
-    plain = {"last": pl.col("end"), "events": pl.lit(1, pl.UInt32)}
-    if not known.several:
-        return known.work.with_columns(**plain)
-    repeated = known.work["launch"].is_duplicated()
-    once, rows = (known.work.filter(which).with_columns(**plain) for which in (~repeated, repeated))
-    rest = [column for column in known.work.columns if column not in (*keys, "device")]
-    several = (
+def _launch_rows(launches: EnqueuedWork, keys: Sequence[str]) -> pl.DataFrame:
+    """A row for each launch (and name of its work): the first of its work, its device time and its last end."""
+    single_event_columns = {"last": pl.col("end"), "events": pl.lit(1, pl.UInt32)}
+    if not launches.has_shared_launches:
+        return launches.work.with_columns(**single_event_columns)
+    repeated = launches.work["launch"].is_duplicated()
+    single_rows, rows = (
+        launches.work.filter(condition).with_columns(**single_event_columns) for condition in (~repeated, repeated)
+    )
+    other_columns = [column for column in launches.work.columns if column not in (*keys, "device")]
+    merged_rows = (
         rows.sort("start", "id")
         .group_by(keys, maintain_order=True)
-        .agg(pl.col(*rest).first(), pl.col("device").sum(), pl.col("last").max(), pl.len().alias("events"))
+        .agg(pl.col(*other_columns).first(), pl.col("device").sum(), pl.col("last").max(), pl.len().alias("events"))
     )
-    return pl.concat([once, several.select(once.columns)])
+    return pl.concat([single_rows, merged_rows.select(single_rows.columns)])
 
 
-def _judged(units: pl.DataFrame, options: Options) -> pl.DataFrame:
-    """With the length of each call and its delay, and whether the launch is short, long, late or blocking."""
-    timed = units.with_columns(
+def _classify_launches(launch_rows: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """Add length and delay of each call, and flags for short, long, late, queued and blocking launches."""
+    timed = launch_rows.with_columns(
         (pl.col("returned") - pl.col("called")).alias("length"),
         (pl.col("start") - pl.col("returned")).clip(0).alias("delay"),
     )
-    waits = awaited(units.select("launch", "call", "returned", pl.col("last").alias("end")))
-    long, late = pl.col("length") > LONG.of(options.given), pl.col("delay") > DELAY.of(options.given)
+    is_awaited = awaited_copies(launch_rows.select("launch", "call", "returned", pl.col("last").alias("end")))
+    is_long, is_late = (
+        pl.col("length") > LONG_SETTING.of(options.given),
+        pl.col("delay") > DELAY_SETTING.of(options.given),
+    )
     return timed.with_columns(
-        (~long & ~waits & (pl.col("device") < pl.col("length"))).alias("short"),
-        long.alias("long"),
-        late.alias("late"),
-        (late & (pl.col("before") > pl.col("returned"))).alias("queued"),
+        (~is_long & ~is_awaited & (pl.col("device") < pl.col("length"))).alias("short"),
+        is_long.alias("long"),
+        is_late.alias("late"),
+        (is_late & (pl.col("before") > pl.col("returned"))).alias("queued"),
         (pl.col("returned") >= pl.col("last")).alias("blocking"),
     )
 
 
-_MEASURED: Final = {"call": "length", "device": "device", "delay": "delay"}
-"""What is measured of launches, by how the columns begin."""
+_MEASURED_COLUMNS: Final = {"call": "length", "device": "device", "delay": "delay"}
+"""The measured column by the prefix of its result columns."""
 
 
-def _grouped(units: pl.DataFrame, keys: Sequence[str], options: Options) -> pl.DataFrame:
+def _group_launches(launch_rows: pl.DataFrame, keys: Sequence[str], options: Options) -> pl.DataFrame:
     """A row for each call, or for each call and kernel."""
-    spread = [
+    statistics = [
         value.round().cast(pl.Int64).alias(f"{name}_{figure}")
-        for name, column in _MEASURED.items()
+        for name, column in _MEASURED_COLUMNS.items()
         for figure, value in {
             "mean": pl.col(column).mean(),
             "p50": pl.col(column).quantile(0.5, "linear"),
@@ -193,27 +222,27 @@ def _grouped(units: pl.DataFrame, keys: Sequence[str], options: Options) -> pl.D
         }.items()
     ]
     flags = ("short", "long", "late", "queued", "blocking")
-    rows = units.group_by(keys, maintain_order=True).agg(
+    rows = launch_rows.group_by(keys, maintain_order=True).agg(
         pl.len().alias("launches"),
         pl.col("events", *flags).sum(),
         pl.col("length").sum().alias("call_time"),
         pl.col("device").sum().alias("device_time"),
-        *spread,
+        *statistics,
         pl.col("launch").get(pl.col("length").arg_max()).alias("call_event"),
         pl.col("id").get(pl.col("delay").arg_max()).alias("event"),
-        *gathered(options),
+        *collect_counted_events(options),
     )
     kernel = pl.col("name").cast(pl.String) if "name" in keys else pl.lit(None, pl.String)
-    return _complete(rows.with_columns(kernel.alias("kernel"), pl.col("delay_mean").alias("delay")))
+    return _complete_columns(rows.with_columns(kernel.alias("kernel"), pl.col("delay_mean").alias("delay")))
 
 
-def _single(units: pl.DataFrame, lanes: pl.DataFrame, options: Options) -> pl.DataFrame:
-    """A row for every launch: the latest, as many as are asked for."""
-    latest = units.sort("delay", "launch", descending=[True, False])
-    shown = latest if options.top is None else latest.head(options.top)
+def _latest_launches(launch_rows: pl.DataFrame, lanes: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """A row for every launch: the latest, as many as requested."""
+    latest = launch_rows.sort("delay", "launch", descending=[True, False])
+    chosen_rows = latest if options.top is None else latest.head(options.top)
     streams = dict(lanes.select("lane", "name").iter_rows())
-    return _complete(
-        shown.select(
+    return _complete_columns(
+        chosen_rows.select(
             "call", "events", "delay", "correlation", "short", "long", "late", "queued", "blocking",
             pl.col("name").cast(pl.String).alias("kernel"),
             pl.col("lane").replace_strict(streams, return_dtype=pl.String).alias("stream"),
@@ -223,36 +252,36 @@ def _single(units: pl.DataFrame, lanes: pl.DataFrame, options: Options) -> pl.Da
             pl.col("device").alias("device_time"),
             pl.col("launch").alias("call_event"),
             pl.col("id").alias("event"),
-            *gathered(options, pl.concat_list("id")),
+            *collect_counted_events(options, pl.concat_list("id")),
         )
     )  # fmt: skip
 
 
-def _complete(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with all the result's columns but the rank, in their types; without a value where there is none."""
-    types = blank(COLUMNS[1:]).schema
-    given = [name if name in rows.columns else pl.lit(None).alias(name) for name in types]
-    return rows.select(*given, CARRIED).cast(types)
+def _complete_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with all columns of the result but the rank, in their types; null where a column is missing."""
+    types = empty_table(COLUMNS[1:]).schema
+    filled_columns = [name if name in rows.columns else pl.lit(None).alias(name) for name in types]
+    return rows.select(*filled_columns, COUNTED_COLUMN).cast(types)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The calls, or kernels, with the most time first, alike ones of all ranks together; launches the latest first."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """Calls or kernels, the most time first, those of one name together; or launches, the latest first."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_launches", level="missing"))
+        return empty_result(ANALYSIS, context, options, note("no_launches", level="missing"))
     totals = rows.group_by("rank").agg(pl.col("unknown", "early", "^all_.*$").first()).sum()
-    launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
-    in_all = note("launches_total", launches=launches, short=short, long=long, late=late, queued=queued)
-    notes = [in_all, *doubts(int(totals["unknown"][0]), int(totals["early"][0]), scene)]
-    by = BY.of(options.given)
-    if by == "launch":
+    launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTAL_COLUMNS)
+    total_note = note("launches_total", launches=launches, short=short, long=long, late=late, queued=queued)
+    notes = [total_note, *launch_doubt_notes(int(totals["unknown"][0]), int(totals["early"][0]), context)]
+    row_kind = BY_SETTING.of(options.given)
+    if row_kind == "launch":
         latest = rows.sort("delay", "rank", "call_event", descending=[True, False, False])
-        return replace(answer(ANALYSIS, latest, scene, options, notes), total=launches)
-    alike = pl.col("device_time" if by == "kernel" else "call_time").sum().over("call", "kernel")
-    table = rows.with_columns(alike.alias("alike")).sort(
+        return replace(make_result(ANALYSIS, latest, context, options, notes), total=launches)
+    group_time = pl.col("device_time" if row_kind == "kernel" else "call_time").sum().over("call", "kernel")
+    table = rows.with_columns(group_time.alias("alike")).sort(
         "alike", "call", "kernel", "rank", descending=[True, False, False, False]
     )
-    return answer(ANALYSIS, table, scene, options, notes)
+    return make_result(ANALYSIS, table, context, options, notes)
 
 
 ANALYSIS = Analysis(
@@ -263,7 +292,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    cuts=True,
-    counts="launches",
-    settings=(BY, LONG, DELAY),
+    limits_rows=True,
+    count_column="launches",
+    settings=(BY_SETTING, LONG_SETTING, DELAY_SETTING),
 )

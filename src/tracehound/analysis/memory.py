@@ -1,4 +1,4 @@
-"""How much memory each device holds: at its peak, and what never goes back."""
+"""Memory of each device: its peak, and blocks that are never freed."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.analysis_settings import Setting, one_of
 from tracehound.analysis.devices.allocations import (
-    HOST,
-    LEVELS,
-    alive,
-    allocations,
-    blocks,
-    holding,
-    named,
-    nowhere,
-    of_ranks,
-    peaks,
-    unrecorded,
+    HOST_DEVICE,
+    LEVELS_DEFINITION,
+    allocation_peaks,
+    assign_devices_to_ranks,
+    empty_memory_table,
+    is_block_held,
+    memory_blocks,
+    memory_device_name,
+    no_memory_events_note,
+    read_allocations,
+    with_levels_at_start,
 )
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.notes import Note, note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.notes import Note, note
 
 DEFINITION = f"""\
-{LEVELS}
+{LEVELS_DEFINITION}
 
 peak = the most that is allocated, at = when that is so first; reserved and unused are of that instant. most reserved
 and most unused are the maxima over time, each for itself. capacity = the device's memory. At the peak, blocks are those
@@ -38,7 +39,7 @@ by=category says of parameters, activations, gradients, optimizer state and the 
 device, and the most that it held. Only PyTorch's memory timeline tells categories: a file of its own, which
 export_memory_timeline("....raw.json.gz") of a profiler with profile_memory, record_shapes and with_stack writes."""
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by", "device", "what a row is: a device, or what memory of a device is for", one_of("device", "category")
 )
 
@@ -61,7 +62,7 @@ COLUMNS: Final = (
 )
 
 
-BY_CATEGORY: Final = (
+BY_CATEGORY_COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("device", "text", "whose memory"),
     Column("category", "text", "what it is for"),
@@ -73,44 +74,44 @@ BY_CATEGORY: Final = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each device of the rank's file, or for each category of its memory; bytes."""
-    everything = allocations(share)
-    rows = holding(everything, share)
+    everything = read_allocations(rank_trace)
+    rows = with_levels_at_start(everything, rank_trace)
     if rows.is_empty():
-        return nowhere(everything)
+        return empty_memory_table(everything)
     return (
-        _categories(everything, rows, share)
-        if BY.of(options.given) == "category"
-        else _devices(everything, rows, share)
+        _category_rows(everything, rows, rank_trace)
+        if BY_SETTING.of(options.given) == "category"
+        else _device_rows(everything, rows, rank_trace)
     )
 
 
-def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """What each category held when most was allocated, and the most that it held."""
-    held = pl.col("bytes").cum_sum().over("device", "category").alias("held")
-    known = everything.with_columns(held).drop_nulls("category")
-    top = rows.group_by("device").agg(
+def _category_rows(everything: pl.DataFrame, rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """Bytes held by each category at the peak of its device, and the most that it held."""
+    held_bytes = pl.col("bytes").cum_sum().over("device", "category").alias("held")
+    category_changes = everything.with_columns(held_bytes).drop_nulls("category")
+    device_peaks = rows.group_by("device").agg(
         pl.col("time", "row").get(pl.col("level").arg_max()).name.prefix("peak "),
         pl.col("level").max().alias("peak"),
     )
-    earlier = pl.col("row") <= pl.col("peak row")
+    until_peak = pl.col("row") <= pl.col("peak row")
     table = (
-        holding(known, share, ["device", "category"])
-        .join(top, on="device", maintain_order="left")
+        with_levels_at_start(category_changes, rank_trace, ["device", "category"])
+        .join(device_peaks, on="device", maintain_order="left")
         .group_by("device", "category", maintain_order=True)
         .agg(
             pl.col("peak", "peak time").first(),
-            pl.col("held").filter(earlier).last().fill_null(0).alias("at_peak"),
+            pl.col("held").filter(until_peak).last().fill_null(0).alias("at_peak"),
             pl.col("held").max().alias("most"),
             pl.col("time").get(pl.col("held").arg_max()).alias("most_at"),
             ((pl.col("held") != 0) | (pl.col("bytes") != 0)).any().alias("any"),
         )
-        .filter("any")  # what holds nothing as the window begins, and all through it, is not there
+        .filter("any")  # categories that hold nothing in the window are left out
     )
     believed = (pl.col("at_peak") >= 0) & (pl.col("at_peak") <= pl.col("peak"))
     return table.select(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.col("device").cast(pl.Int64).alias("number"),
         pl.col("category").cast(pl.String),
         "at_peak",
@@ -122,8 +123,8 @@ def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> p
     )  # fmt: skip
 
 
-def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
-    top = peaks(rows)
+def _device_rows(everything: pl.DataFrame, rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    device_peaks = allocation_peaks(rows)
     unused = (pl.col("reserved") - pl.col("allocated")).clip(lower_bound=0)
     levels = (
         rows.with_columns(unused.alias("unused"))
@@ -136,17 +137,19 @@ def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.D
             pl.col("address").is_not_null().any().alias("addresses"),
         )
     )
-    moment = (
+    at_peak = (
         rows.with_columns(unused.alias("unused"))
-        .join(top, on="device")
+        .join(device_peaks, on="device")
         .filter(pl.col("row") == pl.col("row_right"))
         .select("device", "at", "peak", "reserved", "unused")
     )
-    held = _held(everything, top, share)
-    table = levels.join(moment, on="device", how="left").join(held, on="device", how="left", maintain_order="left")
-    capacity = pl.when(pl.col("device") != HOST).then(share.properties.memory or None)
+    block_counts = _count_blocks(everything, device_peaks, rank_trace)
+    table = levels.join(at_peak, on="device", how="left").join(
+        block_counts, on="device", how="left", maintain_order="left"
+    )
+    capacity = pl.when(pl.col("device") != HOST_DEVICE).then(rank_trace.capacity.memory or None)
     return table.sort("device").select(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.col("device").cast(pl.Int64).alias("number"),
         pl.exclude("device", "held"),
         capacity.cast(pl.Int64).alias("capacity"),
@@ -154,41 +157,48 @@ def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.D
     )  # fmt: skip
 
 
-def _held(everything: pl.DataFrame, top: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """Of each device the blocks at its peak, and those that were given in the window and never taken back."""
-    found = blocks(everything).join(top.select("device", "row"), on="device")
-    there = alive(pl.col("row"))
-    kept = pl.col("died").is_null() & pl.col("born").is_between(share.start, share.end)
-    return found.group_by("device").agg(
-        there.sum().cast(pl.Int64).alias("blocks"),
-        pl.col("bytes").filter(there).sum().alias("held"),
-        pl.col("bytes").filter(kept).sum().alias("never_freed"),
-        kept.sum().cast(pl.Int64).alias("never_freed_blocks"),
+def _count_blocks(everything: pl.DataFrame, device_peaks: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """For each device the blocks at its peak, and the blocks allocated in the window and never freed."""
+    blocks_and_peaks = memory_blocks(everything).join(device_peaks.select("device", "row"), on="device")
+    is_held = is_block_held(pl.col("row"))
+    is_never_freed = pl.col("died").is_null() & pl.col("born").is_between(rank_trace.start, rank_trace.end)
+    return blocks_and_peaks.group_by("device").agg(
+        is_held.sum().cast(pl.Int64).alias("blocks"),
+        pl.col("bytes").filter(is_held).sum().alias("held"),
+        pl.col("bytes").filter(is_never_freed).sum().alias("never_freed"),
+        is_never_freed.sum().cast(pl.Int64).alias("never_freed_blocks"),
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row for each rank and device, the devices before the host; of categories, the largest at the peak first."""
-    by_category = BY.of(options.given) == "category"
-    shown = ANALYSIS.shown(options.given)
-    rows = of_ranks(tables, scene)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """A row for each rank and device, devices before the host; categories with the largest at the peak first."""
+    by_category = BY_SETTING.of(options.given) == "category"
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    rows = assign_devices_to_ranks(tables, context)
     if rows.is_empty():
-        untold = by_category and any("category" in table.columns for table in tables)
-        why = note("no_memory_categories", level="missing") if untold else unrecorded(scene, tables)
-        return without(shown, scene, options, why)
+        without_categories = by_category and any("category" in table.columns for table in tables)
+        reason = (
+            note("no_memory_categories", level="missing")
+            if without_categories
+            else no_memory_events_note(context, tables)
+        )
+        return empty_result(analysis, context, options, reason)
     if by_category:
         order = ["rank", "number", "at_peak", "most"]
-        table = rows.sort(order, descending=[False, False, True, True]).with_columns(named(pl.col("number")))
-        return answer(shown, table, scene, options, _peaks(table))
+        table = rows.sort(order, descending=[False, False, True, True]).with_columns(
+            memory_device_name(pl.col("number"))
+        )
+        return make_result(analysis, table, context, options, _peak_notes(table))
     believed = (pl.col("capacity") >= pl.col("peak")) & (pl.col("peak") >= 0)
     table = rows.with_columns(
-        named(pl.col("number")), pl.when(believed).then(pl.col("peak") / pl.col("capacity")).alias("peak_share")
-    ).sort("rank", pl.col("number") == HOST, "number")
-    return answer(ANALYSIS, table, scene, options, _notes(table))
+        memory_device_name(pl.col("number")),
+        pl.when(believed).then(pl.col("peak") / pl.col("capacity")).alias("peak_share"),
+    ).sort("rank", pl.col("number") == HOST_DEVICE, "number")
+    return make_result(ANALYSIS, table, context, options, _notes(table))
 
 
-def _peaks(table: pl.DataFrame) -> list[Note]:
-    """The most that each device held of all categories together."""
+def _peak_notes(table: pl.DataFrame) -> list[Note]:
+    """Notes with the peak of each device over all categories."""
     devices = table.unique(["rank", "number"], maintain_order=True).head(4)
     return [
         note("device_memory_peak", device=row["device"], rank=row["rank"], at=row["at"], peak=row["peak"])
@@ -197,26 +207,28 @@ def _peaks(table: pl.DataFrame) -> list[Note]:
 
 
 def _notes(table: pl.DataFrame) -> list[Note]:
-    high = table.filter(pl.col("peak_share") > _NEARLY)
+    nearly_full = table.filter(pl.col("peak_share") > _NEARLY_FULL)
     notes = [
         note("memory_nearly_full", device=device, rank=rank, share=share, capacity=capacity)
-        for device, rank, share, capacity in high.head(4).select("device", "rank", "peak_share", "capacity").iter_rows()
+        for device, rank, share, capacity in nearly_full.head(4)
+        .select("device", "rank", "peak_share", "capacity")
+        .iter_rows()
     ]
-    absurd = table.filter(pl.col("peak") > pl.col("capacity")).head(4)
+    impossible = table.filter(pl.col("peak") > pl.col("capacity")).head(4)
     notes += [
         note("memory_peak_impossible", device=device, rank=rank)
-        for device, rank in absurd.select("device", "rank").iter_rows()
+        for device, rank in impossible.select("device", "rank").iter_rows()
     ]
-    for what, code in (("totals", "memory_totals_missing"), ("addresses", "memory_addresses_missing")):
-        untold = table.filter(~pl.col(what))["device"].unique(maintain_order=True).to_list()
-        if untold:
-            every = len(untold) == table["device"].n_unique()
-            notes.append(note(code, level="missing", devices=tuple(untold), every=every))
+    for column, code in (("totals", "memory_totals_missing"), ("addresses", "memory_addresses_missing")):
+        devices = table.filter(~pl.col(column))["device"].unique(maintain_order=True).to_list()
+        if devices:
+            on_every_device = len(devices) == table["device"].n_unique()
+            notes.append(note(code, level="missing", devices=tuple(devices), every=on_every_device))
     return notes
 
 
-_NEARLY: Final = 0.9
-"""A peak above this part of the device's memory is worth a note; the plugin recommends checkpointing then."""
+_NEARLY_FULL: Final = 0.9
+"""A peak above this share of the device's memory has a note; the plugin recommends checkpointing then."""
 
 ANALYSIS = Analysis(
     name="memory",
@@ -226,6 +238,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BY,),
-    by={"category": BY_CATEGORY},
+    settings=(BY_SETTING,),
+    columns_by_setting={"category": BY_CATEGORY_COLUMNS},
 )

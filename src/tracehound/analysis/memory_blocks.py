@@ -1,4 +1,4 @@
-"""Single blocks of memory: the largest, those held at the peak, those never freed."""
+"""Single memory blocks: the largest, those held at the peak, those never freed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.analysis_settings import Setting, one_of
 from tracehound.analysis.devices.allocations import (
-    HOST,
-    alive,
-    allocations,
-    blocks,
-    callers,
-    holding,
-    named,
-    nowhere,
-    of_ranks,
-    peaks,
-    unrecorded,
+    HOST_DEVICE,
+    allocating_operators,
+    allocation_peaks,
+    assign_devices_to_ranks,
+    empty_memory_table,
+    is_block_held,
+    memory_blocks,
+    memory_device_name,
+    no_memory_events_note,
+    read_allocations,
+    with_levels_at_start,
 )
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.notes import Note, note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.notes import Note, note
 
 DEFINITION = """\
 A block is given at an address of a device and taken back by the next event at that address. start and duration say from
@@ -35,7 +36,7 @@ recorded: that may leave allocations out (what a library of the host took for it
 The setting of keeps those held at the peak (peak) or those that were given and never taken back (kept); a window keeps
 the blocks that are held in it at some time. The PyTorch TensorBoard plugin has the same pairs, without the peak."""
 
-OF: Final = Setting(
+OF_SETTING: Final = Setting(
     "of", "all", "which blocks: all, those held at the peak, or those never taken back", one_of("all", "peak", "kept")
 )
 
@@ -53,37 +54,43 @@ COLUMNS: Final = (
     Column("event", "id", "the operator's execution"),
 )
 
-_APART: Final = {1: "blocks_above_peak", -1: "blocks_below_peak"}
-"""The note where the blocks held at the peak are more than that, or less, by the sign of the difference."""
+_PEAK_MISMATCH_CODES: Final = {1: "blocks_above_peak", -1: "blocks_below_peak"}
+"""The note code by the sign of the difference between the blocks at the peak and the peak itself."""
 
-MOST: Final = 20_000
-"""Blocks of a device that are kept, the largest: a file has as many as allocations."""
+MOST_BLOCKS: Final = 20_000
+"""Most blocks of a device that are kept, the largest ones: a file has as many as allocations."""
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The largest blocks of the rank's file, sizes in bytes."""
-    rows = allocations(share)
-    held = holding(rows, share)
-    if held.is_empty():
-        return nowhere(rows)
-    found = blocks(rows).join(peaks(held), on="device").with_columns(alive(pl.col("row")).alias("at_peak"))
-    found = found.with_columns(pl.col("bytes").filter("at_peak").sum().over("device").alias("held"))
-    if share.windowed:
-        began, ended = pl.col("born").fill_null(share.start), pl.col("died").fill_null(share.end)
-        found = found.filter((began < share.end) & (ended > share.start))
-    chosen = {"all": pl.lit(value=True), "peak": pl.col("at_peak"), "kept": pl.col("died").is_null()}
-    picked = found.filter(chosen[OF.of(options.given)])
-    picked = picked.sort("bytes", "born", "given", descending=[True, False, False], nulls_last=True)
-    picked = picked.with_columns(pl.len().cast(pl.Int64).over("device").alias("all"))
-    largest = picked.filter(pl.int_range(pl.len()).over("device") < MOST)
-    return pl.concat([_shown(largest, share), _operators(largest, rows, share)], how="horizontal")
+    rows = read_allocations(rank_trace)
+    rows_in_window = with_levels_at_start(rows, rank_trace)
+    if rows_in_window.is_empty():
+        return empty_memory_table(rows)
+    blocks = (
+        memory_blocks(rows)
+        .join(allocation_peaks(rows_in_window), on="device")
+        .with_columns(is_block_held(pl.col("row")).alias("at_peak"))
+    )
+    blocks = blocks.with_columns(pl.col("bytes").filter("at_peak").sum().over("device").alias("held"))
+    if rank_trace.windowed:
+        began, ended = pl.col("born").fill_null(rank_trace.start), pl.col("died").fill_null(rank_trace.end)
+        blocks = blocks.filter((began < rank_trace.end) & (ended > rank_trace.start))
+    conditions = {"all": pl.lit(value=True), "peak": pl.col("at_peak"), "kept": pl.col("died").is_null()}
+    chosen_blocks = blocks.filter(conditions[OF_SETTING.of(options.given)])
+    chosen_blocks = chosen_blocks.sort("bytes", "born", "given", descending=[True, False, False], nulls_last=True)
+    chosen_blocks = chosen_blocks.with_columns(pl.len().cast(pl.Int64).over("device").alias("all"))
+    largest = chosen_blocks.filter(pl.int_range(pl.len()).over("device") < MOST_BLOCKS)
+    return pl.concat(
+        [_block_columns(largest, rank_trace), _block_operators(largest, rows, rank_trace)], how="horizontal"
+    )
 
 
-def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """What is said of each block."""
+def _block_columns(blocks: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """The columns of each block, but its operator."""
     part = pl.when(pl.col("at_peak") & (pl.col("peak") >= pl.col("bytes"))).then(pl.col("bytes") / pl.col("peak"))
     return blocks.select(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.col("device").cast(pl.Int64).alias("number"),
         pl.col("bytes").alias("size"),
         part.alias("share"),
@@ -98,42 +105,45 @@ def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
     )
 
 
-def _operators(blocks: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """The operator that each block was given to, and its event; null where there was none."""
-    calls, innermost = callers(share, rows[blocks["given"]])
-    at = pl.Series(innermost).set(pl.Series(innermost < 0), None)
+def _block_operators(blocks: pl.DataFrame, rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """The operator that allocated each block, and its event; null where there is none."""
+    calls, innermost = allocating_operators(rank_trace, rows[blocks["given"]])
+    operator_rows = pl.Series(innermost).set(pl.Series(innermost < 0), None)
     return calls.events.select(
-        pl.col("name").gather(at).cast(pl.String).alias("operator"), pl.col("id").gather(at).alias("event")
+        pl.col("name").gather(operator_rows).cast(pl.String).alias("operator"),
+        pl.col("id").gather(operator_rows).alias("event"),
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The blocks of all ranks, of devices first, the largest first."""
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The blocks of all ranks, devices before the host, the largest first."""
     if not any("size" in table.columns for table in tables):
-        return without(ANALYSIS, scene, options, unrecorded(scene, tables))
-    rows = of_ranks(tables, scene)
+        return empty_result(ANALYSIS, context, options, no_memory_events_note(context, tables))
+    rows = assign_devices_to_ranks(tables, context)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_memory_blocks", level="missing", windowed=scene.windowed))
-    table = rows.with_columns(named(pl.col("number"))).sort(
-        pl.col("number") == HOST, "size", "rank", "start", descending=[False, True, False, False]
+        return empty_result(
+            ANALYSIS, context, options, note("no_memory_blocks", level="missing", windowed=context.windowed)
+        )
+    table = rows.with_columns(memory_device_name(pl.col("number"))).sort(
+        pl.col("number") == HOST_DEVICE, "size", "rank", "start", descending=[False, True, False, False]
     )
-    left = int(table.group_by("rank", "number").agg(pl.col("all").first() - pl.len())["all"].sum())
-    notes = [note("smaller_blocks_left_out", blocks=left)] if left else []
-    return answer(ANALYSIS, table, scene, options, [*notes, *_apart(table, options)])
+    left_out = int(table.group_by("rank", "number").agg(pl.col("all").first() - pl.len())["all"].sum())
+    notes = [note("smaller_blocks_left_out", blocks=left_out)] if left_out else []
+    return make_result(ANALYSIS, table, context, options, [*notes, *_peak_mismatch_notes(table, options)])
 
 
-def _apart(table: pl.DataFrame, options: Options) -> list[Note]:
-    """Where the blocks that are held at the peak of a device are not all of that, or more."""
-    if OF.of(options.given) == "kept":
+def _peak_mismatch_notes(table: pl.DataFrame, options: Options) -> list[Note]:
+    """Notes on devices whose blocks at the peak add up to more or less than the peak."""
+    if OF_SETTING.of(options.given) == "kept":
         return []
-    known = table.filter(pl.col("held") > 0).unique(["rank", "number"])
-    devices = known.select("rank", pl.col("held") - pl.col("peak"))
+    devices_with_blocks = table.filter(pl.col("held") > 0).unique(["rank", "number"])
+    devices = devices_with_blocks.select("rank", pl.col("held") - pl.col("peak"))
     notes = []
-    for sign, code in _APART.items():
-        apart = devices.filter(pl.col("held").sign() == sign)
-        if apart.height:
-            most, ranks = max(map(abs, apart["held"].to_list())), tuple(apart["rank"].unique().to_list())
-            notes.append(note(code, most=most, devices=apart.height, ranks=ranks))
+    for sign, code in _PEAK_MISMATCH_CODES.items():
+        mismatched = devices.filter(pl.col("held").sign() == sign)
+        if mismatched.height:
+            largest, ranks = max(map(abs, mismatched["held"].to_list())), tuple(mismatched["rank"].unique().to_list())
+            notes.append(note(code, most=largest, devices=mismatched.height, ranks=ranks))
     return notes
 
 
@@ -145,5 +155,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(OF,),
+    settings=(OF_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""How much memory is allocated and reserved over time, stretch by stretch."""
+"""Allocated and reserved memory over time, by intervals of equal length."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.devices.allocations import (
-    HOST,
-    LEVELS,
-    allocations,
-    holding,
-    named,
-    nowhere,
-    of_ranks,
-    unrecorded,
+    HOST_DEVICE,
+    LEVELS_DEFINITION,
+    assign_devices_to_ranks,
+    empty_memory_table,
+    memory_device_name,
+    no_memory_events_note,
+    read_allocations,
+    with_levels_at_start,
 )
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.notes import note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.notes import note
 
 DEFINITION = f"""\
-{LEVELS}
+{LEVELS_DEFINITION}
 
 The time from the first memory event of a device to its last (or the window) is cut into up to 1,000 stretches of equal
 length; of each it has the most that was allocated, reserved and unused in it, what was so as it began included, so that
 no peak is lost. Stretches that follow one another in which nothing changes are one row. Every change is a sample of the
 lanes "memory allocated" and "memory reserved"."""
 
-STRETCHES: Final = 1000
+MOST_INTERVALS: Final = 1000
 
 COLUMNS: Final = (
     Column("rank", "count", "rank"),
@@ -46,70 +47,74 @@ COLUMNS: Final = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each stretch of each device of the rank's file, one for those in a row without a change; bytes."""
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each interval of each device of the file, one for a run of intervals without a change; bytes."""
     del options
-    everything = allocations(share)
-    rows = holding(everything, share)
+    all_rows = read_allocations(rank_trace)
+    rows = with_levels_at_start(all_rows, rank_trace)
     if rows.is_empty():
-        return nowhere(everything)
-    found = [_stretches(device, share) for device in rows.partition_by("device", maintain_order=True)]
-    return pl.concat(found).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+        return empty_memory_table(all_rows)
+    tables = [_device_intervals(device, rank_trace) for device in rows.partition_by("device", maintain_order=True)]
+    return pl.concat(tables).with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
 
 
-def _stretches(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """The stretches of one device."""
+def _device_intervals(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """The intervals of one device."""
     low, high = int(rows["time"][0]), int(rows["time"][-1])
-    if share.windowed:
-        low, high = min(low, share.start), max(high, share.end)
-    size = max(1, -(-(high - low + 1) // STRETCHES))
-    held = rows.select(
-        ((pl.col("time") - low) // size).alias("place"),
+    if rank_trace.windowed:
+        low, high = min(low, rank_trace.start), max(high, rank_trace.end)
+    length = max(1, -(-(high - low + 1) // MOST_INTERVALS))
+    levels = rows.select(
+        ((pl.col("time") - low) // length).alias("place"),
         pl.col("device").cast(pl.Int64).alias("number"),
         pl.col("level").alias("allocated"),
         pl.col("reserved").forward_fill(),
         (pl.col("bytes") != 0).alias("changes"),
     ).with_columns((pl.col("reserved") - pl.col("allocated")).clip(lower_bound=0).alias("unused"))
-    ends = pl.col("place").shift(-1).fill_null((high - low) // size + 1)
-    told = (
-        held.group_by("place", maintain_order=True)
+    ends = pl.col("place").shift(-1).fill_null((high - low) // length + 1)
+    interval_rows = (
+        levels.group_by("place", maintain_order=True)
         .agg(
             pl.col("number").first(),
             pl.col("changes").sum().cast(pl.Int64),
-            pl.col(_LEVELS).max(),
-            pl.col(_LEVELS).last().name.prefix("last "),
+            pl.col(_LEVEL_COLUMNS).max(),
+            pl.col(_LEVEL_COLUMNS).last().name.prefix("last "),
         )
         .with_columns(ends.alias("next"))
     )
-    begun = [pl.max_horizontal(name, pl.col(f"last {name}").shift(1)).alias(name) for name in _LEVELS]
-    changed = told.with_columns(
-        *begun, pl.when(pl.col("changes") > 0).then(pl.col("place") + 1).otherwise("next").alias("end")
+    levels_from_start = [
+        pl.max_horizontal(name, pl.col(f"last {name}").shift(1)).alias(name) for name in _LEVEL_COLUMNS
+    ]
+    changed_rows = interval_rows.with_columns(
+        *levels_from_start, pl.when(pl.col("changes") > 0).then(pl.col("place") + 1).otherwise("next").alias("end")
     )
-    quiet = (pl.col("next") > pl.col("place") + 1) & (low + (pl.col("place") + 1) * size < high)
-    after = told.filter((pl.col("changes") > 0) & quiet).with_columns(
-        *(pl.col(f"last {name}").alias(name) for name in _LEVELS),
+    has_quiet_rest = (pl.col("next") > pl.col("place") + 1) & (low + (pl.col("place") + 1) * length < high)
+    quiet_rows = interval_rows.filter((pl.col("changes") > 0) & has_quiet_rest).with_columns(
+        *(pl.col(f"last {name}").alias(name) for name in _LEVEL_COLUMNS),
         pl.lit(0, pl.Int64).alias("changes"),
         pl.col("place") + 1,
         pl.col("next").alias("end"),
     )
-    start, end = low + pl.col("place") * size, (low + pl.col("end") * size).clip(upper_bound=high)
+    start, end = low + pl.col("place") * length, (low + pl.col("end") * length).clip(upper_bound=high)
     return (
-        pl.concat([changed, after])
+        pl.concat([changed_rows, quiet_rows])
         .sort("place")
-        .select("number", *_LEVELS, "changes", start.alias("start"), (end - start).alias("duration"))
+        .select("number", *_LEVEL_COLUMNS, "changes", start.alias("start"), (end - start).alias("duration"))
     )
 
 
-_LEVELS: Final = ("allocated", "reserved", "unused")
+_LEVEL_COLUMNS: Final = ("allocated", "reserved", "unused")
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The stretches of all ranks, of devices before the host, in the order of time."""
-    rows = of_ranks(tables, scene)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The intervals of all ranks, devices before the host, in the order of time."""
+    rows = assign_devices_to_ranks(tables, context)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, unrecorded(scene, tables))
-    table = rows.with_columns(named(pl.col("number"))).sort("rank", pl.col("number") == HOST, "number", "start")
-    return answer(ANALYSIS, table, scene, options, [note("memory_levels_are_maxima")])
+        return empty_result(ANALYSIS, context, options, no_memory_events_note(context, tables))
+    table = rows.with_columns(memory_device_name(pl.col("number"))).sort(
+        "rank", pl.col("number") == HOST_DEVICE, "number", "start"
+    )
+    return make_result(ANALYSIS, table, context, options, [note("memory_levels_are_maxima")])
 
 
 ANALYSIS = Analysis(

@@ -1,4 +1,4 @@
-"""Which operators allocate memory, and what stays of it."""
+"""Memory allocated by operators, and what remains of it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,31 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.devices.allocations import (
-    HOST,
-    allocations,
-    callers,
-    inside,
-    named,
-    nowhere,
-    of_ranks,
-    unrecorded,
+    HOST_DEVICE,
+    allocating_operators,
+    allocations_in_window,
+    assign_devices_to_ranks,
+    empty_memory_table,
+    memory_device_name,
+    no_memory_events_note,
+    read_allocations,
 )
-from tracehound.analysis.events.numbering import alike, codes, most
-from tracehound.analysis.hosts.operator_tree import Tree
-from tracehound.analysis.members import grouped
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.forest import Forest
-from tracehound.intervals import Ints, Mask
-from tracehound.nesting import again
-from tracehound.sums import summed
+from tracehound.analysis.hosts.operator_tree import CallTree
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    counted_events_per_group,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.row_groups import category_codes, group_rows, largest_row_per_group
+from tracehound.numeric.group_sum import sum_groups
+from tracehound.numeric.intervals import Ints, Mask
+from tracehound.numeric.nesting import has_equal_ancestor
+from tracehound.numeric.trees import Trees
 
 DEFINITION = """\
 A memory event belongs to the innermost operator that runs on its thread at its time, or ends just then. self size
@@ -51,87 +59,95 @@ COLUMNS: Final = (
     Column("event", "id", "the execution that was given most"),
 )
 
-_SUMS: Final = ("size_increase", "allocations", "allocation_size")
+_SUM_COLUMNS: Final = ("size_increase", "allocations", "allocation_size")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each operator and device; bytes."""
-    everything = allocations(share)
-    rows = inside(everything, share)
+    all_rows = read_allocations(rank_trace)
+    rows = allocations_in_window(all_rows, rank_trace)
     if rows.is_empty():
-        return nowhere(everything)
-    calls, innermost = callers(share, rows)
+        return empty_memory_table(all_rows)
+    calls, innermost = allocating_operators(rank_trace, rows)
     change, device = rows["change"].to_numpy(), rows["device"].to_numpy()
     values = {
         "size_increase": change,
         "allocations": (change > 0).astype(np.int64),
         "allocation_size": np.maximum(change, 0),
     }
-    number, _ = alike(codes(calls.events["name"]))
+    number, _ = group_rows(category_codes(calls.events["name"]))
     caller = calls.caller
-    repeated = again(caller, calls.operator, number)
-    found = list[pl.DataFrame]()
+    is_recursive = has_equal_ancestor(caller, calls.operator, number)
+    tables = list[pl.DataFrame]()
     for each in np.unique(device).tolist():
-        mine = np.flatnonzero(device == each)
-        of_device = {name: amount[mine] for name, amount in values.items()}
-        table = _of_operators(calls, caller, innermost[mine], of_device, number, repeated, options)
-        alone = {name: amount[innermost[mine] < 0] for name, amount in of_device.items()}
-        found += [part.with_columns(pl.lit(each, pl.Int64).alias("number")) for part in (table, _of_none(alone))]
-    return pl.concat(found, how="diagonal_relaxed").with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+        device_rows = np.flatnonzero(device == each)
+        of_device = {name: amount[device_rows] for name, amount in values.items()}
+        table = _operator_rows(calls, caller, innermost[device_rows], of_device, number, is_recursive, options)
+        without_operator = {name: amount[innermost[device_rows] < 0] for name, amount in of_device.items()}
+        tables += [
+            part.with_columns(pl.lit(each, pl.Int64).alias("number"))
+            for part in (table, _row_without_operator(without_operator))
+        ]
+    return pl.concat(tables, how="diagonal_relaxed").with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
 
 
-def _of_operators(
-    calls: Tree,
+def _operator_rows(
+    calls: CallTree,
     caller: Ints,
     innermost: Ints,
     values: Mapping[str, Ints],
     number: Ints,
-    repeated: Mask,
+    is_recursive: Mask,
     options: Options,
 ) -> pl.DataFrame:
-    """A row for each name of operators around memory events, of which `innermost` has the rows of the innermost.
+    """A row for each name of operators around memory events; `innermost` has the row of the innermost operator.
 
-    `number` has one for the name of each event of the host, and `repeated` says which are inside another of their name.
+    `number` numbers the name of each host event; `is_recursive` marks events inside another of their name.
     """
-    every = len(caller)
-    own = {name: summed(innermost, amount, every) for name, amount in values.items()}
-    calling = Forest(caller)
-    below = {name: calling.summed(amount) for name, amount in own.items()}
-    within = calling.summed(summed(innermost, np.ones(len(innermost), np.int64), every)) > 0
-    group = np.where(within, number, -1)
-    outer = np.where(repeated, -1, group)
-    many = int(number.max(initial=-1)) + 1
-    largest = most(group, below["allocation_size"], within.astype(np.int64), many)
-    there = np.flatnonzero(largest >= 0)
-    members = grouped(options, group, calls.events["id"], many)
+    event_count = len(caller)
+    self_values = {name: sum_groups(innermost, amount, event_count) for name, amount in values.items()}
+    calling = Trees(caller)
+    total_values = {name: calling.subtree_sums(amount) for name, amount in self_values.items()}
+    has_memory_events = calling.subtree_sums(sum_groups(innermost, np.ones(len(innermost), np.int64), event_count)) > 0
+    group = np.where(has_memory_events, number, -1)
+    outer = np.where(is_recursive, -1, group)
+    group_count = int(number.max(initial=-1)) + 1
+    largest = largest_row_per_group(
+        group, total_values["allocation_size"], has_memory_events.astype(np.int64), group_count
+    )
+    used_groups = np.flatnonzero(largest >= 0)
+    members = counted_events_per_group(options, group, calls.events["id"], group_count)
     return pl.DataFrame(
         {
-            "operator": calls.events["name"].gather(largest[there]).cast(pl.String),
-            "count": summed(group, within.astype(np.int64), many)[there],
-            "event": calls.events["id"].gather(largest[there]),
-            **{name: summed(outer, amount, many)[there] for name, amount in below.items()},
-            **{f"self_{name}": summed(group, amount, many)[there] for name, amount in own.items()},
-            **{name: each.gather(there) for name, each in members.items()},
+            "operator": calls.events["name"].gather(largest[used_groups]).cast(pl.String),
+            "count": sum_groups(group, has_memory_events.astype(np.int64), group_count)[used_groups],
+            "event": calls.events["id"].gather(largest[used_groups]),
+            **{name: sum_groups(outer, amount, group_count)[used_groups] for name, amount in total_values.items()},
+            **{
+                f"self_{name}": sum_groups(group, amount, group_count)[used_groups]
+                for name, amount in self_values.items()
+            },
+            **{name: each.gather(used_groups) for name, each in members.items()},
         }
     )
 
 
-def _of_none(values: Mapping[str, Ints]) -> pl.DataFrame:
-    """A row for the memory events that no operator is around, if there are any."""
+def _row_without_operator(values: Mapping[str, Ints]) -> pl.DataFrame:
+    """A row for the memory events outside of any operator, if there are any."""
     sums = {name: int(amount.sum()) for name, amount in values.items()}
-    whose = {"operator": None, "count": 0, "event": None}
-    row = {**whose, **sums, **{f"self_{name}": amount for name, amount in sums.items()}}
+    key_columns = {"operator": None, "count": 0, "event": None}
+    row = {**key_columns, **sums, **{f"self_{name}": amount for name, amount in sums.items()}}
     numbers = dict.fromkeys(row, pl.Int64())
-    return pl.DataFrame([row] if len(values[_SUMS[0]]) else [], {**numbers, "operator": pl.String()})
+    return pl.DataFrame([row] if len(values[_SUM_COLUMNS[0]]) else [], {**numbers, "operator": pl.String()})
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The operators of all ranks, of devices first, those that were given most first."""
-    rows = of_ranks(tables, scene)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The operators of all ranks, devices before the host, the largest allocation first."""
+    rows = assign_devices_to_ranks(tables, context)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, unrecorded(scene, tables, held=False))
-    table = rows.with_columns(named(pl.col("number"))).sort(
-        pl.col("number") == HOST,
+        return empty_result(ANALYSIS, context, options, no_memory_events_note(context, tables, held=False))
+    table = rows.with_columns(memory_device_name(pl.col("number"))).sort(
+        pl.col("number") == HOST_DEVICE,
         "self_allocation_size",
         "allocation_size",
         "operator",
@@ -139,7 +155,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         "number",
         descending=[False, True, True, False, False, False],
     )
-    return answer(ANALYSIS, table, scene, options)
+    return make_result(ANALYSIS, table, context, options)
 
 
 ANALYSIS = Analysis(
@@ -150,5 +166,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
+    count_column="count",
 )

@@ -1,4 +1,4 @@
-"""Which modules of the model (nn.Module) take the time, on the host and on the device."""
+"""Modules of the model (nn.Module) by their time on the host and on the device."""
 
 from __future__ import annotations
 
@@ -8,25 +8,41 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.silence import nothing
-from tracehound.analysis.hosts.autograd import forward_of
-from tracehound.analysis.hosts.call_paths import AGAIN, Recorded, called, merged, names, nodes, recorded
-from tracehound.analysis.hosts.operator_tree import tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.trees import cut
-from tracehound.formats.torch_names import MODULE
-from tracehound.notes import Note, note
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.missing_data import nothing_recorded_note
+from tracehound.analysis.hosts.call_paths import (
+    RECOMPUTED_PREFIX,
+    DeviceWorkTotals,
+    add_device_work,
+    find_call_paths,
+    merge_call_paths,
+    number_event_names,
+    sum_device_work,
+)
+from tracehound.analysis.hosts.operator_tree import find_forward_operators, read_call_tree
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    empty_result,
+    fraction_of,
+    keep_heaviest_rows,
+    make_result,
+)
+from tracehound.formats.torch_names import MODULE_PREFIX
+from tracehound.model.notes import Note, note
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by",
     "instance",
     "what is a row: every module (instance: Linear_3), or all of one class in the same place (class: Linear)",
     one_of("instance", "class"),
 )
 
-GRADIENT: Final = "autograd::engine::evaluate_function"
-"""How the names of events of backward() begin."""
+GRADIENT_PREFIX: Final = "autograd::engine::evaluate_function"
+"""Prefix of the names of events of backward()."""
 
 DEFINITION = """\
 A row is a module of the model (nn.Module) in the place where it was called: under the modules around its call, whatever
@@ -75,63 +91,69 @@ COLUMNS = (
     Column("event", "id", "the longest call"),
 )
 
-_OF_DEVICE: Final = ("device_total", "device_self", "launched", "backward_device")
+_DEVICE_COLUMNS: Final = ("device_total", "device_self", "launched", "backward_device")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each thread and module in its place, see `call_paths.called` and `nodes`."""
-    calls = tree(share)
-    code = calls.events["name"].cat.starts_with(MODULE)
-    chosen = (code & (calls.events["kind"] == "python")).to_numpy()
+    calls = read_call_tree(rank_trace)
+    is_module = calls.events["name"].cat.starts_with(MODULE_PREFIX)
+    chosen = (is_module & (calls.events["kind"] == "python")).to_numpy()
     if not chosen.any():
         return pl.DataFrame()
-    plain = _of_class if BY.of(options.given) == "class" else _instance
-    gradients = calls.events["name"].cat.starts_with(GRADIENT).any()
-    forward = forward_of(share, calls)
-    found = called(share, calls, chosen, names(calls.events, plain), options, forward.of)
-    return nodes(share, found).with_columns(
+    display_names = _class_names if BY_SETTING.of(options.given) == "class" else _instance_names
+    gradients = calls.events["name"].cat.starts_with(GRADIENT_PREFIX).any()
+    forward = find_forward_operators(rank_trace, calls)
+    paths = find_call_paths(
+        rank_trace, calls, chosen, number_event_names(calls.events, display_names), options, forward.of
+    )
+    return add_device_work(rank_trace, paths).with_columns(
         pl.lit(gradients).alias("gradients"), pl.lit(forward.guessed, pl.Int64).alias("guessed")
     )
 
 
-def _instance(told: pl.Series) -> pl.Series:
-    return told.str.strip_prefix(MODULE)
+def _instance_names(names: pl.Series) -> pl.Series:
+    return names.str.strip_prefix(MODULE_PREFIX)
 
 
-def _of_class(told: pl.Series) -> pl.Series:
-    return _instance(told).str.replace(r"_\d+$", "")
+def _class_names(names: pl.Series) -> pl.Series:
+    return _instance_names(names).str.replace(r"_\d+$", "")
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The modules of all ranks, depth first."""
-    rows = merged(tables)
+    rows = merge_call_paths(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, _why_empty(scene))
-    work = recorded(tables)
-    works = bool(work.work or rows["launched"].sum())
-    outermost = (pl.col("depth") == 0) | pl.col("name").str.starts_with(AGAIN)
-    outer = int(rows.filter(outermost)["total"].sum())
+        return empty_result(ANALYSIS, context, options, _why_empty(context))
+    work = sum_device_work(tables)
+    has_device_work = bool(work.work or rows["launched"].sum())
+    outermost = (pl.col("depth") == 0) | pl.col("name").str.starts_with(RECOMPUTED_PREFIX)
+    outermost_time = int(rows.filter(outermost)["total"].sum())
     table = rows.rename({"name": "module", "total": "host_total", "self": "host_self"})
     table = table.with_columns(
         pl.col("inside").alias("operators"),
-        _mean("host_total").alias("mean"),
-        _mean("device_total").alias("device_mean") if works else pl.lit(None).alias("device_mean"),
-        share_of("host_total", outer).alias("host_share"),
-        share_of("device_total", work.work).alias("share"),
-    ).with_columns(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
-    ran = any(table["gradients"].any() for table in tables if table.height)
+        _mean_per_call("host_total").alias("mean"),
+        _mean_per_call("device_total").alias("device_mean") if has_device_work else pl.lit(None).alias("device_mean"),
+        fraction_of("host_total", outermost_time).alias("host_share"),
+        fraction_of("device_total", work.work).alias("share"),
+    ).with_columns(pl.col(name) if has_device_work else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE_COLUMNS)
+    ran_backward = any(table["gradients"].any() for table in tables if table.height)
     guessed = max(table["guessed"][0] for table in tables if table.height)
-    notes = _notes(work, works=works) + _of_backward(table, ran=ran) + _of_threads(guessed)
-    result = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
-    return cut(result, result.table["host_total"].to_numpy(), options.top)
+    notes = (
+        _notes(work, works=has_device_work)
+        + _backward_notes(table, ran_backward=ran_backward)
+        + _forward_thread_notes(guessed)
+    )
+    result = make_result(ANALYSIS, table, context, replace(options, top=None), notes)
+    return keep_heaviest_rows(result, result.table["host_total"].to_numpy(), options.top)
 
 
-def _mean(column: str) -> pl.Expr:
+def _mean_per_call(column: str) -> pl.Expr:
     count = pl.when(pl.col("count") > 0).then("count")
     return (pl.col(column) / count).round().cast(pl.Int64)
 
 
-def _notes(work: Recorded, *, works: bool) -> list[Note]:
+def _notes(work: DeviceWorkTotals, *, works: bool) -> list[Note]:
     if not works:
         return [note("host_times_only")]
     if not work.unlaunched:
@@ -140,25 +162,25 @@ def _notes(work: Recorded, *, works: bool) -> list[Note]:
     return [note("device_time_outside_modules", unlaunched=lost, unknown=unknown, work=work.work)]
 
 
-def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[Note]:
-    """What was computed twice; or that nothing is known of backward()."""
-    again = table.filter(pl.col("module").str.starts_with(AGAIN))
-    if again.height:
-        host, device = (int(again[name].fill_null(0).sum()) for name in ("host_total", "device_total"))
+def _backward_notes(table: pl.DataFrame, *, ran_backward: bool) -> list[Note]:
+    """A note on recomputed modules; or that nothing is known of backward()."""
+    recomputed = table.filter(pl.col("module").str.starts_with(RECOMPUTED_PREFIX))
+    if recomputed.height:
+        host, device = (int(recomputed[name].fill_null(0).sum()) for name in ("host_total", "device_total"))
         return [note("recomputed_in_backward", host=host, device=device)]
-    if ran and table["backward_host"].sum() == 0:
+    if ran_backward and table["backward_host"].sum() == 0:
         return [note("backward_without_sequence_numbers", level="missing")]
     return []
 
 
-def _of_threads(guessed: int) -> list[Note]:
+def _forward_thread_notes(guessed: int) -> list[Note]:
     return [note("forward_threads_by_order", level="inferred", threads=guessed)] if guessed else []
 
 
-def _why_empty(scene: Scene) -> Note:
-    if scene.xla:
+def _why_empty(context: RunContext) -> Note:
+    if context.xla:
         return note("no_modules_in_xla_profile", level="missing")
-    return nothing(scene, note("no_modules"), note("record_modules"))
+    return nothing_recorded_note(context, note("no_modules"), note("record_modules"))
 
 
 ANALYSIS = Analysis(
@@ -169,6 +191,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(BY,),
+    count_column="count",
+    settings=(BY_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""Which operators of PyTorch take the time, on the host and on the device."""
+"""Operators of PyTorch by their time on the host and on the device."""
 
 from __future__ import annotations
 
@@ -9,25 +9,42 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.devices.silence import nothing
-from tracehound.analysis.events.busy import work
-from tracehound.analysis.events.numbering import Pairs, alike, codes, most, turns
-from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
-from tracehound.analysis.members import JOINED, SHARED, grouped
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.forest import Forest
-from tracehound.formats.torch_names import MODULE
-from tracehound.ids import part_of
-from tracehound.intervals import Ints, Mask
-from tracehound.lookup import looked_up
-from tracehound.nesting import again, nearest
-from tracehound.notes import Note, note
-from tracehound.own_time import self_time
-from tracehound.sums import summed
-from tracehound.trace import PROFILERS, collected
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.missing_data import nothing_recorded_note
+from tracehound.analysis.hosts.operator_tree import CallTree, launching_operators, read_call_tree
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    JOINED_EVENTS,
+    SHARED_EVENTS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    counted_events_per_group,
+    empty_result,
+    fraction_of,
+    make_result,
+)
+from tracehound.analysis.timing.device_busy import device_work
+from tracehound.analysis.timing.row_groups import (
+    NameKindPairs,
+    category_codes,
+    group_rows,
+    largest_row_per_group,
+    run_starts,
+)
+from tracehound.formats.torch_names import MODULE_PREFIX
+from tracehound.model.ids import part_of
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import PROFILERS, collect_frame
+from tracehound.numeric.group_sum import sum_groups
+from tracehound.numeric.id_set import look_up_rows
+from tracehound.numeric.intervals import Ints, Mask
+from tracehound.numeric.nesting import has_equal_ancestor, nearest_chosen_ancestor
+from tracehound.numeric.self_time import self_time
+from tracehound.numeric.trees import Trees
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by",
     "name",
     "what tells rows apart besides the operator: nothing more (name), the shapes of its inputs (shape), the operator"
@@ -67,68 +84,74 @@ COLUMNS = (
     Column("event", "id", "the call with the largest device time"),
 )
 
-_KEY: Final = ("name", "inside")
-_HOST: Final = ("count", "host_self", "host_total")
-_DEVICE: Final = ("device_self", "device_total", "launched")
+_ROW_KEY: Final = ("name", "inside")
+_HOST_COLUMNS: Final = ("count", "host_self", "host_total")
+_DEVICE_COLUMNS: Final = ("device_self", "device_total", "launched")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each thread and operator; of what other ranks of the same host see too: calls and host times."""
-    calls = tree(share)
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each thread and operator. Calls and host times are the same on all ranks of one host."""
+    calls = read_call_tree(rank_trace)
     if not calls.operator.any():
         return pl.DataFrame()
-    device = work(share, "launch", "external")
-    clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
-    by = launchers(calls, device)
+    device = device_work(rank_trace, "launch", "external")
+    lengths = np.minimum(device["end"].to_numpy(), rank_trace.end) - np.maximum(
+        device["start"].to_numpy(), rank_trace.start
+    )
+    operator_rows = launching_operators(calls, device)
     caller = calls.caller
-    counted = _measured(calls, caller, by, clipped, share.on_host)
-    around = _inside(calls, BY.of(options.given), share)
-    number = Pairs(calls.events["name"], _threads(calls)).numbers
-    if BY.of(options.given) != "name":
-        number, _ = alike(number, codes(around.cast(pl.Categorical)))
-    group = np.where(counted.operator, number, -1)
-    outer = np.where(again(caller, calls.operator, number), -1, group)
-    many = int(number.max()) + 1
-    most_of = most(group, counted.device_total, counted.host_total, many)
-    there = np.flatnonzero(most_of >= 0)
-    row = most_of[there]
-    members = grouped(options, np.where(counted.seen, group, -1), calls.events["id"], many)
+    times = _measure_operators(calls, caller, operator_rows, lengths, rank_trace.with_host_window)
+    enclosing = _enclosing_names(calls, BY_SETTING.of(options.given), rank_trace)
+    number = NameKindPairs(calls.events["name"], _thread_numbers(calls)).numbers
+    if BY_SETTING.of(options.given) != "name":
+        number, _ = group_rows(number, category_codes(enclosing.cast(pl.Categorical)))
+    group = np.where(times.operator, number, -1)
+    outermost_group = np.where(has_equal_ancestor(caller, calls.operator, number), -1, group)
+    group_count = int(number.max()) + 1
+    chief_calls = largest_row_per_group(group, times.device_total, times.host_total, group_count)
+    used_groups = np.flatnonzero(chief_calls >= 0)
+    row = chief_calls[used_groups]
+    members = counted_events_per_group(options, np.where(times.seen, group, -1), calls.events["id"], group_count)
     return pl.DataFrame(
         {
             "lane": calls.events["lane"].gather(row),
             "event": calls.events["id"].gather(row),
             "name": calls.events["name"].gather(row).cast(pl.String),
-            "inside": around.gather(row).cast(pl.String),
-            "count": summed(group, counted.seen.astype(np.int64), many)[there],
-            **{name: summed(group, getattr(counted, name), many)[there] for name in _SELF},
-            **{name: summed(outer, getattr(counted, name), many)[there] for name in _TOTAL},
-            "most": counted.device_total[row],
-            **{name: each.gather(there) for name, each in members.items()},
+            "inside": enclosing.gather(row).cast(pl.String),
+            "count": sum_groups(group, times.seen.astype(np.int64), group_count)[used_groups],
+            **{name: sum_groups(group, getattr(times, name), group_count)[used_groups] for name in _SELF_COLUMNS},
+            **{
+                name: sum_groups(outermost_group, getattr(times, name), group_count)[used_groups]
+                for name in _TOTAL_COLUMNS
+            },
+            "most": times.device_total[row],
+            **{name: each.gather(used_groups) for name, each in members.items()},
         }
     ).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
-        pl.lit(int(clipped.sum()), pl.Int64).alias("work"),
-        pl.lit(int(clipped[by < 0].sum()), pl.Int64).alias("unlaunched"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(int(lengths.sum()), pl.Int64).alias("work"),
+        pl.lit(int(lengths[operator_rows < 0].sum()), pl.Int64).alias("unlaunched"),
     )
 
 
-_SELF: Final = ("host_self", "device_self", "launched")
-_TOTAL: Final = ("host_total", "device_total")
+_SELF_COLUMNS: Final = ("host_self", "device_self", "launched")
+_TOTAL_COLUMNS: Final = ("host_total", "device_total")
 
 
-def _threads(calls: Tree) -> pl.Series:
-    """The number of each event's thread, from 0 on."""
+def _thread_numbers(calls: CallTree) -> pl.Series:
+    """The number of each event's thread, from 0."""
     lane = calls.events["lane"].to_numpy()
-    first = np.append(0, turns(lane))
+    first = np.append(0, run_starts(lane))
     narrow = np.uint8 if len(first) < 1 << 8 else np.uint32
     return pl.Series(np.repeat(np.arange(len(first), dtype=narrow), np.diff(np.append(first, len(lane)))))
 
 
-class Counted(NamedTuple):
-    """What the events of the host's threads did in a window; of all of them, in their order.
+class OperatorTimes(NamedTuple):
+    """Times of all events of the host's threads in a window, in the order of events.
 
-    `operator` marks the operators that ran there, or launched what ran there, `seen` all that ran there. Times are
-    those there, ps; the totals are with what each calls, and `launched` counts what it launched itself.
+    `operator` marks the operators that ran there, or launched work that ran there, `seen` all events that ran there.
+    Times are inside the window, ps; totals include what each event calls, and `launched` counts the work it launched
+    itself.
     """
 
     operator: Mask
@@ -140,104 +163,122 @@ class Counted(NamedTuple):
     launched: Ints
 
 
-def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) -> Counted:
-    """What the operators did; `by` has the operator that launched each event of the device.
+def _measure_operators(
+    calls: CallTree, caller: Ints, launching_operators: Ints, lengths: Ints, rank_trace: RankTrace
+) -> OperatorTimes:
+    """Times of the operators; `launching_operators` has the operator that launched each device event.
 
-    The times of the host and those of the device are passes of their own: each has a thread.
+    Host times and device times are computed in two threads.
     """
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
-    begin, until, seen = _within(start, end, share)
-    frame = (calls.events["kind"] == "python").to_numpy()
-    with ThreadPoolExecutor(1) as beside:
-        host = beside.submit(self_time, begin, np.where(frame, begin, until) if frame.any() else until, calls.above)
-        launched, own = (summed(by, values, len(start)) for values in (np.ones(len(by), np.int64), clipped))
-        total = Forest(caller).summed(own)
-    return Counted(
-        operator=calls.operator if seen.all() else calls.operator & (seen | (Forest(caller).summed(launched) > 0)),
-        seen=seen,
+    clipped_start, clipped_end, ran_in_window = _clip_calls(start, end, rank_trace)
+    is_frame = (calls.events["kind"] == "python").to_numpy()
+    with ThreadPoolExecutor(1) as host_pool:
+        host = host_pool.submit(
+            self_time,
+            clipped_start,
+            np.where(is_frame, clipped_start, clipped_end) if is_frame.any() else clipped_end,
+            calls.above,
+        )
+        launched, device_self = (
+            sum_groups(launching_operators, values, len(start))
+            for values in (np.ones(len(launching_operators), np.int64), lengths)
+        )
+        device_total = Trees(caller).subtree_sums(device_self)
+    return OperatorTimes(
+        operator=calls.operator
+        if ran_in_window.all()
+        else calls.operator & (ran_in_window | (Trees(caller).subtree_sums(launched) > 0)),
+        seen=ran_in_window,
         host_self=host.result(),
-        host_total=np.maximum(until - begin, 0),
-        device_self=own,
-        device_total=total,
+        host_total=np.maximum(clipped_end - clipped_start, 0),
+        device_self=device_self,
+        device_total=device_total,
         launched=launched,
     )
 
 
-def _within(start: Ints, end: Ints, share: Share) -> tuple[Ints, Ints, Mask]:
-    """The times of calls in the window, and which are there: all of the many, where it holds the whole run."""
-    if share.start <= start.min() and end.max() <= share.end:
+def _clip_calls(start: Ints, end: Ints, rank_trace: RankTrace) -> tuple[Ints, Ints, Mask]:
+    """The times of calls clipped to the window, and a mask of those inside; unclipped where it holds the whole run."""
+    if rank_trace.start <= start.min() and end.max() <= rank_trace.end:
         return start, end, np.ones(len(start), np.bool_)
-    begin, until = (np.clip(times, share.start, share.end) for times in (start, end))
-    return begin, until, (until > begin) | (start == end) & (start >= share.start) & (start <= share.end)
+    clipped_start, clipped_end = (np.clip(times, rank_trace.start, rank_trace.end) for times in (start, end))
+    return (
+        clipped_start,
+        clipped_end,
+        (clipped_end > clipped_start) | (start == end) & (start >= rank_trace.start) & (start <= rank_trace.end),
+    )
 
 
-def _inside(calls: Tree, by: str, share: Share) -> pl.Series:
-    """What each event was called in, or with."""
+def _enclosing_names(calls: CallTree, grouping: str, rank_trace: RankTrace) -> pl.Series:
+    """For each event the name of what called it, or the shapes of its inputs."""
     names = calls.events["name"]
-    if by == "name":
+    if grouping == "name":
         return pl.Series("inside", [None], names.dtype).new_from_index(0, len(names))
-    if by == "shape":
-        return _shapes(calls, share).alias("inside")
-    if by == "parent":
-        at = calls.caller
+    if grouping == "shape":
+        return _input_shapes(calls, rank_trace).alias("inside")
+    if grouping == "parent":
+        enclosing_rows = calls.caller
     else:
         frame = calls.events["kind"] == "python"
-        chosen = frame & names.cat.starts_with(MODULE) if by == "module" else frame
-        at = nearest(calls.parent, chosen.to_numpy())
-    return pl.select(pl.when(pl.Series(at >= 0)).then(names.gather(np.maximum(at, 0))).alias("inside")).to_series()
+        chosen = frame & names.cat.starts_with(MODULE_PREFIX) if grouping == "module" else frame
+        enclosing_rows = nearest_chosen_ancestor(calls.parent, chosen.to_numpy())
+    return pl.select(
+        pl.when(pl.Series(enclosing_rows >= 0)).then(names.gather(np.maximum(enclosing_rows, 0))).alias("inside")
+    ).to_series()
 
 
-def _shapes(calls: Tree, share: Share) -> pl.Series:
+def _input_shapes(calls: CallTree, rank_trace: RankTrace) -> pl.Series:
     """The shapes of each event's inputs, as JSON; null where they were not recorded."""
-    records = collected(share.threads.select("id", "record"))
-    dims = collected(share.facet("called").select("record", "dims"))
-    record = looked_up(records, "id", calls.events["id"])["record"]
-    return looked_up(dims, "record", record)["dims"]
+    records = collect_frame(rank_trace.threads.select("id", "record"))
+    dims = collect_frame(rank_trace.facet("called").select("record", "dims"))
+    record = look_up_rows(records, "id", calls.events["id"])["record"]
+    return look_up_rows(dims, "record", record)["dims"]
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per operator over all ranks, the largest device self time first, then the largest host self time."""
-    recorded = [number for number, form in enumerate(scene.formats) if PROFILERS[form] == "PyTorch"]
-    filled = [table.filter(part_of(pl.col("event")).is_in(recorded)) for table in tables if table.height]
-    if not any(table.height for table in filled):
-        return without(ANALYSIS, scene, options, _why_empty(scene))
-    rows = pl.concat(filled, how="vertical_relaxed")
+    recorded = [number for number, form in enumerate(context.formats) if PROFILERS[form] == "PyTorch"]
+    rank_tables = [table.filter(part_of(pl.col("event")).is_in(recorded)) for table in tables if table.height]
+    if not any(table.height for table in rank_tables):
+        return empty_result(ANALYSIS, context, options, _why_empty(context))
+    rows = pl.concat(rank_tables, how="vertical_relaxed")
     ranks = rows.group_by("rank").agg(pl.col("work", "unlaunched").first())
-    whole, unlaunched = (int(ranks[name].sum()) for name in ("work", "unlaunched"))
-    of_threads = rows.group_by("lane", *_KEY).agg(
-        pl.col(_HOST).first(),  # ranks that share a host see the same calls
-        pl.col(_DEVICE).sum(),
+    total, unlaunched = (int(ranks[name].sum()) for name in ("work", "unlaunched"))
+    of_threads = rows.group_by("lane", *_ROW_KEY).agg(
+        pl.col(_HOST_COLUMNS).first(),  # equal for all ranks of one host
+        pl.col(_DEVICE_COLUMNS).sum(),
         pl.col("event").sort_by("most", "rank", descending=[True, False]).first(),
         pl.col("most").max(),
         pl.col("rank"),
-        SHARED,
+        SHARED_EVENTS,
     )
-    table = of_threads.group_by(_KEY).agg(
-        pl.col(*_HOST, *_DEVICE).sum(),
+    table = of_threads.group_by(_ROW_KEY).agg(
+        pl.col(*_HOST_COLUMNS, *_DEVICE_COLUMNS).sum(),
         pl.col("event").sort_by("most", "host_total", "event", descending=[True, True, False]).first(),
         pl.col("rank").explode().n_unique().cast(pl.Int64).alias("ranks"),
-        JOINED,
+        JOINED_EVENTS,
     )
     on_host = int(table["host_self"].sum())
-    works = bool(whole or table["launched"].sum())
+    has_device_work = bool(total or table["launched"].sum())
     table = table.with_columns(
-        share_of("host_self", on_host).alias("host_share"),
-        share_of("device_self", whole).alias("share"),
-        *(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE),
-    ).sort("device_self", "host_self", *_KEY, descending=[True, True, False, False], nulls_last=True)
-    return answer(ANALYSIS, table, scene, options, _notes(whole, unlaunched, works=works))
+        fraction_of("host_self", on_host).alias("host_share"),
+        fraction_of("device_self", total).alias("share"),
+        *(pl.col(name) if has_device_work else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE_COLUMNS),
+    ).sort("device_self", "host_self", *_ROW_KEY, descending=[True, True, False, False], nulls_last=True)
+    return make_result(ANALYSIS, table, context, options, _notes(total, unlaunched, works=has_device_work))
 
 
-def _notes(whole: int, unlaunched: int, *, works: bool) -> list[Note]:
+def _notes(total: int, unlaunched: int, *, works: bool) -> list[Note]:
     if not works:
         return [note("host_times_only")]
-    return [note("device_time_outside_operators", unlaunched=unlaunched, work=whole)] if unlaunched else []
+    return [note("device_time_outside_operators", unlaunched=unlaunched, work=total)] if unlaunched else []
 
 
-def _why_empty(scene: Scene) -> Note:
-    if scene.xla:
+def _why_empty(context: RunContext) -> Note:
+    if context.xla:
         return note("no_operators_in_xla_profile", level="missing")
-    return nothing(scene, note("no_operators"), note("record_host_events", profiler="PyTorch"))
+    return nothing_recorded_note(context, note("no_operators"), note("record_host_events", profiler="PyTorch"))
 
 
 ANALYSIS = Analysis(
@@ -248,6 +289,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(BY,),
+    count_column="count",
+    settings=(BY_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""Which kernels, HLO ops or operators take the time."""
+"""Kernels, HLO ops or operators by time."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.events.core_time import core_time, rest_time
-from tracehound.analysis.events.measured import measured
-from tracehound.analysis.events.own_clock import CLOCKED, has_clock
-from tracehound.analysis.members import JOINED, gathered
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import (
+    JOINED_EVENTS,
     Analysis,
     Column,
     Options,
     Result,
-    Scene,
-    Share,
-    answer,
-    share_of,
-    stacked,
-    without,
+    collect_counted_events,
+    concat_tables,
+    empty_result,
+    fraction_of,
+    make_result,
 )
-from tracehound.analysis.share import overlapping
-from tracehound.intervals import union
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    device_time_bounds,
+    has_device_clock,
+    idle_window_length,
+    measure_events,
+)
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import union
 
 DEFINITION = """\
 What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
@@ -60,21 +63,21 @@ COLUMNS = (
 HLO_OPS: Final = "hlo_ops"
 KERNELS: Final = "kernels"
 OPERATORS: Final = "operators"
-"""What is counted: HLO ops, else what runs on streams (kernels, copies and memsets), else operators of the host."""
+"""Kinds of counted events: HLO ops, else work on streams (kernels, copies, memsets), else operators of the host."""
 
-_KEY = ("name", "category", "module", "program")
+_OP_KEY = ("name", "category", "module", "program")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row per op: counts and ps, and on every row the rank's device time and busy time.
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row per op: counts and ps; every row also has the rank's device time and busy time.
 
-    Of a device that does nothing in the window there is one row without an op, since its time counts as idle.
+    A device without work in the window has one row without an op, since its time counts as idle.
     """
-    events, what = counted(share)
-    low, high = share.start, share.end
-    rows = measured(events, low, high)
-    span, used = _span(events, share)
-    longest = pl.col("length").arg_max()  # of several the first
+    events, op_kind = select_ops(rank_trace)
+    low, high = rank_trace.start, rank_trace.end
+    rows = measure_events(events, low, high)
+    device_time, busy_time = _device_time(events, rank_trace)
+    longest = pl.col("length").arg_max()  # the first of several
     executions = rows.group_by("name", "kind", "op").agg(
         pl.len().alias("count"),
         pl.col("own").sum().alias("self"),
@@ -82,99 +85,105 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("length").min().alias("min"),
         pl.col("length").max().alias("max"),
         pl.col("id").get(longest).alias("event"),
-        *gathered(options),
+        *collect_counted_events(options),
     )
     described = executions.join(
-        share.ops.select("op", pl.col("category").alias("hlo"), "module", "program"), on="op", how="left"
+        rank_trace.ops.select("op", pl.col("category").alias("hlo"), "module", "program"), on="op", how="left"
     ).with_columns(
         pl.coalesce(pl.col("hlo"), pl.col("kind").cast(pl.String)).alias("category"),
         pl.col("name").cast(pl.String),
     )
-    found = described.group_by(_KEY).agg(
+    table = described.group_by(_OP_KEY).agg(
         pl.col("count", "self", "total").sum(),
         pl.col("min").min(),
         pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
         pl.col("max").max(),
-        JOINED,
+        JOINED_EVENTS,
     )
-    rests = found.is_empty() and rest_time(share) > 0
-    return (found.clear(1) if rests else found).with_columns(
-        pl.lit(span, pl.Int64).alias("span"),
-        pl.lit(used, pl.Int64).alias("used"),
-        pl.lit(share.rank, pl.Int64).alias("rank"),
-        pl.lit(what).alias("what"),
+    is_idle = table.is_empty() and idle_window_length(rank_trace) > 0
+    return (table.clear(1) if is_idle else table).with_columns(
+        pl.lit(device_time, pl.Int64).alias("span"),
+        pl.lit(busy_time, pl.Int64).alias("used"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(op_kind).alias("what"),
     )
 
 
-_COUNTED = ("id", "lane", "start", "end", "name", "kind", "op", "parent", "self", "device_start", "device_end")
+_EVENT_COLUMNS = ("id", "lane", "start", "end", "name", "kind", "op", "parent", "self", "device_start", "device_end")
 
 
-def counted(share: Share) -> tuple[pl.DataFrame, str]:
-    """The events that are counted, sorted by id, and what they are."""
-    device = share.lanes.filter(pl.col("rank").is_not_null())
+def select_ops(rank_trace: RankTrace) -> tuple[pl.DataFrame, str]:
+    """The counted events, sorted by id, and their kind."""
+    device = rank_trace.lanes.filter(pl.col("rank").is_not_null())
     ops = device.filter(pl.col("role") == "ops")
     streams = device.filter(pl.col("work"))
     if ops.height:
-        events, what = share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())), HLO_OPS
+        events, op_kind = rank_trace.device.filter(pl.col("lane").is_in(ops["lane"].to_list())), HLO_OPS
     elif streams.height:
-        events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), KERNELS
+        events, op_kind = rank_trace.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), KERNELS
     else:
-        threads = overlapping(share.threads, share.start, share.end) if share.windowed else share.threads
-        events, what = threads.filter(pl.col("kind").is_in(["op", "collective"])), OPERATORS
-    return collected(events.select(*_COUNTED)), what
+        threads = (
+            overlapping_events(rank_trace.threads, rank_trace.start, rank_trace.end)
+            if rank_trace.windowed
+            else rank_trace.threads
+        )
+        events, op_kind = threads.filter(pl.col("kind").is_in(["op", "collective"])), OPERATORS
+    return collect_frame(events.select(*_EVENT_COLUMNS)), op_kind
 
 
-def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:
-    """Device time of the rank, idle included, and the part of it in which it works; ps.
+def _device_time(events: pl.DataFrame, rank_trace: RankTrace) -> tuple[int, int]:
+    """Device time of the rank, idle included, and its busy time; ps.
 
-    On streams copies and kernels without an op are work, too.
+    On streams copies and kernels without an op count as work, too.
     """
-    streams = share.lanes.filter(pl.col("work") & (pl.col("role") == "stream"))["lane"]
+    streams = rank_trace.lanes.filter(pl.col("work") & (pl.col("role") == "stream"))["lane"]
     if len(streams) and not events["lane"].is_in(streams.implode()).any():
-        events = collected(share.device.filter(pl.col("lane").is_in(streams.to_list())).select(*_COUNTED))
-    low, high = core_time(events, share)
-    sides = CLOCKED if has_clock(events) else ("start", "end")
+        events = collect_frame(
+            rank_trace.device.filter(pl.col("lane").is_in(streams.to_list())).select(*_EVENT_COLUMNS)
+        )
+    low, high = device_time_bounds(events, rank_trace)
+    sides = DEVICE_TIMES if has_device_clock(events) else ("start", "end")
     start, end = (events[side].clip(low, high).to_numpy() for side in sides)
     return high - low, union(start, end).length
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per op over all ranks, the largest self time first."""
-    ranks = stacked(tables)
+    ranks = concat_tables(tables)
     if ranks.is_empty():
-        return without(ANALYSIS, scene, options, note("no_ops", level="missing"))
+        return empty_result(ANALYSIS, context, options, note("no_ops", level="missing"))
     rows = ranks.filter(pl.col("count").is_not_null())
     per_rank_time = ranks.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
-    span, used = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
+    device_time, busy_time = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_ops_in_window"), _idle(span, used))
-    whole, what = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
+        return empty_result(ANALYSIS, context, options, note("no_ops_in_window"), _idle_note(device_time, busy_time))
+    total_self, op_kinds = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
     table = (
-        rows.group_by(_KEY)
+        rows.group_by(_OP_KEY)
         .agg(
             pl.col("count", "self", "total").sum(),
             pl.col("min").min(),
             pl.col("event").sort_by("max", "rank", descending=[True, False]).first(),
             pl.col("max").max(),
             pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
-            JOINED,
+            JOINED_EVENTS,
         )
         .with_columns(
-            share_of("self", whole).alias("share"),
-            share_of("self", 0 if what == [OPERATORS] else span).alias("time_share"),
+            fraction_of("self", total_self).alias("share"),
+            fraction_of("self", 0 if op_kinds == [OPERATORS] else device_time).alias("time_share"),
             (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
-        .sort("self", *_KEY, descending=[True, *[False] * len(_KEY)])
+        .sort("self", *_OP_KEY, descending=[True, *[False] * len(_OP_KEY)])
     )
-    notes = [note("ops_counted", what=tuple(what), ranks=per_rank_time.height)]
-    if span and what != [OPERATORS]:
-        notes.append(_idle(span, used))
-    return answer(ANALYSIS, table, scene, options, notes)
+    notes = [note("ops_counted", what=tuple(op_kinds), ranks=per_rank_time.height)]
+    if device_time and op_kinds != [OPERATORS]:
+        notes.append(_idle_note(device_time, busy_time))
+    return make_result(ANALYSIS, table, context, options, notes)
 
 
-def _idle(span: int, used: int) -> Note:
-    return note("device_idle", idle=span - used, of=span)
+def _idle_note(device_time: int, busy_time: int) -> Note:
+    return note("device_idle", idle=device_time - busy_time, of=device_time)
 
 
 ANALYSIS = Analysis(
@@ -185,6 +194,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    of_devices=True,
+    count_column="count",
+    device_ops_only=True,
 )

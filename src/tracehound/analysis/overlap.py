@@ -1,4 +1,4 @@
-"""How much of one group's time another hides: communication behind computation, or any two."""
+"""Overlap of two groups of work: communication hidden behind computation, or any two groups."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.beside import beside, several
-from tracehound.analysis.devices.groups import group, running
-from tracehound.analysis.devices.kernel_classes import OWN
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting
-from tracehound.intervals import intersect
-from tracehound.notes import note
+from tracehound.analysis.analysis_settings import Setting
+from tracehound.analysis.devices.kernel_classes import CUSTOM_CLASSES, intervals_per_group, parse_work_group
+from tracehound.analysis.devices.missing_data import count_concurrent_executions, merged_devices_notes
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.model.notes import note
+from tracehound.numeric.intervals import intersect
 
 DEFINITION = """\
 Per rank: first = time in which work of the first group runs on any stream, second = the same of the second, both = time
@@ -30,8 +30,10 @@ counts there with its start and its done, and what runs between them is on the l
 HolisticTraceAnalysis' communication computation overlap is hidden, of the run without its last profiler step; TraceLens
 has the same as 1 - exposed_comm_time / total_comm_time."""
 
-FIRST: Final = Setting("first", "communication", "the group of which we ask how much is hidden", group)
-SECOND: Final = Setting("second", "computation", "the group that hides it", group)
+FIRST_SETTING: Final = Setting(
+    "first", "communication", "the group of which we ask how much is hidden", parse_work_group
+)
+SECOND_SETTING: Final = Setting("second", "computation", "the group that hides it", parse_work_group)
 
 COLUMNS = (
     Column("rank", "count", "rank; none: all ranks together"),
@@ -44,21 +46,25 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """One row, in ps; none without work of either group."""
-    first, second = running(share, [FIRST.of(options.given), SECOND.of(options.given)], OWN.of(options.given))
+    first, second = intervals_per_group(
+        rank_trace,
+        [FIRST_SETTING.of(options.given), SECOND_SETTING.of(options.given)],
+        CUSTOM_CLASSES.of(options.given),
+    )
     lengths = {"first": first.length, "second": second.length, "both": intersect(first, second).length}
-    lengths["beside"] = beside(share)
-    table = pl.DataFrame([{"rank": share.rank, **lengths}], schema=dict.fromkeys(("rank", *lengths), pl.Int64))
+    lengths["beside"] = count_concurrent_executions(rank_trace)
+    table = pl.DataFrame([{"rank": rank_trace.rank, **lengths}], schema=dict.fromkeys(("rank", *lengths), pl.Int64))
     return table.filter((pl.col("first") > 0) | (pl.col("second") > 0))
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """All ranks together, then a row per rank."""
-    first, second = (setting.of(options.given).text for setting in (FIRST, SECOND))
-    rows = stacked(tables)
+    first, second = (setting.of(options.given).text for setting in (FIRST_SETTING, SECOND_SETTING))
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_work_of_groups", first=first, second=second))
+        return empty_result(ANALYSIS, context, options, note("no_work_of_groups", first=first, second=second))
     rows = rows.sort("rank")
     summed = rows.select(pl.lit(None, pl.Int64).alias("rank"), pl.col("first", "second", "both", "beside").sum())
     table = (pl.concat([summed, rows]) if len(tables) > 1 else rows).with_columns(
@@ -66,14 +72,18 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         (pl.col("both") / pl.col("second")).fill_nan(None).alias("covered"),
         (pl.col("first") - pl.col("both")).alias("exposed"),
     )
-    whole = summed.row(0, named=True)
-    if not whole["first"]:
-        return answer(ANALYSIS, table, scene, options, [note("no_work_of_group", group=first)])
-    told = note("group_overlapped", share=whole["both"] / whole["first"], group=first, by=second)
-    on_tpus = scene.ranks["label"].str.starts_with("TPU").any()
-    merged = several(rows, "hidden")
-    return answer(
-        ANALYSIS, table, scene, options, [*(merged or [told]), *([note("tpu_ops_in_sequence")] if on_tpus else [])]
+    totals = summed.row(0, named=True)
+    if not totals["first"]:
+        return make_result(ANALYSIS, table, context, options, [note("no_work_of_group", group=first)])
+    overlap_note = note("group_overlapped", share=totals["both"] / totals["first"], group=first, by=second)
+    on_tpus = context.ranks["label"].str.starts_with("TPU").any()
+    merged_device_notes = merged_devices_notes(rows, "hidden")
+    return make_result(
+        ANALYSIS,
+        table,
+        context,
+        options,
+        [*(merged_device_notes or [overlap_note]), *([note("tpu_ops_in_sequence")] if on_tpus else [])],
     )
 
 
@@ -85,6 +95,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    of_devices=True,
-    settings=(FIRST, SECOND, OWN),
+    device_ops_only=True,
+    settings=(FIRST_SETTING, SECOND_SETTING, CUSTOM_CLASSES),
 )

@@ -1,4 +1,4 @@
-"""What the trace holds, rank by rank."""
+"""Contents of the trace, rank by rank."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.absent import absent
-from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Given
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.devices.missing_data import missing_devices
+from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
 One row per rank: the device, the host that drives it, its lanes and events (in the window), and from when to when its
@@ -32,74 +33,77 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """One row of counts."""
     del options
-    device, host = share.lanes.filter(pl.col("rank").is_not_null()), share.lanes.filter(pl.col("rank").is_null())
-    extent = share.device.select(
+    device, host = (
+        rank_trace.lanes.filter(pl.col("rank").is_not_null()),
+        rank_trace.lanes.filter(pl.col("rank").is_null()),
+    )
+    work_bounds = rank_trace.device.select(
         pl.len().cast(pl.Int64).alias("events"), pl.col("start").min().alias("first"), pl.col("end").max().alias("last")
     )
-    counted = collected(extent)
-    return counted.select(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+    counts = collect_frame(work_bounds)
+    return counts.select(
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.lit(device.height, pl.Int64).alias("lanes"),
         "events",
         pl.lit(host.height, pl.Int64).alias("threads"),
-        pl.lit(HOST_EVENTS.of(share), pl.Int64).alias("host_events"),
+        pl.lit(HOST_EVENTS.of(rank_trace), pl.Int64).alias("host_events"),
         "first",
         "last",
-        pl.lit(share.steps.filter(share.chosen)["step"].n_unique(), pl.Int64).alias("steps"),
+        pl.lit(rank_trace.steps.filter(rank_trace.is_chosen_step)["step"].n_unique(), pl.Int64).alias("steps"),
     )
 
 
-def _host_events(share: Share, given: Given) -> int:
+def _count_host_events(rank_trace: RankTrace, given: ChosenSettings) -> int:
     del given
-    inside = (pl.col("start") < share.end) & (pl.col("end") > share.start)
-    return int(collected(share.threads.filter(inside).select(pl.len())).item())
+    inside = (pl.col("start") < rank_trace.end) & (pl.col("end") > rank_trace.start)
+    return int(collect_frame(rank_trace.threads.filter(inside).select(pl.len())).item())
 
 
-HOST_EVENTS: Final = OfHost(_host_events)
-"""How many events of a host's threads lie in the window."""
+HOST_EVENTS: Final = HostComputation(_count_host_events)
+"""Number of events of a host's threads in the window."""
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per rank, in the order of ranks."""
     if not tables:
-        return without(ANALYSIS, scene, options, *_notes(scene))
-    names = {index: host.name for index, host in enumerate(scene.hosts)}
-    ranks = scene.ranks.select(
+        return empty_result(ANALYSIS, context, options, *_notes(context))
+    names = {index: host.name for index, host in enumerate(context.hosts)}
+    ranks = context.ranks.select(
         pl.col("rank").cast(pl.Int64),
         pl.col("label").alias("device"),
         "model",
         pl.col("host").replace_strict(names, return_dtype=pl.String),
     )
     table = pl.concat(tables).join(ranks, on="rank", how="left", maintain_order="left").sort("rank")
-    return answer(ANALYSIS, table, scene, options, _notes(scene))
+    return make_result(ANALYSIS, table, context, options, _notes(context))
 
 
-def _notes(scene: Scene) -> list[Note]:
-    formats = tuple(sorted(set(scene.formats)))
-    missing = absent(scene)
+def _notes(context: RunContext) -> list[Note]:
+    formats = tuple(sorted(set(context.formats)))
+    missing = missing_devices(context)
     return [
         note(
             "trace_total",
             formats=formats,
-            files=tuple(map(scene.formats.count, formats)),
-            hosts=tuple(host.name for host in scene.hosts),
-            ranks=scene.ranks.height,
-            time=scene.end - scene.start,
+            files=tuple(map(context.formats.count, formats)),
+            hosts=tuple(host.name for host in context.hosts),
+            ranks=context.ranks.height,
+            time=context.end - context.start,
         ),
         *([missing.note] if missing else []),
-        *_joined(scene),
+        *_joining_notes(context),
     ]
 
 
-def _joined(scene: Scene) -> list[Note]:
-    """What had to be guessed to make one trace of several files: their clock, whose rank is whose."""
-    if len(scene.formats) < 2:
+def _joining_notes(context: RunContext) -> list[Note]:
+    """Notes on what was inferred to join several files into one trace: their clock, the ranks of files."""
+    if len(context.formats) < 2:
         return []
-    own = {each for notes in scene.read for each in notes}
-    return [each for each in scene.notes if each.level == "inferred" and each not in own]
+    file_notes = {each for notes in context.file_notes for each in notes}
+    return [each for each in context.notes if each.level == "inferred" and each not in file_notes]
 
 
 ANALYSIS = Analysis(
@@ -110,5 +114,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    of_host=(HOST_EVENTS,),
+    host_computations=(HOST_EVENTS,),
 )

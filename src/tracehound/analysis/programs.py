@@ -1,4 +1,4 @@
-"""How often each XLA program ran, how long, how far apart, and how long after the host had enqueued it."""
+"""Executions of each XLA program: count, length, distance, and delay after the host enqueued them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.events.own_clock import clock_of, clocks_apart
-from tracehound.analysis.hlo.command_buffers import NAMING, buffered
-from tracehound.analysis.hosts.threads import having
-from tracehound.analysis.members import gathered
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.intervals import Ints
-from tracehound.notes import Note, note
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.hlo.command_buffers import NO_COMMAND_BUFFERS_FLAG, may_use_command_buffers
+from tracehound.analysis.hosts.host_threads import host_events_by_id
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    concat_tables,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import clock_difference_notes, device_clock
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import Ints
 
 DEFINITION = """\
 An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and CPUs
@@ -40,7 +49,7 @@ XProf has no such table; its trace viewer draws the modules, and the arrows from
 
 With the setting by=execution there is a row for each execution, in the order of time."""
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by", "program", "what a row is: a program (over all devices) or an execution", one_of("program", "execution")
 )
 
@@ -65,7 +74,7 @@ COLUMNS = (
     Column("event", "id", "the longest execution"),
 )
 
-EXECUTIONS = (
+BY_EXECUTION_COLUMNS = (
     Column("rank", "count", "rank"),
     Column("line", "text", "line of the device", brief=False),
     Column("name", "text", "module, as the framework named it"),
@@ -82,29 +91,32 @@ EXECUTIONS = (
     Column("event", "id", "the execution"),
 )
 
-_NAMED: Final = r"^(.*)\((\d+)\)$"
-_WANTED: Final = ("id", "lane", "start", "end", "name", "run", "launch")
+_MODULE_PATTERN: Final = r"^(.*)\((\d+)\)$"
+_EVENT_COLUMNS: Final = ("id", "lane", "start", "end", "name", "run", "launch")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each execution that overlaps the window, sorted by line and start; ps.
 
-    Without programs, whether kernels may have run in command buffers (`buffered`), on devices that have streams.
+    Without programs, one row tells whether kernels may have run in command buffers (`buffered`), on devices with
+    streams.
     """
     del options
-    lanes = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))
+    lanes = rank_trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))
     if lanes.is_empty():
-        streams = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "stream"))
-        return pl.DataFrame({"buffered": [buffered(share)]}) if streams.height else pl.DataFrame()
-    runs = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(_WANTED))
+        streams = rank_trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "stream"))
+        return pl.DataFrame({"buffered": [may_use_command_buffers(rank_trace)]}) if streams.height else pl.DataFrame()
+    runs = collect_frame(
+        rank_trace.device_anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(_EVENT_COLUMNS)
+    )
     before = pl.col("end").cum_max().shift(1).over("lane")
-    begin, finish = _own_bounds(runs, share)
+    begin, finish = _device_clock_bounds(runs, rank_trace)
     runs = runs.with_columns(pl.Series("begin", begin), pl.Series("finish", finish))
     timed = (
-        runs.join(_enqueues(share, runs), on="launch", how="left", maintain_order="left")
+        runs.join(_enqueue_events(rank_trace, runs), on="launch", how="left", maintain_order="left")
         .join(lanes.select("lane", pl.col("name").alias("line")), on="lane", how="left", maintain_order="left")
         .with_columns(
-            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
             pl.col("name").cast(pl.String),
             (pl.col("finish") - pl.col("begin")).alias("duration"),
             (pl.col("end") - pl.col("start")).alias("traced"),
@@ -115,45 +127,51 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             (pl.col("called") >= before).alias("dry"),
         )
     )
-    sooner = pl.col("ahead") < 0
-    told = timed.with_columns(
-        sooner.fill_null(value=False).alias("sooner"),
-        *(pl.when(~sooner).then(pl.col(name)).alias(name) for name in ("ahead", "dry")),
+    before_enqueue = pl.col("ahead") < 0
+    checked = timed.with_columns(
+        before_enqueue.fill_null(value=False).alias("sooner"),
+        *(pl.when(~before_enqueue).then(pl.col(name)).alias(name) for name in ("ahead", "dry")),
     )
-    return told.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)) if share.windowed else told
+    return (
+        checked.filter((pl.col("start") < rank_trace.end) & (pl.col("end") > rank_trace.start))
+        if rank_trace.windowed
+        else checked
+    )
 
 
-def _own_bounds(runs: pl.DataFrame, share: Share) -> tuple[Ints, Ints]:
-    """From when to when each execution ran, on the device's own clock where its ops have one."""
+def _device_clock_bounds(runs: pl.DataFrame, rank_trace: RankTrace) -> tuple[Ints, Ints]:
+    """Start and end of each execution, on the device's own clock where its ops have one."""
     start, end = runs["start"].to_numpy(), runs["end"].to_numpy()
-    clock = clock_of(share)
-    return clock.bounds(start, end) if clock else (start, end)
+    clock = device_clock(rank_trace)
+    return clock.to_device_bounds(start, end) if clock else (start, end)
 
 
-def _enqueues(share: Share, runs: pl.DataFrame) -> pl.DataFrame:
-    """`launch`, and the name (`enqueue`) and start (`called`) of that host event."""
-    return collected(having(share, runs["launch"]).select("id", "start", "name")).select(
+def _enqueue_events(rank_trace: RankTrace, runs: pl.DataFrame) -> pl.DataFrame:
+    """For each `launch` the name (`enqueue`) and start (`called`) of that host event."""
+    return collect_frame(host_events_by_id(rank_trace, runs["launch"]).select("id", "start", "name")).select(
         pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("enqueue"), pl.col("start").alias("called")
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each program, the largest total first; or for each execution, the earliest first."""
-    by_execution = BY.of(options.given) == "execution"
-    shown = ANALYSIS.shown(options.given)
-    runs = stacked([table for table in tables if "id" in table.columns])
+    by_execution = BY_SETTING.of(options.given) == "execution"
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    runs = concat_tables([table for table in tables if "id" in table.columns])
     if runs.is_empty():
         idle = [table for table in tables if "buffered" in table.columns]
-        return without(shown, scene, options, _nothing(idle, scene))
+        return empty_result(analysis, context, options, _why_empty(idle, context))
     runs = runs.with_columns(
-        pl.coalesce(pl.col("name").str.extract(_NAMED, 1), "name").alias("name"),
-        pl.col("name").str.extract(_NAMED, 2).alias("program"),
+        pl.coalesce(pl.col("name").str.extract(_MODULE_PATTERN, 1), "name").alias("name"),
+        pl.col("name").str.extract(_MODULE_PATTERN, 2).alias("program"),
     )
-    table = runs.rename({"id": "event"}).sort("start", "rank", "event") if by_execution else _programs(runs, options)
-    return answer(shown, table, scene, options, _notes(runs))
+    table = (
+        runs.rename({"id": "event"}).sort("start", "rank", "event") if by_execution else _program_rows(runs, options)
+    )
+    return make_result(analysis, table, context, options, _notes(runs))
 
 
-def _programs(runs: pl.DataFrame, options: Options) -> pl.DataFrame:
+def _program_rows(runs: pl.DataFrame, options: Options) -> pl.DataFrame:
     def rounded(value: pl.Expr) -> pl.Expr:
         return value.round().cast(pl.Int64)
 
@@ -174,30 +192,30 @@ def _programs(runs: pl.DataFrame, options: Options) -> pl.DataFrame:
             pl.col("ahead").max().alias("max_ahead"),
             pl.when(pl.col("dry").count() > 0).then(pl.col("dry").sum()).alias("dry"),
             pl.col("id").sort_by("duration", "id", descending=[True, False]).first().alias("event"),
-            *gathered(options),
+            *collect_counted_events(options),
         )
         .with_columns((pl.col("total") / pl.col("total").sum()).fill_nan(None).alias("share"))
         .sort("total", "name", "program", descending=[True, False, False])
     )
 
 
-def _nothing(tables: Sequence[pl.DataFrame], scene: Scene) -> Note:
-    if scene.pytorch:
+def _why_empty(tables: Sequence[pl.DataFrame], context: RunContext) -> Note:
+    if context.pytorch:
         return note("no_programs_in_pytorch_trace", level="missing")
-    if scene.ranks["label"].str.starts_with("GPU").any():
-        flag = NAMING if any(table["buffered"].any() for table in tables) else ""
+    if context.ranks["label"].str.starts_with("GPU").any():
+        flag = NO_COMMAND_BUFFERS_FLAG if any(table["buffered"].any() for table in tables) else ""
         return note("no_executions_on_gpu", level="missing", flag=flag)
     return note("no_executions", level="missing")
 
 
 def _notes(runs: pl.DataFrame) -> list[Note]:
-    known, sooner, every = runs["called"].count(), int(runs["sooner"].sum()), runs.height
-    notes = [note("executions_total", executions=every, ranks=runs["rank"].n_unique(), enqueued=known)]
-    notes += clocks_apart("executions", runs["duration"], runs["traced"])
-    if known < every:
-        notes.append(note("executions_without_enqueue", level="missing", executions=every - known))
-    if sooner:
-        notes.append(note("executions_before_enqueue", executions=sooner))
+    enqueued, before_enqueue, executions = runs["called"].count(), int(runs["sooner"].sum()), runs.height
+    notes = [note("executions_total", executions=executions, ranks=runs["rank"].n_unique(), enqueued=enqueued)]
+    notes += clock_difference_notes("executions", runs["duration"], runs["traced"])
+    if enqueued < executions:
+        notes.append(note("executions_without_enqueue", level="missing", executions=executions - enqueued))
+    if before_enqueue:
+        notes.append(note("executions_before_enqueue", executions=before_enqueue))
     return notes
 
 
@@ -209,7 +227,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(BY,),
-    by={"execution": EXECUTIONS},
+    count_column="count",
+    settings=(BY_SETTING,),
+    columns_by_setting={"execution": BY_EXECUTION_COLUMNS},
 )

@@ -1,4 +1,4 @@
-"""How long the queue of each stream is over time."""
+"""Length of the launch queue of each stream over time."""
 
 from __future__ import annotations
 
@@ -8,23 +8,38 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.events.series import Series, Steps, added, spread
-from tracehound.analysis.hosts.launched import WORK, Launched, doubts, enqueued, launched
-from tracehound.analysis.members import listed
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, whole
-from tracehound.intervals import Ints
-from tracehound.notes import Note, note
+from tracehound.analysis.analysis_settings import Setting, parse_whole_number
+from tracehound.analysis.hosts.launch_calls import (
+    ENQUEUED_WORK_DEFINITION,
+    EnqueuedWork,
+    enqueued_work_lanes,
+    find_enqueued_work,
+    launch_doubt_notes,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    concat_tables,
+    counted_events_field,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.time_series import StepFunction, TimeSeries, sum_over_time, weighted_distribution
+from tracehound.model.notes import Note, note
+from tracehound.numeric.intervals import Ints
 
 CUDA_LIMIT: Final = 1024
-"""So many launches of a stream may wait in CUDA."""
+"""Most launches of a stream that can wait in CUDA."""
 
-LIMIT: Final = Setting(
-    "limit", str(CUDA_LIMIT), "so many waiting launches make a queue full: then the next call waits", whole
+LIMIT_SETTING: Final = Setting(
+    "limit", str(CUDA_LIMIT), "so many waiting launches make a queue full: then the next call waits", parse_whole_number
 )
 
 DEFINITION = f"""\
-{WORK}
+{ENQUEUED_WORK_DEFINITION}
 
 The queue of a stream grows by one at the start of a call that puts work on the stream, and shrinks by one at the start
 of the first of that work: it holds what was asked for and has not begun. A graph's launch is one entry on each stream
@@ -64,10 +79,10 @@ COLUMNS = (
 )
 
 
-class _Queue(NamedTuple):
-    """One stream's queue: when each entry came, by which call, and the length after every change.
+class _StreamQueue(NamedTuple):
+    """One stream's queue: the time and call of each entry, and the length after every change.
 
-    `last` is when the last work of the stream starts: nodes of a graph start after its entry has left the queue.
+    `last` is the start of the last work of the stream: nodes of a graph start after its entry has left the queue.
     """
 
     name: str
@@ -75,110 +90,114 @@ class _Queue(NamedTuple):
     last: int
     called: Ints
     launch: Ints
-    steps: Steps
+    steps: StepFunction
 
 
-def series(share: Share) -> Sequence[Series]:
-    """The length of the queue of every stream of the rank that has one; within the share's window, if it has one."""
+def queue_series(rank_trace: RankTrace) -> Sequence[TimeSeries]:
+    """The queue length of every stream of the rank that has a queue; clipped to the window, if there is one."""
     return [
-        (queue.steps.within(share.start, share.end) if share.windowed else queue.steps).series(queue.name, queue.stream)
-        for queue in _queues(share, launched(share, share.anytime))
+        (queue.steps.clipped(rank_trace.start, rank_trace.end) if rank_trace.windowed else queue.steps).to_time_series(
+            queue.name, queue.stream
+        )
+        for queue in _stream_queues(rank_trace, find_enqueued_work(rank_trace, rank_trace.device_anytime))
     ]
 
 
-def _queues(share: Share, known: Launched) -> Iterator[_Queue]:
-    work = known.work
-    lanes = enqueued(share.lanes).sort("order")
+def _stream_queues(rank_trace: RankTrace, launches: EnqueuedWork) -> Iterator[_StreamQueue]:
+    work = launches.work
+    lanes = enqueued_work_lanes(rank_trace.lanes).sort("order")
     lows, highs = (work["lane"].search_sorted(lanes["lane"], side).to_list() for side in ("left", "right"))
     for name, stream, low, high in zip(lanes["name"], lanes["stream"], lows, highs, strict=True):
         entries = work[low:high]
-        if known.several:
+        if launches.has_shared_launches:
             entries = entries.filter(pl.col("launch").is_first_distinct())
         called, start = entries["called"].to_numpy(), entries["start"].to_numpy()
-        steps = added(called, np.maximum(called, start), np.ones(len(called), np.int64))
+        steps = sum_over_time(called, np.maximum(called, start), np.ones(len(called), np.int64))
         if len(called):
             last = int(work["start"].to_numpy()[low:high].max())
-            yield _Queue(name, stream, last, called, entries["launch"].to_numpy(), steps)
+            yield _StreamQueue(name, stream, last, called, entries["launch"].to_numpy(), steps)
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each stream whose queue changes, or holds something, in the window."""
-    limit = LIMIT.of(options.given)
-    known = launched(share, share.anytime)
-    rows = [row for queue in _queues(share, known) if (row := _row(queue, share, limit, options))]
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each stream whose queue changes, or is not empty, in the window."""
+    limit = LIMIT_SETTING.of(options.given)
+    launches = find_enqueued_work(rank_trace, rank_trace.device_anytime)
+    rows = [
+        row for queue in _stream_queues(rank_trace, launches) if (row := _queue_row(queue, rank_trace, limit, options))
+    ]
     if not rows:
         return pl.DataFrame()
-    known = launched(share, share.device) if share.windowed else known
+    launches = find_enqueued_work(rank_trace, rank_trace.device) if rank_trace.windowed else launches
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"),
-        pl.lit(known.unknown, pl.Int64).alias("unknown"),
-        pl.lit(known.early, pl.Int64).alias("early"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(launches.count_unlaunched, pl.Int64).alias("unknown"),
+        pl.lit(launches.count_before_launch, pl.Int64).alias("early"),
     )
 
 
-def _row(queue: _Queue, share: Share, limit: int, options: Options) -> dict[str, object]:
-    """The figures of one queue; nothing where it is empty all the time."""
+def _queue_row(queue: _StreamQueue, rank_trace: RankTrace, limit: int, options: Options) -> dict[str, object]:
+    """The measures of one queue; empty where the queue is always empty."""
     changes = steps = queue.steps
     start, end = int(steps.time[0]), max(int(steps.time[-1]), queue.last)
-    if share.windowed:
-        start, end = share.start, share.end
-        changes, steps = changes.between(start, end), steps.within(start, end)
-    steps = steps.merged()
+    if rank_trace.windowed:
+        start, end = rank_trace.start, rank_trace.end
+        changes, steps = changes.between(start, end), steps.clipped(start, end)
+    steps = steps.last_per_instant()
     longest = int(np.argmax(steps.value))
     if not len(changes.time) and not steps.value[longest]:
         return {}
-    lasting = steps.lasting(end)
-    over_time, seen = spread(steps.value, lasting), spread(changes.value)
+    lasting = steps.durations(end)
+    over_time, over_changes = weighted_distribution(steps.value, lasting), weighted_distribution(changes.value)
     blocked = int(lasting[steps.value >= limit].sum())
-    here = (queue.called >= start) & (queue.called < end + (not share.windowed))
-    launch = queue.launch[_latest(queue.called, int(steps.time[longest]))]
+    called_in_window = (queue.called >= start) & (queue.called < end + (not rank_trace.windowed))
+    launch = queue.launch[_latest_call(queue.called, int(steps.time[longest]))]
     return {
         "stream": queue.name,
-        "launches": int(here.sum()),
+        "launches": int(called_in_window.sum()),
         "span": end - start,
         "mean": over_time.mean,
-        "p50": over_time.reached(0.5),
-        "p99": over_time.reached(0.99),
+        "p50": over_time.lowest_reaching(0.5),
+        "p99": over_time.lowest_reaching(0.99),
         "max": int(steps.value[longest]),
         "blocked": blocked,
         "blocked_share": blocked / (end - start) if end > start else None,
         "at": int(steps.time[longest]),
-        "points": seen.total,
-        "point_mean": seen.mean,
-        "point_std": seen.deviation,
-        **{f"point_p{part}": seen.quantile(part / 100) for part in (25, 50, 75)},
+        "points": over_changes.total,
+        "point_mean": over_changes.mean,
+        "point_std": over_changes.standard_deviation,
+        **{f"point_p{part}": over_changes.quantile(part / 100) for part in (25, 50, 75)},
         "event": int(launch),
-        **listed(options, pl.Series(queue.launch[here])),
+        **counted_events_field(options, pl.Series(queue.launch[called_in_window])),
     }
 
 
-def _latest(called: Ints, instant: int) -> int:
-    """The place of the last call that has begun at an instant."""
+def _latest_call(called: Ints, instant: int) -> int:
+    """The position of the last call that has begun at an instant."""
     return int(np.argmax(np.where(called <= instant, called, np.iinfo(np.int64).min)))
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The rows of all ranks in their order, of each the streams in theirs."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The rows of all ranks in the order of ranks; within a rank the streams in their order."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, note("no_queue", level="missing"))
-    return answer(ANALYSIS, rows, scene, options, _notes(rows, LIMIT.of(options.given), scene))
+        return empty_result(ANALYSIS, context, options, note("no_queue", level="missing"))
+    return make_result(ANALYSIS, rows, context, options, _notes(rows, LIMIT_SETTING.of(options.given), context))
 
 
-_NEARLY: Final = 0.95
-"""A queue that reaches this part of the limit may be a full one: not all that takes a place in it is recorded."""
+_NEARLY_FULL: Final = 0.95
+"""A queue that reaches this share of the limit may be full: not all its entries are recorded."""
 
 
-def _notes(rows: pl.DataFrame, limit: int, scene: Scene) -> list[Note]:
+def _notes(rows: pl.DataFrame, limit: int, context: RunContext) -> list[Note]:
     ranks = rows.group_by("rank").agg(pl.col("unknown", "early").first())
     longest = int(rows["max"].to_numpy().max())
-    found = []
-    if longest > CUDA_LIMIT * (2 - _NEARLY):
-        found.append(note("queue_without_limit", launches=longest, limit=CUDA_LIMIT))
-    elif _NEARLY * limit <= longest < limit:
-        near = longest - longest % 10
-        found.append(note("queue_nearly_full", launches=longest, limit=limit, near=near))
-    return [*found, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()), scene)]
+    notes = []
+    if longest > CUDA_LIMIT * (2 - _NEARLY_FULL):
+        notes.append(note("queue_without_limit", launches=longest, limit=CUDA_LIMIT))
+    elif _NEARLY_FULL * limit <= longest < limit:
+        rounded_length = longest - longest % 10
+        notes.append(note("queue_nearly_full", launches=longest, limit=limit, near=rounded_length))
+    return [*notes, *launch_doubt_notes(int(ranks["unknown"].sum()), int(ranks["early"].sum()), context)]
 
 
 ANALYSIS = Analysis(
@@ -189,6 +208,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="launches",
-    settings=(LIMIT,),
+    count_column="launches",
+    settings=(LIMIT_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""How near each HLO op comes to what its device can do."""
+"""Roofline of HLO ops: their rates against the device's peaks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.hlo import costs as hlo_costs
-from tracehound.analysis.hlo.costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
-from tracehound.analysis.hlo.groups import grouped, holds
-from tracehound.analysis.hlo.rows import device_time, over_ranks, per_rank
-from tracehound.analysis.hlo_ops import about_peaks, coverage, nothing
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, without
-from tracehound.notes import Note, note
-from tracehound.units import PS_PER_S
+from tracehound.analysis.devices.device_peaks import PEAK_SETTING, DevicePeaks, peaks_per_rank
+from tracehound.analysis.hlo import hlo_op_costs as hlo_costs
+from tracehound.analysis.hlo.hlo_op_costs import (
+    BOUND_COLUMNS,
+    CATEGORY_COLUMN,
+    LONGEST_EVENT_COLUMN,
+    MODULE_COLUMN,
+    SELF_TIME_COLUMNS,
+    SOURCE_COLUMN,
+    add_cost_columns,
+    rate_per_second,
+)
+from tracehound.analysis.hlo.hlo_op_executions import merge_rank_ops, op_rows_of_rank, sum_over_ranks
+from tracehound.analysis.hlo.hlo_op_groups import group_ops, may_contain_ops
+from tracehound.analysis.hlo_ops import peak_notes, unattributed_kernel_notes, why_no_hlo_ops
+from tracehound.analysis.rank_trace import RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.notes import Note, note
+from tracehound.model.units import PS_PER_S
 
 DEFINITION: Final = f"""\
 A device computes so many operations per second, and moves so many bytes to and from its memory: an op that takes few
@@ -27,18 +37,18 @@ that an op waits for the interconnect or for the host's memory has no place unde
 that of ops of which operations or bytes are unknown, or counted beyond the peak. The intensity of all ops together is
 that of the ops of which both are known, less those beyond a known peak.
 
-{hlo_costs.DEFINITION}
+{hlo_costs.COST_DEFINITION}
 
 On GPUs XProf takes the operations of an op for those of each of its kernels, and a device without any work for one
 that is at work; here operations are those of executions, and only devices with work count."""
 
 COLUMNS: Final = (
     Column("name", "text", "HLO op"),
-    CATEGORY,
-    MODULE,
+    CATEGORY_COLUMN,
+    MODULE_COLUMN,
     Column("count", "count", "executions", brief=False),
-    *TIMES,
-    *VERDICT,
+    *SELF_TIME_COLUMNS,
+    *BOUND_COLUMNS,
     Column("efficiency", "share", "the rate of what bounds it", "its peak"),
     Column("rate", "flops", "operations / total, in those of the peak's type"),
     Column("intensity", "decimal", "operations / bytes of the device's main memory"),
@@ -49,97 +59,102 @@ COLUMNS: Final = (
     Column("dtype", "text", "what its product multiplies", brief=False),
     Column("peak", "flops", "of operations, for this type", brief=False),
     Column("memory_peak", "rate", "of the main memory", brief=False),
-    SOURCE,
-    LONGEST,
+    SOURCE_COLUMN,
+    LONGEST_EVENT_COLUMN,
 )
 
-_UNDER: Final = ("compute", "HBM", "CMEM read", "CMEM write", "VMEM read", "VMEM write")
-"""What bounds an op that has a place under the roof."""
+_ROOF_BOUNDS: Final = ("compute", "HBM", "CMEM read", "CMEM write", "VMEM read", "VMEM write")
+"""Bounds of ops that have a place under the roof."""
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each op over all ranks, the largest self time first."""
-    filled = [table for table in tables if table.height]
-    if not any("name" in table.columns for table in filled):
-        return without(ANALYSIS, scene, options, nothing(filled, scene))
-    peaks = of_ranks(scene, options.given)
-    rows = costed(over_ranks(filled), peaks)
-    whole = int(rows["self"].sum())
-    table = under_the_roof(grouped(rows, "op")).with_columns(
-        (pl.col("self") / whole if whole else pl.lit(None, pl.Float64)).alias("share")
+    rank_tables = [table for table in tables if table.height]
+    if not any("name" in table.columns for table in rank_tables):
+        return empty_result(ANALYSIS, context, options, why_no_hlo_ops(rank_tables, context))
+    peaks = peaks_per_rank(context, options.given)
+    rows = add_cost_columns(merge_rank_ops(rank_tables), peaks)
+    total_self = int(rows["self"].sum())
+    table = add_roofline_columns(group_ops(rows, "op")).with_columns(
+        (pl.col("self") / total_self if total_self else pl.lit(None, pl.Float64)).alias("share")
     )
-    notes = [*_about(table, whole, peaks), *overall(table, device_time(filled)), *coverage(filled), *about_peaks(peaks)]
-    return answer(ANALYSIS, table, scene, options, notes)
+    notes = [
+        *_judged_time_notes(table, total_self, peaks),
+        *total_rate_notes(table, sum_over_ranks(rank_tables)),
+        *unattributed_kernel_notes(rank_tables),
+        *peak_notes(peaks),
+    ]
+    return make_result(ANALYSIS, table, context, options, notes)
 
 
-def under_the_roof(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `hlo.costs` with their place under the roof: intensity, rates, and how near they come to it.
+def add_roofline_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add intensity, rates, roof and efficiency to rows of HLO costs.
 
-    What is above a peak has a rate, but comes near to nothing.
+    Ops above a peak have a rate, but no efficiency.
     """
-    placed = pl.col("bound").is_in(_UNDER) & pl.col("above").is_null()
-    known = rows.with_columns(
+    has_place = pl.col("bound").is_in(_ROOF_BOUNDS) & pl.col("above").is_null()
+    with_rates = rows.with_columns(
         pl.when(pl.col("hbm_moved") > 0).then(pl.col("normalized_work") / pl.col("hbm_moved")).alias("intensity"),
-        per_second("normalized_work").alias("rate"),
-        per_second("hbm_moved").alias("bandwidth"),
+        rate_per_second("normalized_work").alias("rate"),
+        rate_per_second("hbm_moved").alias("bandwidth"),
         pl.col("bound").alias("bound_by"),
     )
-    return known.with_columns(
+    return with_rates.with_columns(
         pl.when(pl.col("intensity") > 0)
         .then(pl.min_horizontal("peak", pl.col("intensity") * pl.col("memory_peak")))
         .alias("roof"),
-        pl.when(placed).then(pl.col("rate") / pl.col("peak")).alias("of_compute"),
-        pl.when(placed).then(pl.col("bandwidth") / pl.col("memory_peak")).alias("of_memory"),
-        pl.when(placed).then("nearest").alias("efficiency"),
+        pl.when(has_place).then(pl.col("rate") / pl.col("peak")).alias("of_compute"),
+        pl.when(has_place).then(pl.col("bandwidth") / pl.col("memory_peak")).alias("of_memory"),
+        pl.when(has_place).then("nearest").alias("efficiency"),
     )
 
 
-def _about(table: pl.DataFrame, whole: int, peaks: Mapping[int, Peaks]) -> list[Note]:
-    """How much of the time is judged, and why the rest is not."""
-    if not peaks or not whole:
+def _judged_time_notes(table: pl.DataFrame, total_self: int, peaks: Mapping[int, DevicePeaks]) -> list[Note]:
+    """Notes on the time that is judged, and why the rest is not."""
+    if not peaks or not total_self:
         return []
-    why = pl.coalesce(
+    reason_column = pl.coalesce(
         pl.when(pl.col("above").is_not_null()).then(pl.lit(_BEYOND)),
-        pl.when(~pl.col("bound").is_in(_UNDER)).then("bound"),
+        pl.when(~pl.col("bound").is_in(_ROOF_BOUNDS)).then("bound"),
         pl.when(pl.col("efficiency").is_null()).then(pl.lit(_UNKNOWN)),
         pl.lit(_JUDGED),
     )
-    times = dict(table.group_by(why.alias("why")).agg(pl.col("self").sum()).sort("why").rows())
+    times = dict(table.group_by(reason_column.alias("why")).agg(pl.col("self").sum()).sort("why").rows())
     judged, beyond, unknown = (times.pop(reason, 0) for reason in (_JUDGED, _BEYOND, _UNKNOWN))
     notes = [
         note(
             "roofline_judged",
             time=judged,
-            of=whole,
+            of=total_self,
             beyond_peak=beyond,
             unknown_cost=unknown,
             bounds=tuple(times),
             waits=tuple(times.values()),
         )
     ]
-    guessed = int(table.filter(pl.col("estimated") & pl.col("efficiency").is_not_null())["self"].sum())
-    return [*notes, note("costs_estimated_from_shapes", share=guessed / whole)] if guessed else notes
+    estimated = int(table.filter(pl.col("estimated") & pl.col("efficiency").is_not_null())["self"].sum())
+    return [*notes, note("costs_estimated_from_shapes", share=estimated / total_self)] if estimated else notes
 
 
 _JUDGED, _BEYOND, _UNKNOWN = "judged", "beyond_peak", "unknown_cost"
-"""What is said of an op that does not wait for anything outside of the roof."""
+"""Categories of ops that wait for nothing outside of the roof."""
 
 
-def overall(table: pl.DataFrame, span: int) -> list[Note]:
-    """All ops together, over the time of the devices with idle, as XProf's row Program is.
+def total_rate_notes(table: pl.DataFrame, span: int) -> list[Note]:
+    """A note with the rate of all ops together, over the devices' time, idle included, as in XProf's row Program.
 
-    The intensity is that of the ops of which both operations and bytes are known: a call that nothing is known of but
-    the size of its operands would hide that of all others.
+    The intensity is that of the ops whose operations and bytes are both known: a call of which only the size of its
+    operands is known would hide that of all others.
     """
-    inside = table.filter(~holds() & pl.col("above").is_null())
+    inside = table.filter(~may_contain_ops() & pl.col("above").is_null())
     both = inside.drop_nulls(["normalized_work", "hbm_moved"])
-    work, known, moved = (
+    work, known_work, moved = (
         float(rows[name].sum() or 0)
         for rows, name in ((inside, "normalized_work"), (both, "normalized_work"), (both, "hbm_moved"))
     )
     if not span or not work or not moved:
         return []
-    return [note("rate_of_all_ops", rate=work / span * PS_PER_S, intensity=known / moved)]
+    return [note("rate_of_all_ops", rate=work / span * PS_PER_S, intensity=known_work / moved)]
 
 
 ANALYSIS: Final = Analysis(
@@ -148,9 +163,9 @@ ANALYSIS: Final = Analysis(
     question="How near does each HLO op come to what its device can do?",
     definition=DEFINITION,
     columns=COLUMNS,
-    per_rank=per_rank,
+    per_rank=op_rows_of_rank,
     combine=combine,
-    counts="count",
-    of_devices=True,
-    settings=(PEAK,),
+    count_column="count",
+    device_ops_only=True,
+    settings=(PEAK_SETTING,),
 )

@@ -1,4 +1,4 @@
-"""Which sequences of kernels an operator launches, again and again."""
+"""Sequences of kernels that operators launch repeatedly."""
 
 from __future__ import annotations
 
@@ -8,23 +8,33 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.events.busy import work
-from tracehound.analysis.hosts.operator_tree import Tree, launchers, tree
-from tracehound.analysis.hosts.threads import told_by_name
-from tracehound.analysis.members import JOINED, gathered
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, pattern, whole
-from tracehound.intervals import Ints, Mask
-from tracehound.notes import Note, note
-from tracehound.units import short_name
+from tracehound.analysis.analysis_settings import Setting, parse_pattern, parse_whole_number
+from tracehound.analysis.hosts.host_threads import classify_by_name
+from tracehound.analysis.hosts.operator_tree import CallTree, launching_operators, read_call_tree
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    JOINED_EVENTS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    collect_counted_events,
+    concat_tables,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_busy import device_work
+from tracehound.model.notes import Note, note
+from tracehound.model.short_names import shorten_kernel_name
+from tracehound.numeric.intervals import Ints, Mask
 
-OPERATOR: Final = Setting(
+OPERATOR_SETTING: Final = Setting(
     "operator",
     ".",
     "the operators whose kernels are taken together: a regular expression; all: those at the top",
-    pattern,
+    parse_pattern,
 )
-LENGTH: Final = Setting("length", "3", "shorter sequences are left out", whole)
+LENGTH_SETTING: Final = Setting("length", "3", "shorter sequences are left out", parse_whole_number)
 
 DEFINITION = """\
 The operators whose name the setting operator finds, but not those inside another such one, are the instances; by
@@ -52,21 +62,21 @@ COLUMNS = (
     Column("event", "id", "the instance with the most time of work"),
 )
 
-_KEY: Final = ("operator", "sequence", "length")
-_SUMS: Final = ("count", "kernels", "span", "host")
+_SEQUENCE_KEY: Final = ("operator", "sequence", "length")
+_SUM_COLUMNS: Final = ("count", "kernels", "span", "host")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each operator and sequence, in ps."""
-    calls = tree(share)
-    device = work(share, "launch", "external", "name").sort("start", "id")
+    calls = read_call_tree(rank_trace)
+    device = device_work(rank_trace, "launch", "external", "name").sort("start", "id")
     if not calls.operator.any() or device.is_empty():
         return pl.DataFrame()
     whole_time = int((device["end"] - device["start"]).sum())
-    by = _instances(calls, _named(calls, options), launchers(calls, device))
+    instance_rows = _outermost_instances(calls, _matching_operators(calls, options), launching_operators(calls, device))
     length = pl.col("end") - pl.col("start")
     instances = (
-        device.with_columns(pl.Series("by", by), pl.col("name").to_physical().alias("code"))
+        device.with_columns(pl.Series("by", instance_rows), pl.col("name").to_physical().alias("code"))
         .filter(pl.col("by") >= 0)
         .group_by("by")
         .agg(
@@ -75,7 +85,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             length.sum().alias("kernels"),
             (pl.col("end").max() - pl.col("start").min()).alias("span"),
         )
-        .filter(pl.col("length") >= LENGTH.of(options.given))
+        .filter(pl.col("length") >= LENGTH_SETTING.of(options.given))
     )
     ops = calls.events[instances["by"].to_numpy()]
     return (
@@ -89,73 +99,75 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("id").sort_by("kernels", "id", descending=[True, False]).first().alias("event"),
             pl.col("kernels").max().alias("most"),
             pl.col("name").first(),
-            *gathered(options),
+            *collect_counted_events(options),
         )
         .with_columns(
-            pl.col("name").cast(pl.List(pl.String)).map_elements(_told, pl.String).alias("sequence"),
-            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.col("name").cast(pl.List(pl.String)).map_elements(_sequence_text, pl.String).alias("sequence"),
+            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
             pl.lit(whole_time, pl.Int64).alias("work"),
         )
         .drop("code", "name")
     )
 
 
-def _named(calls: Tree, options: Options) -> Mask:
-    """The operators that the caller means."""
-    wanted = OPERATOR.of(options.given)
-    chosen: Mask = calls.operator & (told_by_name(calls.events, lambda name, _: 1 if wanted.search(name) else None) > 0)
-    return chosen
+def _matching_operators(calls: CallTree, options: Options) -> Mask:
+    """The operators that match the setting `operator`."""
+    operator_pattern = OPERATOR_SETTING.of(options.given)
+    is_chosen: Mask = calls.operator & (
+        classify_by_name(calls.events, lambda name, _: 1 if operator_pattern.search(name) else None) > 0
+    )
+    return is_chosen
 
 
-def _instances(calls: Tree, wanted: Mask, by: Ints) -> Ints:
-    """For each launching operator the outermost wanted one at or around it, -1 where there is none."""
+def _outermost_instances(calls: CallTree, is_chosen: Mask, launching_operators: Ints) -> Ints:
+    """For each launching operator the outermost chosen one at or around it, -1 where there is none."""
     caller = calls.caller
-    found, at = np.full(len(by), -1, np.int64), by.copy()
-    rest = np.flatnonzero(at >= 0)
-    while len(rest):
-        here = at[rest]
-        found[rest] = np.where(wanted[here], here, found[rest])
-        at[rest] = caller[here]
-        rest = rest[at[rest] >= 0]
-    return found
+    instances, current = np.full(len(launching_operators), -1, np.int64), launching_operators.copy()
+    remaining = np.flatnonzero(current >= 0)
+    while len(remaining):
+        current_rows = current[remaining]
+        instances[remaining] = np.where(is_chosen[current_rows], current_rows, instances[remaining])
+        current[remaining] = caller[current_rows]
+        remaining = remaining[current[remaining] >= 0]
+    return instances
 
 
-def _told(names: Sequence[str]) -> str:
-    """Names in words, repetitions together."""
-    told, count = [], 0
-    names = [short_name(name) for name in names]
-    for name, after in zip(names, [*names[1:], None], strict=True):
+def _sequence_text(names: Sequence[str]) -> str:
+    """The names as text, repetitions merged."""
+    phrases, count = [], 0
+    names = [shorten_kernel_name(name) for name in names]
+    for name, next_name in zip(names, [*names[1:], None], strict=True):
         count += 1
-        if name != after:
-            told.append(name if count == 1 else f"{name} x {count}")
+        if name != next_name:
+            phrases.append(name if count == 1 else f"{name} x {count}")
             count = 0
-    return " | ".join(told)
+    return " | ".join(phrases)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per operator and sequence over all ranks, the most frequent first, then the longest on the device."""
-    rows = stacked(tables)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, _why_empty(scene, options))
+        return empty_result(ANALYSIS, context, options, _why_empty(context, options))
     whole_time = int(rows.group_by("rank").agg(pl.col("work").first())["work"].sum())
     table = (
-        rows.group_by(_KEY)
+        rows.group_by(_SEQUENCE_KEY)
         .agg(
-            pl.col(_SUMS).sum(),
+            pl.col(_SUM_COLUMNS).sum(),
             pl.col("event").sort_by("most", "rank", descending=[True, False]).first(),
             pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
-            JOINED,
+            JOINED_EVENTS,
         )
         .with_columns((pl.col("kernels") / whole_time if whole_time else pl.lit(None, pl.Float64)).alias("share"))
-        .sort("count", "kernels", *_KEY, descending=[True, True, False, False, False])
+        .sort("count", "kernels", *_SEQUENCE_KEY, descending=[True, True, False, False, False])
     )
-    return answer(ANALYSIS, table, scene, options)
+    return make_result(ANALYSIS, table, context, options)
 
 
-def _why_empty(scene: Scene, options: Options) -> Note:
-    if scene.xla:
+def _why_empty(context: RunContext, options: Options) -> Note:
+    if context.xla:
         return note("no_sequences_in_xla_profile", level="missing")
-    return note("no_sequences", length=LENGTH.of(options.given))
+    return note("no_sequences", length=LENGTH_SETTING.of(options.given))
 
 
 ANALYSIS = Analysis(
@@ -166,6 +178,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(LENGTH, OPERATOR),
+    count_column="count",
+    settings=(LENGTH_SETTING, OPERATOR_SETTING),
 )

@@ -1,4 +1,4 @@
-"""What ran on every lane, by name."""
+"""Events on every lane, summed by name."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.events.measured import measured
-from tracehound.analysis.events.numbering import alike, codes, most, stretch, turns
-from tracehound.analysis.hosts.threads import batches
-from tracehound.analysis.members import grouped
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.settings import Setting, pattern
-from tracehound.analysis.share import overlapping
-from tracehound.intervals import union
-from tracehound.notes import Note, note
-from tracehound.sums import summed
-from tracehound.trace import collected
+from tracehound.analysis.analysis_settings import Setting, parse_pattern
+from tracehound.analysis.hosts.host_threads import lane_batches
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    counted_events_per_group,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import measure_events
+from tracehound.analysis.timing.row_groups import (
+    category_codes,
+    group_rows,
+    largest_row_per_group,
+    run_numbers,
+    run_starts,
+)
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.group_sum import sum_groups
+from tracehound.numeric.intervals import union
 
 DEFINITION = """\
 For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
@@ -43,74 +56,83 @@ COLUMNS = (
     Column("event", "id", "the longest"),
 )
 
-LANE = Setting("lane", "", "only lanes whose name has this pattern (default: all)", pattern)
+LANE_SETTING = Setting("lane", "", "only lanes whose name has this pattern (default: all)", parse_pattern)
 
-_EVENTS = ("id", "lane", "start", "end", "name", "kind", "parent", "self", "device_start", "device_end")
-_KEY = ("id_of_lane", "name", "kind")
+_EVENT_COLUMNS = ("id", "lane", "start", "end", "name", "kind", "parent", "self", "device_start", "device_end")
+_SLICE_KEY = ("id_of_lane", "name", "kind")
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each name on each lane; ranks of one host give the same rows for its threads."""
-    wanted = LANE.of(options.given)
-    lanes = share.lanes.select("lane", "rank", "host", pl.col("name").alias("called"))
-    lanes = lanes.filter(pl.Series([wanted.search(name) is not None for name in lanes["called"]], dtype=pl.Boolean))
+    lane_pattern = LANE_SETTING.of(options.given)
+    lanes = rank_trace.lanes.select("lane", "rank", "host", pl.col("name").alias("called"))
+    lanes = lanes.filter(
+        pl.Series([lane_pattern.search(name) is not None for name in lanes["called"]], dtype=pl.Boolean)
+    )
     if lanes.is_empty():
         return pl.DataFrame()
-    device = share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
-    tables = [_by_name(collected(device.select(_EVENTS)), share, options)]
-    host = share.on_host
-    for threads in batches(share, lanes.filter(pl.col("rank").is_null())["lane"].to_list()):
-        seen = overlapping(threads, host.start, host.end) if share.windowed else threads
-        tables.append(_by_name(collected(seen.select(_EVENTS)), host, options))
+    device = rank_trace.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    tables = [_slices_by_name(collect_frame(device.select(_EVENT_COLUMNS)), rank_trace, options)]
+    host = rank_trace.with_host_window
+    for threads in lane_batches(rank_trace, lanes.filter(pl.col("rank").is_null())["lane"].to_list()):
+        thread_events = overlapping_events(threads, host.start, host.end) if rank_trace.windowed else threads
+        tables.append(_slices_by_name(collect_frame(thread_events.select(_EVENT_COLUMNS)), host, options))
     rows = lanes.join(pl.concat(tables), on="lane", maintain_order="left_right")
     return rows.rename({"lane": "id_of_lane", "called": "lane"})
 
 
-def _by_name(events: pl.DataFrame, share: Share, options: Options) -> pl.DataFrame:
-    """The events (sorted by id) of some lanes, by lane and name, the longest of each, and when the lane was busy."""
-    rows = measured(events, share.start, share.end)
-    lane, own, length = (rows[name].to_numpy() for name in ("lane", "own", "length"))
-    group, first = alike(stretch(lane), codes(rows["name"]), codes(rows["kind"]))
-    many, longest = len(first), most(group, length, np.zeros_like(length), len(first))  # of several the first
-    named = rows[first].select(
+def _slices_by_name(events: pl.DataFrame, rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The events (sorted by id) of some lanes, by lane and name, the longest of each, and each lane's busy time."""
+    rows = measure_events(events, rank_trace.start, rank_trace.end)
+    lane, self_times, length = (rows[name].to_numpy() for name in ("lane", "own", "length"))
+    group, first = group_rows(run_numbers(lane), category_codes(rows["name"]), category_codes(rows["kind"]))
+    group_count, longest = (
+        len(first),
+        largest_row_per_group(group, length, np.zeros_like(length), len(first)),
+    )  # the first of several
+    slices = rows[first].select(
         "lane",
         pl.col("name", "kind").cast(pl.String),
-        pl.Series("count", np.bincount(group, minlength=many)),
-        pl.Series("self", summed(group, own, many)),
-        pl.Series("total", summed(group, length, many)),
+        pl.Series("count", np.bincount(group, minlength=group_count)),
+        pl.Series("self", sum_groups(group, self_times, group_count)),
+        pl.Series("total", sum_groups(group, length, group_count)),
         pl.Series("most", length[longest]),
         pl.Series("event", rows["id"].to_numpy()[longest]),
-        **grouped(options, group, rows["id"], many),
+        **counted_events_per_group(options, group, rows["id"], group_count),
     )
-    edges = [0, *turns(lane).tolist(), events.height] if events.height else []
-    times = [np.clip(events[side].to_numpy(), share.start, share.end) for side in ("start", "end")]
-    busy = [(lane[low], union(*(time[low:high] for time in times)).length) for low, high in itertools.pairwise(edges)]
-    of_lane = pl.DataFrame(busy, schema={"lane": pl.Int64, "busy": pl.Int64}, orient="row")
-    return named.join(of_lane, on="lane").with_columns(pl.lit(share.end - share.start, pl.Int64).alias("window"))
+    lane_bounds = [0, *run_starts(lane).tolist(), events.height] if events.height else []
+    times = [np.clip(events[side].to_numpy(), rank_trace.start, rank_trace.end) for side in ("start", "end")]
+    busy = [
+        (lane[low], union(*(time[low:high] for time in times)).length) for low, high in itertools.pairwise(lane_bounds)
+    ]
+    busy_by_lane = pl.DataFrame(busy, schema={"lane": pl.Int64, "busy": pl.Int64}, orient="row")
+    return slices.join(busy_by_lane, on="lane").with_columns(
+        pl.lit(rank_trace.end - rank_trace.start, pl.Int64).alias("window")
+    )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """Rows by lane; of one lane the notes say how long it was busy."""
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """Rows by lane; a note has the busy time of a single lane."""
     if not any(table.height for table in tables):
-        found = any(table.width for table in tables)
-        pattern = LANE.of(options.given).pattern
-        why = note("nothing_on_lanes") if found else note("no_lane_called", pattern=pattern)
-        return without(ANALYSIS, scene, options, why)
-    rows = pl.concat(table for table in tables if table.width).unique(_KEY, keep="first", maintain_order=True)
+        has_lanes = any(table.width for table in tables)
+        pattern = LANE_SETTING.of(options.given).pattern
+        reason = note("nothing_on_lanes") if has_lanes else note("no_lane_called", pattern=pattern)
+        return empty_result(ANALYSIS, context, options, reason)
+    rows = pl.concat(table for table in tables if table.width).unique(_SLICE_KEY, keep="first", maintain_order=True)
     order = rows["id_of_lane"].unique(maintain_order=True)
     lanes = rows.select("id_of_lane", "lane", "busy", "window").unique("id_of_lane", maintain_order=True)
-    names = {index: host.name for index, host in enumerate(scene.hosts)}
+    names = {index: host.name for index, host in enumerate(context.hosts)}
     table = rows.with_columns(
         (pl.col("self") / pl.col("self").sum().over("id_of_lane")).fill_nan(0.0).alias("share"),
         (pl.col("total") / pl.col("count")).alias("mean"),
         pl.col("host").replace_strict(names, return_dtype=pl.String),
         pl.col("id_of_lane").replace_strict(order, pl.int_range(len(order), eager=True)).alias("place"),
     ).sort("place", "self", "total", "name", "kind", descending=[False, True, True, False, False])
-    return answer(ANALYSIS, table, scene, options, [_in_all(rows, lanes)])
+    return make_result(ANALYSIS, table, context, options, [_total_note(rows, lanes)])
 
 
-def _in_all(rows: pl.DataFrame, lanes: pl.DataFrame) -> Note:
-    """The number of lanes; of one lane the time for which it was busy."""
+def _total_note(rows: pl.DataFrame, lanes: pl.DataFrame) -> Note:
+    """A note with the number of lanes; for one lane its busy time."""
     if lanes.height != 1:
         return note("lanes_total", lanes=lanes.height)
     events, busy, window = int(rows["count"].sum()), int(lanes["busy"][0]), int(lanes["window"][0])
@@ -125,6 +147,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(LANE,),
+    count_column="count",
+    settings=(LANE_SETTING,),
 )

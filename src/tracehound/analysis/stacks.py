@@ -1,4 +1,4 @@
-"""Where the host's time goes by call path, and which path put how much work on the device."""
+"""Host time by call path, and the device work launched on each path."""
 
 from __future__ import annotations
 
@@ -9,37 +9,48 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.silence import nothing
-from tracehound.analysis.hosts.annotated import MARKS
-from tracehound.analysis.hosts.call_paths import Called, called, merged, names, nodes, plain, recorded
-from tracehound.analysis.hosts.call_stacks import Texts, alone, framed, texts
-from tracehound.analysis.hosts.operator_tree import Tree, tree
+from tracehound.analysis.analysis_settings import ChosenSettings, Setting, one_of
+from tracehound.analysis.devices.missing_data import nothing_recorded_note
+from tracehound.analysis.hosts.annotated_work import ANNOTATION_KINDS
+from tracehound.analysis.hosts.call_paths import (
+    CalledPaths,
+    add_device_work,
+    find_call_paths,
+    merge_call_paths,
+    number_event_names,
+    plain_names,
+    sum_device_work,
+)
+from tracehound.analysis.hosts.call_stacks import (
+    CallStacks,
+    add_stack_frames,
+    frames_without_operators,
+    read_call_stacks,
+)
+from tracehound.analysis.hosts.operator_tree import CallTree, read_call_tree
+from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
 from tracehound.analysis.result import (
     Analysis,
     Column,
-    OfHost,
     Options,
     Result,
-    Scene,
-    Share,
-    answer,
-    share_of,
-    without,
+    empty_result,
+    fraction_of,
+    keep_heaviest_rows,
+    make_result,
 )
-from tracehound.analysis.settings import Given, Setting, one_of
-from tracehound.analysis.trees import cut
-from tracehound.intervals import Mask
-from tracehound.notes import Note, note
-from tracehound.units import pool
+from tracehound.model.notes import Note, note
+from tracehound.model.short_names import thread_pool_name
+from tracehound.numeric.intervals import Mask
 
-FRAMES: Final = Setting(
+FRAMES_SETTING: Final = Setting(
     "frames",
     "all",
     "what paths are made of: every event of a thread (all), or only frames of Python (python)",
     one_of("all", "python"),
 )
 
-THREADS: Final = Setting(
+THREADS_SETTING: Final = Setting(
     "threads",
     "alike",
     "whose paths are added up: those of threads of one name but for its number (alike), or of none (each)",
@@ -81,102 +92,116 @@ COLUMNS = (
 )
 
 
-class Stacks(NamedTuple):
-    """What was called on the threads of a host; frames are its `events`, or those `texts` of operators, or none ("").
+class HostCallPaths(NamedTuple):
+    """Call paths on the threads of a host. `frames` is the source of frames: "events", "texts" of operators, or "".
 
-    `stacks` are these texts. Without `paths` there is nothing.
+    `stacks` are these texts. `paths` is None where there is nothing.
     """
 
-    paths: Called | None
-    stacks: Texts | None
+    paths: CalledPaths | None
+    stacks: CallStacks | None
     frames: str
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each thread and path, see `call_paths.called` and `nodes`; `thread` is the thread's name."""
-    found = _stacks(share, options) if options.members else PATHS.of(share, options.given)
-    if found.paths is None:
+    host_paths = (
+        _find_call_paths(rank_trace, options) if options.members else HOST_CALL_PATHS.of(rank_trace, options.given)
+    )
+    if host_paths.paths is None:
         return pl.DataFrame()
-    table = nodes(share, found.paths)
-    if found.stacks:
-        whole = framed(table, found.stacks)
-        table = alone(whole, table.height) if FRAMES.of(options.given) == "python" else whole
-    threads = share.lanes.select("lane", pl.col("name").alias("thread"))
-    if THREADS.of(options.given) == "alike":
-        threads = threads.with_columns(pl.Series("thread", map(pool, threads["thread"].to_list()), pl.String))
+    table = add_device_work(rank_trace, host_paths.paths)
+    if host_paths.stacks:
+        with_frames = add_stack_frames(table, host_paths.stacks)
+        table = (
+            frames_without_operators(with_frames, table.height)
+            if FRAMES_SETTING.of(options.given) == "python"
+            else with_frames
+        )
+    threads = rank_trace.lanes.select("lane", pl.col("name").alias("thread"))
+    if THREADS_SETTING.of(options.given) == "alike":
+        threads = threads.with_columns(
+            pl.Series("thread", map(thread_pool_name, threads["thread"].to_list()), pl.String)
+        )
     joined = table.join(threads, on="lane", how="left", maintain_order="left")
-    return joined.with_columns(pl.lit(found.frames).alias("frames"))
+    return joined.with_columns(pl.lit(host_paths.frames).alias("frames"))
 
 
-def _of_host(share: Share, given: Given) -> Stacks:
-    return _stacks(share, Options(given=given))
+def _host_call_paths(rank_trace: RankTrace, given: ChosenSettings) -> HostCallPaths:
+    return _find_call_paths(rank_trace, Options(given=given))
 
 
-PATHS: Final = OfHost(_of_host, (FRAMES.name,), travels=False)
-"""What was called on a host."""
+HOST_CALL_PATHS: Final = HostComputation(_host_call_paths, (FRAMES_SETTING.name,), sendable=False)
+"""The call paths on a host."""
 
 
-def _stacks(share: Share, options: Options) -> Stacks:
-    calls, way = tree(share), FRAMES.of(options.given)
+def _find_call_paths(rank_trace: RankTrace, options: Options) -> HostCallPaths:
+    calls, frames_setting = read_call_tree(rank_trace), FRAMES_SETTING.of(options.given)
     frames = bool(calls.events["kind"].is_in(["python", "module"]).any())
-    stacks = texts(share) if not frames else None
-    chosen = _of_operators(calls, way) if stacks else _chosen(calls, way)
-    told = "events" if frames else "texts" if stacks else ""
+    stacks = read_call_stacks(rank_trace) if not frames else None
+    chosen = _operators_with_frames(calls, frames_setting) if stacks else _select_events(calls, frames_setting)
+    frame_source = "events" if frames else "texts" if stacks else ""
     if not chosen.any():
-        return Stacks(None, stacks, told)
-    apart = stacks.number if stacks else None
-    return Stacks(called(share, calls, chosen, names(calls.events, plain), options, apart=apart), stacks, told)
+        return HostCallPaths(None, stacks, frame_source)
+    stack_numbers = stacks.number if stacks else None
+    return HostCallPaths(
+        find_call_paths(
+            rank_trace, calls, chosen, number_event_names(calls.events, plain_names), options, apart=stack_numbers
+        ),
+        stacks,
+        frame_source,
+    )
 
 
-def _of_operators(calls: Tree, frames: str) -> Mask:
-    """Where operators say in which frames they were called: all but ranges, or only the outermost operators."""
+def _operators_with_frames(calls: CallTree, frames: str) -> Mask:
+    """Mask of operators whose frames are text: all but ranges, or only the outermost operators."""
     if frames == "all":
-        return ~calls.events["kind"].is_in(MARKS).to_numpy()
+        return ~calls.events["kind"].is_in(ANNOTATION_KINDS).to_numpy()
     return calls.operator & (calls.caller < 0)
 
 
-def _chosen(calls: Tree, frames: str) -> Mask:
+def _select_events(calls: CallTree, frames: str) -> Mask:
     if frames == "all":
         return np.ones(calls.events.height, np.bool_)
     return calls.events["kind"].is_in(["python", "module"]).to_numpy()
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The paths of all ranks, depth first."""
-    rows = merged(tables, ["thread"])
+    rows = merge_call_paths(tables, ["thread"])
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, missing(scene, FRAMES.of(options.given)))
-    whole, unlaunched, _ = recorded(tables)
-    works = bool(whole or rows["launched"].sum())
+        return empty_result(ANALYSIS, context, options, why_no_paths(context, FRAMES_SETTING.of(options.given)))
+    device_time, unlaunched, _ = sum_device_work(tables)
+    has_device_work = bool(device_time or rows["launched"].sum())
     roots = int(rows.filter(pl.col("depth") == 0)["total"].sum())
     table = rows.rename({"name": "call"}).with_columns(
-        share_of("total", roots).alias("share"),
-        share_of("device_total", whole).alias("device_share"),
-        *(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE),
+        fraction_of("total", roots).alias("share"),
+        fraction_of("device_total", device_time).alias("device_share"),
+        *(pl.col(name) if has_device_work else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE_COLUMNS),
     )
     notes = [note("host_time", time=roots)] if roots else []
-    if whole and unlaunched:
-        every = FRAMES.of(options.given) == "all"
-        code = "device_time_without_launch" if every else "device_time_outside_frames"
-        notes.append(note(code, level="missing" if every else "info", unlaunched=unlaunched, work=whole))
-    known = {table["frames"][0] for table in tables if table.height}
-    if known == {""}:
-        notes.append(missing(scene, "python"))
-    elif "texts" in known:
+    if device_time and unlaunched:
+        all_events = FRAMES_SETTING.of(options.given) == "all"
+        code = "device_time_without_launch" if all_events else "device_time_outside_frames"
+        notes.append(note(code, level="missing" if all_events else "info", unlaunched=unlaunched, work=device_time))
+    frame_sources = {table["frames"][0] for table in tables if table.height}
+    if frame_sources == {""}:
+        notes.append(why_no_paths(context, "python"))
+    elif "texts" in frame_sources:
         notes.append(note("frames_of_operators"))
-    result = answer(ANALYSIS, table, scene, replace(options, top=None), notes)
-    return cut(result, result.table["total"].to_numpy(), options.top)
+    result = make_result(ANALYSIS, table, context, replace(options, top=None), notes)
+    return keep_heaviest_rows(result, result.table["total"].to_numpy(), options.top)
 
 
-_OF_DEVICE: Final = ("device_total", "device_self", "launched")
+_DEVICE_COLUMNS: Final = ("device_total", "device_self", "launched")
 
 
-def missing(scene: Scene, frames: str) -> Note:
-    """Why there are no paths, or none of Python, and what would have recorded them."""
-    profiler = "PyTorch" if "PyTorch" in scene.profilers else "XLA"
+def why_no_paths(context: RunContext, frames: str) -> Note:
+    """A note on why there are no paths, or none of Python, and what would record them."""
+    profiler = "PyTorch" if "PyTorch" in context.profilers else "XLA"
     if frames == "python":
         return note("no_python_frames", level="missing", profiler=profiler)
-    return nothing(scene, note("no_host_events"), note("record_host_events", profiler=profiler))
+    return nothing_recorded_note(context, note("no_host_events"), note("record_host_events", profiler=profiler))
 
 
 ANALYSIS = Analysis(
@@ -187,7 +212,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="count",
-    settings=(FRAMES, THREADS),
-    of_host=(PATHS,),
+    count_column="count",
+    settings=(FRAMES_SETTING, THREADS_SETTING),
+    host_computations=(HOST_CALL_PATHS,),
 )

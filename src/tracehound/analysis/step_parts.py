@@ -1,4 +1,4 @@
-"""What each step's time goes to, device and host together; on average, and how that is spread."""
+"""Time of each step by part, device and host together; also as mean and spread over steps."""
 
 from __future__ import annotations
 
@@ -9,19 +9,30 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.silence import no_steps, silence
-from tracehound.analysis.events.busy import work
-from tracehound.analysis.events.core_time import on_own_clock
-from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart
-from tracehound.analysis.hosts.activity import HOST, PARTS, activity
-from tracehound.analysis.result import Analysis, Column, OfRank, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.spans.partial_steps import left_out, partial, unended
-from tracehound.analysis.spans.phases import inference, phases
-from tracehound.analysis.spans.stretches import BOUNDS, stretches
-from tracehound.intervals import covered
-from tracehound.notes import Note, note
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.missing_data import no_steps_note, silent_ranks_notes
+from tracehound.analysis.hosts.time_parts import HOST_INTERVALS, TIME_PARTS, intervals_per_time_part
+from tracehound.analysis.rank_trace import RankComputation, RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.analysis.timing.device_busy import device_work
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    clock_difference_notes,
+    device_clock,
+    work_on_device_clock,
+)
+from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PARTIAL
+from tracehound.analysis.timing.rank_steps import (
+    STEP_BOUNDS,
+    inference_phases,
+    inferred_steps_note,
+    partial_steps,
+    partial_steps_notes,
+    step_intervals,
+    steps_without_end,
+)
+from tracehound.model.notes import Note, note
+from tracehound.numeric.intervals import covered_lengths
 
 DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds there, so that the eight add up to the step: kernel = a
@@ -55,11 +66,11 @@ knows them have changed), counts host ranges of nccl: annotations as communicati
 and that on any thread, takes the shadows of steps on the device for further steps of no length, and leaves out the last
 step alone, where it has less than 80 % of the kernels of the one before."""
 
-BY: Final = Setting(
+BY_SETTING: Final = Setting(
     "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", one_of("step", "part")
 )
 
-_MEANING: Final = {
+_PART_MEANINGS: Final = {
     "kernel": "kernels compute",
     "copy": "copies run and no kernel",
     "memset": "memsets run and none of the before",
@@ -69,7 +80,7 @@ _MEANING: Final = {
     "cpu": "the host is in operators or annotations, the device idle",
     "other": "none of these",
 }
-_BRIEF: Final = ("kernel", "copy", "communication", "runtime", "data_loader", "cpu", "other")
+_BRIEF_PARTS: Final = ("kernel", "copy", "communication", "runtime", "data_loader", "cpu", "other")
 
 COLUMNS: Final = (
     Column("step", "count", "number of the step"),
@@ -78,13 +89,13 @@ COLUMNS: Final = (
     Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
     Column("start", "instant", "start since the trace began", brief=False),
     Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
-    *(Column(part, "time", _MEANING[part], brief=part in _BRIEF, apart=True) for part in PARTS),
+    *(Column(part, "time", _PART_MEANINGS[part], brief=part in _BRIEF_PARTS, is_part=True) for part in TIME_PARTS),
     Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
 
-BY_PART: Final = (
+BY_PART_COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("phase", "text", "prefill, decode or both (mixed), where the names of steps tell"),
     Column("part", "text", "what the time goes to"),
@@ -99,29 +110,32 @@ BY_PART: Final = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each step that overlaps the window: lengths in ps."""
-    if share.steps.is_empty():
+    if rank_trace.steps.is_empty():
         return pl.DataFrame()
-    everything = replace(share, device=share.anytime)
-    events = work(everything, "step", "launch", "lane", *CLOCKED)
-    found = stretched(share, events, BOUNDS.of(options.given))
-    start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    clock = None if share.steps["rank"].null_count() else clock_of(everything)
+    unwindowed = replace(rank_trace, device=rank_trace.device_anytime)
+    events = device_work(unwindowed, "step", "launch", "lane", *DEVICE_TIMES)
+    steps = steps_with_work(rank_trace, events, STEP_BOUNDS.of(options.given))
+    start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
+    clock = None if rank_trace.steps["rank"].null_count() else device_clock(unwindowed)
     if clock:
-        start, end = clock.bounds(start, end)
-        events = on_own_clock(events, replace(share, windowed=False)).events
-    lengths = {part: covered(when, start, end) for part, when in activity(share, events, clock).items()}
-    rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
-    return found.select(
+        start, end = clock.to_device_bounds(start, end)
+        events = work_on_device_clock(events, replace(rank_trace, windowed=False)).events
+    lengths = {
+        part: covered_lengths(intervals, start, end)
+        for part, intervals in intervals_per_time_part(rank_trace, events, clock).items()
+    }
+    other_time = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
+    return steps.select(
         pl.col("step").cast(pl.Int64),
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         "name",
-        phases(found["name"]),
+        inference_phases(steps["name"]),
         "start",
         pl.Series("duration", end - start),
         (pl.col("end") - pl.col("start")).alias("traced"),
-        *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
+        *(pl.Series(part, lengths.get(part, other_time)) for part in TIME_PARTS),
         "partial",
         "unended",
         "inferred",
@@ -130,41 +144,45 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
-    """The rank's steps that the window keeps, when they last, and which of them are `partial` or `unended`; ps.
+def steps_with_work(rank_trace: RankTrace, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
+    """The rank's steps in the window, their times, and which of them are `partial` or `unended`; ps.
 
     `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
     """
-    found = _BY_WORK.of(share, events) if bounds == "work" else _lasting(share, events, bounds)
-    return found.filter(share.steps.select(share.chosen).to_series()) if share.windowed else found
+    steps = _STEPS_BY_WORK.of(rank_trace, events) if bounds == "work" else _extend_steps(rank_trace, events, bounds)
+    return (
+        steps.filter(rank_trace.steps.select(rank_trace.is_chosen_step).to_series()) if rank_trace.windowed else steps
+    )
 
 
-def _lasting(share: Share, events: pl.DataFrame, bounds: str = "work") -> pl.DataFrame:
-    return stretches(share, events, bounds).with_columns(partial(share, events), unended(share))
+def _extend_steps(rank_trace: RankTrace, events: pl.DataFrame, bounds: str = "work") -> pl.DataFrame:
+    return step_intervals(rank_trace, events, bounds).with_columns(
+        partial_steps(rank_trace, events), steps_without_end(rank_trace)
+    )
 
 
-_BY_WORK: Final = OfRank(_lasting)
+_STEPS_BY_WORK: Final = RankComputation(_extend_steps)
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per step and rank, by step; or per rank and part, in the order of precedence."""
-    by_part = BY.of(options.given) == "part"
-    shown = ANALYSIS.shown(options.given)
-    rows = stacked(tables)
+    by_part = BY_SETTING.of(options.given) == "part"
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(shown, scene, options, no_steps(scene))
+        return empty_result(analysis, context, options, no_steps_note(context))
     rows = rows.sort("step", "rank", "start")
-    whole = rows.filter(~pl.col("partial"))
-    table = _by_part(whole) if by_part else rows
-    return answer(shown, table, scene, options, _notes(rows, whole, scene))
+    whole_steps = rows.filter(~pl.col("partial"))
+    table = _part_rows(whole_steps) if by_part else rows
+    return make_result(analysis, table, context, options, _notes(rows, whole_steps, context))
 
 
-def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
+def _part_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Mean and spread of every part over the steps of each rank, or of each of its phases."""
     value = pl.col("value")
-    long = rows.unpivot(PARTS, index=["rank", "phase", "step", "event", "duration"], variable_name="part")
+    long_table = rows.unpivot(TIME_PARTS, index=["rank", "phase", "step", "event", "duration"], variable_name="part")
     return (
-        long.group_by("rank", "phase", "part", maintain_order=True)
+        long_table.group_by("rank", "phase", "part", maintain_order=True)
         .agg(
             value.mean().round().cast(pl.Int64).alias("mean"),
             (value.sum() / pl.col("duration").sum()).fill_nan(None).alias("share"),
@@ -178,19 +196,19 @@ def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[Note]:
-    """What an average step is made of, and what is to be known of the steps."""
+def _notes(rows: pl.DataFrame, whole_steps: pl.DataFrame, context: RunContext) -> list[Note]:
+    """Notes on the parts of a mean step, and on partial, silent and inferred steps."""
     notes = list[Note]()
-    total = int(whole["duration"].sum())
+    total = int(whole_steps["duration"].sum())
     if total:
-        parts = {part: took / total for part in PARTS if (took := int(whole[part].sum()))}
-        length, shares = round(total / whole.height), tuple(parts.values())
+        parts = {part: part_time / total for part in TIME_PARTS if (part_time := int(whole_steps[part].sum()))}
+        length, shares = round(total / whole_steps.height), tuple(parts.values())
         notes.append(note("mean_step_parts", length=length, parts=tuple(parts), shares=shares))
-    notes += left_out(rows, "mean")
-    notes += silence(scene, rows.filter(~pl.col("works"))["rank"].unique().to_list())
+    notes += partial_steps_notes(rows, "mean")
+    notes += silent_ranks_notes(context, rows.filter(~pl.col("works"))["rank"].unique().to_list())
     if rows["inferred"].any():
-        notes.append(inference(rows.filter("inferred")["name"]))
-    return [*notes, *clocks_apart("steps", rows["duration"], rows["traced"])]
+        notes.append(inferred_steps_note(rows.filter("inferred")["name"]))
+    return [*notes, *clock_difference_notes("steps", rows["duration"], rows["traced"])]
 
 
 ANALYSIS = Analysis(
@@ -201,7 +219,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BY, BOUNDS),
-    by={"part": BY_PART},
-    of_host=(HOST,),
+    settings=(BY_SETTING, STEP_BOUNDS),
+    columns_by_setting={"part": BY_PART_COLUMNS},
+    host_computations=(HOST_INTERVALS,),
 )

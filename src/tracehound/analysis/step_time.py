@@ -1,4 +1,4 @@
-"""What the steps of an XLA program are made of, as XProf's step time breaks them down, whole steps alone averaged."""
+"""Time of each step of an XLA program by part, as in XProf's step time; only whole steps are averaged."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices import parts as device_parts
-from tracehound.analysis.events.core_time import on_own_clock
-from tracehound.analysis.events.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart
-from tracehound.analysis.hosts import parts as host_parts
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Given, Setting, one_of
-from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.spans.partial_steps import left_out, partial, unended
-from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
-from tracehound.notes import Note, note
+from tracehound.analysis.analysis_settings import ChosenSettings, Setting, one_of
+from tracehound.analysis.devices import device_parts
+from tracehound.analysis.hosts import host_parts
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    DeviceClock,
+    clock_difference_notes,
+    device_clock,
+    work_on_device_clock,
+)
+from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PARTIAL
+from tracehound.analysis.timing.rank_steps import partial_steps, partial_steps_notes, steps_without_end
+from tracehound.model.notes import Note, note
+from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, covered_lengths, merge, subtract
 
 DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
@@ -45,11 +51,11 @@ names of kernels. A window keeps the steps that overlap it, at full length.
 
 With the setting by=rank there is a row for each rank: medians, 95th percentiles and the mean time of every part."""
 
-BY: Final = Setting("by", "step", "what a row is: a step of a rank, or a rank", one_of("step", "rank"))
+BY_SETTING: Final = Setting("by", "step", "what a row is: a step of a rank, or a rank", one_of("step", "rank"))
 
-PARTS: Final = ("compute", "collectives", "input", "output", "device_to_device", "compile", "host", "other")
+STEP_TIME_PARTS: Final = ("compute", "collectives", "input", "output", "device_to_device", "compile", "host", "other")
 
-_MEANING: Final = {
+_PART_MEANINGS: Final = {
     "compute": "computation runs",
     "collectives": "collectives run, and no computation",
     "input": "waiting for data from the host",
@@ -59,8 +65,10 @@ _MEANING: Final = {
     "host": "idle while the host does something else",
     "other": "idle, and nothing is recorded of the host",
 }
-_BRIEF: Final = ("compute", "collectives", "input", "host", "other")
-_TIMES: Final = tuple(Column(part, "time", _MEANING[part], brief=part in _BRIEF, apart=True) for part in PARTS)
+_BRIEF_PARTS: Final = ("compute", "collectives", "input", "host", "other")
+_PART_COLUMNS: Final = tuple(
+    Column(part, "time", _PART_MEANINGS[part], brief=part in _BRIEF_PARTS, is_part=True) for part in STEP_TIME_PARTS
+)
 
 COLUMNS: Final = (
     Column("step", "count", "number of the step"),
@@ -68,49 +76,56 @@ COLUMNS: Final = (
     Column("name", "text", "what marked it", brief=False),
     Column("start", "instant", "start since the trace began", brief=False),
     Column("duration", "time", "length of the step, until its work is done"),
-    *_TIMES,
+    *_PART_COLUMNS,
     Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended"),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
 
-BY_RANK: Final = (
+BY_RANK_COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("steps", "count", "whole steps"),
     Column("partial", "count", "first and last steps that are partial, and left out"),
     Column("p50", "time", "half of the whole steps are not longer"),
     Column("p95", "time", "95 of 100 whole steps are not longer"),
     Column("mean", "time", "average whole step", brief=False),
-    *_TIMES,
+    *_PART_COLUMNS,
     Column("event", "id", "the mark of the longest whole step"),
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each step that overlaps the window; lengths in ps."""
-    device = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops", "stream"]))
-    if share.steps.is_empty() or device.is_empty() or share.profiler != "XLA":
+    device_lanes = rank_trace.lanes.filter(
+        pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops", "stream"])
+    )
+    if rank_trace.steps.is_empty() or device_lanes.is_empty() or rank_trace.profiler != "XLA":
         return pl.DataFrame()
-    events = device_parts.device_work(replace(share, device=share.anytime), "step", "lane", *CLOCKED)
-    found = _stretches(share.steps, events)
-    found = found.with_columns(partial(share, events), unended(share))
-    if share.windowed:
-        found = found.filter(share.chosen)
-    start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    clock = clock_of(share) if not share.steps["rank"].null_count() else None
+    events = device_parts.work_with_ops(
+        replace(rank_trace, device=rank_trace.device_anytime), "step", "lane", *DEVICE_TIMES
+    )
+    steps = _extend_steps(rank_trace.steps, events)
+    steps = steps.with_columns(partial_steps(rank_trace, events), steps_without_end(rank_trace))
+    if rank_trace.windowed:
+        steps = steps.filter(rank_trace.is_chosen_step)
+    start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
+    clock = device_clock(rank_trace) if not rank_trace.steps["rank"].null_count() else None
     if clock:
-        start, end = clock.bounds(start, end)
-        events = on_own_clock(events, replace(share, windowed=False)).events
-    lengths = {part: covered(when, start, end) for part, when in _parts(share, events, options.given, clock).items()}
-    rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
-    return found.select(
+        start, end = clock.to_device_bounds(start, end)
+        events = work_on_device_clock(events, replace(rank_trace, windowed=False)).events
+    lengths = {
+        part: covered_lengths(intervals, start, end)
+        for part, intervals in _part_intervals(rank_trace, events, options.given, clock).items()
+    }
+    other_time = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
+    return steps.select(
         pl.col("step").cast(pl.Int64),
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         "name",
         "start",
         pl.Series("duration", end - start),
         (pl.col("end") - pl.col("start")).alias("traced"),
-        *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
+        *(pl.Series(part, lengths.get(part, other_time)) for part in STEP_TIME_PARTS),
         "partial",
         "unended",
         "inferred",
@@ -119,21 +134,23 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _parts(share: Share, events: pl.DataFrame, given: Given, clock: OwnClock | None) -> dict[str, Intervals]:
-    """When each part but the last holds, by this clock, which is that of the events; the sets share no instant."""
-    found = device_parts.device_parts(share, events)
-    taken = merge(*found.values())
-    of_host = host_parts.HOST_PARTS.of(share, given)  # nothing at all where no thread of the host is recorded
-    for part in host_parts.PARTS:
-        seen = of_host.get(part, EMPTY)
-        when = clock.moved(seen) if clock else seen
-        found[part] = merge(found.get(part, EMPTY), subtract(when, taken))
-        taken = merge(taken, when)
-    return found
+def _part_intervals(
+    rank_trace: RankTrace, events: pl.DataFrame, given: ChosenSettings, clock: DeviceClock | None
+) -> dict[str, Intervals]:
+    """Intervals of each part but the last, on this clock, which is that of the events; they do not overlap."""
+    intervals = device_parts.intervals_per_part(rank_trace, events)
+    taken = merge(*intervals.values())
+    of_host = host_parts.HOST_PARTS.of(rank_trace, given)  # empty where no thread of the host is recorded
+    for part in host_parts.PART_NAMES:
+        host_intervals = of_host.get(part, EMPTY_INTERVALS)
+        part_intervals = clock.to_device_intervals(host_intervals) if clock else host_intervals
+        intervals[part] = merge(intervals.get(part, EMPTY_INTERVALS), subtract(part_intervals, taken))
+        taken = merge(taken, part_intervals)
+    return intervals
 
 
-def _stretches(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """The steps, stretched over the device work that they launched."""
+def _extend_steps(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """The steps, extended until the device work that they launched is done."""
     last = events.filter(pl.col("launch").is_not_null()).group_by("step").agg(pl.col("end").max().alias("last"))
     ordered = steps.join(last, on="step", how="left", maintain_order="left")
     start = ordered["start"].to_numpy()
@@ -142,53 +159,53 @@ def _stretches(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     return ordered.drop("last").with_columns(pl.Series("start", begin), pl.Series("end", np.maximum(begin, end)))
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per step and rank, by step; or per rank."""
-    by_rank = BY.of(options.given) == "rank"
-    shown = ANALYSIS.shown(options.given)
-    rows = stacked(tables)
+    by_rank = BY_SETTING.of(options.given) == "rank"
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(shown, scene, options, _nothing(scene))
+        return empty_result(analysis, context, options, _why_empty(context))
     rows = rows.sort("step", "rank", "start")
-    return answer(shown, _by_rank(rows) if by_rank else rows, scene, options, _notes(rows))
+    return make_result(analysis, _rank_rows(rows) if by_rank else rows, context, options, _notes(rows))
 
 
-def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
+def _rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """The whole steps of each rank; a rank without any has only its count of partial ones."""
-    whole, length = ~pl.col("partial"), pl.col("duration")
+    is_whole, length = ~pl.col("partial"), pl.col("duration")
     rounded = {
-        "p50": length.filter(whole).median(),
-        "p95": length.filter(whole).quantile(0.95, "linear"),
-        "mean": length.filter(whole).mean(),
-        **{part: pl.col(part).filter(whole).mean() for part in PARTS},
+        "p50": length.filter(is_whole).median(),
+        "p95": length.filter(is_whole).quantile(0.95, "linear"),
+        "mean": length.filter(is_whole).mean(),
+        **{part: pl.col(part).filter(is_whole).mean() for part in STEP_TIME_PARTS},
     }
     return (
         rows.group_by("rank")
         .agg(
-            whole.sum().cast(pl.Int64).alias("steps"),
+            is_whole.sum().cast(pl.Int64).alias("steps"),
             *(value.round().cast(pl.Int64).alias(name) for name, value in rounded.items()),
             pl.col("partial").sum().cast(pl.Int64).alias("partial"),
-            pl.col("event").filter(whole).get(length.filter(whole).arg_max()).alias("event"),
+            pl.col("event").filter(is_whole).get(length.filter(is_whole).arg_max()).alias("event"),
         )
         .sort("rank")
     )
 
 
-def _nothing(scene: Scene) -> Note:
-    return note("no_xla_steps_in_pytorch_trace" if scene.pytorch else "no_device_steps", level="missing")
+def _why_empty(context: RunContext) -> Note:
+    return note("no_xla_steps_in_pytorch_trace" if context.pytorch else "no_device_steps", level="missing")
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:
-    whole = rows.filter(~pl.col("partial"))
+    whole_steps = rows.filter(~pl.col("partial"))
     notes = list[Note]()
-    if whole.height:
-        median, p95 = (round(float(np.percentile(whole["duration"].to_numpy(), q))) for q in (50, 95))
-        total = int(whole["duration"].sum())
-        parts = {part: took / total for part in PARTS if (took := int(whole[part].sum()))}
+    if whole_steps.height:
+        median, p95 = (round(float(np.percentile(whole_steps["duration"].to_numpy(), q))) for q in (50, 95))
+        total = int(whole_steps["duration"].sum())
+        parts = {part: part_time / total for part in STEP_TIME_PARTS if (part_time := int(whole_steps[part].sum()))}
         notes.append(
             note(
                 "step_times",
-                steps=whole["step"].n_unique(),
+                steps=whole_steps["step"].n_unique(),
                 ranks=rows["rank"].n_unique(),
                 median=median,
                 p95=p95,
@@ -196,8 +213,8 @@ def _notes(rows: pl.DataFrame) -> list[Note]:
                 shares=tuple(parts.values()),
             )
         )
-        notes += clocks_apart("steps", rows["duration"], rows["traced"])
-    notes += left_out(rows, "figures")
+        notes += clock_difference_notes("steps", rows["duration"], rows["traced"])
+    notes += partial_steps_notes(rows, "figures")
     if not rows["led"].all():
         notes.append(note("steps_without_launches", level="missing"))
     if rows["inferred"].any():
@@ -214,7 +231,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BY, host_parts.LOADER),
-    by={"rank": BY_RANK},
-    of_host=(host_parts.HOST_PARTS,),
+    settings=(BY_SETTING, host_parts.LOADER_SETTING),
+    columns_by_setting={"rank": BY_RANK_COLUMNS},
+    host_computations=(host_parts.HOST_PARTS,),
 )

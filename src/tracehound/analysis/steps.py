@@ -1,4 +1,4 @@
-"""How long each step took on each rank, and what its device did meanwhile."""
+"""Length of each step on each rank, and the activity of its device."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.devices.silence import no_steps
-from tracehound.analysis.events.busy import busy_of, work
-from tracehound.analysis.events.core_time import on_own_clock
-from tracehound.analysis.events.own_clock import CLOCKED, clock_of, clocks_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
-from tracehound.analysis.share import overlapping
-from tracehound.analysis.spans.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.spans.partial_steps import counted, left_out
-from tracehound.analysis.spans.phases import inference
-from tracehound.analysis.spans.stretches import BOUNDS
-from tracehound.analysis.step_parts import stretched
-from tracehound.intervals import Ints, covered
-from tracehound.notes import Note, note
-from tracehound.trace import collected
-from tracehound.units import duration
+from tracehound.analysis.devices.missing_data import no_steps_note
+from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.analysis.step_parts import steps_with_work
+from tracehound.analysis.timing.device_busy import busy_intervals, device_work
+from tracehound.analysis.timing.device_clock import (
+    DEVICE_TIMES,
+    clock_difference_notes,
+    device_clock,
+    work_on_device_clock,
+)
+from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PARTIAL
+from tracehound.analysis.timing.rank_steps import STEP_BOUNDS, complete_steps, inferred_steps_note, partial_steps_notes
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.model.units import format_duration
+from tracehound.numeric.intervals import Ints, covered_lengths
 
 DEFINITION = f"""\
 A step is what the profiler marked: ProfilerStep#N on the host (never its shadow on the device, which is shorter and
@@ -70,105 +72,115 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row per step that overlaps the window; ps."""
-    every = work(replace(share, device=share.anytime), "lane", "step", "launch", *CLOCKED)
-    marks = share.steps.select("event", marked=pl.col("end") - pl.col("start"))
-    steps = stretched(share, every, BOUNDS.of(options.given)).join(marks, on="event", how="left", maintain_order="left")
+    all_work = device_work(
+        replace(rank_trace, device=rank_trace.device_anytime), "lane", "step", "launch", *DEVICE_TIMES
+    )
+    mark_lengths = rank_trace.steps.select("event", marked=pl.col("end") - pl.col("start"))
+    steps = steps_with_work(rank_trace, all_work, STEP_BOUNDS.of(options.given)).join(
+        mark_lengths, on="event", how="left", maintain_order="left"
+    )
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
-    share = _around(share, start, end)
-    events = collected(overlapping(every.lazy(), share.start, share.end)) if share.windowed else every
-    clock = clock_of(share) if steps.height and not steps["rank"].null_count() else None
+    rank_trace = _extend_window(rank_trace, start, end)
+    events = (
+        collect_frame(overlapping_events(all_work.lazy(), rank_trace.start, rank_trace.end))
+        if rank_trace.windowed
+        else all_work
+    )
+    clock = device_clock(rank_trace) if steps.height and not steps["rank"].null_count() else None
     if clock is None:
-        state = busy_of(events, share)
+        state = busy_intervals(events, rank_trace)
     else:
-        start, end = clock.bounds(start, end)
-        worked = on_own_clock(events, share)
-        state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
-    works = bool((every["end"] > every["start"]).any())
+        start, end = clock.to_device_bounds(start, end)
+        device_clock_work = work_on_device_clock(events, rank_trace)
+        state = busy_intervals(
+            device_clock_work.events, replace(rank_trace, start=device_clock_work.start, end=device_clock_work.end)
+        )
+    has_work = bool((all_work["end"] > all_work["start"]).any())
     parts = {
         "compute": state.compute,
         "communication": state.exposed_communication,
         "copy": state.exposed_copy,
         "work": state.any,
     }
-    lengths = {name: covered(intervals, start, end) for name, intervals in parts.items()}
+    lengths = {name: covered_lengths(intervals, start, end) for name, intervals in parts.items()}
     idle = end - start - lengths["work"]
     return steps.select(
         pl.col("step").cast(pl.Int64),
-        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         "name",
         "start",
         pl.Series("duration", end - start),
         (pl.col("end") - pl.col("start")).alias("traced"),
-        *(pl.Series(name, values if works else np.zeros_like(values)) for name, values in lengths.items()),
+        *(pl.Series(name, values if has_work else np.zeros_like(values)) for name, values in lengths.items()),
         pl.Series("idle", idle),
         "partial",
         "unended",
         "inferred",
         "event",
         "marked",
-        pl.lit(works).alias("works"),
+        pl.lit(has_work).alias("works"),
     )
 
 
-def _around(share: Share, start: Ints, end: Ints) -> Share:
-    """The share, its window stretched to the whole of these steps."""
-    if not share.windowed or not len(start):
-        return share
+def _extend_window(rank_trace: RankTrace, start: Ints, end: Ints) -> RankTrace:
+    """The rank trace with its window extended to the whole of these steps."""
+    if not rank_trace.windowed or not len(start):
+        return rank_trace
     low, high = int(start.min()), int(end.max())
-    return replace(share, start=low, end=high, device=overlapping(share.anytime, low, high))
+    return replace(rank_trace, start=low, end=high, device=overlapping_events(rank_trace.device_anytime, low, high))
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per step and rank, by step."""
     if not any(table.height for table in tables):
-        return without(ANALYSIS, scene, options, no_steps(scene))
+        return empty_result(ANALYSIS, context, options, no_steps_note(context))
     rows = pl.concat(tables)
     table = rows.with_columns(
         pl.when("works").then(pl.col("work") / pl.col("duration")).fill_nan(None).alias("busy"),
         *(pl.when("works").then(pl.col(name)).alias(name) for name in ("compute", "communication", "copy", "idle")),
     ).sort("step", "rank", "start")
-    return answer(ANALYSIS, table, scene, options, _notes(rows))
+    return make_result(ANALYSIS, table, context, options, _notes(rows))
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:
-    known = counted(rows)
-    lengths = known["duration"].to_numpy()
+    complete = complete_steps(rows)
+    lengths = complete["duration"].to_numpy()
     median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
     notes = [
         note(
             "step_lengths",
-            steps=known["step"].n_unique(),
-            whole=known.height < rows.height,
-            ranks=known["rank"].n_unique(),
+            steps=complete["step"].n_unique(),
+            whole=complete.height < rows.height,
+            ranks=complete["rank"].n_unique(),
             median=median,
             p95=p95,
             least=int(lengths.min()),
             most=int(lengths.max()),
         )
     ]
-    notes += left_out(rows, "lengths") if not rows["partial"].all() else []
-    notes += clocks_apart("steps", rows["duration"], rows["traced"])
-    notes += _by_marks(rows)
+    notes += partial_steps_notes(rows, "lengths") if not rows["partial"].all() else []
+    notes += clock_difference_notes("steps", rows["duration"], rows["traced"])
+    notes += _length_by_marks_notes(rows)
     if rows["inferred"].any():
-        notes.append(inference(rows.filter("inferred")["name"]))
+        notes.append(inferred_steps_note(rows.filter("inferred")["name"]))
     return notes
 
 
-def _by_marks(rows: pl.DataFrame) -> list[Note]:
-    """How long steps are by their marks, where the work that they launched makes that something else."""
-    apart = (rows["traced"] - rows["marked"]).abs()
-    if int(apart.sum()) <= _LITTLE * int(rows["marked"].sum()):
+def _length_by_marks_notes(rows: pl.DataFrame) -> list[Note]:
+    """A note with the length of steps by their marks, where their work makes it different."""
+    differences = (rows["traced"] - rows["marked"]).abs()
+    if int(differences.sum()) <= _NOTABLE_DIFFERENCE * int(rows["marked"].sum()):
         return []
     traced, marked = (round(float(np.median(rows[name].to_numpy()))) for name in ("traced", "marked"))
-    if duration(marked) == duration(traced):  # nobody would see a difference
+    if format_duration(marked) == format_duration(traced):  # they print alike
         return []
     return [note("median_by_marks", median=marked)]
 
 
-_LITTLE: Final = 0.01
-"""A smaller part of the steps' lengths is not worth a note."""
+_NOTABLE_DIFFERENCE: Final = 0.01
+"""A smaller share of the steps' lengths has no note."""
 
 ANALYSIS = Analysis(
     name="steps",
@@ -178,5 +190,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BOUNDS,),
+    settings=(STEP_BOUNDS,),
 )

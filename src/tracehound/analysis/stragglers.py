@@ -1,4 +1,4 @@
-"""Which rank is late, by how much in each step, and what made it late."""
+"""Late ranks by step: how late they are, and what made them late."""
 
 from __future__ import annotations
 
@@ -8,24 +8,34 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import replace
 
+from tracehound.analysis.analysis_settings import Setting, parse_time_length
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.devices.exposed import exposed
-from tracehound.analysis.ranks.activities import ACTIVITIES, activities
-from tracehound.analysis.ranks.calls import CALLS, HANDED_ON, OF_STEPS, calls_of_steps
-from tracehound.analysis.ranks.causes import DEFINITION as CAUSES
-from tracehound.analysis.ranks.causes import Cause, Causes
-from tracehound.analysis.ranks.latecomers import WAITS, latecomers
-from tracehound.analysis.ranks.matched import HOW, THREE_WAITS, matched, nothing_met
-from tracehound.analysis.ranks.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.settings import Setting, length
-from tracehound.intervals import union
-from tracehound.notes import Note, note
-from tracehound.trace import schema
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.ranks.collective_matching import (
+    MATCHING_DEFINITION,
+    WAITS_DEFINITION,
+    match_collectives,
+    no_shared_collectives_notes,
+)
+from tracehound.analysis.ranks.lateness import CAUSE_DEFINITION as CAUSES
+from tracehound.analysis.ranks.lateness import WAIT_SCHEMA, LatenessCause, LatenessCauses, group_late_ranks
+from tracehound.analysis.ranks.process_groups import missing_rank_notes
+from tracehound.analysis.ranks.rank_collectives import (
+    CALL_SCHEMA,
+    CALLS_OF_STEPS_DEFINITION,
+    SEND_AND_RECV,
+    intervals_without_compute,
+    rank_calls_in_steps,
+)
+from tracehound.analysis.ranks.work_before_collectives import ACTIVITY_SCHEMA, activities_before_collectives
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import schema
+from tracehound.numeric.intervals import union
 
 DEFINITION = f"""\
-A row for each step and rank that came last at a collective of it, the latest first. {HOW}
-{OF_STEPS}
+A row for each step and rank that came last at a collective of it, the latest first. {MATCHING_DEFINITION}
+{CALLS_OF_STEPS_DEFINITION}
 
 late = the time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
 last, counted once where they overlap: what the others could have saved at most. Arrivals are on the common clock of the
@@ -35,20 +45,22 @@ rank was waited for, as the first note says, is the part of that in which any of
 overlaps computation, as the buckets of a backward pass do, waits for nobody yet. Sends and receives are left out: who
 receives depends on what it is sent, and the stages of a pipeline take turns.
 
-{THREE_WAITS}
+{WAITS_DEFINITION}
 
 {CAUSES}
 
 HolisticTraceAnalysis' stragglers are ranks that start the last large NCCL kernel of a step late; it tells no cause, and
 misses all kernels since NCCL 2.19. TraceLens counts how often each rank came last."""
 
-LEAST: Final = Setting("least", "20us", "a rank that is late by less in a step is left out: jitter", length)
+LEAST_SETTING: Final = Setting(
+    "least", "20us", "a rank that is late by less in a step is left out: jitter", parse_time_length
+)
 
-_MANY: Final = 3
-"""Lateness that is so many times the longest of its parts comes of many of them."""
+_MANY_LATE_CALLS: Final = 3
+"""Lateness that is this many times its longest part has many calls as its cause."""
 
-EXPLAINED: Final = 200
-"""Of so many rows the cause is looked for; the rest have none."""
+MOST_EXPLAINED: Final = 200
+"""Most rows for which a cause is searched; the rest have none."""
 
 COLUMNS = (
     Column("step", "number", "step"),
@@ -69,90 +81,100 @@ COLUMNS = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The calls of the rank, and (with a value in `call`) what it did before each, where others may wait for it.
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The calls of the rank, and (with a value in `call`) its activities before each, where others may wait for it.
 
-    Then the calls have the stretches in which they are `exposed`, too.
+    Then the calls also have the intervals in which they are `exposed`.
     """
     del options
-    mine = calls_of_steps(share)
-    if not mine.height:
-        return mine
-    if share.alone:
-        return pl.concat([mine, pl.DataFrame(schema=ACTIVITIES)], how="diagonal")
-    told = mine.join(exposed(share, mine), on="event", how="left", maintain_order="left")
-    return pl.concat([told, activities(share, mine)], how="diagonal")
+    calls = rank_calls_in_steps(rank_trace)
+    if not calls.height:
+        return calls
+    if rank_trace.is_only_rank:
+        return pl.concat([calls, pl.DataFrame(schema=ACTIVITY_SCHEMA)], how="diagonal")
+    exposed_calls = calls.join(
+        intervals_without_compute(rank_trace, calls), on="event", how="left", maintain_order="left"
+    )
+    return pl.concat([exposed_calls, activities_before_collectives(rank_trace, calls)], how="diagonal")
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per step and rank, the latest first."""
-    table, notes = _rows(tables, scene, options)
-    return answer(ANALYSIS, table, scene, options, notes)
+    table, notes = _late_rows(tables, context, options)
+    return make_result(ANALYSIS, table, context, options, notes)
 
 
-def with_waits(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The same, whose table has the columns of `WAITS`, too, as `latecomers` wants it."""
-    table, notes = _rows(tables, scene, options)
-    return replace(answer(ANALYSIS, table, scene, options, notes), table=table)
+def combine_with_waits(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The result of `combine`, whose table also has the columns of `WAITS`."""
+    table, notes = _late_rows(tables, context, options)
+    return replace(make_result(ANALYSIS, table, context, options, notes), table=table)
 
 
-def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tuple[pl.DataFrame, list[Note]]:
-    filled = [table for table in tables if table.height]
-    done = [table.filter(pl.col("call").is_not_null()).select(ACTIVITIES.names()) for table in filled]
-    found = matched([_calls(table) for table in filled], scene)
-    met = found.met
-    if met.is_empty():
-        return pl.DataFrame(schema={**blank(COLUMNS).schema, **WAITS}), nothing_met(found, scene)
-    handed = met["collective"].cast(pl.String).is_in(HANDED_ON).fill_null(value=False)
-    late = _late(met.filter(~handed))
-    bare = pl.concat([table.filter(pl.col("call").is_null()).select("event", "exposed") for table in filled])
-    shown = _waited(late.filter(pl.col("late") >= LEAST.of(options.given)), met, bare)
-    table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
-    few, least = late.height - shown.height, LEAST.of(options.given)
-    jitter = [note("short_latenesses_left_out", latenesses=few, least=least)] if few else []
+def _late_rows(
+    tables: Sequence[pl.DataFrame], context: RunContext, options: Options
+) -> tuple[pl.DataFrame, list[Note]]:
+    rank_tables = [table for table in tables if table.height]
+    activities = [table.filter(pl.col("call").is_not_null()).select(ACTIVITY_SCHEMA.names()) for table in rank_tables]
+    matching = match_collectives([_select_calls(table) for table in rank_tables], context)
+    matched_calls = matching.shared
+    if matched_calls.is_empty():
+        return pl.DataFrame(schema={**empty_table(COLUMNS).schema, **WAIT_SCHEMA}), no_shared_collectives_notes(
+            matching, context
+        )
+    is_send_or_receive = matched_calls["collective"].cast(pl.String).is_in(SEND_AND_RECV).fill_null(value=False)
+    late_rows = _last_arrivals(matched_calls.filter(~is_send_or_receive))
+    exposed_calls = pl.concat(
+        [table.filter(pl.col("call").is_null()).select("event", "exposed") for table in rank_tables]
+    )
+    notable_rows = _add_waits(
+        late_rows.filter(pl.col("late") >= LEAST_SETTING.of(options.given)), matched_calls, exposed_calls
+    )
+    table = _add_causes(notable_rows, matched_calls, LatenessCauses(matching.calls, pl.concat(activities)))
+    left_out, least = late_rows.height - notable_rows.height, LEAST_SETTING.of(options.given)
+    jitter = [note("short_latenesses_left_out", latenesses=left_out, least=least)] if left_out else []
     return table, [
-        *_notes(table, met, scene),
-        *offset_notes(found.clocks),
+        *_notes(table, matched_calls, context),
+        *offset_notes(matching.clocks),
         *jitter,
-        *_left_out(int(handed.sum())),
-        *absentees(met, scene),
-        *found.notes,
+        *_left_out_notes(int(is_send_or_receive.sum())),
+        *missing_rank_notes(matched_calls, context),
+        *matching.notes,
     ]
 
 
-def _calls(table: pl.DataFrame) -> pl.DataFrame:
-    return table.filter(pl.col("call").is_null()).select(CALLS.names())
+def _select_calls(table: pl.DataFrame) -> pl.DataFrame:
+    return table.filter(pl.col("call").is_null()).select(CALL_SCHEMA.names())
 
 
-def _late(met: pl.DataFrame) -> pl.DataFrame:
+def _last_arrivals(matched_calls: pl.DataFrame) -> pl.DataFrame:
     """A row for each step and rank that came last to a collective."""
-    lasts = met.filter((pl.col("arrived") == pl.col("last")) & (pl.col("late") > 0))
+    last_calls = matched_calls.filter((pl.col("arrived") == pl.col("last")) & (pl.col("late") > 0))
     began = (pl.col("arrived") - pl.col("late")).alias("began")
     rows = []
-    for (step, rank), each in lasts.with_columns(began).partition_by("step", "rank", as_dict=True).items():
-        worst = each.sort("late", "event", descending=[True, False]).row(0, named=True)
-        waits = union(each["began"].to_numpy(), each["arrived"].to_numpy())
+    for (step, rank), rank_calls in last_calls.with_columns(began).partition_by("step", "rank", as_dict=True).items():
+        latest = rank_calls.sort("late", "event", descending=[True, False]).row(0, named=True)
+        waits = union(rank_calls["began"].to_numpy(), rank_calls["arrived"].to_numpy())
         rows.append(
             {
                 "step": step,
                 "rank": rank,
                 "late": waits.length,
-                "at": worst["name"],
-                "most": worst["late"],
-                "lasts": each["meeting"].n_unique(),
-                "start": worst["start"] - worst["late"],
-                "duration": worst["late"],
-                "call": worst["event"],
-                "meeting": worst["meeting"],
-                "calls": each["event"].to_list(),
+                "at": latest["name"],
+                "most": latest["late"],
+                "lasts": rank_calls["meeting"].n_unique(),
+                "start": latest["start"] - latest["late"],
+                "duration": latest["late"],
+                "call": latest["event"],
+                "meeting": latest["meeting"],
+                "calls": rank_calls["event"].to_list(),
             }
         )
-    return pl.DataFrame(rows, schema=_LATE, infer_schema_length=None).sort(
+    return pl.DataFrame(rows, schema=_LATE_TYPES, infer_schema_length=None).sort(
         "late", "step", "rank", descending=[True, False, False]
     )
 
 
-_LATE: Final = schema(
+_LATE_TYPES: Final = schema(
     {
         "step": pl.Int64(),
         "rank": pl.Int64(),
@@ -169,83 +191,87 @@ _LATE: Final = schema(
 )
 
 
-def _waited(late: pl.DataFrame, met: pl.DataFrame, bare: pl.DataFrame) -> pl.DataFrame:
-    """The rows with `WAITS`: when each was late, and which ranks waited in that time with nothing to compute.
+def _add_waits(late_rows: pl.DataFrame, matched_calls: pl.DataFrame, exposed_calls: pl.DataFrame) -> pl.DataFrame:
+    """Add `WAITS`: when each rank was late, and which ranks waited then with nothing to compute.
 
-    `bare` has the stretches in which calls are `exposed`.
+    `exposed_calls` has the intervals in which calls are `exposed`.
     """
-    calls = late.select("step", "rank", event="calls").explode("event")
-    lates = calls.join(met.select("event", "meeting", end="arrived", length="late"), on="event")
-    lates = lates.with_columns((pl.col("end") - pl.col("length")).alias("start"))
-    others = met.select("meeting", "arrived", "wait", call="event", other="rank")
-    both = lates.join(others, on="meeting").filter(pl.col("rank") != pl.col("other"))
-    pieces = bare.explode("exposed").drop_nulls().unnest("exposed")
-    waits = both.join(pieces, left_on="call", right_on="event").with_columns(
+    calls = late_rows.select("step", "rank", event="calls").explode("event")
+    late_intervals = calls.join(matched_calls.select("event", "meeting", end="arrived", length="late"), on="event")
+    late_intervals = late_intervals.with_columns((pl.col("end") - pl.col("length")).alias("start"))
+    other_calls = matched_calls.select("meeting", "arrived", "wait", call="event", other="rank")
+    pairs = late_intervals.join(other_calls, on="meeting").filter(pl.col("rank") != pl.col("other"))
+    exposed_intervals = exposed_calls.explode("exposed").drop_nulls().unnest("exposed")
+    waits = pairs.join(exposed_intervals, left_on="call", right_on="event").with_columns(
         pl.max_horizontal("start", pl.col("arrived") + pl.col("after")).alias("start"),
         (pl.col("arrived") + pl.min_horizontal("wait", "until")).alias("end"),
     )
     waits = waits.filter(pl.col("start") < pl.col("end"))
-    told = [
-        lates.group_by("step", "rank").agg(pl.struct("start", "end").alias("lates")),
+    interval_lists = [
+        late_intervals.group_by("step", "rank").agg(pl.struct("start", "end").alias("lates")),
         waits.group_by("step", "rank").agg(pl.struct(pl.col("other").alias("rank"), "start", "end").alias("waits")),
     ]
-    for each in told:
-        late = late.join(each, on=["step", "rank"], how="left", nulls_equal=True, maintain_order="left")
-    return late.cast(pl.Schema({**late.schema, **WAITS}))
+    for each in interval_lists:
+        late_rows = late_rows.join(each, on=["step", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    return late_rows.cast(pl.Schema({**late_rows.schema, **WAIT_SCHEMA}))
 
 
-def _explained(late: pl.DataFrame, met: pl.DataFrame, causes: Causes) -> pl.DataFrame:
-    """The rows with what made them late."""
-    wanted = late.head(EXPLAINED)
-    there = met.filter(pl.col("meeting").is_in(wanted["meeting"].to_list())).partition_by("meeting", as_dict=True)
-    found: list[Cause | None] = []
-    for row in wanted.rows(named=True):
-        others = there[row["meeting"],].filter(pl.col("rank") != row["rank"])
-        delays, ranks = (others["start"] - others["issued"]).to_list(), others["rank"].to_list()
-        if row["late"] > _MANY * row["most"]:
-            found.append(causes.of_many(row["rank"], row["calls"], row["late"], ranks))
+def _add_causes(late_rows: pl.DataFrame, matched_calls: pl.DataFrame, causes: LatenessCauses) -> pl.DataFrame:
+    """Add what made each rank late."""
+    explained_rows = late_rows.head(MOST_EXPLAINED)
+    calls_of_collective = matched_calls.filter(
+        pl.col("meeting").is_in(explained_rows["meeting"].to_list())
+    ).partition_by("meeting", as_dict=True)
+    causes_found: list[LatenessCause | None] = []
+    for row in explained_rows.rows(named=True):
+        other_calls = calls_of_collective[row["meeting"],].filter(pl.col("rank") != row["rank"])
+        delays, ranks = (other_calls["start"] - other_calls["issued"]).to_list(), other_calls["rank"].to_list()
+        if row["late"] > _MANY_LATE_CALLS * row["most"]:
+            causes_found.append(causes.find_repeated_cause(row["rank"], row["calls"], row["late"], ranks))
         else:
-            found.append(causes.of(row["rank"], row["call"], row["most"], ranks, delays))
-    said = pl.DataFrame([_said(cause) for cause in found], schema=_SAID)
-    whole = pl.concat([wanted, said], how="horizontal")
-    rest = pl.concat([whole, late.slice(wanted.height)], how="diagonal")
-    return rest.with_columns(pl.coalesce("event", "call").alias("event"))
+            causes_found.append(causes.find_cause(row["rank"], row["call"], row["most"], ranks, delays))
+    cause_columns = pl.DataFrame([_cause_fields(cause) for cause in causes_found], schema=_CAUSE_TYPES)
+    with_causes = pl.concat([explained_rows, cause_columns], how="horizontal")
+    all_rows = pl.concat([with_causes, late_rows.slice(explained_rows.height)], how="diagonal")
+    return all_rows.with_columns(pl.coalesce("event", "call").alias("event"))
 
 
-_SAID: Final = {
+_CAUSE_TYPES: Final = {
     "cause": pl.String, "excess": pl.Int64, "took": pl.Int64, "usual": pl.Int64, "side": pl.String,
     "inside": pl.String, "event": pl.Int64,
 }  # fmt: skip
 
 
-def _said(cause: Cause | None) -> dict[str, Any]:
+def _cause_fields(cause: LatenessCause | None) -> dict[str, Any]:
     if cause is None:
-        return dict.fromkeys(_SAID)
+        return dict.fromkeys(_CAUSE_TYPES)
     return {
         "cause": cause.name, "excess": cause.excess, "took": cause.took, "usual": cause.usual, "side": cause.where,
         "inside": cause.inside, "event": cause.event,
     }  # fmt: skip
 
 
-def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[Note]:
-    """Whom the others waited for most, in how many steps, and why."""
+def _notes(table: pl.DataFrame, matched_calls: pl.DataFrame, context: RunContext) -> list[Note]:
+    """Notes on the ranks that others waited for most, the number of steps, and the cause."""
     if table.is_empty():
         return [note("no_late_rank")]
-    worst = latecomers(table, scene.ranks)[0]
-    marked = met["step"].drop_nulls().n_unique()
-    looked = table.head(EXPLAINED)["cause"]
-    blind = looked.null_count()
-    unknown = [note("causes_unknown", level="missing", rows=blind, of=looked.len())] if blind else []
-    ranks, steps, late, stood = worst.ranks, worst.steps, worst.late, worst.stood
-    if not stood:
-        return [note("late_without_waits", ranks=ranks, time=late, steps=steps, of=marked), *unknown]
+    worst = group_late_ranks(table, context.ranks)[0]
+    step_count = matched_calls["step"].drop_nulls().n_unique()
+    causes = table.head(MOST_EXPLAINED)["cause"]
+    unknown_count = causes.null_count()
+    unknown = [note("causes_unknown", level="missing", rows=unknown_count, of=causes.len())] if unknown_count else []
+    ranks, steps, late_time, waited_time = worst.ranks, worst.steps, worst.late, worst.time_lost
+    if not waited_time:
+        return [note("late_without_waits", ranks=ranks, time=late_time, steps=steps, of=step_count), *unknown]
     cause, excess = worst.cause, worst.excess
-    waited = note("waited_for_ranks", ranks=ranks, time=stood, steps=steps, of=marked, cause=cause, excess=excess)
-    return [waited, *unknown, note("waited_for_counted_once")]
+    wait_note = note(
+        "waited_for_ranks", ranks=ranks, time=waited_time, steps=steps, of=step_count, cause=cause, excess=excess
+    )
+    return [wait_note, *unknown, note("waited_for_counted_once")]
 
 
-def _left_out(handed: int) -> list[Note]:
-    return [note("sends_and_receives_left_out", calls=handed)] if handed else []
+def _left_out_notes(calls: int) -> list[Note]:
+    return [note("sends_and_receives_left_out", calls=calls)] if calls else []
 
 
 ANALYSIS = Analysis(
@@ -256,5 +282,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(LEAST,),
+    settings=(LEAST_SETTING,),
 )

@@ -1,7 +1,7 @@
-"""Under which heading each analysis is listed, and which traces cannot answer it.
+"""Headings under which analyses are listed, and what an analysis needs of a trace.
 
-Owns the headings, the questions that people come with, and what an analysis needs of a trace. Knows no layout. An
-analysis that is in no row of `TOPICS` is listed last; one that is in none of `NEEDS` may be asked of every trace.
+An analysis that is in no row of `TOPICS` is listed last; one that is not in `NEEDS` works for every trace. Knows no
+layout.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
-from tracehound.notes import Note, note
-from tracehound.trace import PROFILERS, Trace
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import PROFILERS, Trace
 
 TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
@@ -64,10 +64,10 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("XLA", ("programs", "hlo_ops", "hlo", "hlo_memory", "hlo_heap", "hlo_buffers")),
     ("Trace", ("health",)),
 )
-"""Headings, and the analyses under each in the order in which one would ask them."""
+"""Headings, and the analyses under each, in the order in which one would ask them."""
 
-LAST: Final = "More"
-"""The heading of what is in no row of `TOPICS`."""
+LAST_HEADING: Final = "More"
+"""Heading of the analyses that are in no row of `TOPICS`."""
 
 Need = Literal["device", "pytorch", "xla", "modules", "ranks", "files", "allocated", "held", "buffers"]
 
@@ -92,9 +92,9 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         "graphs": ("pytorch", "device"),
     }
 )
-"""What a trace must hold for an analysis to have rows; nothing that could only be known by working it out."""
+"""What a trace must hold so that an analysis has rows; only what is known without running it."""
 
-_LACKS: Final[Mapping[Lack, str]] = MappingProxyType(
+_LACK_NOTES: Final[Mapping[Lack, str]] = MappingProxyType(
     {
         "device": "lacks_device_activity",
         "pytorch": "lacks_pytorch_trace",
@@ -109,69 +109,71 @@ _LACKS: Final[Mapping[Lack, str]] = MappingProxyType(
         "buffers": "lacks_buffer_assignment",
     }
 )
-"""The codes of the notes that say so."""
+"""Codes of the notes about missing data."""
 
 
-def headed(names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """These analyses under their headings; headings without any are left out."""
+def group_by_heading(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """These analyses under their headings; empty headings are left out."""
     listed = {name for _, row in TOPICS for name in row}
     rows = [(title, [name for name in row if name in names]) for title, row in TOPICS]
-    rows.append((LAST, [name for name in names if name not in listed]))
+    rows.append((LAST_HEADING, [name for name in names if name not in listed]))
     return [(title, row) for title, row in rows if row]
 
 
-def lacking(name: str, trace: Trace) -> Note | None:
-    """The reason why a trace cannot answer an analysis; None where it may."""
-    if why := of_memory_alone(name, [part.format for part in trace.parts]):
+def unavailable_note(name: str, trace: Trace) -> Note | None:
+    """The reason why an analysis has no rows for this trace; None if it may have some."""
+    if why := memory_only_note(name, [part.format for part in trace.parts]):
         return why
-    need = next((need for need in NEEDS.get(name, ()) if not _has(trace, need)), None)
+    need = next((need for need in NEEDS.get(name, ()) if not _meets_need(trace, need)), None)
     if need is None:
         return None
     lack: Lack = need
-    if need == "ranks" and _merged(trace):
+    if need == "ranks" and _may_hold_merged_devices(trace):
         lack = "devices"
-    elif need == "allocated" and not _has(trace, "pytorch"):
+    elif need == "allocated" and not _meets_need(trace, "pytorch"):
         lack = "elsewhere"
-    return note(_LACKS[lack], level="missing")
+    return note(_LACK_NOTES[lack], level="missing")
 
 
-def _merged(trace: Trace) -> bool:
-    """Whether the one rank may be several devices: XLA draws all CPU devices of a process as one where they are alike.
+def _may_hold_merged_devices(trace: Trace) -> bool:
+    """True if the one rank may be several devices: XLA draws all CPU devices of a process as one if they look alike.
 
-    Which it is tell only the events; the programs tell that they run on more devices than one.
+    Only the events show whether it is; the programs show that they run on more than one device.
     """
     on_cpu = trace.ranks["label"].str.starts_with("CPU").any()
     programs = (one for part in trace.parts for one in part.facts.programs)
     return bool(on_cpu) and any(one.devices > 1 for one in programs)
 
 
-def of_memory_alone(name: str, formats: Collection[str]) -> Note | None:
-    """Why what is no more than a memory timeline cannot answer an analysis; None where it may."""
-    of_memory = name in _OF_ALL or NEEDS.get(name) == ("allocated",)
-    return note("memory_alone", level="missing") if _all_memory(formats) and not of_memory else None
+def memory_only_note(name: str, formats: Collection[str]) -> Note | None:
+    """The reason why a trace of memory timelines alone has no rows for an analysis; None if it may have some."""
+    of_memory = name in _ALWAYS_AVAILABLE or NEEDS.get(name) == ("allocated",)
+    return note("memory_alone", level="missing") if _only_memory_formats(formats) and not of_memory else None
 
 
-def tells_memory_alone(trace: Trace) -> bool:
-    """Whether a trace is nothing but memory timelines."""
-    return _all_memory([part.format for part in trace.parts])
+def is_memory_only(trace: Trace) -> bool:
+    """True if a trace holds only memory timelines."""
+    return _only_memory_formats([part.format for part in trace.parts])
 
 
-def _all_memory(formats: Collection[str]) -> bool:
+def _only_memory_formats(formats: Collection[str]) -> bool:
+    """True if all files are memory timelines."""
     return set(formats) == {"memory_timeline"}
 
 
-_OF_ALL: Final = ("overview", "health")
-"""What may be asked of whatever is open."""
+_ALWAYS_AVAILABLE: Final = ("overview", "health")
+"""Analyses that work for every trace."""
 
 
-def _has(trace: Trace, need: Need) -> bool:
+def _meets_need(trace: Trace, need: Need) -> bool:
+    """True if the trace has what is needed."""
     if need == "device":
         return bool(trace.lanes["work"].any())
     if need == "ranks":
         return trace.ranks.height > 1
     if need == "files":
         return len(trace.parts) > 1
-    if need == "modules":  # told by the file when it was read; of what was made otherwise it is not known
+    if need == "modules":  # known when the file was read; unknown for other sources
         return any(part.facts.modules is not False for part in trace.parts if part.format == "kineto")
     if need in ("allocated", "held", "buffers"):
         return any(need in facets for facets in trace.facets)

@@ -1,4 +1,4 @@
-"""Copies between memories: how much they move, how fast the link is, and how long the device only waits for them."""
+"""Copies between memories: bytes, rate of the link, and the time in which the device only waits for them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.async_ops import kept
-from tracehound.analysis.devices.copies import FASTEST, KEY, Copies, copies_of
-from tracehound.analysis.devices.silence import nothing, remedy
-from tracehound.analysis.events.own_clock import window_apart
-from tracehound.analysis.members import JOINED, listed
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, one_of
-from tracehound.formats.xla.copies import HOST
-from tracehound.notes import Note, note
-from tracehound.units import PS_PER_S
+from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.devices.async_ops import async_op_times
+from tracehound.analysis.devices.device_copies import COPY_KEY, MAX_BYTES_PER_SECOND, DeviceCopies, find_device_copies
+from tracehound.analysis.devices.missing_data import no_device_activity_remedy, nothing_recorded_note
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import (
+    JOINED_EVENTS,
+    Analysis,
+    Column,
+    Options,
+    Result,
+    concat_tables,
+    counted_events_field,
+    empty_result,
+    make_result,
+)
+from tracehound.analysis.timing.device_clock import window_length_notes
+from tracehound.formats.xla.op_kinds import HOST_MEMORY_NAME
+from tracehound.model.notes import Note, note
+from tracehound.model.units import PS_PER_S
 
 DEFINITION = """\
 A copy goes from one memory to another. On TPUs the layouts in an op's HLO line name the memories: S(5) is the host's,
@@ -40,12 +50,14 @@ it, else 8,000 GB/s) is none: such copies are not measured, and a note says so.
 
 With the setting by=op there is a row for each op that copies, over all ranks."""
 
-BY: Final = Setting("by", "memory", "what a row is: a pair of memories (of each rank) or an op", one_of("memory", "op"))
+BY_SETTING: Final = Setting(
+    "by", "memory", "what a row is: a pair of memories (of each rank) or an op", one_of("memory", "op")
+)
 
-BOUND: Final = 0.2
-"""A device that waits for host copies for more than this share of its time is said to be bound by them."""
+HOST_BOUND_SHARE: Final = 0.2
+"""A device that waits for host copies for more than this share of its time is bound by them."""
 
-_MEASURES: Final = (
+_MEASURE_COLUMNS: Final = (
     Column("copies", "count", "copies"),
     Column("bytes", "bytes", "moved by copies of known size"),
     Column("in_flight", "time", "a copy is under way, overlaps once"),
@@ -61,84 +73,87 @@ COLUMNS = (
     Column("rank", "count", "rank"),
     Column("source", "text", "memory from which"),
     Column("target", "text", "memory to which"),
-    *_MEASURES,
+    *_MEASURE_COLUMNS,
 )
 
-BY_OP: Final = (
+BY_OP_COLUMNS: Final = (
     Column("name", "text", "HLO op, or copy, that starts it"),
     Column("module", "text", "XLA module", brief=False),
     Column("source", "text", "memory from which"),
     Column("target", "text", "memory to which"),
-    *_MEASURES,
+    *_MEASURE_COLUMNS,
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each pair of memories, or each op; ps."""
-    by_op = BY.of(options.given) == "op"
+    by_op = BY_SETTING.of(options.given) == "op"
     key = ["source", "target", "name", "module"] if by_op else ["source", "target"]
-    found = copies_of(share)
-    if found.rows.is_empty():
+    copies = find_device_copies(rank_trace)
+    if copies.rows.is_empty():
         return pl.DataFrame()
     link = ["source", "target"]
-    ways = pl.DataFrame(
-        [{**dict(zip(link, way, strict=True)), **_link(found.only(_equal(link, way)))} for way in _groups(found, link)]
+    link_rows = pl.DataFrame(
+        [
+            {**dict(zip(link, link_key, strict=True)), **_link_totals(copies.select(_key_filter(link, link_key)))}
+            for link_key in _unique_keys(copies, link)
+        ]
     )
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measured(found.only(_equal(key, group)), options)}
-        for group in _groups(found, key)
+        {**dict(zip(key, group, strict=True)), **_measure_copies(copies.select(_key_filter(key, group)), options)}
+        for group in _unique_keys(copies, key)
     ]
-    with_host = (pl.col("source") == HOST) | (pl.col("target") == HOST)
+    with_host = (pl.col("source") == HOST_MEMORY_NAME) | (pl.col("target") == HOST_MEMORY_NAME)
     return (
         pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64})
-        .join(ways, on=link, maintain_order="left")
+        .join(link_rows, on=link, maintain_order="left")
         .with_columns(
-            pl.lit(share.rank, pl.Int64).alias("rank"),
-            pl.lit(found.end - found.start, pl.Int64).alias("span"),
-            pl.lit(found.only(with_host).exposed()[0], pl.Int64).alias("host_wait"),
+            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+            pl.lit(copies.end - copies.start, pl.Int64).alias("span"),
+            pl.lit(copies.select(with_host).exposed_time()[0], pl.Int64).alias("host_wait"),
         )
     )
 
 
-def _groups(found: Copies, key: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return found.rows.select(key).unique(maintain_order=True).iter_rows()
+def _unique_keys(copies: DeviceCopies, key: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return copies.rows.select(key).unique(maintain_order=True).iter_rows()
 
 
-def _equal(key: Sequence[str], group: Sequence[str]) -> pl.Expr:
+def _key_filter(key: Sequence[str], group: Sequence[str]) -> pl.Expr:
     return pl.all_horizontal(pl.col(name) == value for name, value in zip(key, group, strict=True))
 
 
-def _link(found: Copies) -> dict[str, float]:
-    """What went from one memory to another in all, and in which time, as far as sizes and times are known."""
-    return {"link_bytes": float(found.rows["moved"].sum()), "link_time": found.sized.length}
+def _link_totals(copies: DeviceCopies) -> dict[str, float]:
+    """Bytes moved from one memory to another, and the time, where sizes and times are known."""
+    return {"link_bytes": float(copies.rows["moved"].sum()), "link_time": copies.in_flight_with_rate.length}
 
 
-def _measured(found: Copies, options: Options) -> dict[str, object]:
-    """The figures of one group of copies."""
-    rows, lasting = found.rows, pl.col("end") > pl.col("start")
+def _measure_copies(copies: DeviceCopies, options: Options) -> dict[str, object]:
+    """The measures of one group of copies."""
+    rows, has_length = copies.rows, pl.col("end") > pl.col("start")
     return {
         "copies": rows.height,
         "bytes": int(rows["bytes"].sum()) if rows["bytes"].count() else None,
         "sized": rows["bytes"].count(),
-        "strange": rows.filter(pl.col("moved").is_null() & pl.col("bytes").is_not_null() & lasting).height,
+        "strange": rows.filter(pl.col("moved").is_null() & pl.col("bytes").is_not_null() & has_length).height,
         "moved": float(rows["moved"].sum()),
-        "timed": found.sized.length,
-        **listed(options, rows["id"]),
-        **kept(rows, found.waits, found.flight.length, *found.exposed()),
+        "timed": copies.in_flight_with_rate.length,
+        **counted_events_field(options, rows["id"]),
+        **async_op_times(rows, copies.waits, copies.in_flight.length, *copies.exposed_time()),
     }
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each rank and pair of memories, the longest wait first; or for each op over all ranks."""
-    by_op = BY.of(options.given) == "op"
-    shown = ANALYSIS.shown(options.given)
-    rows = stacked(tables)
+    by_op = BY_SETTING.of(options.given) == "op"
+    analysis = ANALYSIS.with_shown_columns(options.given)
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(shown, scene, options, _nothing(scene))
-    grouped = _over_ranks(rows) if by_op else rows
+        return empty_result(analysis, context, options, _why_empty(context))
+    summed = _sum_over_ranks(rows) if by_op else rows
     speed = pl.col("moved") / pl.col("timed") * PS_PER_S
-    peak = _peak(scene)
-    table = grouped.with_columns(
+    peak = _fastest_memory(context)
+    table = summed.with_columns(
         pl.when(pl.col("timed") > 0).then(speed).alias("speed"),
         (pl.col("exposed") / pl.col("span")).fill_nan(None).alias("exposed_share"),
         (pl.col("hidden") / pl.col("in_flight")).fill_nan(None).alias("hidden_share"),
@@ -149,65 +164,69 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not by_op:
         table = table.with_columns(pl.col("rank").rle_id().alias("place"))
     table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
-    return answer(
-        shown,
+    return make_result(
+        analysis,
         table,
-        scene,
+        context,
         options,
         [
-            *_verdict(rows, peak),
-            *_doubts(rows),
-            *_absurd(table, peak),
-            *window_apart(rows["span"], scene),
+            *_host_link_notes(rows, peak),
+            *_unmeasured_copy_notes(rows),
+            *_impossible_rate_notes(table, peak),
+            *window_length_notes(rows["span"], context),
         ],
     )
 
 
-def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
-    whole = int(rows.group_by("rank").agg(pl.col("span").first())["span"].sum())
-    return rows.group_by(KEY).agg(
+def _sum_over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
+    total_span = int(rows.group_by("rank").agg(pl.col("span").first())["span"].sum())
+    return rows.group_by(COPY_KEY).agg(
         pl.col("copies", "sized", "strange", "moved", "timed", "in_flight", "exposed", "hidden").sum(),
         pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()).alias("bytes"),
-        pl.lit(whole).alias("span"),
+        pl.lit(total_span).alias("span"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
-        JOINED,
+        JOINED_EVENTS,
     )
 
 
-def _peak(scene: Scene) -> float:
-    """The fastest memory that the profile knows of, bytes per second."""
-    found = [0.0]
-    for facts in scene.facts:
+def _fastest_memory(context: RunContext) -> float:
+    """Bandwidth of the fastest memory in the profile, bytes per second."""
+    bandwidths = [0.0]
+    for facts in context.facts:
         for plane in facts.planes.values():
             stated = ((plane.peak_hbm_bw_gigabytes_per_second, 1e9), (plane.memory_bandwidth, 1.0))
-            found += [value * unit for value, unit in stated if value is not None and 0 < value * unit < FASTEST]
-    return max(found) or FASTEST
+            bandwidths += [
+                value * unit for value, unit in stated if value is not None and 0 < value * unit < MAX_BYTES_PER_SECOND
+            ]
+    return max(bandwidths) or MAX_BYTES_PER_SECOND
 
 
-def _verdict(rows: pl.DataFrame, peak: float) -> list[Note]:
-    """What the link to the host costs, over all ranks."""
+def _host_link_notes(rows: pl.DataFrame, peak: float) -> list[Note]:
+    """Notes on waits for the link to the host, over all ranks."""
     ranks = rows.group_by("rank").agg(pl.col("span", "host_wait").first())
-    span, wait = int(ranks["span"].sum()), int(ranks["host_wait"].sum())
-    host = rows.filter((pl.col("source") == HOST) | (pl.col("target") == HOST))
-    if host.is_empty() or not span:
+    span, host_wait = int(ranks["span"].sum()), int(ranks["host_wait"].sum())
+    host_rows = rows.filter((pl.col("source") == HOST_MEMORY_NAME) | (pl.col("target") == HOST_MEMORY_NAME))
+    if host_rows.is_empty() or not span:
         return []
-    links = host.unique(["rank", "source", "target"])
-    ways = links.group_by("source", "target").agg(pl.col("link_bytes", "link_time").sum()).sort("source", "target")
+    links = host_rows.unique(["rank", "source", "target"])
+    directions = (
+        links.group_by("source", "target").agg(pl.col("link_bytes", "link_time").sum()).sort("source", "target")
+    )
     speed = pl.col("link_bytes") / pl.col("link_time") * PS_PER_S
-    timed = ways.filter((pl.col("link_bytes") > 0) & (pl.col("link_time") > 0)).with_columns(speed.alias("rate"))
+    timed = directions.filter((pl.col("link_bytes") > 0) & (pl.col("link_time") > 0)).with_columns(speed.alias("rate"))
     sources, targets, rates = (
         tuple(timed.filter(pl.col("rate") <= peak)[name]) for name in ("source", "target", "rate")
     )
-    notes = [note("waits_for_host_copies", wait=wait, of=span, sources=sources, targets=targets, rates=rates)]
-    if wait > BOUND * span:
+    notes = [note("waits_for_host_copies", wait=host_wait, of=span, sources=sources, targets=targets, rates=rates)]
+    if host_wait > HOST_BOUND_SHARE * span:
         notes.append(note("bound_by_host_link", level="inferred"))
     return notes
 
 
-def _doubts(rows: pl.DataFrame) -> list[Note]:
-    """How many copies are in no rate, and why."""
-    copies, sized, strange = (int(rows[name].sum()) for name in ("copies", "sized", "strange"))
-    notes = [note("copies_too_fast", copies=strange, limit=FASTEST)] if strange else []
+def _unmeasured_copy_notes(rows: pl.DataFrame) -> list[Note]:
+    """Notes on copies that are in no rate."""
+    copies, sized, too_fast = (int(rows[name].sum()) for name in ("copies", "sized", "strange"))
+    notes = [note("copies_too_fast", copies=too_fast, limit=MAX_BYTES_PER_SECOND)] if too_fast else []
     if not sized:
         return [note("no_copy_sizes", level="missing")]
     if sized < copies:
@@ -215,16 +234,16 @@ def _doubts(rows: pl.DataFrame) -> list[Note]:
     return notes
 
 
-def _absurd(table: pl.DataFrame, peak: float) -> list[Note]:
-    beyond = table.filter(pl.col("speed") > peak)
-    if beyond.is_empty():
+def _impossible_rate_notes(table: pl.DataFrame, peak: float) -> list[Note]:
+    above_limit = table.filter(pl.col("speed") > peak)
+    if above_limit.is_empty():
         return []
-    return [note("rows_above_memory_bandwidth", rows=beyond.height, limit=peak)]
+    return [note("rows_above_memory_bandwidth", rows=above_limit.height, limit=peak)]
 
 
-def _nothing(scene: Scene) -> Note:
-    if scene.pytorch:
-        return nothing(scene, note("no_copies_on_streams"), remedy(scene))
+def _why_empty(context: RunContext) -> Note:
+    if context.pytorch:
+        return nothing_recorded_note(context, note("no_copies_on_streams"), no_device_activity_remedy(context))
     return note("no_copies_between_memories", level="missing")
 
 
@@ -236,8 +255,8 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    counts="copies",
-    of_devices=True,
-    settings=(BY,),
-    by={"op": BY_OP},
+    count_column="copies",
+    device_ops_only=True,
+    settings=(BY_SETTING,),
+    columns_by_setting={"op": BY_OP_COLUMNS},
 )

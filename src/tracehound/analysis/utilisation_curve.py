@@ -1,4 +1,4 @@
-"""How well kernels use the device over time, stretch by stretch."""
+"""Use of the device by kernels over time, by intervals of equal length."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.devices.filled import DEFINITION as FILLED
-from tracehound.analysis.devices.filled import filled, of_steps, runs_kernels, spans
-from tracehound.analysis.devices.silence import nothing, remedy
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
-from tracehound.analysis.settings import Setting, length
-from tracehound.analysis.utilisation import doubts
-from tracehound.formats.assembly.curves import bucket, buckets
-from tracehound.notes import note
+from tracehound.analysis.analysis_settings import Setting, parse_time_length
+from tracehound.analysis.devices.missing_data import no_device_activity_remedy, nothing_recorded_note
+from tracehound.analysis.devices.occupancy import OCCUPANCY_DEFINITION as FILLED
+from tracehound.analysis.devices.occupancy import (
+    has_kernels,
+    measure_occupancy,
+    measured_time_columns,
+    steps_only_notes,
+)
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
+from tracehound.analysis.utilisation import measure_doubt_notes
+from tracehound.formats.device_occupancy import bucket_edges, bucket_size
+from tracehound.model.notes import note
 
-BUCKET: Final = Setting(
+BUCKET_SETTING: Final = Setting(
     "bucket",
     "0us",
     "how long a stretch is; 0: the smallest of 1, 2, 5, 10, ... us that makes at most 200 of them",
-    length,
+    parse_time_length,
 )
 
-MOST: Final = 10_000
-"""Stretches of a rank, at most: they are longer than asked for where there would be more."""
+MOST_INTERVALS: Final = 10_000
+"""Most intervals of a rank: they become longer than the setting where there would be more."""
 
 DEFINITION = f"""\
 {FILLED}
@@ -50,33 +56,46 @@ COLUMNS: Final = (
 )
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each stretch of the rank's span."""
-    device = filled(share)
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each interval of the rank's span."""
+    device = measure_occupancy(rank_trace)
     low, high = device.span
-    asked = BUCKET.of(options.given) or bucket(high - low)
-    start, end = buckets(low, high, max(asked, bucket(high - low, MOST) if (high - low) // asked > MOST else 1))
-    if not len(start) or (device.kernels.is_empty() and not (share.windowed and runs_kernels(share))):
+    length = BUCKET_SETTING.of(options.given) or bucket_size(high - low)
+    start, end = bucket_edges(
+        low,
+        high,
+        max(length, bucket_size(high - low, MOST_INTERVALS) if (high - low) // length > MOST_INTERVALS else 1),
+    )
+    if not len(start) or (device.kernels.is_empty() and not (rank_trace.windowed and has_kernels(rank_trace))):
         return pl.DataFrame()
-    rank = np.full(len(start), share.rank)
-    return device.measures(*device.own(start, end)).with_columns(
+    rank = np.full(len(start), rank_trace.rank)
+    return device.mean_measures(*device.to_device_clock(start, end)).with_columns(
         pl.Series("rank", rank),
         pl.Series("start", start),
         pl.Series("duration", end - start),
-        pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
-        **device.counts(*device.own_span),
-        **spans(share, device),
+        pl.lit(rank_trace.capacity.multiprocessors, pl.Int64).alias("multiprocessors"),
+        **device.kernel_counts(*device.own_span),
+        **measured_time_columns(rank_trace, device),
     )
 
 
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """The stretches of all ranks, rank by rank."""
-    rows = stacked(tables)
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The intervals of all ranks, rank by rank."""
+    rows = concat_tables(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, nothing(scene, note("no_kernels"), remedy(scene)))
-    cut = note("stretches_of_length", length=int(rows["duration"][0]))
-    told = [cut, *of_steps(rows), *doubts(rows.filter(pl.col("utilisation") > 0), scene)]
-    return answer(ANALYSIS, rows, scene, options, told)
+        return empty_result(
+            ANALYSIS,
+            context,
+            options,
+            nothing_recorded_note(context, note("no_kernels"), no_device_activity_remedy(context)),
+        )
+    length_note = note("stretches_of_length", length=int(rows["duration"][0]))
+    notes = [
+        length_note,
+        *steps_only_notes(rows),
+        *measure_doubt_notes(rows.filter(pl.col("utilisation") > 0), context),
+    ]
+    return make_result(ANALYSIS, rows, context, options, notes)
 
 
 ANALYSIS = Analysis(
@@ -87,5 +106,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BUCKET,),
+    settings=(BUCKET_SETTING,),
 )

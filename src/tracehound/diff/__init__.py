@@ -1,31 +1,39 @@
-"""Two runs side by side: what became slower, faster, new or gone, step for step, and whether that is more than noise.
+"""Comparison of two runs: what became slower, faster, new or gone, step for step, and whether that exceeds chance.
 
-A `Profile` is what is known of one run, a `Comparison` what two of them differ in. Knows no form and no widget.
+A `RunProfile` has the measurements of one run, a `Comparison` the differences of two. Knows no form and no widget.
 """
 
 from __future__ import annotations
 
-from tracehound.diff.baseline import loaded, refuse_other, saved
-from tracehound.diff.compare import DEFINITION, Comparison, compare, doubts
-from tracehound.diff.gate import ALONE, GRAMMAR, Condition, Verdict, condition, judged, judged_alone
-from tracehound.diff.profile import Profile, not_whole, profile
+from tracehound.diff.baseline_file import load_baseline, refuse_non_baseline, save_baseline
+from tracehound.diff.gate_conditions import (
+    COMPARISON_GRAMMAR,
+    SINGLE_RUN_GRAMMAR,
+    GateCondition,
+    GateVerdict,
+    judge_comparison,
+    judge_run,
+    parse_condition,
+)
+from tracehound.diff.run_comparison import DEFINITION, Comparison, comparability_notes, compare_runs
+from tracehound.diff.run_profile import RunProfile, incomplete_run_notes, profile_run
 
 __all__ = [
-    "ALONE",
+    "COMPARISON_GRAMMAR",
     "DEFINITION",
-    "GRAMMAR",
+    "SINGLE_RUN_GRAMMAR",
     "Comparison",
-    "Condition",
-    "Profile",
-    "Verdict",
-    "compare",
-    "condition",
-    "doubts",
-    "judged",
-    "judged_alone",
-    "loaded",
-    "not_whole",
-    "profile",
-    "refuse_other",
-    "saved",
+    "GateCondition",
+    "GateVerdict",
+    "RunProfile",
+    "comparability_notes",
+    "compare_runs",
+    "incomplete_run_notes",
+    "judge_comparison",
+    "judge_run",
+    "load_baseline",
+    "parse_condition",
+    "profile_run",
+    "refuse_non_baseline",
+    "save_baseline",
 ]

@@ -1,1 +1,1 @@
-"""Numbers -> characters, for panes and for reports alike; knows no terminal toolkit."""
+"""Characters for numbers: cells, tables, timelines and charts as text. Uses no terminal toolkit."""

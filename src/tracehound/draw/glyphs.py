@@ -1,11 +1,8 @@
-"""Which characters things are drawn with.
-
-Owns the alphabets: Unicode, ASCII, and one for terminals without colour, where letters say what colour would.
-Knows nothing of traces or colours.
-"""
+"""Characters of the interface: Unicode, ASCII, and an alphabet with letters for terminals without color."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -13,25 +10,25 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
-from tracehound.draw.palette import LETTERS
+from tracehound.draw.event_colors import KIND_LETTERS
 from tracehound.errors import printable
-from tracehound.units import middle
+from tracehound.model.short_names import cut_middle
 
-Fill = Literal["height", "letter"]
+CellFill = Literal["height", "letter"]
 
-LEVELS = 8
-"""How many degrees of fullness a cell can show, besides empty."""
+FILL_LEVELS = 8
+"""Fill levels of a cell, besides empty."""
 
 
 class Glyphs(Struct, frozen=True):
-    """An alphabet. Every character is one cell wide, so that swapping alphabets moves nothing.
+    """An alphabet. Every character is one cell wide, so that all alphabets give the same layout.
 
-    `fill` says how a cell shows that it is partly covered: by the height of a block, or by the letter of the kind
-    (a point where there is little, small where less than half is covered, else capital).
+    `fill` is how a partly covered cell looks: a block of some height, or the letter of the kind (a point for little,
+    lower case below half, else upper case).
     """
 
     name: str
-    fill: Fill
+    fill: CellFill
     edge: str  # first cell of a slice that is drawn as a bar
     before: str  # the same, where the slice began before what is shown
     chosen: str  # first cell of the selected slice
@@ -53,17 +50,17 @@ class Glyphs(Struct, frozen=True):
     about: str  # in front of what is inferred
     levels: str  # how high a graph is: `LEVELS + 1` characters, the first for nothing
     base: str  # a graph at the bottom of its scale
-    letters: Mapping[str, str] = field(default_factory=lambda: LETTERS)  # of kinds, or of what else colours slices
+    letters: Mapping[str, str] = field(default_factory=lambda: KIND_LETTERS)  # of kinds, or of what else colours slices
 
-    def cells_of(self, kind: str) -> str:
-        """The characters of a cell in which `kind` dominates, by how full it is: `LEVELS + 1` of them."""
+    def fill_characters(self, kind: str) -> str:
+        """The characters of a cell that `kind` dominates, by fill level: `FILL_LEVELS + 1` of them."""
         if self.fill == "height":
             return self.levels
         letter = self.letters[kind]
         return f" .{letter.lower() * 3}{letter * 4}"
 
     def words(self, text: str) -> str:
-        """`text` on one line, in characters that this alphabet has."""
+        """`text` on one line, in characters of this alphabet."""
         clean = printable(text)
         if clean.isascii() or self.name != "ascii":
             return clean
@@ -71,24 +68,24 @@ class Glyphs(Struct, frozen=True):
         return clean.translate(swaps).encode("ascii", "replace").decode("ascii")
 
     def cut(self, text: str, width: int) -> str:
-        """`text` in this alphabet and in `width` cells at most, with a sign where something is left out.
+        """`text` in this alphabet and in at most `width` cells, with a mark where something is left out.
 
-        Both ends stay: what tells names apart is as often at the end (`python (25738)`) as at the beginning.
+        Both ends stay: names differ as often at the end (`python (25738)`) as at the beginning.
         """
         clean = printable(text)
         if cell_len(clean) <= width or width < 1:
             return self.words(clean) if width > 0 else ""
         if cell_len(clean) == len(clean):
-            return self.words(middle(clean, width))
+            return self.words(cut_middle(clean, width))
         return self.words(f"{set_cell_size(clean, width - 1).rstrip()}…")
 
     def label(self, text: str, width: int) -> str:
-        """The same for what stands in a bar: of a few cells its beginning says more than both ends would."""
-        return self.cut(text, width) if width >= BOTH_ENDS else self.words(text)[: max(width, 0)]
+        """The text of a bar, cut to `width`: in few cells the beginning says more than both ends."""
+        return self.cut(text, width) if width >= BOTH_ENDS_WIDTH else self.words(text)[: max(width, 0)]
 
 
-BOTH_ENDS = 12
-"""Cells from which a name in a bar keeps both ends."""
+BOTH_ENDS_WIDTH = 12
+"""Width in cells from which a name in a bar keeps both ends."""
 
 UNICODE = Glyphs(
     name="unicode", fill="height", edge="▏", before="‹", chosen="▐", chosen_end="▌", mark="◆", path="●", unfolded="▾",
@@ -97,7 +94,7 @@ UNICODE = Glyphs(
 )  # fmt: skip
 
 MONO = replace(UNICODE, name="mono", fill="letter", chosen="[", chosen_end="]", mark="◆")
-"""For terminals that show no colour."""
+"""For terminals without color."""
 
 ASCII = Glyphs(
     name="ascii", fill="letter", edge="|", before="<", chosen="[", chosen_end="]", mark="@", path="!", unfolded="-",
@@ -106,20 +103,34 @@ ASCII = Glyphs(
 )  # fmt: skip
 
 
-def columns(text: str, width: int) -> list[str]:
+def split_into_cells(text: str, width: int) -> list[str]:
     """`text` as exactly `width` cells: a wide character takes one cell and leaves the next one empty (``""``)."""
     if text.isascii():
         return list(text[:width].ljust(width))
-    cells = list(_columns(text))[:width]
+    cells = list(_iterate_cells(text))[:width]
     if cells and cell_len(cells[-1]) == 2:
         cells[-1] = " "
     return cells + [" "] * (width - len(cells))
 
 
-def _columns(text: str) -> Iterator[str]:
+def _iterate_cells(text: str) -> Iterator[str]:
     for char in text:
         size = cell_len(char)
         if size:
             yield char
         if size == 2:
             yield ""
+
+
+_ASCII_REPLACEMENTS = str.maketrans("–…·∙•µμ×›█▓▒░▉▊▋▌▍▎▏▁▂▃▄▅▆▇┤├┬┴┼┌┐└┘│─", "-~-..uux>#=+-####......:::#+++++++++|-")
+_QUADRANT_BLOCKS = re.compile("[▀▄▐▖▗▘▙▚▛▜▝▞▟]")
+_NON_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def to_ascii(text: str) -> str:
+    """`text` in ASCII, of the same width. Characters without a similar one become ``?``."""
+    if text.isascii():
+        return text
+    return _NON_ASCII.sub(
+        lambda found: "?" * cell_len(found[0]), _QUADRANT_BLOCKS.sub("*", text.translate(_ASCII_REPLACEMENTS))
+    )

@@ -1,6 +1,6 @@
-"""Names that PyTorch's profiler and its reader give to events.
+"""Names that PyTorch's profiler and the reader of its files give to events, and sizes of PyTorch's element types.
 
-Owns these names alone: who asks for one reads no file, and need not import what does.
+This module imports nothing that reads files.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
-STEP: Final = r"^(ProfilerStep)#(\d{1,9})$"
-"""How PyTorch's profiler calls its mark of a step: its groups are the name of all marks, and the step's number."""
+STEP_MARK: Final = r"^(ProfilerStep)#(\d{1,9})$"
+"""Pattern of the profiler's step mark; its groups are the common name of all marks, and the step's number."""
 
-PARAMS: Final = "record_param_comms"
-"""The name of the operators that tell what the collective they start is."""
+COLLECTIVE_PARAMS: Final = "record_param_comms"
+"""The name of the operators that describe the collective they start."""
 
-MODULE: Final = "nn.Module: "
-"""How PyTorch's profiler calls the call of a module, before its class and number."""
+MODULE_PREFIX: Final = "nn.Module: "
+"""Prefix of the profiler's events for calls of modules; class and number follow."""
 
-CURVES: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficiency"}
-"""The measures that are drawn, and what their counters are called: 0 before the first kernel and after the last."""
+UTILIZATION_COUNTERS: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficiency"}
+"""The drawn measures and the names of their counters; a counter is 0 before the first kernel and after the last."""
 
-_SIZES: Final = {
+_TYPES_BY_SIZE: Final = {
     1: (
         "bool", "byte", "char", "int8", "uint8", "signed char", "unsigned char", "qint8", "quint8",
         "bits8", "bits1x8", "bits2x4", "bits4x2", "float4_e2m1fn_x2",
@@ -40,9 +40,9 @@ _SIZES: Final = {
     ),
     16: ("complexdouble", "complex128", "complex<double>"),
 }  # fmt: skip
-"""Types by the bytes of an element: as PyTorch calls them, and as compilers spell the types of C++ that they are.
+"""Element types by bytes per element: PyTorch's names, and the C++ spellings of compilers.
 
-Of types that pack several numbers (``Float4_e2m1fn_x2``) an element is what shapes count: a pack.
+For packed types (``Float4_e2m1fn_x2``) an element is what shapes count: a pack.
 """
 
 SCALAR_TYPES: Final = (
@@ -52,21 +52,24 @@ SCALAR_TYPES: Final = (
     "UInt1", "UInt2", "UInt3", "UInt4", "UInt5", "UInt6", "UInt7", "Int1", "Int2", "Int3", "Int4", "Int5", "Int6",
     "Int7", "Float8_e8m0fnu", "Float4_e2m1fn_x2",
 )  # fmt: skip
-"""Element types by their numbers, which are their places here: an operator that is asked for a type has its number."""
+"""Element types at the position of their PyTorch number; an operator's dtype argument holds that number."""
 
-_BYTES: Final = {name: size for size, names in _SIZES.items() for name in names}
+_SIZE_OF_TYPE: Final = {name: size for size, names in _TYPES_BY_SIZE.items() for name in names}
 
 
-def type_size(dtype: object) -> int:
-    """Bytes of an element of a type as PyTorch writes it (``BFloat16``, ``c10::Half``, ``long int``); 0 if unknown."""
+def element_size(dtype: object) -> int:
+    """Return the bytes of an element of a type; 0 if unknown.
+
+    The type is spelled as PyTorch writes it (``BFloat16``, ``c10::Half``, ``long int``).
+    """
     if not isinstance(dtype, str):
         return 0
-    name = _PLACE.sub("", dtype.lower().strip())
-    if name in _BYTES:
-        return _BYTES[name]
-    return 1 if name.startswith(("float8", "f8")) or _NARROW.fullmatch(name) else 0
+    name = _NAMESPACE.sub("", dtype.lower().strip())
+    if name in _SIZE_OF_TYPE:
+        return _SIZE_OF_TYPE[name]
+    return 1 if name.startswith(("float8", "f8")) or _SUB_BYTE_INTEGER.fullmatch(name) else 0
 
 
-_PLACE: Final = re.compile(r"\b(?:\w+::)+")
-_NARROW: Final = re.compile(r"u?int[1-7]")
-"""Integers of fewer bits than a byte, which take one each."""
+_NAMESPACE: Final = re.compile(r"\b(?:\w+::)+")
+_SUB_BYTE_INTEGER: Final = re.compile(r"u?int[1-7]")
+"""Integers of fewer than 8 bits; each takes one byte."""

@@ -1,1 +1,1 @@
-"""The programs of an XLA profile as the compiler left them: instructions, how they hang together, and in words."""
+"""The compiled programs of an XLA profile: instructions, their graph, their HLO text, and explanations of them."""

@@ -1,9 +1,18 @@
-"""SQL over a trace, for both faces: `TABLES` is what a statement may name, `prepare` checks one, `answer` runs it."""
+"""SQL over a trace: `ALL_TABLES` can be queried, `prepare_query` checks a statement, `answer_query` runs it."""
 
 from __future__ import annotations
 
-from tracehound.query.answering import Query, answer, prepare
-from tracehound.query.refusal import named
-from tracehound.query.tables import TABLES, Table, refuse_idle, settled
+from tracehound.query.polars_errors import find_table
+from tracehound.query.run_query import CheckedQuery, answer_query, prepare_query
+from tracehound.query.sql_tables import ALL_TABLES, SqlTable, refuse_unused_settings, table_with_settings
 
-__all__ = ["TABLES", "Query", "Table", "answer", "named", "prepare", "refuse_idle", "settled"]
+__all__ = [
+    "ALL_TABLES",
+    "CheckedQuery",
+    "SqlTable",
+    "answer_query",
+    "find_table",
+    "prepare_query",
+    "refuse_unused_settings",
+    "table_with_settings",
+]

@@ -1,6 +1,6 @@
-"""The headless face: `Result` -> text, markdown, csv, json. `WRITERS` is the literal list of forms.
+"""Results as text, markdown, csv and json. `WRITERS` lists these formats.
 
-Writers yield lines; who prints them where, and in which colours, is the caller's business.
+Writers yield lines; the caller prints them and chooses the colors.
 """
 
 from __future__ import annotations
@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tracehound.analysis.result import Result
-from tracehound.draw.notes import with_sentences
-from tracehound.draw.table import Line
+from tracehound.draw.notes import render_note_columns
+from tracehound.draw.text_table import TextLine
 from tracehound.errors import TracehoundError
-from tracehound.report.about import About, Look, about
-from tracehound.report.summary import Summary, summarise
+from tracehound.report.report_header import ReportHeader, ReportStyle, build_header
+from tracehound.report.summary_page import Summary, summarize_trace
 
 if TYPE_CHECKING:
-    from tracehound.report.page import Page
+    from tracehound.report.result_page import ResultPage
 
-READABLE = 1_000
-"""Rows of a query that people are shown when they do not say how many."""
+READABLE_ROWS = 1_000
+"""Rows of a query shown to people by default."""
 
 
 class Writer(Struct, frozen=True):
-    """One form of a report. `notes` tells whether the form has a place for the notes of a result.
+    """One format of a report. `notes`: the format shows the notes of a result.
 
-    `module` has its functions, and is imported when one is wanted. `readable` is how many rows it shows when nobody
-    says: what people read has an end, data has none. With a table one `of_trace` tells of the whole trace and of
-    the ids of events.
+    `module` has its functions and is imported on demand. `readable` is the default number of rows: limited for people,
+    unlimited (None) for data. If `of_trace`, a single table also has the facts of the trace and the ids of events.
     """
 
     name: str
@@ -42,34 +41,35 @@ class Writer(Struct, frozen=True):
     of_trace: bool = False
 
     @property
-    def result(self) -> Callable[[About, Result, Look], Iterator[Line]]:
-        """What writes a table."""
-        write: Callable[[About, Result, Look], Iterator[Line]] = import_module(self.module).result
-        return lambda facts, result, look: write(facts, with_sentences(result), look)
+    def result(self) -> Callable[[ReportHeader, Result, ReportStyle], Iterator[TextLine]]:
+        """The function that writes a table."""
+        module = import_module(self.module)
+        write: Callable[[ReportHeader, Result, ReportStyle], Iterator[TextLine]] = module.write_result
+        return lambda header, result, style: write(header, render_note_columns(result), style)
 
     @property
-    def summary(self) -> Callable[[Summary, Look], Iterator[Line]]:
-        """What writes a summary."""
-        write: Callable[[Summary, Look], Iterator[Line]] = import_module(self.module).summary
+    def summary(self) -> Callable[[Summary, ReportStyle], Iterator[TextLine]]:
+        """The function that writes a summary."""
+        write: Callable[[Summary, ReportStyle], Iterator[TextLine]] = import_module(self.module).write_summary
         return write
 
     @property
-    def page(self) -> Callable[[Page, Look], Iterator[Line]]:
-        """What writes a page of several results."""
-        write: Callable[[Page, Look], Iterator[Line]] = import_module(self.module).page
+    def page(self) -> Callable[[ResultPage, ReportStyle], Iterator[TextLine]]:
+        """The function that writes a page of several results."""
+        write: Callable[[ResultPage, ReportStyle], Iterator[TextLine]] = import_module(self.module).write_page
         return write
 
 
 WRITERS: tuple[Writer, ...] = (
-    Writer("text", "aligned tables for a terminal", "tracehound.report.text", readable=READABLE),
-    Writer("markdown", "tables for issues and notes", "tracehound.report.markdown", readable=READABLE),
-    Writer("csv", "raw numbers for spreadsheets", "tracehound.report.csv", notes=False),
-    Writer("json", "raw numbers for programs", "tracehound.report.json", of_trace=True),
+    Writer("text", "aligned tables for a terminal", "tracehound.report.text_report", readable=READABLE_ROWS),
+    Writer("markdown", "tables for issues and notes", "tracehound.report.markdown_report", readable=READABLE_ROWS),
+    Writer("csv", "raw numbers for spreadsheets", "tracehound.report.csv_report", notes=False),
+    Writer("json", "raw numbers for programs", "tracehound.report.json_report", of_trace=True),
 )
 
 
-def writer(name: str) -> Writer:
-    """The writer of that name; TracehoundError with the nearest name when there is none."""
+def find_writer(name: str) -> Writer:
+    """The writer of that name. Raises TracehoundError, with the nearest name, if there is none."""
     for candidate in WRITERS:
         if candidate.name == name:
             return candidate
@@ -79,4 +79,14 @@ def writer(name: str) -> Writer:
     raise TracehoundError(f"no form {name!r}", remedy=hint)
 
 
-__all__ = ["READABLE", "WRITERS", "About", "Look", "Summary", "Writer", "about", "summarise", "writer"]
+__all__ = [
+    "READABLE_ROWS",
+    "WRITERS",
+    "ReportHeader",
+    "ReportStyle",
+    "Summary",
+    "Writer",
+    "build_header",
+    "find_writer",
+    "summarize_trace",
+]

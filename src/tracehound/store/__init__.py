@@ -1,24 +1,24 @@
-"""Many files -> one `Trace`: find them, recognise them, ingest them, keep them, place them on one clock."""
+"""From files to one `Trace`: find the files, detect their formats, read and cache them, put them on one clock."""
 
 from __future__ import annotations
 
-from tracehound.store.clock import Alignment
-from tracehound.store.opening import CancelledError, Opening, args, load, open_paths
-from tracehound.store.place import place
-from tracehound.store.reading import Reading
-from tracehound.store.sections import Sections
-from tracehound.store.workshop import Workshop, workshop
+from tracehound.store.common_clock import ClockAlignment
+from tracehound.store.event_args import CheckpointedFiles, read_event_args
+from tracehound.store.merge_files import merge_file_frames
+from tracehound.store.read_context import ReadContext, make_read_context
+from tracehound.store.reading_progress import ReadingProgress
+from tracehound.store.trace_reader import CancelledError, TraceReader, load_trace, open_trace_files
 
 __all__ = [
-    "Alignment",
     "CancelledError",
-    "Opening",
-    "Reading",
-    "Sections",
-    "Workshop",
-    "args",
-    "load",
-    "open_paths",
-    "place",
-    "workshop",
+    "CheckpointedFiles",
+    "ClockAlignment",
+    "ReadContext",
+    "ReadingProgress",
+    "TraceReader",
+    "load_trace",
+    "make_read_context",
+    "merge_file_frames",
+    "open_trace_files",
+    "read_event_args",
 ]

@@ -1,7 +1,4 @@
-"""One file -> its part, read here or by worker processes, in memory or on disk.
-
-Owns the steps of it and how they are told and stopped. Knows no order of files and no format's inside.
-"""
+"""Reading of one file into its frames, in this process or in workers, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -16,221 +13,232 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracehound.formats.format import Portion, Progress
-from tracehound.formats.spill import WAITING, Spill
-from tracehound.heap import hold, release
-from tracehound.store.board import Board
-from tracehound.store.cache import Cache, Stamp, stamp
-from tracehound.store.found import Found
-from tracehound.store.head import load, save
-from tracehound.store.pool import Pool
-from tracehound.trace import Part
+from tracehound.formats import FileShard, Progress
+from tracehound.formats.spill import SPILL_SUFFIX, Spill
+from tracehound.model.trace import FileFrames
+from tracehound.store.reading_progress import SharedProgress
+from tracehound.store.saved_frames import load_frames, save_frames
+from tracehound.store.trace_cache import FileStamp, TraceCache, stamp_file
+from tracehound.store.trace_files import TraceFile
+from tracehound.store.worker_pool import WorkerPool
+from tracehound.system.malloc import keep_freed_memory, return_free_memory
 
-_PIECES: Final = "pieces"
-_BOARD: Final = "board"
+_SPILL_FOLDER: Final = "pieces"
+_PROGRESS_FILE: Final = "progress_table"
 
-TICK: Final = 0.05
+POLL_SECONDS: Final = 0.05
 """Seconds between two looks at the workers."""
 
-SMALL: Final = 24 << 20
-"""Bytes, inflated, up to which a file is read in memory: sooner done than a worker is started."""
+MAX_IN_MEMORY_BYTES: Final = 24 << 20
+"""Inflated bytes up to which a file is read in memory, which takes less time than starting a worker."""
 
-SHARED: Final = 96 << 20
-"""Bytes, inflated, from which several workers share a file."""
+MIN_SHARED_BYTES: Final = 96 << 20
+"""Inflated bytes from which workers workers shard a file."""
 
-GROWTH: Final = 10
-"""How many times a gzip file grows, where only a guess is needed."""
-
-
-def guessed_size(found: Found) -> int:
-    """Bytes of a file when inflated, about."""
-    return found.size * (GROWTH if found.compressed else 1)
+GZIP_GROWTH: Final = 10
+"""Estimated ratio of inflated to compressed bytes of a gzip file."""
 
 
-def stamp_of(found: Found) -> Stamp:
-    """What is wanted of the file, as that is now. Raises TracehoundError where it is gone."""
-    return stamp(found.path, devices=found.devices)
+def estimate_inflated_size(file: TraceFile) -> int:
+    """Estimated bytes of a file after inflation."""
+    return file.size * (GZIP_GROWTH if file.compressed else 1)
 
 
-def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
-    """Read a file in this process, with what does not fit in memory on disk.
+def stamp_trace_file(file: TraceFile) -> FileStamp:
+    """The stamp of the file as it is now. Raises TracehoundError if it is gone."""
+    return stamp_file(file.path, devices=file.devices)
 
-    Of a large one the pool's workers decode a portion each; this process has one too, and finishes all: the workers go
-    before that, and what they hold with them. Raises what reading raises, OSError where the disk is full, and
-    BrokenExecutor when a worker was killed.
+
+def ingest_on_disk(file: TraceFile, cache: TraceCache, progress: Progress, pool: WorkerPool) -> FileFrames:
+    """Read a file in this process, spilling to disk what does not fit in memory.
+
+    The workers of the pool decode shards of a large file. This process decodes one shard, too, and finishes all; the
+    workers end before that and release their memory. Raises the errors of reading, OSError if the disk is full, and
+    BrokenExecutor if a worker was killed.
     """
-    before, folder = stamp_of(found), cache.bench()
-    large = guessed_size(found) >= SHARED
+    stamp, folder = stamp_trace_file(file), cache.create_work_folder()
+    large = estimate_inflated_size(file) >= MIN_SHARED_BYTES
     executor = pool.executor if large else None
-    several = 1 if executor is None else pool.jobs
-    board, helpers = Board(folder / _BOARD, several), list[Future[None]]()
+    workers = 1 if executor is None else pool.jobs
+    progress_table, futures = SharedProgress(folder / _PROGRESS_FILE, workers), list[Future[None]]()
     try:
-        prepare(board, folder)
-        rest = [Portion(number, several, found.devices) for number in range(1, several)]
-        helpers += () if executor is None else (executor.submit(decode, found, one, folder, board) for one in rest)
-        hold()
-        portions = [_watched(found, several, folder, board, progress)]
-        while wait(helpers, TICK).not_done:
-            progress(*board.read())
-        for helper in helpers:
-            helper.result()
-        portions += [_decoded(folder, portion.number) for portion in rest]
-        if helpers:
+        prepare_folder(progress_table, folder)
+        rest = [FileShard(number, workers, file.devices) for number in range(1, workers)]
+        futures += (
+            ()
+            if executor is None
+            else (executor.submit(decode_shard, file, one, folder, progress_table) for one in rest)
+        )
+        keep_freed_memory()
+        shards = [_decode_first_shard(file, workers, folder, progress_table, progress)]
+        while wait(futures, POLL_SECONDS).not_done:
+            progress(*progress_table.totals())
+        for future in futures:
+            future.result()
+        shards += [_load_shard(folder, shard.number) for shard in rest]
+        if futures:
             pool.close()
         if large:
-            release()
-        finished(found, portions, folder)
-        del portions
-        release()
-        return keep(cache, folder, found, before)
+            return_free_memory()
+        finish_shards(file, shards, folder)
+        del shards
+        return_free_memory()
+        return move_to_cache(cache, folder, file, stamp)
     except BaseException:
-        abandon(folder, board, helpers)
+        abandon_ingest(folder, progress_table, futures)
         raise
 
 
-def _watched(found: Found, several: int, folder: Path, board: Board, progress: Progress) -> Any:  # noqa: ANN401
-    """The first portion of a file, decoded here; `progress` is told of those of all workers."""
-    desk = board.desk(0)
+def _decode_first_shard(
+    file: TraceFile, workers: int, folder: Path, progress_table: SharedProgress, progress: Progress
+) -> Any:  # noqa: ANN401
+    """Decode the first shard of a file in this process; `progress` is called with the totals of all workers."""
+    report_own = progress_table.for_worker(0)
 
-    def tell(read: int, events: int) -> None:
-        desk(read, events)
-        progress(*board.read())
+    def report(read: int, events: int) -> None:
+        report_own(read, events)
+        progress(*progress_table.totals())
 
-    return found.format.reader.decode(found.path, Portion(0, several, found.devices), Spill(folder / _PIECES), tell)
+    return file.format.reader.decode(
+        file.path, FileShard(0, workers, file.devices), Spill(folder / _SPILL_FOLDER), report
+    )
 
 
-def copy(part: Part, cache: Cache, found: Found, before: Stamp) -> Part:
-    """Put a part that was read in memory into the cache too: it is at home there. Raises OSError where that is full."""
-    folder = cache.bench()
+def copy_to_cache(frames: FileFrames, cache: TraceCache, file: TraceFile, stamp: FileStamp) -> FileFrames:
+    """Also put frames that were read in memory into the cache. Raises OSError if the disk is full."""
+    folder = cache.create_work_folder()
     try:
-        save(part, folder)
-        return replace(part, home=keep(cache, folder, found, before).home)
+        save_frames(frames, folder)
+        return replace(frames, cache_folder=move_to_cache(cache, folder, file, stamp).cache_folder)
     except BaseException:
         rmtree(folder, ignore_errors=True)
         raise
 
 
-def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:
-    """Move what was made in a folder into the cache, unless the file changed meanwhile; the part as it lies there."""
-    (folder / _BOARD).unlink(missing_ok=True)
-    if not cache.fleeting and stamp_of(found) == before:
-        return cache.keep(folder, before)
-    return load(folder, found.path, before.state, fresh=True)
+def move_to_cache(cache: TraceCache, folder: Path, file: TraceFile, stamp: FileStamp) -> FileFrames:
+    """Move a finished folder into the cache unless the file changed meanwhile; returns its frames."""
+    (folder / _PROGRESS_FILE).unlink(missing_ok=True)
+    if not cache.temporary and stamp_trace_file(file) == stamp:
+        return cache.add_entry(folder, stamp)
+    return load_frames(folder, file.path, stamp.file_state, fresh=True)
 
 
-class Ingest(Struct):
-    """A file that is being read on disk, step by step. Made by `begin`; ask `pending`, and `advance` when one is done.
+class FileIngest(Struct):
+    """A file that workers are reading; made by `start_ingest`.
 
-    `part` is there when nothing is pending any more.
+    Wait for the futures in `pending` and call `advance` when they are done. `frames` is set once nothing is pending.
     """
 
-    found: Found
-    cache: Cache
+    file: TraceFile
+    cache: TraceCache
     folder: Path
-    before: Stamp
-    board: Board
+    stamp: FileStamp
+    progress_table: SharedProgress
     executor: Executor
     pending: list[Future[None]]
     _decoding: bool
-    part: Part | None = None
+    frames: FileFrames | None = None
 
     def advance(self) -> None:
-        """Take the next step if all futures of this one are done.
+        """Take the next step if all pending futures are done.
 
-        Raises what reading raises, OSError, and BrokenExecutor when a worker was killed.
+        Raises the errors of reading, OSError, and BrokenExecutor if a worker was killed.
         """
         done = [future for future in self.pending if future.done()]
         for future in done:
-            future.result()  # one that failed ends the reading, whatever the others do
-        if self.part is not None or len(done) < len(self.pending):
+            future.result()  # a failed one ends the reading, whatever the others do
+        if self.frames is not None or len(done) < len(self.pending):
             return
         if self._decoding:
             self._decoding = False
-            self.pending = [self.executor.submit(finish, self.found, len(done), self.folder)]
+            self.pending = [self.executor.submit(finish_in_worker, self.file, len(done), self.folder)]
             return
         self.pending = []
-        self.part = keep(self.cache, self.folder, self.found, self.before)
+        self.frames = move_to_cache(self.cache, self.folder, self.file, self.stamp)
 
     def abandon(self) -> None:
-        """Stop the workers soon; nothing of it is kept."""
-        abandon(self.folder, self.board, self.pending)
+        """Ask the workers to stop, and discard their results."""
+        abandon_ingest(self.folder, self.progress_table, self.pending)
 
 
-def begin(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
-    """Have workers read a file: one of them, or several where it is large. Raises OSError where there is no room."""
-    before, folder = stamp_of(found), cache.bench()
-    several = jobs if guessed_size(found) >= SHARED else 1
-    board, pending = Board(folder / _BOARD, several), list[Future[None]]()
+def start_ingest(file: TraceFile, cache: TraceCache, executor: Executor, jobs: int) -> FileIngest:
+    """Let workers read a file: one worker, or workers for a large file. Raises OSError if the disk is full."""
+    stamp, folder = stamp_trace_file(file), cache.create_work_folder()
+    workers = jobs if estimate_inflated_size(file) >= MIN_SHARED_BYTES else 1
+    progress_table, pending = SharedProgress(folder / _PROGRESS_FILE, workers), list[Future[None]]()
     try:
-        prepare(board, folder)
-        if several == 1:
-            pending.append(executor.submit(alone, found, folder, board))
+        prepare_folder(progress_table, folder)
+        if workers == 1:
+            pending.append(executor.submit(ingest_in_one_process, file, folder, progress_table))
         else:
-            shares = (Portion(number, several, found.devices) for number in range(several))
-            pending.extend(executor.submit(decode, found, share, folder, board) for share in shares)
+            shards = (FileShard(number, workers, file.devices) for number in range(workers))
+            pending.extend(executor.submit(decode_shard, file, shard, folder, progress_table) for shard in shards)
     except BaseException:
-        abandon(folder, board, pending)
+        abandon_ingest(folder, progress_table, pending)
         raise
-    return Ingest(found, cache, folder, before, board, executor, pending, several > 1)
+    return FileIngest(file, cache, folder, stamp, progress_table, executor, pending, workers > 1)
 
 
-def prepare(board: Board, folder: Path) -> None:
-    """Make ready a folder in which a file is to be decoded. Raises OSError where there is no room."""
-    board.clear()
-    (folder / _PIECES).mkdir()
+def prepare_folder(progress_table: SharedProgress, folder: Path) -> None:
+    """Create the files and folders that decoding needs. Raises OSError if the disk is full."""
+    progress_table.create()
+    (folder / _SPILL_FOLDER).mkdir()
 
 
-def abandon(folder: Path, board: Board, pending: Sequence[Future[None]]) -> None:
-    """Have those who read a file stop soon, and remove the folder: when the last of them has, for they write there.
-
-    Waits for none of them.
-    """
+def abandon_ingest(folder: Path, progress_table: SharedProgress, pending: Sequence[Future[None]]) -> None:
+    """Ask the workers to stop, and remove the folder after the last of them has ended. Does not wait."""
     with suppress(OSError):
-        board.stop()
+        progress_table.request_stop()
     for future in pending:
         future.cancel()
 
-    def removed(_: object = None) -> None:
+    def remove_when_done(_: object = None) -> None:
         if all(future.done() for future in pending):
             rmtree(folder, ignore_errors=True)
 
     for future in pending:
-        future.add_done_callback(removed)
-    removed()
+        future.add_done_callback(remove_when_done)
+    remove_when_done()
 
 
-def alone(found: Found, folder: Path, board: Board) -> None:
-    """Read a file into a folder, in this process."""
-    every = Portion(0, 1, found.devices)
-    finished(found, [found.format.reader.decode(found.path, every, Spill(folder / _PIECES), board.desk(0))], folder)
+def ingest_in_one_process(file: TraceFile, folder: Path, progress_table: SharedProgress) -> None:
+    """Read a whole file into a folder, in this process."""
+    every = FileShard(0, 1, file.devices)
+    finish_shards(
+        file,
+        [file.format.reader.decode(file.path, every, Spill(folder / _SPILL_FOLDER), progress_table.for_worker(0))],
+        folder,
+    )
 
 
-def decode(found: Found, portion: Portion, folder: Path, board: Board) -> None:
-    """Decode a portion of a file into the folder, for `finish`: only files go from one worker to another."""
-    decoded = found.format.reader.decode(found.path, portion, Spill(folder / _PIECES), board.desk(portion.number))
-    with _portion(folder, portion.number).open("wb") as file:
-        pickle.dump(decoded, file, pickle.HIGHEST_PROTOCOL)
+def decode_shard(file: TraceFile, shard: FileShard, folder: Path, progress_table: SharedProgress) -> None:
+    """Decode a shard of a file and write it to the folder, where `finish_in_worker` reads it."""
+    decoded = file.format.reader.decode(
+        file.path, shard, Spill(folder / _SPILL_FOLDER), progress_table.for_worker(shard.number)
+    )
+    with _shard_path(folder, shard.number).open("wb") as output:
+        pickle.dump(decoded, output, pickle.HIGHEST_PROTOCOL)
 
 
-def finish(found: Found, portions: int, folder: Path) -> None:
-    """Make the part of so many portions that were decoded in the folder."""
-    finished(found, [_decoded(folder, number) for number in range(portions)], folder)
+def finish_in_worker(file: TraceFile, shards: int, folder: Path) -> None:
+    """Make the frames of a file from all shards that were decoded in the folder."""
+    finish_shards(file, [_load_shard(folder, number) for number in range(shards)], folder)
 
 
-def finished(found: Found, portions: list[Any], folder: Path) -> None:
-    """Make the part of all portions in the folder."""
-    part = found.format.reader.finish(found.path, portions, Spill(folder))
-    save(part, folder)
-    rmtree(folder / _PIECES, ignore_errors=True)
-    for rest in folder.glob(f"*{WAITING}"):  # what finishing itself put aside
+def finish_shards(file: TraceFile, shards: list[Any], folder: Path) -> None:
+    """Make the frames of a file from its decoded shards, and save them in the folder."""
+    frames = file.format.reader.finish(file.path, shards, Spill(folder))
+    save_frames(frames, folder)
+    rmtree(folder / _SPILL_FOLDER, ignore_errors=True)
+    for rest in folder.glob(f"*{SPILL_SUFFIX}"):  # spilled by finishing itself
         rest.unlink(missing_ok=True)
 
 
-def _decoded(folder: Path, number: int) -> Any:  # noqa: ANN401, whatever the format makes of it
-    """A portion that was decoded in the folder."""
-    return pickle.loads(_portion(folder, number).read_bytes())  # noqa: S301, ours
+def _load_shard(folder: Path, number: int) -> Any:  # noqa: ANN401, any type of the format
+    """A decoded shard, loaded from the folder."""
+    return pickle.loads(_shard_path(folder, number).read_bytes())  # noqa: S301, ours
 
 
-def _portion(folder: Path, number: int) -> Path:
-    """Where a decoded portion waits; the folder is readable by its owner alone."""
-    return folder / _PIECES / f"{number}.portion"
+def _shard_path(folder: Path, number: int) -> Path:
+    """The file of a decoded shard; the folder is readable by its owner only."""
+    return folder / _SPILL_FOLDER / f"{number}.portion"

@@ -1,1 +1,1 @@
-"""The interactive face; the only importer of textual."""
+"""Interactive terminal interface. Only this package imports textual."""

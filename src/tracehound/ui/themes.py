@@ -1,6 +1,6 @@
-"""The two themes of the explorer.
+"""The two color themes of the explorer.
 
-Own their colours. On a terminal of sixteen colours its own palette is used instead, which its user chose.
+Terminals with sixteen colors use their own palette instead.
 """
 
 from __future__ import annotations
@@ -61,26 +61,28 @@ LIGHT = Theme(
 
 THEMES = (DARK, LIGHT)
 
-SHORT = {"dark": DARK.name, "light": LIGHT.name}
-"""Names that are easier to type."""
+THEME_ALIASES = {"dark": DARK.name, "light": LIGHT.name}
+"""Short names of our themes."""
 
-KNOWN = frozenset([*BUILTIN_THEMES, *(theme.name for theme in THEMES)])
-"""All themes that there are before an app starts."""
+THEME_NAMES = frozenset([*BUILTIN_THEMES, *(theme.name for theme in THEMES)])
+"""Names of all themes that exist before an application starts."""
 
 
-def chosen(name: str | None, system: str | None, known: Collection[str]) -> str:
-    """The theme called `name`, or the one to start with on a terminal whose colours rich calls `system`.
+def choose_theme(name: str | None, system: str | None, known: Collection[str]) -> str:
+    """Full name of the theme `name`, or of the default for a terminal whose color system rich calls `system`.
 
     Raises TracehoundError when it is none of those `known`.
     """
     if name is None:
         return "ansi-dark" if system in (None, "standard", "windows") else DARK.name
-    return checked(name, known)
+    return resolve_theme_name(name, known)
 
 
-def checked(name: str, known: Collection[str] = KNOWN) -> str:
-    """The whole name of a theme. Raises TracehoundError when it is none of those `known`."""
-    theme = SHORT.get(name, name)
+def resolve_theme_name(name: str, known: Collection[str] = THEME_NAMES) -> str:
+    """Full name of a theme. Raises TracehoundError when it is none of those `known`."""
+    theme = THEME_ALIASES.get(name, name)
     if theme not in known:
-        raise TracehoundError(f"no theme is called {name}", remedy=f"there are {', '.join([*SHORT, *sorted(known)])}")
+        raise TracehoundError(
+            f"no theme is called {name}", remedy=f"there are {', '.join([*THEME_ALIASES, *sorted(known)])}"
+        )
     return theme

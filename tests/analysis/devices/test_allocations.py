@@ -14,18 +14,18 @@ from msgspec.structs import replace
 
 from building import US, Building, listing, stream, thread
 from short import first
-from tracehound.analysis import Options, Result, memory_curve, named, run
+from tracehound.analysis import Options, Result, get_analysis, memory_curve, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.notes import note
-from tracehound.store import load, open_paths, place
-from tracehound.trace import Trace, Window
+from tracehound.model.notes import note
+from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, merge_file_frames, open_trace_files
 
 MAIN = thread("main")
 GPU = {"id": 0, "numSms": 100, "maxThreadsPerMultiprocessor": 2048, "totalGlobalMem": 1000}
 
 
 def told(trace: Trace, name: str, window: Window | None = None, **settings: str) -> Result:
-    return run(named(name), trace, window, Options(given=tuple(sorted(settings.items()))))
+    return run_analysis(get_analysis(name), trace, window, Options(given=tuple(sorted(settings.items()))))
 
 
 def rows(trace: Trace, name: str, window: Window | None = None, **settings: str) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ class Memory(Building):
         part = self.part()
         threads = part.lanes["rank"].is_null()
         lanes = part.lanes.with_columns(thread=threads.replace_strict({True: "1", False: None}))
-        return place(self.name, [replace(part, lanes=lanes)])
+        return merge_file_frames(self.name, [replace(part, lanes=lanes)])
 
 
 def test_the_peak_and_what_is_held_then() -> None:
@@ -263,7 +263,7 @@ def test_the_curve_against_a_loop(
         begun = [(low, level, 0) for time, level, _ in states if time < low][-1:]
         states = begun + [state for state in states if low <= state[0] <= high]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory_curve, "STRETCHES", number)
+        patch.setattr(memory_curve, "MOST_INTERVALS", number)
         found = [
             tuple(row[name] for name in ("start", "duration", "allocated", "reserved", "unused", "changes"))
             for row in rows(m.trace(), "memory_curve", window)
@@ -426,7 +426,7 @@ def test_blocks_that_do_not_add_up_to_the_peak_are_told_of(before: int, told_of:
 
 
 def test_each_device_keeps_its_largest_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracehound.analysis.memory_blocks.MOST", 2)
+    monkeypatch.setattr("tracehound.analysis.memory_blocks.MOST_BLOCKS", 2)
     m = Memory()
     m.event(stream(1), "k", 0, 1000)
     for number in range(3):
@@ -456,7 +456,7 @@ def test_memory_before_the_first_event_and_after_the_last_is_in_the_trace(tmp_pa
         instant(310, -100, 2, 0),
     ]
     (tmp_path / "t.json").write_bytes(orjson.dumps({"schemaVersion": 1, "traceEvents": events}))
-    trace = load(open_paths([tmp_path / "t.json"]))
+    trace = load_trace(open_trace_files([tmp_path / "t.json"]))
     assert trace.span == (0, 210 * US)
     whole = rows(trace, name)
     assert rows(trace, name, Window(start=0)) == rows(trace, name, Window(end=210 * US)) == whole

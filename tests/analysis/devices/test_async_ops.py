@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane
-from tracehound.analysis.devices.async_ops import executions_of, joined, ops_of, waits
-from tracehound.analysis.share import shares
-from tracehound.trace import OPS, Trace, Window
+from tracehound.analysis.devices.async_ops import core_ops, join_async_events, match_done_ops, module_executions
+from tracehound.analysis.rank_trace import rank_traces
+from tracehound.model.trace import OPS, Trace, Window
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
 MODULES = Lane("XLA Modules", 0, "modules")
@@ -29,9 +29,9 @@ COPY = (op(0, "copy-start.4", "copy-start", "a"), op(1, "copy-done.9", "copy-don
 
 
 def pairs(trace: Trace) -> list[tuple[int, ...]]:
-    (share,) = shares(trace, Window())
-    events = ops_of(share)
-    found = joined(events, share.ops, executions_of(share, events["start"]))
+    (share,) = rank_traces(trace, Window())
+    events = core_ops(share)
+    found = join_async_events(events, share.ops, module_executions(share, events["start"]))
     return [tuple(t // US for t in row) for row in found.select("start", "issued", "waited", "end").iter_rows()]
 
 
@@ -55,7 +55,7 @@ def test_an_end_without_a_line_belongs_to_the_start_of_a_like_name() -> None:
 def test_programs_have_ops_of_the_same_name() -> None:
     others = (op(2, "copy-start.4", "copy-start", "a", 2), op(3, "copy-done.9", "copy-done", "copy-start.4", 2))
     ops = pl.DataFrame([*COPY, *others], schema=OPS)
-    assert sorted(waits(ops).rows()) == [(1, 0), (3, 2)]
+    assert sorted(match_done_ops(ops).rows()) == [(1, 0), (3, 2)]
 
 
 def test_what_began_before_the_profile_or_ends_after_it_has_no_pair() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tracehound.analysis.devices.kernel_classes import OWN, classified, own_classes
+from tracehound.analysis.devices.kernel_classes import CUSTOM_CLASSES, classify_kernels, parse_custom_classes
 from tracehound.errors import TracehoundError
 
 
@@ -13,7 +13,7 @@ def told(name: str, kind: str = "kernel", category: str | None = None, own: str 
     row = pl.DataFrame(
         [(name, kind, category)], schema={"name": pl.String, "kind": pl.String, "category": pl.String}, orient="row"
     )
-    found = classified(row, own_classes(own)).row(0, named=True)
+    found = classify_kernels(row, parse_custom_classes(own)).row(0, named=True)
     return found["class"], found["type"], found["tensor_cores"]
 
 
@@ -187,9 +187,9 @@ def test_the_callers_own_classes_are_asked_first() -> None:
 @pytest.mark.parametrize("text", ["mine", "mine:", ":gemm", "a:b; c"])
 def test_what_is_no_class_is_said(text: str) -> None:
     with pytest.raises(TracehoundError, match=r"is not a class.*NAME:REGEX"):
-        OWN.read(text)
+        CUSTOM_CLASSES.read(text)
 
 
 def test_what_is_no_expression_is_said() -> None:
     with pytest.raises(TracehoundError, match="not a regular expression"):
-        OWN.read("mine:(")
+        CUSTOM_CLASSES.read("mine:(")

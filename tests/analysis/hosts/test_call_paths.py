@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream
-from tracehound.analysis import Options, named, run
-from tracehound.trace import Trace, Window
+from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.model.trace import Trace, Window
 
 KINDS = ("op", "python", "runtime", "annotation")
 HOST = st.lists(
@@ -38,7 +38,7 @@ def built(host: list[tuple[int, str, str, int, int]], work: list[tuple[int, int,
 
 def told(trace: Trace, analysis: str, window: Window, *columns: str, **chosen: str) -> Told:
     """The columns of each path, by the names on it."""
-    result = run(named(analysis), trace, window, Options(given=tuple(sorted(chosen.items()))))
+    result = run_analysis(get_analysis(analysis), trace, window, Options(given=tuple(sorted(chosen.items()))))
     way, found = list[str](), Told()
     for row in result.table.iter_rows(named=True):
         way[row["depth"] :] = [row[result.columns[0].name]]

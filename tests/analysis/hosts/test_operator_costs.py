@@ -10,20 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis.hosts.operator_costs import KNOWN, Cost, cost
+from tracehound.analysis.hosts.operator_costs import KNOWN_OPERATORS, OperatorCost, operator_cost
 
 HALF = "c10::Half"
 small = st.integers(1, 4)
 
 
-def asked(name: str, shapes: list[list[int]], values: dict[int, str] | None = None, dtype: str = HALF) -> Cost | None:
+def asked(
+    name: str, shapes: list[list[int]], values: dict[int, str] | None = None, dtype: str = HALF
+) -> OperatorCost | None:
     """The cost of a call with these shapes, all of one type, and with these values at their places."""
     said = [(values or {}).get(place, "") for place in range(len(shapes))]
-    return cost(name, *(orjson.dumps(each).decode() for each in (shapes, [dtype] * len(shapes), said)))
+    return operator_cost(name, *(orjson.dumps(each).decode() for each in (shapes, [dtype] * len(shapes), said)))
 
 
-def with_types(name: str, shapes: list[list[int]], types: list[str], values: list[str]) -> Cost | None:
-    return cost(name, *(orjson.dumps(each).decode() for each in (shapes, types, values)))
+def with_types(name: str, shapes: list[list[int]], types: list[str], values: list[str]) -> OperatorCost | None:
+    return operator_cost(name, *(orjson.dumps(each).decode() for each in (shapes, types, values)))
 
 
 def operations(name: str, shapes: list[list[int]], values: dict[int, str] | None = None) -> int:
@@ -68,7 +70,7 @@ def test_a_convolution_is_counted_as_a_loop_does(
     bias = [features * groups] * biased
     values = {3: str([stride] * 2), 4: str([padding] * 2), 5: str([dilation] * 2), 6: "False", 8: str(groups)}
     found = asked("aten::convolution", [image, kernel, bias, *[[]] * 6], values)
-    assert found == Cost(counted, 2 * (prod(image) + prod(kernel) + sum(bias) + written), HALF)
+    assert found == OperatorCost(counted, 2 * (prod(image) + prod(kernel) + sum(bias) + written), HALF)
 
 
 @given(
@@ -101,7 +103,7 @@ def test_a_transposed_convolution_is_counted_as_a_loop_does(
     said = {**{place: str([each] * 2) for place, each in values.items()}, 6: "True", 8: str(groups)}
     found = asked("aten::convolution", [image, kernel, bias, *[[]] * 6], said)
     moved = 2 * (prod(image) + prod(kernel) + sum(bias) + written)
-    assert found == Cost(counted + written * biased, moved, HALF)
+    assert found == OperatorCost(counted + written * biased, moved, HALF)
 
 
 def test_each_backend_has_its_arguments_in_places_of_its_own() -> None:
@@ -159,14 +161,14 @@ def test_the_backward_pass_of_a_convolution_computes_and_moves_what_is_asked_for
     values = {7: str(transposed), 10: str([of_image, of_kernel, of_bias])}
     found = asked("aten::convolution_backward", [gradient, image, kernel, *[[]] * 8], values)
     moved = 2 * sum(map(prod, [*read.values(), *written]))
-    assert found == Cost(one * (of_image + of_kernel) + prod(gradient) * of_bias, moved, HALF)
+    assert found == OperatorCost(one * (of_image + of_kernel) + prod(gradient) * of_bias, moved, HALF)
 
 
 def test_of_an_unrecorded_mask_the_gradients_of_image_and_kernel_were_asked_for() -> None:
     image, gradient, kernel = [2, 3, 5, 5], [2, 4, 5, 5], [4, 3, 3, 3]
     found = asked("aten::cudnn_convolution_backward", [image, gradient, kernel, *[[]] * 7])
     one = 2 * prod(gradient) * prod(kernel[1:])
-    assert found == Cost(2 * one, 2 * (prod(gradient) + 2 * prod(image) + 2 * prod(kernel)), HALF)
+    assert found == OperatorCost(2 * one, 2 * (prod(gradient) + 2 * prod(image) + 2 * prod(kernel)), HALF)
 
 
 def test_causal_attention_is_half_and_its_backward_pass_two_and_a_half_times_the_forward() -> None:
@@ -214,7 +216,7 @@ def test_attention_finds_its_arguments_where_pytorch_has_them(name: str, argumen
 
 def test_bytes_are_those_of_inputs_and_result_once() -> None:
     found = asked("aten::mm", [[7, 5], [5, 11]], dtype="float")
-    assert found == Cost(770, 4 * (35 + 55 + 77), "float")
+    assert found == OperatorCost(770, 4 * (35 + 55 + 77), "float")
     found = asked("aten::addmm", [[11], [7, 5], [5, 11]], dtype="double")
     assert found is not None
     assert found.bytes == 8 * (11 + 35 + 55 + 77)
@@ -226,14 +228,14 @@ def test_bytes_are_those_of_inputs_and_result_once() -> None:
 
 def test_a_product_may_have_a_result_of_another_type() -> None:
     found = asked("aten::_int_mm", [[7, 5], [5, 11]], dtype="signed char")
-    assert found == Cost(770, 35 + 55 + 4 * 77, "signed char")
+    assert found == OperatorCost(770, 35 + 55 + 4 * 77, "signed char")
     e4m3 = "c10::Float8_e4m3fn"
     types = [e4m3, e4m3, "float", "float", "c10::BFloat16", "", "Scalar", "Scalar"]
     shapes: list[list[int]] = [[7, 5], [5, 11], [7, 1], [1, 11], [11], [], [], []]
     for asked_for, size in (("15", 2), ("6", 4), ("", 1)):
         said = ["", "", "", "", "", "", asked_for, "False"]
         moved = 35 + 55 + 4 * (7 + 11) + 2 * 11 + size * 77
-        assert with_types("aten::_scaled_mm", shapes, types, said) == Cost(770 + 77, moved, e4m3)
+        assert with_types("aten::_scaled_mm", shapes, types, said) == OperatorCost(770 + 77, moved, e4m3)
 
 
 def test_scaled_products_of_old_had_the_type_before_the_scales() -> None:
@@ -242,21 +244,21 @@ def test_scaled_products_of_old_had_the_type_before_the_scales() -> None:
     types = [e4m3, e4m3, "c10::BFloat16", "Scalar", "float", "float", "float", "Scalar"]
     shapes: list[list[int]] = [[7, 5], [5, 11], [11], [], [], [], [], []]
     said = ["", "", "", "15", "", "", "", "False"]
-    assert with_types("aten::_scaled_mm", shapes, types, said) == Cost(770 + 77, 35 + 55 + 22 + 2 * 77, e4m3)
+    assert with_types("aten::_scaled_mm", shapes, types, said) == OperatorCost(770 + 77, 35 + 55 + 22 + 2 * 77, e4m3)
 
 
 def test_numbers_of_four_bits_lie_in_packs_of_two() -> None:
     e2m1 = "c10::Float4_e2m1fn_x2"
     types, said = [e2m1, e2m1, *["c10::Float8_e4m3fn"] * 2, *[""] * 4], [*[""] * 6, "15", "False"]
     shapes: list[list[int]] = [[7, 5], [5, 11], [], [], [], [], [], []]
-    assert with_types("aten::_scaled_mm", shapes, types, said) == Cost(2 * 770, 35 + 55 + 2 * 77, e2m1)
+    assert with_types("aten::_scaled_mm", shapes, types, said) == OperatorCost(2 * 770, 35 + 55 + 2 * 77, e2m1)
 
 
 def test_what_has_no_elements_takes_no_operations() -> None:
-    assert asked("aten::mm", [[0, 256], [256, 128]]) == Cost(0, 2 * 256 * 128, HALF)
-    assert asked("aten::mm", [[64, 0], [0, 128]]) == Cost(0, 2 * 64 * 128, HALF)
-    assert asked("aten::addmm", [[128], [64, 0], [0, 128]]) == Cost(64 * 128, 2 * (128 + 64 * 128), HALF)
-    assert asked("aten::bmm", [[0, 4, 4], [0, 4, 4]]) == Cost(0, 0, HALF)
+    assert asked("aten::mm", [[0, 256], [256, 128]]) == OperatorCost(0, 2 * 256 * 128, HALF)
+    assert asked("aten::mm", [[64, 0], [0, 128]]) == OperatorCost(0, 2 * 64 * 128, HALF)
+    assert asked("aten::addmm", [[128], [64, 0], [0, 128]]) == OperatorCost(64 * 128, 2 * (128 + 64 * 128), HALF)
+    assert asked("aten::bmm", [[0, 4, 4], [0, 4, 4]]) == OperatorCost(0, 0, HALF)
 
 
 @pytest.mark.parametrize(
@@ -277,18 +279,18 @@ def test_what_has_no_elements_takes_no_operations() -> None:
     ],
 )
 def test_what_too_little_is_known_of_has_no_cost(name: str, dims: str, types: str, concrete: str) -> None:
-    assert cost(name, dims, types, concrete) is None
+    assert operator_cost(name, dims, types, concrete) is None
 
 
 ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=4), lambda x: st.lists(x, max_size=4))
 
 
-@given(st.sampled_from(KNOWN), ODD, ODD, ODD)
+@given(st.sampled_from(KNOWN_OPERATORS), ODD, ODD, ODD)
 def test_nonsense_never_raises(name: str, dims: object, types: object, concrete: object) -> None:
     def text(value: object) -> str:
         return orjson.dumps(value, default=str).decode() if not _huge(value) else ""
 
-    found = cost(name, text(dims), text(types), text(concrete))
+    found = operator_cost(name, text(dims), text(types), text(concrete))
     assert found is None or min(found.flops, found.bytes) >= 0
 
 

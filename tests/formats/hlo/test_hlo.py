@@ -6,12 +6,17 @@ import pytest
 
 from hloprotos import array, computation, group_list, instruction
 from hloprotos import proto as whole_proto
-from tracehound.formats.hlo.cost import costs
-from tracehound.formats.hlo.instructions import category_of, instructions, shape_text, users
-from tracehound.formats.hlo.located import located
-from tracehound.formats.wire import File, bytes_of
-from tracehound.formats.xla.ops import programs
-from tracehound.formats.xla.xspace import followed, space_of
+from tracehound.formats.hlo.cost_model import estimate_costs
+from tracehound.formats.hlo.hlo_instructions import (
+    index_instructions,
+    shape_text,
+    summarize_instructions,
+    users_by_name,
+    xprof_category,
+)
+from tracehound.formats.protobuf_wire import InflatedFile, pad_bytes
+from tracehound.formats.xplane.xplane_ops import locate_programs
+from tracehound.formats.xplane.xspace import follow_events, read_space
 from xspaces import block, whole
 
 
@@ -21,8 +26,8 @@ def proto(*made: bytes, frames: bytes = b"") -> bytes:
 
 
 def read(raw: bytes, *names: str) -> dict[str, object]:
-    file = bytes_of(raw)
-    return instructions(located(file, 0, file.size), names)
+    file = pad_bytes(raw)
+    return summarize_instructions(index_instructions(file, 0, file.size), names)
 
 
 def test_an_instruction_reads_as_a_line_of_hlo() -> None:
@@ -53,9 +58,9 @@ def test_a_source_frame_gives_the_line() -> None:
 
 def test_shapes_are_written_as_hlo_writes_them() -> None:
     pair = whole(2, 13) + block(4, array(4)) + block(4, array(16, 5, 1024, order=(1, 0), memory=5))
-    file = bytes_of(pair)
+    file = pad_bytes(pair)
     assert shape_text(file, 0, file.size) == "(s32[], bf16[5,1024]{1,0:S(5)})"
-    unpacked = bytes_of(whole(2, 11) + whole(3, 4) + whole(3, 2))
+    unpacked = pad_bytes(whole(2, 11) + whole(3, 4) + whole(3, 2))
     assert shape_text(unpacked, 0, unpacked.size) == "f32[4,2]"
 
 
@@ -104,7 +109,7 @@ def test_an_asynchronous_start_has_the_groups_of_the_collective_that_it_calls() 
     ("add", "", "non-fusion elementwise"), ("all-reduce", "", "all-reduce"), ("custom-call", "", "custom-call"),
 ])  # fmt: skip
 def test_categories(opcode: str, kind: str, category: str) -> None:
-    assert category_of(opcode, kind) == category
+    assert xprof_category(opcode, kind) == category
 
 
 def test_of_several_with_one_id_or_name_the_first_is_meant() -> None:
@@ -115,27 +120,27 @@ def test_of_several_with_one_id_or_name_the_first_is_meant() -> None:
         instruction(3, "add", "multiply", array(11, 4, order=(0,)), operands=(1,)),
     )
     assert read(raw, "add")["add"].text == "%add = f32[8]{0} add(%x)"
-    file = bytes_of(raw)
-    assert costs(located(file, 0, file.size), ["add"])["add"].bytes == 64
-    assert users(located(file, 0, file.size)) == {"x": {"add"}, "y": set(), "add": set()}
+    file = pad_bytes(raw)
+    assert estimate_costs(index_instructions(file, 0, file.size), ["add"])["add"].bytes == 64
+    assert users_by_name(index_instructions(file, 0, file.size)) == {"x": {"add"}, "y": set(), "add": set()}
 
 
 @pytest.mark.parametrize("cut", range(0, 120, 7))
 def test_a_damaged_proto_gives_what_is_sound(cut: int) -> None:
     raw = proto(instruction(1, "a", "add", array(11, 2)), instruction(2, "b", "add", array(11, 2)))
-    file = bytes_of(raw[:cut] + b"\xff" * 12 + raw[cut:])
-    assert set(instructions(located(file, 0, file.size), {"a", "b"})) <= {"a", "b"}
+    file = pad_bytes(raw[:cut] + b"\xff" * 12 + raw[cut:])
+    assert set(summarize_instructions(index_instructions(file, 0, file.size), {"a", "b"})) <= {"a", "b"}
 
 
 def test_the_lines_of_a_real_program(shared: Path) -> None:
     path = next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb"))
     raw = path.read_bytes()
-    found = programs(File(raw, len(raw)), space_of(File(raw, len(raw)), followed))
-    file = bytes_of(raw)
+    found = locate_programs(InflatedFile(raw, len(raw)), read_space(InflatedFile(raw, len(raw)), follow_events))
+    file = pad_bytes(raw)
     assert [(one.name, one.program) for one in found.values()] == [("jit_train_step", 0)]
     place = found[0]
-    module = located(file, place.offset, place.offset + place.size)
-    op = instructions(module, {"multiply_tanh_fusion"})["multiply_tanh_fusion"]
+    module = index_instructions(file, place.offset, place.offset + place.size)
+    op = summarize_instructions(module, {"multiply_tanh_fusion"})["multiply_tanh_fusion"]
     assert op.text.startswith("%multiply_tanh_fusion = f32[32,256]{1,0} fusion(%")
     assert op.framework.endswith("/mlp/tanh")
     assert op.source.endswith("jax_train.py:42")
@@ -154,7 +159,7 @@ def test_who_needs_a_result_is_told_through_what_only_passes_it_on() -> None:
         instruction(9, "of_pair", "get-tuple-element", array(11, 8), operands=(5,)),
         instruction(10, "log", "log", array(11, 8), operands=(9,)),
     )
-    file = bytes_of(raw)
+    file = pad_bytes(raw)
     needing = {"x": {"dot"}, "dot": {"add", "loop"}, "add": {"loop"}, "loop": {"exp"}, "exp": set(), "log": set()}
-    assert users(located(file, 0, file.size)) == needing
-    assert users(located(bytes_of(raw[:-3]), 0, len(raw) - 3)) == {}
+    assert users_by_name(index_instructions(file, 0, file.size)) == needing
+    assert users_by_name(index_instructions(pad_bytes(raw[:-3]), 0, len(raw) - 3)) == {}

@@ -9,38 +9,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hloprotos import F32, array, computation, instruction, numbers, proto, tupled
-from tracehound.facets import FACETS
-from tracehound.formats.hlo.heap import ALLOC, FREE, SHARE, Lifetime, buffers, replayed
-from tracehound.formats.wire import bytes_of
+from tracehound.formats.hlo.buffer_assignment import (
+    ALLOC,
+    FREE,
+    SHARE,
+    BufferLifetime,
+    buffers_of_program,
+    replay_heap_trace,
+)
+from tracehound.formats.protobuf_wire import pad_bytes
+from tracehound.model.facet_schemas import FACET_SCHEMAS
 from xspaces import block, whole
 
 
 def test_the_peak_is_where_most_is_first() -> None:
     events = [(ALLOC, 1, 0), (ALLOC, 2, 0), (FREE, 1, 0), (ALLOC, 3, 0), (FREE, 2, 0), (FREE, 3, 0)]
-    found, peak = replayed(events, {1: 10, 2: 20, 3: 10})
-    assert found == [Lifetime(1, 0, 2), Lifetime(2, 1, 4), Lifetime(3, 3, 5)]
+    found, peak = replay_heap_trace(events, {1: 10, 2: 20, 3: 10})
+    assert found == [BufferLifetime(1, 0, 2), BufferLifetime(2, 1, 4), BufferLifetime(3, 3, 5)]
     assert peak == 1
 
 
 def test_a_place_is_held_until_the_last_that_shares_it_is_freed() -> None:
     events = [(ALLOC, 1, 0), (SHARE, 2, 1), (FREE, 1, 0), (ALLOC, 3, 0), (FREE, 2, 0), (FREE, 3, 0)]
-    found, peak = replayed(events, {1: 10, 2: 10, 3: 5})
-    assert found == [Lifetime(1, 0, 4), Lifetime(3, 3, 5)]
+    found, peak = replay_heap_trace(events, {1: 10, 2: 10, 3: 5})
+    assert found == [BufferLifetime(1, 0, 4), BufferLifetime(3, 3, 5)]
     assert peak == 3
 
 
 def test_sharing_what_was_freed_brings_it_back() -> None:
     events = [(ALLOC, 1, 0), (FREE, 1, 0), (SHARE, 2, 1), (SHARE, 3, 2), (FREE, 2, 0)]
-    found, peak = replayed(events, {1: 10, 2: 10, 3: 10})
-    assert found == [Lifetime(1, 0, 1), Lifetime(1, 2, None)]
+    found, peak = replay_heap_trace(events, {1: 10, 2: 10, 3: 10})
+    assert found == [BufferLifetime(1, 0, 1), BufferLifetime(1, 2, None)]
     assert peak == 0
 
 
 def test_what_is_no_buffer_and_what_is_freed_twice_changes_nothing() -> None:
     events = [(ALLOC, 9, 0), (FREE, 1, 0), (ALLOC, 1, 0), (SHARE, 1, 9), (7, 1, 0), (FREE, 1, 0), (FREE, 1, 0)]
-    found, peak = replayed(events, {1: 10})
-    assert (found, peak) == ([Lifetime(1, 2, 5)], 2)
-    assert replayed([], {}) == ([], None)
+    found, peak = replay_heap_trace(events, {1: 10})
+    assert (found, peak) == ([BufferLifetime(1, 2, 5)], 2)
+    assert replay_heap_trace([], {}) == ([], None)
 
 
 def slow(events: Sequence[tuple[int, int, int]], sizes: dict[int, int]) -> tuple[int, list[int]]:
@@ -65,7 +72,7 @@ def test_lifetimes_add_up_to_what_is_held(data: st.DataObject) -> None:
         events.append((FREE if buffer in seen else ALLOC, buffer, 0))
         seen.add(buffer)
     cut = data.draw(st.integers(0, len(events)))
-    found, peak = replayed(events[:cut], sizes)
+    found, peak = replay_heap_trace(events[:cut], sizes)
     most, after = slow(events[:cut], sizes)
     for at, held in enumerate(after):
         there = [
@@ -111,8 +118,8 @@ ASSIGNMENT = block(
 
 
 def test_a_program_has_lasting_and_passing_buffers_in_every_memory_space() -> None:
-    found = buffers(bytes_of(proto(PROGRAM, beside=ASSIGNMENT)), "jit_f", 7)
-    assert found.schema == FACETS["buffers"]
+    found = buffers_of_program(pad_bytes(proto(PROGRAM, beside=ASSIGNMENT)), "jit_f", 7)
+    assert found.schema == FACET_SCHEMAS["buffers"]
     told = found.select("space", "name", "sort", "first", "last", "bytes", "peak", "unpadded").rows()
     assert told == [
         (0, "x", "parameter", None, None, 1024, True, 1024), (0, "out", "output", None, None, 1024, True, 1024),
@@ -126,14 +133,14 @@ def test_a_program_has_lasting_and_passing_buffers_in_every_memory_space() -> No
 
 
 def test_a_proto_without_an_assignment_has_no_buffers() -> None:
-    assert buffers(bytes_of(proto(PROGRAM)), "jit_f", 7).is_empty()
-    assert buffers(bytes_of(b"\xff" * 9), "jit_f", 7).is_empty()
+    assert buffers_of_program(pad_bytes(proto(PROGRAM)), "jit_f", 7).is_empty()
+    assert buffers_of_program(pad_bytes(b"\xff" * 9), "jit_f", 7).is_empty()
 
 
 def test_a_buffer_may_be_defined_by_a_name() -> None:
     named = block(1, whole(1, 1) + whole(2, 8) + block(3, block(2, "out")))
     raw = proto(PROGRAM, beside=block(3, named + allocation(1, 8, 1, more=whole(7, 1))))
-    assert buffers(bytes_of(raw), "jit_f", 7)["name"].to_list() == ["out"]
+    assert buffers_of_program(pad_bytes(raw), "jit_f", 7)["name"].to_list() == ["out"]
 
 
 @given(st.data())
@@ -141,6 +148,6 @@ def test_damage_anywhere_is_survived(data: st.DataObject) -> None:
     raw = bytearray(proto(PROGRAM, beside=ASSIGNMENT))
     for _ in range(data.draw(st.integers(1, 5))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    found = buffers(bytes_of(bytes(raw)), "jit_f", 7)
-    assert found.schema == FACETS["buffers"]
+    found = buffers_of_program(pad_bytes(bytes(raw)), "jit_f", 7)
+    assert found.schema == FACET_SCHEMAS["buffers"]
     assert found.filter(pl.col("bytes") < 0).is_empty()

@@ -8,15 +8,24 @@ from hypothesis import strategies as st
 
 from growth import TOO_FAST, growth
 from hloprotos import group_list, numbers
-from tracehound.formats.hlo.fields import message
-from tracehound.formats.hlo.members import Groups, along_axes, groups, groups_of, iota, spelt, taking_part, written
-from tracehound.formats.wire import bytes_of
+from tracehound.formats.hlo.proto_message import read_message
+from tracehound.formats.hlo.replica_groups import (
+    DeviceGroups,
+    find_groups_text,
+    format_groups,
+    groups_text_and_size,
+    iota_groups,
+    mesh_groups,
+    parse_groups,
+    read_groups,
+)
+from tracehound.formats.protobuf_wire import pad_bytes
 from xspaces import block, whole
 
 
-def told(raw: bytes) -> tuple[Groups | None, str]:
-    file = bytes_of(raw)
-    return groups_of(message(file, 0, file.size))
+def told(raw: bytes) -> tuple[DeviceGroups | None, str]:
+    file = pad_bytes(raw)
+    return read_groups(read_message(file, 0, file.size))
 
 
 def mesh(sizes: dict[str, int], *along: bytes, devices: tuple[int, ...] = ()) -> bytes:
@@ -55,11 +64,11 @@ def test_groups_along_axes_are_those_of_a_slow_way(sizes: list[int], data: st.Da
         met.setdefault(rest, []).append((tuple(place[axis] for axis in chosen), number))
     devices = tuple(order or ())
     slow = tuple(tuple(devices[at] if devices else at for _, at in sorted(group)) for group in met.values())
-    assert along_axes(sizes, [(axis, 1, sizes[axis]) for axis in chosen], devices) == slow
+    assert mesh_groups(sizes, [(axis, 1, sizes[axis]) for axis in chosen], devices) == slow
     named = {f"axis {axis}": size for axis, size in enumerate(sizes)}
     found, form = told(mesh(named, *(whole(1, axis) for axis in chosen), devices=devices))
     assert found == slow
-    assert groups(f"all-reduce(%x), replica_groups={form}, to_apply=%add") == slow
+    assert parse_groups(f"all-reduce(%x), replica_groups={form}, to_apply=%add") == slow
 
 
 @pytest.mark.parametrize(("opcode", "text", "replicas", "partitions", "expected"), [
@@ -84,21 +93,21 @@ def test_groups_along_axes_are_those_of_a_slow_way(sizes: list[int], data: st.Da
 def test_what_numbers_of_groups_stand_for(
     opcode: str, text: str, replicas: int, partitions: int, expected: tuple[str, int | None]
 ) -> None:
-    assert taking_part(opcode, f"%a = f32[2] {opcode}(%x), {text}", replicas, partitions) == expected
+    assert groups_text_and_size(opcode, f"%a = f32[2] {opcode}(%x), {text}", replicas, partitions) == expected
 
 
 def test_groups_that_do_not_fit_are_not_known() -> None:
-    assert iota((4, 2), (2, 4), (1, 0)) == ((0, 4), (1, 5), (2, 6), (3, 7))
-    assert iota((4, 2), (8,)) == ((0, 1), (2, 3), (4, 5), (6, 7))
+    assert iota_groups((4, 2), (2, 4), (1, 0)) == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert iota_groups((4, 2), (8,)) == ((0, 1), (2, 3), (4, 5), (6, 7))
     for wrong in (
         ((3, 2), (8,), (0,)),
         ((4, 2), (2, 4), (1, 1)),
         ((1 << 40, 1), (1 << 40,), (0,)),
         ((-4, -2), (8,), (0,)),
     ):
-        assert iota(*wrong) is None
-    assert along_axes([4, 2], [(2, 1, 2)], ()) is None
-    assert along_axes([4, 2], [(0, 3, 2)], ()) is None
+        assert iota_groups(*wrong) is None
+    assert mesh_groups([4, 2], [(2, 1, 2)], ()) is None
+    assert mesh_groups([4, 2], [(0, 3, 2)], ()) is None
 
 
 @pytest.mark.parametrize(
@@ -120,16 +129,16 @@ def test_groups_that_do_not_fit_are_not_known() -> None:
         ("replica_groups=mesh['a'=99999,'b'=99999] {'b'}", ()),
     ],
 )
-def test_spellings_of_replica_groups(text: str, found: Groups) -> None:
-    assert spelt(f"%a = f32[2] all-reduce(%x), {text}, channel_id=1") == text
-    assert groups(f"%a = f32[2] all-reduce(%x), {text}, channel_id=1") == found
-    assert not found or groups(f"replica_groups={written(found)}") == found
+def test_spellings_of_replica_groups(text: str, found: DeviceGroups) -> None:
+    assert find_groups_text(f"%a = f32[2] all-reduce(%x), {text}, channel_id=1") == text
+    assert parse_groups(f"%a = f32[2] all-reduce(%x), {text}, channel_id=1") == found
+    assert not found or parse_groups(f"replica_groups={format_groups(found)}") == found
 
 
 def test_a_line_without_groups_names_none() -> None:
-    assert spelt("%a = f32[2] all-reduce(%x), channel_id=1") == ""
-    assert groups("%a = f32[2] all-reduce(%x), channel_id=1") == ()
+    assert find_groups_text("%a = f32[2] all-reduce(%x), channel_id=1") == ""
+    assert parse_groups("%a = f32[2] all-reduce(%x), channel_id=1") == ()
 
 
 def test_a_mesh_of_one_long_word_takes_as_long_as_it_is() -> None:
-    assert growth(lambda size: groups(f"replica_groups=mesh[{'a' * size}] {{'a'}}")) < TOO_FAST
+    assert growth(lambda size: parse_groups(f"replica_groups=mesh[{'a' * size}] {{'a'}}")) < TOO_FAST

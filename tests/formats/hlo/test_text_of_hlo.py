@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracehound.formats.hlo.text import moved_bytes, shape_bytes
+from tracehound.formats.hlo.hlo_line_parser import moved_bytes, shape_bytes
 
 
 @pytest.mark.parametrize(("shape", "size"), [

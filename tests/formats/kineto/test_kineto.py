@@ -22,35 +22,36 @@ from hypothesis import strategies as st
 from short import first, some
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
-from tracehound.formats import KINETO
-from tracehound.formats.format import ALL, Portion, Progress, silent
-from tracehound.formats.inflate import whole
-from tracehound.formats.json.slices import Slice
-from tracehound.formats.json.window import SIZES, Sizes
-from tracehound.formats.kineto import reader as kineto
-from tracehound.formats.kineto.columns import Columns
-from tracehound.formats.kineto.elements import Counter, Instant
-from tracehound.formats.kineto.facets import Known
+from tracehound.formats import KINETO, WHOLE_FILE, FileShard, Progress, ignore_progress
+from tracehound.formats.inflate import read_all
+from tracehound.formats.json.array_segments import JsonChunk
+from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
+from tracehound.formats.kineto import kineto_reader as kineto
+from tracehound.formats.kineto.json_events import CounterEvent, InstantEvent
+from tracehound.formats.kineto.segment_columns import SegmentColumns
+from tracehound.formats.kineto.segment_facets import KnownCombinations
 from tracehound.formats.spill import Spill
-from tracehound.trace import Part
+from tracehound.model.trace import FileFrames
 
 BASE = 1_700_000_000_000_000_000
 
 
-def decoded(path: Path, progress: Progress = silent, sizes: Sizes = SIZES) -> Part:
+def decoded(path: Path, progress: Progress = ignore_progress, sizes: ChunkSizes = DEFAULT_SIZES) -> FileFrames:
     """The file, cut that way."""
-    return kineto.finish(path, [kineto.decode(path, ALL, Spill(), progress, sizes)], Spill())
+    return kineto.build_file_frames(path, [kineto.decode_shard(path, WHOLE_FILE, Spill(), progress, sizes)], Spill())
 
 
-def by_portions(path: Path, count: int, sizes: Sizes, folder: Path) -> Part:
+def by_portions(path: Path, count: int, sizes: ChunkSizes, folder: Path) -> FileFrames:
     """The file, decoded as by `count` processes."""
     spill = Spill(folder)
     folder.mkdir(exist_ok=True)
-    portions = [kineto.decode(path, Portion(number, count), spill, silent, sizes) for number in range(count)]
-    return kineto.finish(path, pickle.loads(pickle.dumps(portions)), spill)  # noqa: S301  # our own
+    portions = [
+        kineto.decode_shard(path, FileShard(number, count), spill, ignore_progress, sizes) for number in range(count)
+    ]
+    return kineto.build_file_frames(path, pickle.loads(pickle.dumps(portions)), spill)  # noqa: S301  # our own
 
 
-def told(part: Part) -> list[object]:
+def told(part: FileFrames) -> list[object]:
     """All that a part says, to be compared."""
     events = part.events.with_columns(pl.col("name").cast(pl.String))
     frames = [frame.rows() for frame in (events, part.lanes, part.ranks, part.steps, part.ops)]
@@ -79,13 +80,13 @@ def gpu(cat: str, name: str, ts: float, dur: float, **args: object) -> dict:
 
 @pytest.fixture
 def part(tmp_path):
-    def read(events: list[dict], **around: object) -> Part:
-        return KINETO.read(write(tmp_path / "t.json", events, **around), silent)
+    def read(events: list[dict], **around: object) -> FileFrames:
+        return KINETO.read(write(tmp_path / "t.json", events, **around), ignore_progress)
 
     return read
 
 
-def events_of(part: Part) -> list[dict]:
+def events_of(part: FileFrames) -> list[dict]:
     lanes = part.lanes.select("lane", pl.col("name").alias("on"), "role", "work")
     return part.events.join(lanes, on="lane").sort("record").to_dicts()
 
@@ -141,7 +142,7 @@ def test_every_kind_lands_on_its_lane(part):
     launch = got.events.filter(pl.col("id") == gemm["launch"])
     assert launch["name"].to_list() == ["cudaLaunchKernel"]
     assert gemm["external"] == 5
-    assert kineto.args(got, gemm["record"])["args"]["correlation"] == 7
+    assert kineto.read_args(got, gemm["record"])["args"]["correlation"] == 7
 
 
 def test_spellings_of_2020_and_2021(part):
@@ -294,7 +295,10 @@ def test_an_operator_far_away_makes_a_kernel_a_collective(tmp_path):
     comms = {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 10, "Out msg nelems": 10}
     operator = x("cpu_op", "record_param_comms", 0, 5, **{"External id": 7}, **comms)
     path = write(tmp_path / "t.json", [*kernels, operator])
-    for got in (decoded(path, silent, Sizes(300, 500, 64)), by_portions(path, 2, Sizes(300, 500, 64), tmp_path / "s")):
+    for got in (
+        decoded(path, ignore_progress, ChunkSizes(300, 500, 64)),
+        by_portions(path, 2, ChunkSizes(300, 500, 64), tmp_path / "s"),
+    ):
         collectives = got.events.filter(pl.col("kind") == "collective")
         assert collectives.select(pl.col("name").cast(pl.String), "bytes").rows() == [("secret 7", 40)]
         assert got.events.filter(pl.col("kind") == "kernel").height == 39
@@ -329,7 +333,7 @@ def test_times_are_exact_in_every_spelling(tmp_path):
     )
     path = tmp_path / "t.json"
     path.write_text(text)
-    got = decoded(path, silent)
+    got = decoded(path, ignore_progress)
     assert got.wall_ns == 1712195495501688123
     assert got.events["start"].to_list() == [0, 2_334_000, 11_877_000, 111_877_000]
     assert (got.events["end"] - got.events["start"]).to_list() == [1_001_000, 500_000, 2_000_000, 0]
@@ -344,7 +348,7 @@ def test_one_start_of_another_spelling_changes_no_other(tmp_path, row, odd):
     starts[row] = odd
     event = b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": %s, "dur": 0.5}'
     path.write_bytes(b'{"traceEvents": [' + b",\n".join(event % start for start in starts) + b"]}")
-    whole, cut = decoded(path), decoded(path, sizes=Sizes(400, 2000, 120))
+    whole, cut = decoded(path), decoded(path, sizes=ChunkSizes(400, 2000, 120))
     assert told(cut)[0] == told(whole)[0]
     assert [(note_text(note), note.count) for note in cut.notes] == [
         (note_text(note), note.count) for note in whole.notes
@@ -428,7 +432,7 @@ def test_the_autograd_profilers_own_list(tmp_path):
         )
     )
     assert KINETO.matches(path.read_bytes())
-    got = KINETO.read(path, silent)
+    got = KINETO.read(path, ignore_progress)
     assert [(e["kind"], e["role"]) for e in events_of(got)] == [("op", "thread"), ("kernel", "stream")]
 
 
@@ -442,7 +446,7 @@ def test_progress_can_cancel(tmp_path):
 
     path = write(tmp_path / "t.json", [x("cpu_op", f"op {n}", n, 1) for n in range(500)])
     with pytest.raises(Stop):
-        decoded(path, stop, Sizes(1000))
+        decoded(path, stop, ChunkSizes(1000))
 
 
 def obvious(text: bytes) -> list[tuple]:
@@ -462,15 +466,15 @@ def obvious(text: bytes) -> list[tuple]:
     return rows
 
 
-def fast(path: Path, sizes: Sizes = SIZES) -> list[tuple]:
-    got = decoded(path, silent, sizes)
+def fast(path: Path, sizes: ChunkSizes = DEFAULT_SIZES) -> list[tuple]:
+    got = decoded(path, ignore_progress, sizes)
     frame = got.events.sort("record").select(
         "record", pl.col("start") // 1000, (pl.col("end") - pl.col("start")) // 1000, pl.col("name").cast(pl.String)
     )
     return frame.rows()
 
 
-SIZED = st.sampled_from([Sizes(80, 300, 64), Sizes(500, 1000, 100), Sizes(200, 70, 90), SIZES])
+SIZED = st.sampled_from([ChunkSizes(80, 300, 64), ChunkSizes(500, 1000, 100), ChunkSizes(200, 70, 90), DEFAULT_SIZES])
 
 TIMES = st.integers(0, 2**40).map(lambda ns: ns / 1000) | st.integers(0, 2**30) | st.integers(0, 2**40).map(
     lambda ns: str(Decimal(ns) / 1000)
@@ -513,7 +517,7 @@ def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes,
     expected = obvious(text.encode())
     origin = min((start for _, start, _, _ in expected), default=0)
     assert fast(path, sizes) == [(r, start - origin, length, name) for r, start, length, name in expected]
-    KINETO.read(path, silent)
+    KINETO.read(path, ignore_progress)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -529,7 +533,7 @@ def test_several_processes_find_what_one_finds(tmp_path, events, sizes, count, l
     around = {"baseTimeNanoseconds": BASE, "distributedInfo": {"rank": 1}}
     document = {"traceEvents": [*strays, *events, params], **around}
     path.write_text(json.dumps(document if late else dict(reversed(document.items()))))
-    assert told(by_portions(path, count, sizes, tmp_path / "spill")) == told(decoded(path, silent, sizes))
+    assert told(by_portions(path, count, sizes, tmp_path / "spill")) == told(decoded(path, ignore_progress, sizes))
 
 
 def test_several_processes_find_what_one_finds_in_real_files(shared, tmp_path):
@@ -537,9 +541,9 @@ def test_several_processes_find_what_one_finds_in_real_files(shared, tmp_path):
     paths = [path for path in [*files(shared), *broken] if path.stat().st_size < 150_000]
     assert len(paths) > 15
     for path in paths:
-        sizes = Sizes(20_000, 150_000)
+        sizes = ChunkSizes(20_000, 150_000)
         try:
-            once = decoded(path, silent, sizes)
+            once = decoded(path, ignore_progress, sizes)
         except TracehoundError:
             continue
         assert told(by_portions(path, 3, sizes, tmp_path / "spill")) == told(once), path
@@ -555,13 +559,13 @@ def test_every_real_file_is_read_without_loss(shared):
     paths = files(shared)
     assert len(paths) > 30
     for path in paths:
-        text, _ = whole(path)
+        text, _ = read_all(path)
         assert KINETO.matches(text[:65536]), path
         document = orjson.loads(text)
         events = document if isinstance(document, list) else document["traceEvents"]
         drawn = [e for e in events if e.get("ph") in ("X", "i") and e.get("cat") != "Trace"]
         own = ("[memory]", "Record Window End", "Iteration Start: PyTorch Profiler")
-        got = KINETO.read(path, silent)
+        got = KINETO.read(path, ignore_progress)
         assert got.events.height == sum(e["ph"] == "X" or e["name"] not in own for e in drawn), path
         assert not [note for note in got.notes if note.level in ("dropped", "repaired")], path
 
@@ -570,9 +574,9 @@ def test_real_files_are_exact_to_the_nanosecond(shared):
     small = [path for path in files(shared) if path.stat().st_size < 150_000]
     assert len(small) > 8
     for path in small:
-        expected = obvious(whole(path)[0])
+        expected = obvious(read_all(path)[0])
         origin = min(start for _, start, _, _ in expected)
-        assert fast(path, Sizes(1 << 17)) == [
+        assert fast(path, ChunkSizes(1 << 17)) == [
             (r, start - origin, length, name) for r, start, length, name in expected
         ], path
 
@@ -590,11 +594,11 @@ def test_real_files_are_exact_to_the_nanosecond(shared):
     ],
 )
 def test_broken_files_give_what_can_be_read(shared, name, events, level):
-    got = KINETO.read(shared / "traces" / "broken" / name, silent)
+    got = KINETO.read(shared / "traces" / "broken" / name, ignore_progress)
     assert got.events.height == events
     assert {note.level for note in got.notes} >= ({level} if level else set())
     for record in got.events["record"].sort()[[0, -1]]:
-        assert kineto.args(got, record)["ph"] == "X"
+        assert kineto.read_args(got, record)["ph"] == "X"
 
 
 @pytest.mark.parametrize("seed", first(1, range(10)))
@@ -612,19 +616,21 @@ def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path, seed):
         path = tmp_path / "t.json"
         path.write_bytes(data)
         try:
-            got = decoded(path, silent, random.choice([Sizes(100, 500, 100), Sizes(1000), Sizes(100_000)]))
+            got = decoded(
+                path, ignore_progress, random.choice([ChunkSizes(100, 500, 100), ChunkSizes(1000), ChunkSizes(100_000)])
+            )
         except TracehoundError:
             continue
         for record in got.events["record"].to_list():
-            assert kineto.args(got, record)["ph"] == "X"
+            assert kineto.read_args(got, record)["ph"] == "X"
 
 
 def test_args_of_an_event_in_gzip(shared):
     path = shared / "traces" / "kineto" / "hta_nccl_a100" / "nccl_data.json.gz"
-    got = KINETO.read(path, silent)
+    got = KINETO.read(path, ignore_progress)
     document = json.loads(gzip.decompress(path.read_bytes()))
     for row in got.events.sample(5, seed=3).iter_rows(named=True):
-        assert kineto.args(got, row["record"]) == document["traceEvents"][row["record"]]
+        assert kineto.read_args(got, row["record"]) == document["traceEvents"][row["record"]]
 
 
 HUGE = ("1e999999999", "-1e999999999", "1e99999999999999999999", "1e-99999999999999999999")
@@ -639,7 +645,7 @@ def test_a_number_that_nothing_can_hold_costs_no_time(tmp_path, field, number):
     spelled = json.dumps({**event, field: 0} if field in event else {**event, "args": {**event["args"], field: 0}})
     path = write(tmp_path / "t.json", [gpu("kernel", "first", 1, 2), "HERE"])
     path.write_text(path.read_text().replace('"HERE"', spelled.replace(f'"{field}": 0', f'"{field}": {number}')))
-    part = KINETO.read(path, silent)
+    part = KINETO.read(path, ignore_progress)
     lost = field in ("ts", "dur") and "e-" not in number
     assert part.events.height == (1 if lost else 2)
     assert [note.level for note in part.notes] == (["dropped"] if lost else [])
@@ -719,16 +725,16 @@ def test_every_phase_is_read_the_same_beside_one_that_is_unknown(tmp_path: Path)
 
 def test_times_are_spelled_out_once_for_all_samples_of_a_slice() -> None:
     """Memory and counters in turn, at times that a float cannot hold: a slice is decoded again for them once."""
-    elements = [kind(name="[memory]", ts=1.7e15 + 0.5) for _ in range(50) for kind in (Instant, Counter)]
+    elements = [kind(name="[memory]", ts=1.7e15 + 0.5) for _ in range(50) for kind in (InstantEvent, CounterEvent)]
     asked = []
 
     def starts() -> list[int]:
         asked.append(1)
         return [1_700_000_000_000_000 + number for number in range(len(elements))]
 
-    columns = Columns(Known())
+    columns = SegmentColumns(KnownCombinations())
     raw = msgspec.Raw(b'{"args":{"a":1}}')
-    columns.add(Slice(elements, starts, starts, lambda: [raw] * len(elements), lambda _: False))
+    columns.add(JsonChunk(elements, starts, starts, lambda: [raw] * len(elements), lambda _: False))
     assert len(asked) == 1
     assert columns.samples.done().time.tolist()[:2] == [1_700_000_000_000_001_000, 1_700_000_000_000_003_000]
 
@@ -750,7 +756,7 @@ def test_a_facet_has_all_its_columns_though_a_segment_lacks_some(tmp_path: Path)
     numbers = [x("cpu_op", "b", 40 + n, 1, **{"Sequence number": n}) for n in range(40)]
     path = write(tmp_path / "t.json", shapes + numbers)
     one = KINETO.read(path)
-    small = Sizes(slice=512, segment=2048, glance=256)
+    small = ChunkSizes(chunk=512, segment=2048, preview=256)
     (tmp_path / "pieces").mkdir()
     for part in (decoded(path, sizes=small), by_portions(path, 2, small, tmp_path / "pieces")):
         assert rows(part.facets["called"]) == rows(one.facets["called"])

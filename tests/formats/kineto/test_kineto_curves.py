@@ -11,14 +11,14 @@ import pytest
 
 from short import first
 from tracehound.formats import KINETO
-from tracehound.formats.kineto import curves as module
-from tracehound.formats.kineto.curves import FEWEST
-from tracehound.trace import Part
+from tracehound.formats.kineto import device_curves as module
+from tracehound.formats.kineto.device_curves import MIN_KERNELS
+from tracehound.model.trace import FileFrames
 
 US = 10**6
 
 
-def read(folder: Path, kernels: int, more: Sequence[dict[str, object]] = (), **args: object) -> Part:
+def read(folder: Path, kernels: int, more: Sequence[dict[str, object]] = (), **args: object) -> FileFrames:
     """Kernels of 5 us that begin every 10 us, and more events."""
     events = [
         {
@@ -32,7 +32,7 @@ def read(folder: Path, kernels: int, more: Sequence[dict[str, object]] = (), **a
     return KINETO.read(path)
 
 
-def curves(part: Part) -> dict[str, list[tuple[int, float]]]:
+def curves(part: FileFrames) -> dict[str, list[tuple[int, float]]]:
     """By name of the lane: time (us) and value."""
     lanes = part.lanes.filter(role="counter").select("lane", "name").rows()
     samples = [(lane, time // US, value) for lane, time, value in part.counters.iter_rows()]
@@ -40,17 +40,17 @@ def curves(part: Part) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_a_device_has_its_utilisation_and_efficiency_in_percent(tmp_path: Path) -> None:
-    part = read(tmp_path, FEWEST, **{"blocks per SM": 0.25})
+    part = read(tmp_path, MIN_KERNELS, **{"blocks per SM": 0.25})
     found = curves(part)
     assert list(found) == ["GPU utilisation", "SM efficiency"]
     assert found["GPU utilisation"][:4] == [(0, 100.0), (5, 0.0), (10, 100.0), (15, 0.0)]
     assert found["SM efficiency"][:4] == [(0, 25.0), (5, 0.0), (10, 25.0), (15, 0.0)]
-    assert found["SM efficiency"][-1] == (10 * FEWEST - 5, 0.0)
+    assert found["SM efficiency"][-1] == (10 * MIN_KERNELS - 5, 0.0)
     assert part.lanes.filter(role="counter").select("rank", "unit").rows() == [(0, "%")] * 2
 
 
 def test_what_is_not_recorded_has_no_curve(tmp_path: Path) -> None:
-    assert list(curves(read(tmp_path, FEWEST))) == ["GPU utilisation"]
+    assert list(curves(read(tmp_path, MIN_KERNELS))) == ["GPU utilisation"]
 
 
 def test_a_curve_is_there_where_it_is_known(tmp_path: Path) -> None:
@@ -78,14 +78,14 @@ def test_a_curve_is_there_where_it_is_known(tmp_path: Path) -> None:
 def test_those_of_an_export_make_way_for_them(tmp_path: Path) -> None:
     names = ("Utilisation, GPU", "Utilisation, occupancy", "Queue length, stream 7")
     told = [{"ph": "C", "name": name, "pid": 0, "ts": 0, "by": "tracehound", "args": {"%": 7}} for name in names]
-    assert list(curves(read(tmp_path, FEWEST, told))) == [*names[1:], "GPU utilisation"]
-    assert list(curves(read(tmp_path, FEWEST - 1, told))) == list(names), "which then are all that is known"
+    assert list(curves(read(tmp_path, MIN_KERNELS, told))) == [*names[1:], "GPU utilisation"]
+    assert list(curves(read(tmp_path, MIN_KERNELS - 1, told))) == list(names), "which then are all that is known"
     others = [{**told[0], "name": "GPU utilization"}]
-    assert list(curves(read(tmp_path, FEWEST, others))) == ["GPU utilization"]
+    assert list(curves(read(tmp_path, MIN_KERNELS, others))) == ["GPU utilization"]
 
 
 def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
-    assert not curves(read(tmp_path, FEWEST - 1))
+    assert not curves(read(tmp_path, MIN_KERNELS - 1))
 
 
 def test_a_curve_is_short_however_long_the_trace(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_a_curve_is_the_same_however_many_kernels_are_looked_at_at_once(
         for stream in range(3)
         for _ in range(60)
     ]  # fmt: skip
-    whole = read(tmp_path, FEWEST, several, **{"blocks per SM": 0.5}).counters
-    monkeypatch.setattr(module, "_AT_ONCE", 5)
-    cut = read(tmp_path, FEWEST, several, **{"blocks per SM": 0.5}).counters
+    whole = read(tmp_path, MIN_KERNELS, several, **{"blocks per SM": 0.5}).counters
+    monkeypatch.setattr(module, "_KERNELS_AT_ONCE", 5)
+    cut = read(tmp_path, MIN_KERNELS, several, **{"blocks per SM": 0.5}).counters
     assert cut.drop("value").equals(whole.drop("value"))
     assert cut["value"].to_list() == pytest.approx(whole["value"].to_list())
 
@@ -137,7 +137,7 @@ def test_a_curve_has_a_lane_of_its_own_beside_those_of_memory(tmp_path: Path) ->
             ),
         )
     ]
-    part = read(tmp_path, FEWEST, told)
+    part = read(tmp_path, MIN_KERNELS, told)
     assert part.lanes["lane"].is_unique().all()
     found = curves(part)
     assert {value for _, value in found["memory reserved"]} == {128.0}

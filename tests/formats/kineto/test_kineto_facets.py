@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.facets import FACETS, empty
 from tracehound.formats import KINETO
-from tracehound.store.head import load, save
-from tracehound.store.place import place
-from tracehound.trace import Part
+from tracehound.model.facet_schemas import FACET_SCHEMAS, empty_facet
+from tracehound.model.trace import FileFrames
+from tracehound.store.merge_files import merge_file_frames
+from tracehound.store.saved_frames import load_frames, save_frames
 
 START = 5_000_000
 
@@ -30,16 +30,16 @@ def memory(ts: float, **args: object) -> dict[str, Any]:
     return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 9, "ts": ts, "args": args}
 
 
-def part(folder: Path, *events: dict[str, Any]) -> Part:
+def part(folder: Path, *events: dict[str, Any]) -> FileFrames:
     path = folder / "trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": list(events)}))
     return KINETO.read(path)
 
 
-def rows(part: Part, name: str) -> list[dict[str, Any]]:
+def rows(part: FileFrames, name: str) -> list[dict[str, Any]]:
     """The rows of a facet, without what is null."""
-    frame = part.facets.get(name, empty(name)).with_columns(pl.col(pl.Categorical).cast(pl.String)).collect()
-    assert frame.columns == FACETS[name].names()
+    frame = part.facets.get(name, empty_facet(name)).with_columns(pl.col(pl.Categorical).cast(pl.String)).collect()
+    assert frame.columns == FACET_SCHEMAS[name].names()
     return [{key: value for key, value in row.items() if value is not None} for row in frame.iter_rows(named=True)]
 
 
@@ -186,7 +186,7 @@ def test_memory_is_told_on_the_clock_of_the_trace(tmp_path: Path) -> None:
 
 def test_times_move_with_the_part(tmp_path: Path) -> None:
     late = part(tmp_path, kernel("k", START), memory(START + 2, **{"Device Type": 1, "Device Id": 0, "Bytes": 1}))
-    trace = place("t", [late, late])
+    trace = merge_file_frames("t", [late, late])
     start = trace.lane(int(trace.lanes["lane"][0]))["start"][0]
     assert trace.facets[1]["allocated"].select("time").collect().item() - start == 2_000_000
 
@@ -204,10 +204,10 @@ def test_a_part_that_was_kept_has_its_facets(tmp_path: Path) -> None:
     )
     folder = tmp_path / "kept"
     folder.mkdir()
-    save(found, folder)
-    again = load(folder, found.path)
+    save_frames(found, folder)
+    again = load_frames(folder, found.path)
     assert again.facets.keys() == {"launched", "called"}
-    assert [rows(again, name) for name in FACETS] == [rows(found, name) for name in FACETS]
+    assert [rows(again, name) for name in FACET_SCHEMAS] == [rows(found, name) for name in FACET_SCHEMAS]
 
 
 ODD = st.one_of(
@@ -239,4 +239,4 @@ def test_whatever_the_args_are_nothing_else_of_the_event_is_lost(
     found = part(tmp_path_factory.mktemp("odd"), kernel("first", START), *events)
     assert found.events.height == 1 + sum(make is not memory for make, _ in made)
     for name in found.facets:
-        assert found.facets[name].collect().schema == FACETS[name]
+        assert found.facets[name].collect().schema == FACET_SCHEMAS[name]

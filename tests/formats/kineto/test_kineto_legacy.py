@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from exporting import opened, written
-from tracehound.analysis import Result, named, run
+from tracehound.analysis import Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_text
-from tracehound.formats.format import ALL, silent
-from tracehound.formats.json.window import SIZES, Sizes
-from tracehound.formats.kineto import reader
+from tracehound.formats import WHOLE_FILE, ignore_progress
+from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
+from tracehound.formats.kineto import kineto_reader
 from tracehound.formats.spill import Spill
-from tracehound.trace import Part, Trace, collected
+from tracehound.model.trace import FileFrames, Trace, collect_frame
 
 
 def op(name: str, ts: float, dur: float, tid: object = 1) -> dict[str, Any]:
@@ -52,10 +52,12 @@ def recording(at: float = 0.0) -> list[dict[str, Any]]:
 LAUNCHES = [("addmm kernel", "addmm"), ("linear kernel", "linear"), ("linear kernel", "linear"), ("mul kernel", "mul")]
 
 
-def read(folder: Path, events: list[dict[str, Any]], sizes: Sizes = SIZES) -> Part:
+def read(folder: Path, events: list[dict[str, Any]], sizes: ChunkSizes = DEFAULT_SIZES) -> FileFrames:
     path = folder / "t.json"
     path.write_text(json.dumps(events))
-    return reader.finish(path, [reader.decode(path, ALL, Spill(folder), silent, sizes)], Spill(folder))
+    return kineto_reader.build_file_frames(
+        path, [kineto_reader.decode_shard(path, WHOLE_FILE, Spill(folder), ignore_progress, sizes)], Spill(folder)
+    )
 
 
 def launches(events: pl.DataFrame) -> list[tuple[str, str | None]]:
@@ -66,7 +68,7 @@ def launches(events: pl.DataFrame) -> list[tuple[str, str | None]]:
 
 
 def report(trace: Trace, name: str) -> Result:
-    return run(named(name), trace)
+    return run_analysis(get_analysis(name), trace)
 
 
 def test_it_is_no_other_profilers(tmp_path: Path) -> None:
@@ -93,8 +95,8 @@ def test_arrows_tell_who_launched_what(tmp_path: Path) -> None:
     assert launches(got.events) == LAUNCHES
 
 
-@pytest.mark.parametrize("sizes", [Sizes(80, 300, 64), Sizes(300, 500, 100), Sizes(200, 70, 90)])
-def test_wherever_the_file_is_cut(tmp_path: Path, sizes: Sizes) -> None:
+@pytest.mark.parametrize("sizes", [ChunkSizes(80, 300, 64), ChunkSizes(300, 500, 100), ChunkSizes(200, 70, 90)])
+def test_wherever_the_file_is_cut(tmp_path: Path, sizes: ChunkSizes) -> None:
     assert launches(read(tmp_path, recording(), sizes).events) == LAUNCHES
 
 
@@ -133,10 +135,11 @@ def test_exported_into_one_file(tmp_path: Path) -> None:
     written(trace, out)
     again = opened(out)
     assert again.ranks["device"].to_list() == trace.ranks["device"].to_list() == [0, 1, 0, 1]
-    events = collected(again.events())
-    assert launches(events) == launches(collected(trace.events())) == sorted(LAUNCHES * 2)
+    events = collect_frame(again.events())
+    assert launches(events) == launches(collect_frame(trace.events())) == sorted(LAUNCHES * 2)
     kinds = [
-        frame["kind"].cast(pl.String).value_counts(sort=True).rows() for frame in (events, collected(trace.events()))
+        frame["kind"].cast(pl.String).value_counts(sort=True).rows()
+        for frame in (events, collect_frame(trace.events()))
     ]
     assert kinds[0] == kinds[1]
 

@@ -14,10 +14,10 @@ import pytest
 from exporting import job, opened, rank, rows, x
 from growth import TOO_FAST, growth
 from short import first
-from tracehound.analysis import Options, named, run
+from tracehound.analysis import Options, get_analysis, run_analysis
 from tracehound.draw.notes import note_text
-from tracehound.formats.kineto.members import members, unmarked
-from tracehound.trace import Trace, collected
+from tracehound.formats.kineto.process_ids import find_merged_runs, without_run_mark
+from tracehound.model.trace import Trace, collect_frame
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from tracehound.trace import Trace, collected
     ],
 )  # fmt: skip
 def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tuple, ranks: tuple) -> None:
-    found = members(processes, names)
+    found = find_merged_runs(processes, names)
     assert found.marks == marks
     assert found.ranks == ranks
     assert all(marks[found.member(each)] in str(each) + names.get(each, "") for each in processes)
@@ -59,7 +59,7 @@ def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tup
     ],
 )
 def test_other_files_are_of_one_run(processes: list, names: dict) -> None:
-    found = members(processes, names)
+    found = find_merged_runs(processes, names)
     assert not found.several
     assert not found.marked
     assert found.ranks == (None,)
@@ -72,7 +72,7 @@ def test_other_files_are_of_one_run(processes: list, names: dict) -> None:
      ("[TP0] " + "9" * 30, "9" * 30)],
 )  # fmt: skip
 def test_what_a_process_was_called_before(merged: Any, before: Any) -> None:
-    assert unmarked(merged) == before
+    assert without_run_mark(merged) == before
 
 
 def merged(documents: list[dict[str, Any]], mark: Callable[[int, Any], object]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ MARKS: dict[str, Callable[[int, Any], object]] = {
 
 def launches(trace: Trace) -> list[tuple[Any, ...]]:
     """Each launched event with the start of its launch, and the hosts of both."""
-    events = collected(trace.events())
+    events = collect_frame(trace.events())
     host = trace.lanes.select("lane", "host")
     both = events.drop_nulls("launch").join(events.select(launch="id", called="start", caller="lane"), on="launch")
     placed = both.join(host, on="lane").join(host.select(caller="lane", of="host"), on="caller")
@@ -140,9 +140,9 @@ def test_a_merged_file_is_read_as_the_files_that_it_was_merged_of(tmp_path: Path
     assert one.ranks.select("rank", "device", "label").equals(apart.ranks.select("rank", "device", "label"))
     assert [host.name for host in one.hosts] == [host.name for host in apart.hosts]
     for name in ("breakdown", "steps", "step_parts", "idle", "launches", "kernels", "operators", "collectives"):
-        analysis = named(name)
+        analysis = get_analysis(name)
         places = [column.name for column in analysis.columns if column.unit == "id"]
-        found, there = (run(analysis, trace, None, Options()).table.drop(places) for trace in (one, apart))
+        found, there = (run_analysis(analysis, trace, None, Options()).table.drop(places) for trace in (one, apart))
         assert sorted(found.rows(), key=repr) == sorted(there.rows(), key=repr), name
 
 
@@ -186,10 +186,10 @@ def test_memory_of_several_ranks_is_said_to_be_one(tmp_path: Path) -> None:
     one = opened(path)
     assert [note.count for note in one.notes if "memory of several ranks" in note_text(note)] == [4]
     for name in ("memory", "memory_blocks", "memory_curve"):
-        table = run(named(name), one, None, Options()).table
+        table = run_analysis(get_analysis(name), one, None, Options()).table
         assert set(table["rank"]) == {0}, f"{name}: what is there once is shown once, of the first of the file"
     assert not [note for note in opened(*job(tmp_path, *documents)).notes if "memory of several" in note_text(note)]
 
 
 def test_the_name_of_a_process_takes_as_long_as_it_is() -> None:
-    assert growth(lambda size: members([1], {1: "rank 0" + " " * size})) < TOO_FAST
+    assert growth(lambda size: find_merged_runs([1], {1: "rank 0" + " " * size})) < TOO_FAST

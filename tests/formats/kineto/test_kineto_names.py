@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from tracehound.formats.kineto.names import (
-    call_kind,
-    category,
+from tracehound.formats.kineto.arg_values import collective_message_bytes, input_tensor_bytes
+from tracehound.formats.kineto.categories import (
     copy_kind,
     kernel_kind,
-    message_bytes,
     operator_kind,
+    parse_category,
+    runtime_call_kind,
     step_number,
-    tensor_bytes,
-    thread_name,
 )
+from tracehound.formats.kineto.kineto_lanes import format_thread_name
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ from tracehound.formats.kineto.names import (
     ],
 )
 def test_categories_of_all_years(spelling, kind, row):
-    found = category(spelling)
+    found = parse_category(spelling)
     assert (found.kind, found.row) == (kind, row)
 
 
@@ -83,19 +82,19 @@ def test_step_marks():
 
 
 def test_sizes_of_messages():
-    assert message_bytes(100, 800, "BFloat16") == 1600
-    assert message_bytes(100, -1, "Float") == 400
-    assert message_bytes(100, 100, "mystery") == -1
-    assert tensor_bytes([[2, 3], [], [4]], ["float", "Scalar", "c10::Half"]) == 32
-    assert tensor_bytes([[]], ["float"]) == 4
-    assert tensor_bytes([[[2], [3]]], ["float"]) == 20
-    assert tensor_bytes(None, None) == -1
-    assert message_bytes(2**62, 0, "Float") == -1
-    assert tensor_bytes([[2**62, 2]], ["float"]) == -1
+    assert collective_message_bytes(100, 800, "BFloat16") == 1600
+    assert collective_message_bytes(100, -1, "Float") == 400
+    assert collective_message_bytes(100, 100, "mystery") == -1
+    assert input_tensor_bytes([[2, 3], [], [4]], ["float", "Scalar", "c10::Half"]) == 32
+    assert input_tensor_bytes([[]], ["float"]) == 4
+    assert input_tensor_bytes([[[2], [3]]], ["float"]) == 20
+    assert input_tensor_bytes(None, None) == -1
+    assert collective_message_bytes(2**62, 0, "Float") == -1
+    assert input_tensor_bytes([[2**62, 2]], ["float"]) == -1
     deep: list = [3]
     for _ in range(5000):
         deep = [deep]
-    assert tensor_bytes([deep], ["float"]) >= -1
+    assert input_tensor_bytes([deep], ["float"]) >= -1
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_sizes_of_messages():
     ],
 )
 def test_names_of_threads(recorded, tid, shown):
-    assert thread_name(recorded, tid) == shown
+    assert format_thread_name(recorded, tid) == shown
 
 
 @pytest.mark.parametrize(
@@ -150,4 +149,4 @@ def test_marks_of_old_releases(name, kind):
     ],
 )
 def test_calls_that_wait_for_the_device(name, kind):
-    assert call_kind(name) == kind
+    assert runtime_call_kind(name) == kind

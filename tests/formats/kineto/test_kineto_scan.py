@@ -14,31 +14,33 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from test_kineto import SIZED, told
 
-from tracehound import native
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
-from tracehound.formats.format import ALL, silent
-from tracehound.formats.json.window import SIZES, Sizes
-from tracehound.formats.kineto import reader as kineto
-from tracehound.formats.kineto import scan as kineto_scan
-from tracehound.formats.kineto.elements import Element
-from tracehound.formats.kineto.scan import Scan, Scanned
+from tracehound.formats import WHOLE_FILE, ignore_progress
+from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
+from tracehound.formats.kineto import kineto_reader as kineto
+from tracehound.formats.kineto import native_scan as kineto_scan
+from tracehound.formats.kineto.json_events import JsonEvent
+from tracehound.formats.kineto.native_scan import NativeDecoder, ScannedEvents
 from tracehound.formats.spill import Spill
-from tracehound.trace import Part
+from tracehound.model.trace import FileFrames
+from tracehound.numeric import native
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="nothing is compiled here")
 
 
-def read(path: Path, sizes: Sizes) -> Part:
-    return kineto.finish(path, [kineto.decode(path, ALL, Spill(), silent, sizes)], Spill())
+def read(path: Path, sizes: ChunkSizes) -> FileFrames:
+    return kineto.build_file_frames(
+        path, [kineto.decode_shard(path, WHOLE_FILE, Spill(), ignore_progress, sizes)], Spill()
+    )
 
 
-def both(path: Path, sizes: Sizes = SIZES) -> tuple[list[object], list[object]]:
+def both(path: Path, sizes: ChunkSizes = DEFAULT_SIZES) -> tuple[list[object], list[object]]:
     """What a file's part says, read with the scanner, however much it leaves to others, and without it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kineto_scan, "_FEW", 0)
+        patch.setattr(kineto_scan, "_LEFTOVER_RATIO", 0)
         scanned = told(read(path, sizes))
-        patch.setattr(kineto, "scan", lambda: None)
+        patch.setattr(kineto, "native_decoder", lambda: None)
         return scanned, told(read(path, sizes))
 
 
@@ -134,7 +136,7 @@ def old(event: dict) -> dict:
         {"ph": "X", "name": "aten::mm", "ts": 0.0, "cat": "cpu_op", "dur": 0.0, "tid": 0},
         {"ph": "X", "name": "aten::mm", "ts": 0.0},
     ],
-    SIZES,
+    DEFAULT_SIZES,
 )
 def test_any_old_events(tmp_path, events, sizes):
     path = tmp_path / "t.json"
@@ -165,12 +167,12 @@ def test_one_by_one(tmp_path, text):
 
 
 def test_keys_of_lists_that_are_refused_are_forgotten(monkeypatch):
-    monkeypatch.setattr(kineto_scan, "_MUCH", 100_000)
-    scan = kineto_scan.scan()
+    monkeypatch.setattr(kineto_scan, "_MAX_KEY_BYTES", 100_000)
+    scan = kineto_scan.native_decoder()
     for turn in range(100):
         events = [{"ph": "X", "name": f"event {turn} {n}", "args": {"dtype": 1}} for n in range(100)]
         assert isinstance(scan.decoded(memoryview(json.dumps(events).encode())), list)
-        assert scan._scanner.held < 200_000
+        assert scan._scanner.key_bytes < 200_000
 
 
 def test_real_files(samples: Path) -> None:
@@ -203,25 +205,27 @@ def compare_small(paths: Iterable[Path], limit: int) -> None:
 
 def test_events_of_collectives_are_left_over_and_no_others():
     names = ["aten::mm", "record_param_comms", "gloo:barrier", *["aten::add"] * 20]
-    found = kineto_scan.scan().decoded(memoryview(json.dumps([{"ph": "X", "name": name} for name in names]).encode()))
-    assert isinstance(found, Scanned)
+    found = kineto_scan.native_decoder().decoded(
+        memoryview(json.dumps([{"ph": "X", "name": name} for name in names]).encode())
+    )
+    assert isinstance(found, ScannedEvents)
     assert [event.name for event in found.elements] == names[1:3]
     disguised = b'[{"ph":"X","name":"gl\\u006fo:barrier"},{"ph":"X","name":"b"}]'
-    assert isinstance(kineto_scan.scan().decoded(memoryview(disguised)), list)
+    assert isinstance(kineto_scan.native_decoder().decoded(memoryview(disguised)), list)
 
 
 def test_most_events_of_a_real_trace_are_scanned(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 
-    def counted(self: Scan, data: memoryview) -> object:
+    def counted(self: NativeDecoder, data: memoryview) -> object:
         found = decode(self, data)
-        counts.append((len(found), len(found.elements) if isinstance(found, Scanned) else len(found)))
+        counts.append((len(found), len(found.elements) if isinstance(found, ScannedEvents) else len(found)))
         return found
 
-    decode = Scan.decoded
-    monkeypatch.setattr(Scan, "decoded", counted)
+    decode = NativeDecoder.decoded
+    monkeypatch.setattr(NativeDecoder, "decoded", counted)
     path = max((samples / "torch_stacks").glob("*.json*"), key=lambda path: path.stat().st_size)
-    part = read(path, SIZES)
+    part = read(path, DEFAULT_SIZES)
     events, left = (sum(column) for column in zip(*counts, strict=True))
     assert left * 50 < events
     assert part.scan.select(pl.len()).collect().item() > 1000
@@ -234,15 +238,15 @@ def test_any_events_that_are_read_leniently(tmp_path, events, sizes):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [*events, *LAST]}))
 
-    def refused(data: memoryview) -> list[Element]:
+    def refused(data: memoryview) -> list[JsonEvent]:
         if bytes(data).strip(b"[] "):
             raise msgspec.ValidationError("damaged")
         return []
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kineto, "scan", lambda: None)
+        patch.setattr(kineto, "native_decoder", lambda: None)
         decoded = read(path, sizes)
-        patch.setattr(kineto, "decoded", refused)
+        patch.setattr(kineto, "decode_events", refused)
         found = read(path, sizes)
     notes = tuple(
         note for note in found.notes if "text read as a number" not in note_text(note)

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from test_kineto import decoded, told, write
 
 from short import some
-from tracehound.analysis import named, run
+from tracehound.analysis import get_analysis, run_analysis
 from tracehound.draw.notes import note_text
-from tracehound.formats.kineto.facts import claims
-from tracehound.notes import Note
-from tracehound.store import load, open_paths
-from tracehound.trace import Part
+from tracehound.formats.kineto.kineto_facts import claims_in_text
+from tracehound.model.notes import Note
+from tracehound.model.trace import FileFrames
+from tracehound.store import load_trace, open_trace_files
 
 KEPT = ("schemaVersion", "baseTimeNanoseconds")
 
@@ -67,7 +67,7 @@ def rewritten(value: Any, way: Callable[[int], object]) -> Any:
     return way(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def said(part: Part) -> list[object]:
+def said(part: FileFrames) -> list[object]:
     """All of it but where the events are, and that times are text."""
     notes = tuple(Note(note.level, note.code, note.count) for note in part.notes if note.code != "time_as_text")
     return told(replace(part, notes=notes, places=np.empty((0, 4))))
@@ -96,8 +96,8 @@ def test_real_files(samples: Path, tmp_path: Path, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_is_told_at_a_glance(way: Callable[[int], object]) -> None:
-    assert claims(json.dumps(rewritten(AROUND, way))) == claims(json.dumps(AROUND))
-    assert claims(json.dumps(AROUND)).world_size == 8
+    assert claims_in_text(json.dumps(rewritten(AROUND, way))) == claims_in_text(json.dumps(AROUND))
+    assert claims_in_text(json.dumps(AROUND)).world_size == 8
 
 
 def memory(time: int, **args: object) -> dict[str, Any]:
@@ -128,6 +128,6 @@ def test_that_no_memory_event_has_an_address_is_no_loss(tmp_path: Path) -> None:
 def test_a_file_of_memory_events_alone(tmp_path: Path) -> None:
     """As a filter leaves them: they are near each other in time, though no event is near them."""
     path = write(tmp_path / "t.json", [memory(10**13 + n) for n in range(5)])
-    trace = load(open_paths([path]))
-    assert run(named("memory"), trace).table["peak"].to_list() == [5 * 512]
+    trace = load_trace(open_trace_files([path]))
+    assert run_analysis(get_analysis("memory"), trace).table["peak"].to_list() == [5 * 512]
     assert not [note for note in trace.parts[0].notes if note.level == "dropped"]

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracehound.facets import FACETS
 from tracehound.formats.spill import Spill
-from tracehound.formats.xla.handed import handed
+from tracehound.formats.xplane.producer_consumer_links import producer_consumer_frames
+from tracehound.model.facet_schemas import FACET_SCHEMAS
 
 LINK = st.none() | st.integers(0, 9)
 
 
 def facet(frames: list[pl.DataFrame], spill: Spill) -> list[tuple[object, ...]]:
     kept = [spill.keep(frame, f"{number}") for number, frame in enumerate(frames)]
-    return pl.concat([pl.DataFrame(schema=FACETS["handed"]), *handed(kept)]).rows()
+    return pl.concat([pl.DataFrame(schema=FACET_SCHEMAS["handed"]), *producer_consumer_frames(kept)]).rows()
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
@@ -31,7 +31,7 @@ def test_each_event_that_hands_anything_over_is_there_once(
     tmp_path: Path, links: list[tuple[int | None, int | None]], pieces: list[list[int]], *, on_disk: bool
 ) -> None:
     """Whether pieces have events of one place in the file or of several; some events are in more than one piece."""
-    schema = FACETS["handed"]
+    schema = FACET_SCHEMAS["handed"]
     frames = [pl.DataFrame([(record, *links[record]) for record in piece], schema, orient="row") for piece in pieces]
     there = sorted({record for piece in pieces for record in piece if links[record] != (None, None)})
     found = facet(frames, Spill(tmp_path if on_disk else None))

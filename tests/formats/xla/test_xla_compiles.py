@@ -6,22 +6,26 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracehound.formats.spill import Kept, Spill
-from tracehound.formats.xla.compiles import Compiling, on_rows, with_compilations
-from tracehound.formats.xla.lanes import with_compilations as of_frame
-from tracehound.intervals import Intervals
-from tracehound.trace import KIND, KIND_CODES, KINDS
+from tracehound.formats.spill import Spill, SpilledRows
+from tracehound.formats.xla.compiler_events import (
+    CompilationCollector,
+    mark_spilled_compilations,
+    merge_compilations_by_row,
+)
+from tracehound.formats.xla.compiler_events import mark_compilations as of_frame
+from tracehound.model.trace import KIND, KIND_CODES, KINDS
+from tracehound.numeric.intervals import Intervals
 
 Row = tuple[int, int, int, str]
 
 
-def kept(rows: list[Row]) -> Kept:
+def kept(rows: list[Row]) -> SpilledRows:
     schema = {"lane": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "kind": KIND}
     return Spill().keep(pl.DataFrame(rows, schema, orient="row"), "some")
 
 
 def told(rows: list[Row]) -> dict[int, Intervals]:
-    compiling = Compiling()
+    compiling = CompilationCollector()
     for row in rows:
         line, start, end = (np.array([number]) for number in row[:3])
         compiling.add(line, np.array([KIND_CODES[row[3]]]), start, end)
@@ -31,7 +35,7 @@ def told(rows: list[Row]) -> dict[int, Intervals]:
 def test_lines_drawn_together_and_portions_tell_of_one_another() -> None:
     one = told([(0, 0, 10, "compile"), (0, 20, 90, "annotation")])
     other = told([(2, 5, 30, "compile"), (3, 0, 5, "compile")])
-    spans = on_rows([one, other], {0: 0, 1: 1, 2: 0, 3: 3})
+    spans = merge_compilations_by_row([one, other], {0: 0, 1: 1, 2: 0, 3: 3})
     assert {line: list(zip(*these, strict=True)) for line, these in spans.items()} == {
         0: [(0, 30)], 2: [(0, 30)], 3: [(0, 5)],
     }  # fmt: skip
@@ -39,7 +43,7 @@ def test_lines_drawn_together_and_portions_tell_of_one_another() -> None:
 
 def test_a_kind_that_says_more_than_compile_stays() -> None:
     events = kept([(0, 5, 6, kind) for kind in KINDS])
-    found = with_compilations(events, {0: Intervals(np.array([5]), np.array([6]))})
+    found = mark_spilled_compilations(events, {0: Intervals(np.array([5]), np.array([6]))})
     assert {kind for kind, now in zip(KINDS, found.rows()["kind"], strict=True) if kind != now} == {
         "annotation", "runtime", "transfer", "other",
     }  # fmt: skip
@@ -47,7 +51,7 @@ def test_a_kind_that_says_more_than_compile_stays() -> None:
 
 def test_events_without_compilations_stay_as_they_are() -> None:
     events = kept([(1, 5, 6, "annotation")])
-    assert with_compilations(events, {0: Intervals(np.array([0]), np.array([9]))}) is events
+    assert mark_spilled_compilations(events, {0: Intervals(np.array([0]), np.array([9]))}) is events
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -61,4 +65,4 @@ def test_frames_tell_the_same(seed: int) -> None:
         )
     ]  # fmt: skip
     events = kept(rows)
-    assert with_compilations(events, told(rows)).rows().equals(of_frame(events.rows()))
+    assert mark_spilled_compilations(events, told(rows)).rows().equals(of_frame(events.rows()))

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.formats.xla.copies import Copied, copied, is_done, opcode_of_line, operands_of_line, space, started_by
+from tracehound.formats.xla.op_kinds import (
+    MemoryCopy,
+    is_async_done,
+    memory_of_shape,
+    opcode_of_line,
+    operands_of_line,
+    parse_copy,
+    start_op_name,
+)
 
 MIB = 1 << 20
 FROM_HOST = (
@@ -38,23 +46,23 @@ GATHERED = "%all-gather-start = ((f32[2]{0}), f32[4]{0}, u32[]) async-start(f32[
 @pytest.mark.parametrize(
     ("name", "category", "text", "expected"),
     [
-        ("copy-start.4", "copy-start", FROM_HOST, Copied("host", "HBM", MIB)),
-        ("copy-start.1", "copy-start", TO_HOST, Copied("HBM", "host", MIB)),
-        ("slice-start", "async-start", SLICED, Copied("HBM", "VMEM", 4 * MIB)),
-        ("dynamic-update-slice-start.2", "async-start", UPDATED, Copied("HBM", "host", MIB)),
-        ("copy.7", "data formatting", "%copy.7 = f32[4]{0:S(5)} copy(f32[4]{0} %a)", Copied("HBM", "host", 16)),
-        ("infeed.1", "infeed", FED, Copied("host", "HBM", 40)),
-        ("outfeed", "outfeed", "%outfeed = token[] outfeed(f32[8]{0} %a, token[] %t)", Copied("HBM", "host", 32)),
+        ("copy-start.4", "copy-start", FROM_HOST, MemoryCopy("host", "HBM", MIB)),
+        ("copy-start.1", "copy-start", TO_HOST, MemoryCopy("HBM", "host", MIB)),
+        ("slice-start", "async-start", SLICED, MemoryCopy("HBM", "VMEM", 4 * MIB)),
+        ("dynamic-update-slice-start.2", "async-start", UPDATED, MemoryCopy("HBM", "host", MIB)),
+        ("copy.7", "data formatting", "%copy.7 = f32[4]{0:S(5)} copy(f32[4]{0} %a)", MemoryCopy("HBM", "host", 16)),
+        ("infeed.1", "infeed", FED, MemoryCopy("host", "HBM", 40)),
+        ("outfeed", "outfeed", "%outfeed = token[] outfeed(f32[8]{0} %a, token[] %t)", MemoryCopy("HBM", "host", 32)),
         (
             "recv.3", "host recv", "%recv.3 = (f32[2]{0}, u32[], token[]) recv(token[] %t), is_host_transfer=true",
-            Copied("host", "HBM", 8),
+            MemoryCopy("host", "HBM", 8),
         ),
-        ("infeed", "infeed", "", Copied("host", "HBM", None)),
-        ("copy.7", "", "%copy.7 = f32[99999999999999999]{0:S(5)} copy(f32[4]{0} %a)", Copied("HBM", "host", None)),
+        ("infeed", "infeed", "", MemoryCopy("host", "HBM", None)),
+        ("copy.7", "", "%copy.7 = f32[99999999999999999]{0:S(5)} copy(f32[4]{0} %a)", MemoryCopy("HBM", "host", None)),
     ],
 )  # fmt: skip
-def test_what_a_copy_moves(name: str, category: str, text: str, expected: Copied) -> None:
-    assert copied(name, category, text) == expected
+def test_what_a_copy_moves(name: str, category: str, text: str, expected: MemoryCopy) -> None:
+    assert parse_copy(name, category, text) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,27 +79,27 @@ def test_what_a_copy_moves(name: str, category: str, text: str, expected: Copied
     ],
 )  # fmt: skip
 def test_what_is_no_copy_between_memories(name: str, category: str, text: str) -> None:
-    assert copied(name, category, text) is None
+    assert parse_copy(name, category, text) is None
 
 
 def test_what_waits_for_what() -> None:
-    assert is_done("copy-done", AWAITED)
-    assert not is_done("copy-start", FROM_HOST)
-    assert is_done("host send-done", "")
-    assert started_by("copy-done.9", AWAITED) == "copy-start.4"
-    assert started_by("all-gather-done.3", "") == "all-gather-start.3"
+    assert is_async_done("copy-done", AWAITED)
+    assert not is_async_done("copy-start", FROM_HOST)
+    assert is_async_done("host send-done", "")
+    assert start_op_name("copy-done.9", AWAITED) == "copy-start.4"
+    assert start_op_name("all-gather-done.3", "") == "all-gather-start.3"
     assert opcode_of_line(AWAITED) == "copy-done"
     assert operands_of_line(UPDATED)[1] == "f32[1,1024,256]{2,1,0} %update"
     assert operands_of_line(TO_HOST) == ["f32[1,1024,256]{2,1,0:T(8,128)} %fusion"]
 
 
 def test_memories_have_names() -> None:
-    assert [space(f"f32[2]{{0:T(128){inside}}}") for inside in ("", "S(0)", "S(1)", "S(5)", "S(6)", "S(9)")] == [
+    assert [memory_of_shape(f"f32[2]{{0:T(128){inside}}}") for inside in ("", "S(0)", "S(1)", "S(5)", "S(6)", "S(9)")] == [
         "HBM", "HBM", "VMEM", "host", "SMEM", "space 9",
     ]  # fmt: skip
 
 
 @given(st.text("%a=()[]{},:ST(5) copy-startdoneinfeed,", max_size=60), st.sampled_from(["copy-start", "infeed", "x"]))
 def test_no_text_makes_it_raise(text: str, category: str) -> None:
-    copied(text, category, text)
-    started_by(text, text)
+    parse_copy(text, category, text)
+    start_op_name(text, text)

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis import named
-from tracehound.formats.xla.ends import BEGUN, USERS, TrueEnds
+from tracehound.analysis import get_analysis
+from tracehound.formats.xplane.derived_lanes import OP_STARTS_SCHEMA, OP_USERS_SCHEMA, OpEnds
 
-NO_USERS = pl.DataFrame(schema=USERS)
+NO_USERS = pl.DataFrame(schema=OP_USERS_SCHEMA)
 
 
 def ops(*rows: tuple[str, int, int, int | None], device: int = 0, run: int | None = 5) -> pl.DataFrame:
     """Ops of program 1: name, start, end of the dispatch, and what it produces."""
     made = [(device, start, end, name, 1, run, produces) for name, start, end, produces in rows]
-    known = {**BEGUN, "end": pl.Int64(), "produces": pl.Int64()}
+    known = {**OP_STARTS_SCHEMA, "end": pl.Int64(), "produces": pl.Int64()}
     columns = ("device", "start", "end", "name", "program", "run", "produces")
     return pl.DataFrame(made, {column: known[column] for column in columns}, orient="row")
 
@@ -25,11 +25,11 @@ def marks(**ends: int) -> pl.DataFrame:
 
 
 def users(*rows: tuple[str, str]) -> pl.DataFrame:
-    return pl.DataFrame([(1, *row) for row in rows], USERS, orient="row")
+    return pl.DataFrame([(1, *row) for row in rows], OP_USERS_SCHEMA, orient="row")
 
 
 def ends(frame: pl.DataFrame, marked: pl.DataFrame, needing: pl.DataFrame = NO_USERS) -> list[int]:
-    return TrueEnds(marked, needing, [frame[:2], frame[2:]]).of(frame)["end"].to_list()
+    return OpEnds(marked, needing, [frame[:2], frame[2:]]).of(frame)["end"].to_list()
 
 
 def test_an_op_ends_with_the_later_of_itself_and_its_mark() -> None:
@@ -111,6 +111,6 @@ def test_ends_are_those_of_a_slow_loop(
 
 @pytest.mark.parametrize("name", ["hlo_ops", "ops"])
 def test_definitions_say_what_ends_an_op(name: str) -> None:
-    told = " ".join(named(name).definition.split())
+    told = " ".join(get_analysis(name).definition.split())
     assert "lasts until its end mark, where there is one" in told
     assert "no longer than until the first op of the same run begins that needs its result" in told

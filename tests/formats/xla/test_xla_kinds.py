@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracehound.formats.xla.kinds import op_bytes, op_kind, performed
+from tracehound.formats.xla.op_kinds import bytes_moved_by_op, op_kind, performed_opcode
 
 
 @pytest.mark.parametrize(("category", "kind"), [
@@ -38,7 +38,7 @@ def test_sends_go_to_other_devices_unless_they_say_to_the_host(line: str, kind: 
 def test_sends_through_the_host_to_another_slice_are_communication(handler: str, kind: str, size: int) -> None:
     said = f'is_host_transfer=true, frontend_attributes={{_xla_host_transfer_handler_name="{handler}"}}'
     text = f"%send.2 = (f32[4]{{0}}, u32[], token[]) send(f32[4]{{0}} %x, token[] %t), channel_id=4, {said}"
-    assert (op_kind("send.2", "host send", text), op_bytes("send.2", "host send", text)) == (kind, size)
+    assert (op_kind("send.2", "host send", text), bytes_moved_by_op("send.2", "host send", text)) == (kind, size)
     assert op_kind("send-done.2", "host send-done", f"%send-done.2 = token[] send-done(%send.2), {said}") == kind
 
 
@@ -56,7 +56,7 @@ SCATTERED = "((f32[8]{0}), f32[4]{0}, u32[])"
 ])  # fmt: skip
 def test_what_a_generic_asynchronous_op_does_decides(name: str, category: str, line: str, opcode: str) -> None:
     text = f"%{name} = {line}" if line else ""
-    assert performed(name, category, text) == opcode
+    assert performed_opcode(name, category, text) == opcode
     assert op_kind(name, category, text) == "collective"
 
 
@@ -82,4 +82,4 @@ FETCHED = "((f32[8]{0}), f32[4]{0:S(1)}, s32[]{:S(2)})"
 ])  # fmt: skip
 def test_what_is_a_copy(name: str, category: str, line: str, kind: str, size: int) -> None:
     text = f"%{name} = {line}"
-    assert (op_kind(name, category, text), op_bytes(name, category, text)) == (kind, size)
+    assert (op_kind(name, category, text), bytes_moved_by_op(name, category, text)) == (kind, size)

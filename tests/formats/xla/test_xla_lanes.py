@@ -4,15 +4,15 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.formats.xla.lanes import (
-    by_execution,
-    executions,
-    leaf_op,
-    outer_loop,
-    with_calls,
-    with_compilations,
+from tracehound.formats.xla.compiler_events import mark_compilations
+from tracehound.formats.xla.op_executions import (
+    add_launching_calls,
+    find_module_executions,
+    innermost_op,
+    merge_ops_by_execution,
+    outermost_loop,
 )
-from tracehound.trace import KIND
+from tracehound.model.trace import KIND
 
 SCHEMA = {
     "device": pl.Int64, "start": pl.Int64, "end": pl.Int64, "name": pl.String, "module": pl.String,
@@ -39,31 +39,31 @@ def test_a_run_is_one_execution_whatever_the_order() -> None:
     frame = pl.concat(
         [ops(("b", 50, 60), ("a", 10, 20), run=7), ops(("a", 30, 35), run=8), ops(("a", 31, 33), run=8, device=3)]
     )
-    assert executions(frame).rows() == [
+    assert find_module_executions(frame).rows() == [
         (0, 10, 60, "jit_f(1)", 7, 1, 10), (0, 30, 35, "jit_f(1)", 8, 1, 30), (3, 31, 33, "jit_f(1)", 8, 1, 31),
     ]  # fmt: skip
 
 
 def test_a_run_is_one_execution_whichever_calls_are_known() -> None:
     frame = pl.concat([ops(("a", 0, 1), ("b", 1, 2), run=1), ops(("a", 5, 6), ("b", 6, 7), run=2)])
-    assert spans(executions(frame.with_columns(pl.Series("call", [0, 0, None, 1])))) == [(0, 2), (5, 7)]
+    assert spans(find_module_executions(frame.with_columns(pl.Series("call", [0, 0, None, 1])))) == [(0, 2), (5, 7)]
 
 
 def test_without_runs_an_execution_begins_with_the_modules_first_op() -> None:
     frame = ops(("a", 0, 1), ("loop", 1, 2), ("loop", 2, 3), ("a", 5, 6), ("loop", 6, 7), ("a", 7, 8))
-    assert spans(executions(frame)) == [(0, 3), (5, 7), (7, 8)]
+    assert spans(find_module_executions(frame)) == [(0, 3), (5, 7), (7, 8)]
 
 
 def test_the_first_op_of_another_device_begins_nothing_while_earlier_ops_run() -> None:
     frame = ops(("a", 0, 1), ("b", 1, 9), ("a", 2, 3), ("b", 4, 8), ("a", 20, 21), ("b", 21, 30))
-    assert spans(executions(frame)) == [(0, 9), (20, 30)]
+    assert spans(find_module_executions(frame)) == [(0, 9), (20, 30)]
 
 
 def test_the_turns_of_a_loop_in_which_a_module_begins_are_one_execution() -> None:
     turns = [("a", 0, 1), ("b", 1, 2), ("a", 2, 3), ("b", 3, 4), ("c", 4, 5)]
     frame = ops(*turns, *((name, start + 10, end + 10) for name, start, end in turns))
     loop = pl.when(pl.col("name") != "c").then(pl.lit("while.1")).alias("loop")
-    assert spans(executions(frame.with_columns(loop))) == [(0, 5), (10, 15)]
+    assert spans(find_module_executions(frame.with_columns(loop))) == [(0, 5), (10, 15)]
 
 
 def test_ops_that_one_call_of_their_module_launched_are_one_execution() -> None:
@@ -74,9 +74,9 @@ def test_ops_that_one_call_of_their_module_launched_are_one_execution() -> None:
         (0, 4, 8, "jit_f:XLA GPU module", None), (0, 5, 6, "cuLaunchKernel", 3), (0, 7, 8, "cuLaunchKernel", 4),
         (1, 4, 8, "jit_g:XLA GPU module", None), (0, 9, 9, "cuLaunchKernel", 9),
     )  # fmt: skip
-    called = with_calls(frame, host)
+    called = add_launching_calls(frame, host)
     assert called["call"].to_list() == [0, 0, 1, None, 1]
-    assert spans(executions(called)) == [(10, 13), (14, 19)]
+    assert spans(find_module_executions(called)) == [(10, 13), (14, 19)]
 
 
 def test_what_an_execution_launches_after_one_inside_of_it_is_its_own() -> None:
@@ -86,21 +86,21 @@ def test_what_an_execution_launches_after_one_inside_of_it_is_its_own() -> None:
         (0, 0, 9, "jit_f:XLA GPU module", None), (0, 1, 2, "cuGraphLaunch", 1),
         (0, 3, 6, "jit_g:XLA GPU module", None), (0, 4, 5, "cuGraphLaunch", 2), (0, 7, 8, "cuGraphLaunch", 3),
     )  # fmt: skip
-    called = with_calls(frame.with_columns(module), host)
+    called = add_launching_calls(frame.with_columns(module), host)
     assert called["call"].to_list() == [0, 1, 0]
 
 
 def test_another_module_is_another_execution() -> None:
     frame = pl.concat([ops(("a", 0, 1), ("b", 4, 5)), ops(("c", 2, 3), module="jit_g", program=None)])
-    assert executions(frame)["name"].to_list() == ["jit_f(1)", "jit_g", "jit_f(1)"]
+    assert find_module_executions(frame)["name"].to_list() == ["jit_f(1)", "jit_g", "jit_f(1)"]
 
 
 def test_ops_without_a_module_are_in_no_execution() -> None:
-    assert executions(ops(("a", 0, 1), module=None)).is_empty()
+    assert find_module_executions(ops(("a", 0, 1), module=None)).is_empty()
 
 
 def test_a_negative_program_is_written_as_the_file_writes_it() -> None:
-    assert executions(ops(("a", 0, 1), program=-1))["name"].to_list() == [f"jit_f({(1 << 64) - 1})"]
+    assert find_module_executions(ops(("a", 0, 1), program=-1))["name"].to_list() == [f"jit_f({(1 << 64) - 1})"]
 
 
 @given(
@@ -118,20 +118,20 @@ def test_the_executions_of_the_executions_of_parts(rows: list[tuple[int, int, st
         for module, start, told in rows
     ]
     every = pl.concat([ops().with_columns(pl.lit(None, pl.Int64).alias("call")), *made])
-    parts = [by_execution(part) for part in (every[:cut], every[cut:])]
+    parts = [merge_ops_by_execution(part) for part in (every[:cut], every[cut:])]
     known = [runs for runs in parts if runs is not None]
     assert (len(known) == len(parts)) == all(told for _, _, told in rows)
     if len(known) == len(parts):
-        assert executions(pl.concat(known)).rows() == executions(every).rows()
+        assert find_module_executions(pl.concat(known)).rows() == find_module_executions(every).rows()
 
 
 def test_the_innermost_op_of_a_kernel() -> None:
-    assert pl.select(leaf_op(pl.lit("while.1::call.2::fusion.3"))).item() == "fusion.3"
+    assert pl.select(innermost_op(pl.lit("while.1::call.2::fusion.3"))).item() == "fusion.3"
 
 
 def test_the_outermost_loop_around_the_op_of_a_kernel() -> None:
     names = ["while.1::call.2::while.3::fusion.3", "call.2::while.3::fusion.3", "call.2::while.3", "fusion.3"]
-    assert pl.Series(names).to_frame("n").select(outer_loop(pl.col("n"))).to_series().to_list() == [
+    assert pl.Series(names).to_frame("n").select(outermost_loop(pl.col("n"))).to_series().to_list() == [
         "while.1", "while.3", None, None,
     ]  # fmt: skip
 
@@ -144,5 +144,5 @@ def test_a_compilation_takes_in_what_starts_inside_it_on_its_thread() -> None:
     frame = pl.DataFrame(
         rows, schema={"lane": pl.Int64, "start": pl.Int64, "end": pl.Int64, "kind": KIND}, orient="row"
     )
-    kinds = with_compilations(frame)["kind"].to_list()
+    kinds = mark_compilations(frame)["kind"].to_list()
     assert kinds == ["compile", "compile", "python", "annotation", "annotation"]

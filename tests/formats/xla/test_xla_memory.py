@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis import named, run
+from tracehound.analysis import get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.facets import FACETS
 from tracehound.formats import FORMATS
-from tracehound.notes import note
-from tracehound.store import place
-from tracehound.trace import Part, Window
+from tracehound.model.facet_schemas import FACET_SCHEMAS
+from tracehound.model.notes import note
+from tracehound.model.trace import FileFrames, Window
+from tracehound.store import merge_file_frames
 from xspaces import Event, Line, Plane, Stat, space
 
 XPLANE = next(each for each in FORMATS if each.name == "xplane")
@@ -31,7 +31,7 @@ def on(device: int) -> Stat:
     return Stat("index_on_host", 4, device)
 
 
-def read(folder: Path, *planes: Plane) -> Part:
+def read(folder: Path, *planes: Plane) -> FileFrames:
     path = folder / "vm.xplane.pb"
     path.write_bytes(space(*planes))
     return XPLANE.read(path)
@@ -55,7 +55,7 @@ TPU = Plane("/device:TPU:2", [Line("XLA Ops", [Event("add", 0, 60 * US)], 2)])
 
 def test_the_events_of_allocators_are_a_facet(tmp_path: Path) -> None:
     held = read(tmp_path, TPU, HOST).facets["held"].collect()
-    assert held.schema == FACETS["held"]
+    assert held.schema == FACET_SCHEMAS["held"]
     columns = ("time", "allocator", "device", "bytes", "allocated", "stack", "free", "fragmentation", "framework")
     assert held.select(columns).rows() == [
         (10 * US, None, 2, 100, 100, 0, 900, 0.25, None), (20 * US, None, 2, 100, 200, 300, 500, 0.5, None),
@@ -85,13 +85,13 @@ def test_an_allocator_is_on_the_device_of_its_name_in_the_timeline_and_the_table
     host = Plane("/host:CPU", [Line("main/1", [given_back(10, 100, 0, 900, Stat("allocator_name", 5, name))])])
     part = read(tmp_path, TPU, host)
     assert part.lanes.filter(role="counter").select("name", "rank").rows() == [(f"memory of {name}", rank)]
-    table = run(named("allocator"), place("t", [part])).table
+    table = run_analysis(get_analysis("allocator"), merge_file_frames("t", [part])).table
     assert table.select("allocator", "rank").rows() == [(name, rank)]
 
 
 def test_an_allocator_has_a_peak_and_what_was_so_then(tmp_path: Path) -> None:
-    trace = place("t", [read(tmp_path, TPU, HOST)])
-    result = run(named("allocator"), trace)
+    trace = merge_file_frames("t", [read(tmp_path, TPU, HOST)])
+    result = run_analysis(get_analysis("allocator"), trace)
     names = (
         "allocator",
         "rank",
@@ -114,14 +114,16 @@ def test_an_allocator_has_a_peak_and_what_was_so_then(tmp_path: Path) -> None:
     )
     event = trace.event(result.table["event"][0])
     assert (event["name"], event["start"]) == ("MemoryAllocation", 20 * US)
-    (windowed,) = run(named("allocator"), trace, Window(28 * US, 40 * US)).table.select("peak", "first").rows()
+    (windowed,) = (
+        run_analysis(get_analysis("allocator"), trace, Window(28 * US, 40 * US)).table.select("peak", "first").rows()
+    )
     assert windowed == (350, 350)
 
 
 def test_without_such_events_that_is_said(tmp_path: Path) -> None:
     part = read(tmp_path, TPU, Plane("/host:CPU", [Line("main/1", [Event("f", 0, 10)])]))
     assert "held" not in part.facets
-    result = run(named("allocator"), place("t", [part]))
+    result = run_analysis(get_analysis("allocator"), merge_file_frames("t", [part]))
     assert (result.table.height, result.notes) == (0, (note("no_allocator_events", level="missing"),))
 
 
@@ -131,4 +133,4 @@ def test_fractions_are_read_as_they_are(tmp_path_factory: pytest.TempPathFactory
     part = read(tmp_path_factory.mktemp("held"), Plane("/host:CPU", [Line("main/1", events)]))
     found = part.facets["held"].collect()["fragmentation"].to_list()
     assert found == [None if math.isnan(value) else value for value in values]
-    assert run(named("allocator"), place("t", [part])).table.height == 1
+    assert run_analysis(get_analysis("allocator"), merge_file_frames("t", [part])).table.height == 1

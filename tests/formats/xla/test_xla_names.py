@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from tracehound.formats.xla.names import kind_of_gpu_event, kind_of_host_event, leads, opcode_of_name, role_of_line
+from tracehound.formats.xla.xla_names import (
+    is_program_thread,
+    kind_of_gpu_event,
+    kind_of_host_event,
+    opcode_of_name,
+    role_of_line,
+)
 
 
 @pytest.mark.parametrize(("line", "role"), [
@@ -53,6 +59,6 @@ def test_kinds_of_gpu_events(name: str, kind: str) -> None:
 
 
 def test_the_programs_own_threads_lead() -> None:
-    assert leads("python")
-    assert leads("main/3116817")
-    assert not leads("tf_XLAEigen/1")
+    assert is_program_thread("python")
+    assert is_program_thread("main/3116817")
+    assert not is_program_thread("tf_XLAEigen/1")

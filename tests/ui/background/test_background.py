@@ -11,10 +11,10 @@ import pytest
 
 from exploring import PATIENCE
 from tracehound.errors import TracehoundError
-from tracehound.ui.background.threads import Background
+from tracehound.ui.background.background_thread import BackgroundThread
 
 
-def finished(background: Background) -> bool:
+def finished(background: BackgroundThread) -> bool:
     end = time.monotonic() + PATIENCE
     while background.busy and time.monotonic() < end:
         time.sleep(0.005)
@@ -22,7 +22,7 @@ def finished(background: Background) -> bool:
 
 
 def test_only_the_newest_of_a_sort_is_done() -> None:
-    background, gate, done = Background(), threading.Event(), list[str]()
+    background, gate, done = BackgroundThread(), threading.Event(), list[str]()
     background.submit("slow", lambda: done.append(str(gate.wait(PATIENCE))), pytest.fail)
     for name in ("a", "b", "c"):
         background.submit("sort", lambda name=name: done.append(name), pytest.fail)
@@ -35,7 +35,7 @@ def test_only_the_newest_of_a_sort_is_done() -> None:
 
 
 def test_closing_forgets_what_waits() -> None:
-    background, gate, done = Background(), threading.Event(), list[str]()
+    background, gate, done = BackgroundThread(), threading.Event(), list[str]()
     background.submit("slow", lambda: done.append(str(gate.wait(PATIENCE))), pytest.fail)
     while background.busy and background._waiting:
         time.sleep(0.001)
@@ -48,7 +48,7 @@ def test_closing_forgets_what_waits() -> None:
 
 
 def test_what_is_closed_does_nothing_any_more() -> None:
-    background, done = Background(), list[str]()
+    background, done = BackgroundThread(), list[str]()
     background.close()
     background.submit("late", lambda: done.append("late"), pytest.fail)
     assert not background.busy
@@ -70,7 +70,7 @@ def raises(error: BaseException) -> None:
     ],
 )
 def test_work_that_fails_is_told_and_ends_nothing(error: BaseException, words: str) -> None:
-    background, told = Background(), list[str]()
+    background, told = BackgroundThread(), list[str]()
     background.submit("sort", lambda: raises(error), told.append)
     background.submit("told to nobody", lambda: raises(error), lambda _: raises(OSError("nobody is there")))
     background.submit("next", lambda: told.append("done"), pytest.fail)

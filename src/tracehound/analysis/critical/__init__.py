@@ -1,1 +1,1 @@
-"""The graph of what waits for what, and the walk through it that no shortcut shortens."""
+"""Critical path: the dependencies between host threads, streams and waits, and the walk back through them."""

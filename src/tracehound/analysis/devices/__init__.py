@@ -1,1 +1,1 @@
-"""What devices do, and what they can do: copies, kernels, memory, peaks."""
+"""Work, memory and peak rates of devices."""

@@ -1,27 +1,33 @@
-"""What kernels are, told by their names: gemm, attention, normalisation, ...; and whether they use tensor cores.
+"""Classes of kernels by name (gemm, attention, normalisation, ...), tensor cores, and groups of a device's work.
 
-Owns the patterns of kernel classes, the types of work that they add up to, and how a caller adds classes of his own.
-What communicates and what copies is decided when a file is read (`kind`); classes are told within that. All names of a
-trace are asked at once, by expressions: kernels have names of kilobytes, and there are thousands.
+Holds the patterns of the classes, the types of work that they add up to, custom classes, and groups as users name them:
+a type of work, a class, or a regular expression. Communication and copies are told by the `kind` of events; classes
+apply within that. All names of a trace are matched at once, by expressions: there are thousands of kernels with names
+of kilobytes. The base of `kernel_types` and `overlap`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracehound.analysis.events.busy import COMMUNICATION, COPY
-from tracehound.analysis.settings import Setting, pattern
+from tracehound.analysis.analysis_settings import Setting, parse_pattern
+from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.timing.device_busy import COMMUNICATION_KINDS, COPY_KINDS, device_work, parent_rows
+from tracehound.analysis.timing.device_clock import DEVICE_TIMES, work_on_device_clock
 from tracehound.errors import TracehoundError, printable
+from tracehound.numeric.intervals import Intervals, clip, union
+from tracehound.numeric.self_time import self_intervals
 
-TYPES: Final = ("computation", "communication", "memory")
-"""What all work of a device is one of. Memory is copies, memsets and transfers."""
+WORK_TYPES: Final = ("computation", "communication", "memory")
+"""All work of a device is one of these. Memory is copies, memsets and transfers."""
 
-CLASSES: Final = (
+KERNEL_CLASSES: Final = (
     ("attention", r"^triton_tem_.*attention"),
     ("gemm", r"^triton_(?:tem_.*(?:mm|matmul)|mm|bmm|addmm)"),
     ("triton", r"^triton_"),
@@ -53,13 +59,13 @@ CLASSES: Final = (
     ("elementwise", r"scalepackedtensor|bias|epilogue|loop_\w*fusion"),
     ("data movement", r"transpose|permute|nchwtonhwc|nhwctonchw|catarray|concat|copy|pad|transform"),
 )
-"""Classes and what is found in the names of their kernels, whatever its case, in the order in which they are asked.
+"""Classes and patterns for the names of their kernels, in any case; the first match counts.
 
-Kernels that Inductor generated are `triton`, whatever they fuse: only its templates of products and of attention are
-known for what they are.
+Kernels that Inductor generated are `triton`, whatever they fuse: only its templates of products and of attention have
+their own classes.
 """
 
-OTHER: Final = "other"
+OTHER_CLASS: Final = "other"
 
 _TENSOR_CORES: Final = "|".join((
     r"[a-z](?:884|1688|16816|16832|16864|161616|8816|8832)(?:\D|$)|(?:^|[^a-z])[hiq]mma|wgmma|tcgen05|utcmma|wmma",
@@ -77,92 +83,176 @@ _NO_TENSOR_CORES: Final = "|".join(
         r"ReduceSplitK|clean_logits|fmha_cutlass[fb]_f32_\w*sm[567]\d|fmha_cutlass[fb]_\w*sm[56]\d",
     )
 )
-"""What helps products and attention, and what multiplies without them: attention before sm70; 32-bit before sm80."""
+"""Helpers of products and attention, and kernels without tensor cores: attention before sm70, 32-bit before sm80."""
 
-_WITHOUT: Final = "simt|ffma"
-"""What says of any name, whoever gave it, that it multiplies without tensor cores."""
+_NEVER_TENSOR_CORES: Final = "simt|ffma"
+"""Parts of names that exclude tensor cores in any name, whoever chose it."""
 
 MEMORY_BOUND: Final = r"(?i)(?:^|[^a-z])[a-z]?gemv|\bdot_kernel|splitk_?reduce"
-"""Products with a vector, and sums of what parts of a product gave: memory bounds them, whatever multiplies.
+"""Products with a vector, and reductions of partial products: they are memory-bound, whatever multiplies.
 
 Kernels of matrices may have cublasGemv in their parameters.
 """
 
-_BY_AUTHOR: Final = "|".join(
+_AUTHOR_CHOSEN_NAME: Final = "|".join(
     (
         r"^triton_tem_|^triton_b?mm|^_?(?:matmul|attn|fused_moe|kernel_unified)|_matmul_ogs|^gemm_fusion|wvSplitK",
         r"^_?scaled_mm|^_?w8a8|^_[a-z]\w*$|^[a-z]\w*_kernel\w*$",
     )
 )
-"""Names of the authors' own choice: of kernels in Triton, words without parameters."""
-_PRODUCTS: Final = ("gemm", "attention", "state space", "moe routing")
+"""Names that authors chose: of kernels in Triton, words without parameters."""
+_PRODUCT_CLASSES: Final = ("gemm", "attention", "state space", "moe routing")
 
 
-class OwnClass(Struct, frozen=True):
-    """A class of the caller's own: the kernels in whose names its pattern is found."""
+class CustomClass(Struct, frozen=True):
+    """A custom class: the kernels whose names match its pattern."""
 
     name: str
     pattern: re.Pattern[str]
 
 
-def own_classes(text: str) -> tuple[OwnClass, ...]:
-    """Classes as a caller writes them: ``moe:expert|router; communication:my_exchange``."""
+def parse_custom_classes(text: str) -> tuple[CustomClass, ...]:
+    """Custom classes as users write them: ``moe:expert|router; communication:my_exchange``."""
     found = []
     for word in filter(str.strip, text.split(";")):
-        name, colon, said = word.partition(":")
-        if not (colon and name.strip() and said.strip()):
+        name, colon, class_pattern = word.partition(":")
+        if not (colon and name.strip() and class_pattern.strip()):
             raise TracehoundError(f"{printable(word.strip())!r} is not a class", remedy="write NAME:REGEX; NAME:REGEX")
-        found.append(OwnClass(name.strip(), pattern(said.strip())))
+        found.append(CustomClass(name.strip(), parse_pattern(class_pattern.strip())))
     return tuple(found)
 
 
-OWN: Final = Setting(
+CUSTOM_CLASSES: Final = Setting(
     "classes",
     "",
     "your own classes of kernels, asked before all others: NAME:REGEX; NAME:REGEX. Kernels of one named computation,"
     " communication or memory count as that",
-    own_classes,
+    parse_custom_classes,
 )
 
 
-def classified(kernels: pl.DataFrame, own: Iterable[OwnClass] = ()) -> pl.DataFrame:
-    """`kernels` (name, kind, HLO category or null) with `class`, `type` (one of `TYPES`) and `tensor_cores`.
+def classify_kernels(kernels: pl.DataFrame, own: Iterable[CustomClass] = ()) -> pl.DataFrame:
+    """`kernels` (name, kind, HLO category or null) with `class`, `type` (one of `WORK_TYPES`) and `tensor_cores`.
 
-    A class is the caller's own, else what the kind says (collective, copy, ...), else what the name says; that of an
-    HLO op is its category. `tensor_cores` (AMD: matrix cores) is null where the name does not tell: products and
-    attention written in Triton have their authors' names, HLO ops none.
+    The class is a custom class, else given by the kind (collective, copy, ...), else by the name; that of an HLO op is
+    its category. `tensor_cores` (AMD: matrix cores) is null if the name does not tell: products and attention written
+    in Triton have their authors' names, HLO ops none.
     """
     name, kind = pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String)
-    told = pl.lit(None, pl.String)
-    for class_name, said in reversed(CLASSES):
-        told = pl.when(name.str.contains(f"(?i){said}")).then(pl.lit(class_name)).otherwise(told)
+    class_of_name = pl.lit(None, pl.String)
+    for class_name, class_pattern in reversed(KERNEL_CLASSES):
+        class_of_name = (
+            pl.when(name.str.contains(f"(?i){class_pattern}")).then(pl.lit(class_name)).otherwise(class_of_name)
+        )
     known = kernels.select(
-        pl.when(kind.is_in([*COMMUNICATION, *COPY])).then(kind)
-        .when(kind == "op").then(pl.coalesce("category", pl.lit(OTHER)))
-        .otherwise(pl.coalesce(told, "category", pl.lit(OTHER)))
+        pl.when(kind.is_in([*COMMUNICATION_KINDS, *COPY_KINDS])).then(kind)
+        .when(kind == "op").then(pl.coalesce("category", pl.lit(OTHER_CLASS)))
+        .otherwise(pl.coalesce(class_of_name, "category", pl.lit(OTHER_CLASS)))
         .alias("class")
     ).to_series()  # fmt: skip
-    own_class = _of_caller(kernels["name"].cast(pl.String).to_list(), tuple(own))
+    own_class = _custom_class_names(kernels["name"].cast(pl.String).to_list(), tuple(own))
     rows = kernels.with_columns(pl.coalesce(own_class, known).alias("class"), own_class.alias("own"))
-    return rows.with_columns(_type(kind).alias("type"), _tensor_cores(name, kind).alias("tensor_cores")).drop("own")
+    return rows.with_columns(_work_type(kind).alias("type"), _uses_tensor_cores(name, kind).alias("tensor_cores")).drop(
+        "own"
+    )
 
 
-def _of_caller(names: list[str], own: tuple[OwnClass, ...]) -> pl.Series:
+def _custom_class_names(names: list[str], own: tuple[CustomClass, ...]) -> pl.Series:
     found = [next((each.name for each in own if each.pattern.search(name)), None) for name in names] if own else None
     return pl.Series("own", found if found is not None else [None] * len(names), pl.String)
 
 
-def _type(kind: pl.Expr) -> pl.Expr:
+def _work_type(kind: pl.Expr) -> pl.Expr:
     by_kind = (
-        pl.when(kind.is_in(COMMUNICATION)).then(pl.lit("communication"))
-        .when(kind.is_in(COPY)).then(pl.lit("memory"))
+        pl.when(kind.is_in(COMMUNICATION_KINDS)).then(pl.lit("communication"))
+        .when(kind.is_in(COPY_KINDS)).then(pl.lit("memory"))
         .otherwise(pl.lit("computation"))
     )  # fmt: skip
-    return pl.when(pl.col("own").is_in(TYPES)).then(pl.col("own")).otherwise(by_kind)
+    return pl.when(pl.col("own").is_in(WORK_TYPES)).then(pl.col("own")).otherwise(by_kind)
 
 
-def _tensor_cores(name: pl.Expr, kind: pl.Expr) -> pl.Expr:
+def _uses_tensor_cores(name: pl.Expr, kind: pl.Expr) -> pl.Expr:
     uses = name.str.contains(f"(?i){_TENSOR_CORES}") & ~name.str.contains(f"(?i){_NO_TENSOR_CORES}")
-    by_author = name.str.contains(_BY_AUTHOR) & ~name.str.contains(f"(?i){_WITHOUT}")
-    unknown = by_author & pl.col("class").is_in(_PRODUCTS)
+    by_author = name.str.contains(_AUTHOR_CHOSEN_NAME) & ~name.str.contains(f"(?i){_NEVER_TENSOR_CORES}")
+    unknown = by_author & pl.col("class").is_in(_PRODUCT_CLASSES)
     return pl.when((kind == "kernel") & (uses | ~unknown)).then(uses)
+
+
+_ALL_CLASSES: Final = {name for name, _ in KERNEL_CLASSES} | {*COMMUNICATION_KINDS, *COPY_KINDS}
+
+
+class WorkGroup(Struct, frozen=True):
+    """Work of one type, or of one class, or with names that match the pattern. `text` is as the user wrote it."""
+
+    text: str
+    name: re.Pattern[str]
+
+    @property
+    def is_work_type(self) -> bool:
+        """True for a type of work, which needs no names."""
+        return self.text in WORK_TYPES
+
+
+def parse_work_group(text: str) -> WorkGroup:
+    """A group as a user names it. Raises TracehoundError for an invalid regular expression."""
+    return WorkGroup(text.strip(), parse_pattern(text.strip()))
+
+
+def intervals_per_group(
+    rank_trace: RankTrace, groups: Sequence[WorkGroup], own: Sequence[CustomClass] = ()
+) -> list[Intervals]:
+    """Intervals of the rank's work of each group, clipped to the window; on the device's own clock, if it has one.
+
+    Work of several groups counts for the first of them alone: it would overlap itself. An op that contains others
+    counts only with its self time.
+    """
+    by_name = bool(own) or not all(each.is_work_type for each in groups)
+    events, low, high = work_on_device_clock(
+        device_work(rank_trace, "lane", *DEVICE_TIMES, *(("name", "op") if by_name else ())), rank_trace
+    )
+    members = _masks_by_name(events, rank_trace, groups, own) if by_name else _masks_by_kind(events, groups)
+    start, end = events["start"].to_numpy(), events["end"].to_numpy()
+    selves = self_intervals(start, end, parent_rows(events))
+    free, found = np.ones(len(start), np.bool_), []
+    for mask in members:
+        chosen = (mask & free)[selves.owner]
+        found.append(clip(union(selves.start[chosen], selves.end[chosen]), low, high))
+        free &= ~mask
+    return found
+
+
+def _masks_by_kind(
+    events: pl.DataFrame, groups: Sequence[WorkGroup]
+) -> list[np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    kinds = {
+        kind: name
+        for name, of_type in (("communication", COMMUNICATION_KINDS), ("memory", COPY_KINDS))
+        for kind in of_type
+    }
+    kind = events["kind"]
+    types = kind.cast(pl.String).replace_strict(kinds, default="computation", return_dtype=pl.Enum(WORK_TYPES))
+    return [(types == each.text).to_numpy() for each in groups]
+
+
+def _masks_by_name(
+    events: pl.DataFrame, rank_trace: RankTrace, groups: Sequence[WorkGroup], own: Sequence[CustomClass]
+) -> list[np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Masks of events per group, where each distinct name is matched once."""
+    key = ["name", "kind", "op"]
+    names = events.select(key).unique().join(rank_trace.ops.select("op", "category"), on="op", how="left")
+    classified = classify_kernels(names, own)
+    classes = {each.name for each in own} | _ALL_CLASSES | set(rank_trace.ops["category"].drop_nulls())
+    columns = [_is_in_group(each, classified, classes).alias(str(place)) for place, each in enumerate(groups)]
+    rows = events.select(key).join(
+        classified.select(*key, *columns), on=key, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return [rows[str(place)].to_numpy() for place in range(len(groups))]
+
+
+def _is_in_group(group: WorkGroup, classified: pl.DataFrame, classes: set[str]) -> pl.Series:
+    if group.is_work_type:
+        return classified["type"] == group.text
+    if group.text in classes:
+        return classified["class"] == group.text
+    names = classified["name"].cast(pl.String).to_list()
+    return pl.Series([group.name.search(name) is not None for name in names], dtype=pl.Boolean)

@@ -1,4 +1,4 @@
-"""What costs time in a run, why it is believed, and what helps against it."""
+"""Findings: recoverable time in a run, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -10,23 +10,44 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
-from tracehound.analysis.findings import device, outside, pauses, slow_kernels, time, xla
-from tracehound.analysis.findings.executed import executed
-from tracehound.analysis.findings.finding import Evidence, Finding, Place
-from tracehound.analysis.findings.places import placed, places
-from tracehound.analysis.findings.traits import COUNTED, traits
-from tracehound.analysis.hosts.compilations import COMPILED
-from tracehound.analysis.joint import packed, unpacked
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
-from tracehound.analysis.share import maps
-from tracehound.formats.json.mend import CUT_OFF
-from tracehound.formats.salvage import GZIP_ENDS_EARLY
-from tracehound.formats.severed import severed
-from tracehound.notes import Note, note
-from tracehound.units import which_ranks
+from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables
+from tracehound.analysis.findings import (
+    device_rules,
+    idle_in_steps,
+    idle_outside_steps,
+    idle_rules,
+    kernel_rules,
+    time_rules,
+    xla_rules,
+)
+from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation
+from tracehound.analysis.findings.rank_evidence import (
+    HOST_CALL_COUNTS,
+    complete_location,
+    event_times,
+    kernel_times_in_steps,
+    rank_traits,
+)
+from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
+from tracehound.formats.inflate import GZIP_ENDS_EARLY
+from tracehound.formats.json.array_repair import EVENT_CUT_OFF
+from tracehound.formats.truncation import is_truncated
+from tracehound.model.notes import Note, note
+from tracehound.model.units import format_ranks
 
-RULES: Final = (*time.RULES, *xla.RULES, *outside.RULES, *device.RULES, *slow_kernels.RULES)
-"""What is looked for."""
+RULES: Final = (
+    *time_rules.EXPOSED_TIME_RULES,
+    idle_rules.IDLE_CAUSE_RULE,
+    *time_rules.RANK_AND_STEP_RULES,
+    idle_rules.LOW_UTILIZATION_RULE,
+    *xla_rules.RULES,
+    *idle_outside_steps.RULES,
+    *device_rules.RULES,
+    *kernel_rules.RULES,
+)
+"""All rules, in the order in which the definition lists them."""
 
 DEFINITION = (
     """\
@@ -43,7 +64,7 @@ program is told once: what its input, its output, compiling or the host explain 
 rank and the event lead to where it is seen best. The rules:
 
 """
-    + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)
+    + "\n".join(f"{rule.name}: {rule.condition}." for rule in RULES)
     + """
 
 The rules with a number are those of the PyTorch TensorBoard plugin, with numbers that are right on today's traces: its
@@ -66,93 +87,111 @@ COLUMNS: Final = (
     Column("event", "id", "event where it is seen best"),
 )
 
-_ASKED: Final = {
+_SOURCE_ANALYSES: Final = {
     "step_parts": (step_parts.ANALYSIS, Options()),
     "steps": (steps.ANALYSIS, Options()),
     "breakdown": (breakdown.ANALYSIS, Options()),
-    "idle": (pauses.ANALYSIS, Options()),
-    "outside": (outside.ANALYSIS, Options()),
+    "idle": (idle_in_steps.ANALYSIS, Options()),
+    "outside": (idle_outside_steps.ANALYSIS, Options()),
     "kernels": (kernels.ANALYSIS, Options()),
     "transfers": (transfers.ANALYSIS, Options()),
-    "stragglers": (replace(stragglers.ANALYSIS, combine=stragglers.with_waits), Options()),
+    "stragglers": (replace(stragglers.ANALYSIS, combine=stragglers.combine_with_waits), Options()),
     "step_time": (step_time.ANALYSIS, Options()),
 }
-"""What rules draw on, by the name under which they find it."""
+"""The analyses that rules draw on, by the name under which `Evidence.results` has them."""
 
-_OF_STEPS: Final = ("step_parts", "steps", "step_time")
-"""Those of which a row is a step, at full length where a window cuts it."""
-
-
-_NAMING: Final = ("kernels", "transfers")
-"""Those that name events of the device without their times."""
-
-_EXECUTED: Final = -3
-_TRAITS: Final = -2
-_PLACES: Final = -1
-"""Where in what a rank gives what it executed is, its traits, and the places of events that others name."""
+_STEP_ANALYSES: Final = ("step_parts", "steps", "step_time")
+"""Analyses with a row per step, at full length where a window cuts it."""
 
 
-def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The tables of all analyses that rules draw on, and the traits of the rank."""
+_ANALYSES_WITHOUT_TIMES: Final = ("kernels", "transfers")
+"""Analyses that name device events without their times."""
+
+_KERNEL_TIMES_INDEX: Final = -3
+_TRAITS_INDEX: Final = -2
+_EVENT_TIMES_INDEX: Final = -1
+"""Positions of kernel times, traits and event times in the tables of a rank."""
+
+
+def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The tables of all source analyses, and the rank's kernel times, traits and event times, in one bundle."""
     del options
-    in_steps = cache(partial(pauses.in_steps, share))
-    tables, mine, ran = maps(list(_ASKED.values()), share), traits(share, in_steps), executed(share, in_steps)
-    named = [table["event"] for name, table in zip(_ASKED, tables, strict=True) if name in _NAMING and table.height]
-    on_host = ("compile_event", "data_parallel_event", "distributed_data_parallel_event")
-    where = places(share, [*named, ran["event"], mine["pageable_event"]], [mine[name] for name in on_host])
-    return packed([*tables, ran, mine, where])
-
-
-def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """What the rules find, the costliest first, then what has no cost."""
-    if not tables:
-        return without(ANALYSIS, scene, options, note("no_ranks", level="missing"))
-    ranks = [unpacked(table) for table in tables]
-    evidence = _evidence(ranks, scene)
-    lost = _lost(scene)
-    found = [
-        _doubted(finding, lost if rule.of_idleness else "") for rule in RULES for finding in evidence.found(rule.find)
+    in_steps = cache(partial(idle_in_steps.whole_step_intervals, rank_trace))
+    tables, traits, kernel_times = (
+        map_rank(list(_SOURCE_ANALYSES.values()), rank_trace),
+        rank_traits(rank_trace, in_steps),
+        kernel_times_in_steps(rank_trace, in_steps),
+    )
+    device_events = [
+        table["event"]
+        for name, table in zip(_SOURCE_ANALYSES, tables, strict=True)
+        if name in _ANALYSES_WITHOUT_TIMES and table.height
     ]
-    # an event of a host is in the places of all ranks that it drives: it is told of the first
-    where = {row["event"]: row for rank in reversed(ranks) for row in rank[_PLACES].iter_rows(named=True)}
-    told = [_row(finding, placed(finding.place, where), evidence.base) for finding in found]
-    rows = pl.DataFrame(told, schema=blank(COLUMNS).schema)
+    host_event_columns = ("compile_event", "data_parallel_event", "distributed_data_parallel_event")
+    times = event_times(
+        rank_trace,
+        [*device_events, kernel_times["event"], traits["pageable_event"]],
+        [traits[name] for name in host_event_columns],
+    )
+    return pack_tables([*tables, kernel_times, traits, times])
+
+
+def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    """The findings of all rules, the costliest first, then those without a cost."""
+    if not tables:
+        return empty_result(ANALYSIS, context, options, note("no_ranks", level="missing"))
+    ranks = [unpack_tables(table) for table in tables]
+    evidence = _gather_evidence(ranks, context)
+    lost_work = _lost_work_clause(context)
+    findings = [
+        _add_clause(finding, lost_work if rule.about_idle_time else "")
+        for rule in RULES
+        for finding in evidence.findings_of(rule.find)
+    ]
+    # an event of a host is in the tables of all ranks that it drives: the first rank counts
+    times = {row["event"]: row for rank in reversed(ranks) for row in rank[_EVENT_TIMES_INDEX].iter_rows(named=True)}
+    finding_rows = [
+        _finding_row(finding, complete_location(finding.location, times), evidence.base_word) for finding in findings
+    ]
+    rows = pl.DataFrame(finding_rows, schema=empty_table(COLUMNS).schema)
     rows = rows.sort("cost", "share", descending=True, nulls_last=True, maintain_order=True)
-    return answer(ANALYSIS, rows, scene, options, [*_cut_short(scene), *_notes(evidence, len(found))])
+    return make_result(ANALYSIS, rows, context, options, [*_cut_file_notes(context), *_notes(evidence, len(findings))])
 
 
-def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence:
+def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContext) -> Evidence:
     results = {
-        name: analysis.combine([tables[place] for tables in ranks], scene, asked)
-        for place, (name, (analysis, asked)) in enumerate(_ASKED.items())
+        name: analysis.combine([tables[place] for tables in ranks], context, options)
+        for place, (name, (analysis, options)) in enumerate(_SOURCE_ANALYSES.items())
     }
-    marks = scene.steps.filter((pl.col("start") >= scene.start) & (pl.col("end") <= scene.end))["event"]
-    for name in _OF_STEPS if scene.windowed else ():
-        kept = results[name].table.filter(pl.col("event").is_in(marks.implode()))
-        results[name] = replace(results[name], table=kept)
-    working = results["breakdown"].table["rank"]
-    for name in ("step_parts", "steps") if len(working) else ():  # of a silent rank nobody knows what it did
-        kept = results[name].table.filter(pl.col("rank").is_in(working.implode()))
-        results[name] = replace(results[name], table=kept)
-    whole = results["step_parts"].table.filter(~pl.col("partial"))
-    if whole.height:
-        late = results["stragglers"]
-        inside = late.table.filter(pl.col("step").is_in(whole["step"].unique().implode()))
-        results["stragglers"] = replace(late, table=inside)
-    lengths = (whole if whole.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
+    step_marks = context.steps.filter((pl.col("start") >= context.start) & (pl.col("end") <= context.end))["event"]
+    for name in _STEP_ANALYSES if context.windowed else ():
+        chosen_rows = results[name].table.filter(pl.col("event").is_in(step_marks.implode()))
+        results[name] = replace(results[name], table=chosen_rows)
+    working_ranks = results["breakdown"].table["rank"]
+    for name in ("step_parts", "steps") if len(working_ranks) else ():  # nothing is known of a rank without work
+        chosen_rows = results[name].table.filter(pl.col("rank").is_in(working_ranks.implode()))
+        results[name] = replace(results[name], table=chosen_rows)
+    whole_steps = results["step_parts"].table.filter(~pl.col("partial"))
+    if whole_steps.height:
+        late_rows = results["stragglers"]
+        in_whole_steps = late_rows.table.filter(pl.col("step").is_in(whole_steps["step"].unique().implode()))
+        results["stragglers"] = replace(late_rows, table=in_whole_steps)
+    lengths = (whole_steps if whole_steps.height else results["breakdown"].table.rename({"span": "duration"}))[
+        "duration"
+    ]
     return Evidence(
         results=results,
-        traits=pl.concat([tables[_TRAITS] for tables in ranks]),
-        executed=pl.concat([tables[_EXECUTED] for tables in ranks]),
-        scene=scene,
-        steps=round(whole.height / whole["rank"].n_unique()) if whole.height else 0,
-        stretch=round(lengths.to_numpy().mean()) if len(lengths) else 0,
+        rank_traits=pl.concat([tables[_TRAITS_INDEX] for tables in ranks]),
+        kernel_times=pl.concat([tables[_KERNEL_TIMES_INDEX] for tables in ranks]),
+        context=context,
+        steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
+        base_time=round(lengths.to_numpy().mean()) if len(lengths) else 0,
     )
 
 
-def _row(finding: Finding, place: Place, base: str) -> dict[str, Any]:
+def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[str, Any]:
     return {
-        "finding": finding.what,
+        "finding": finding.title,
         "cost": finding.cost,
         "share": finding.share,
         "share_of": None if finding.share is None else finding.base or base,
@@ -166,40 +205,40 @@ def _row(finding: Finding, place: Place, base: str) -> dict[str, Any]:
 
 
 def _notes(evidence: Evidence, found: int) -> list[Note]:
-    """What the costs are of, and that nothing was found where that is so."""
+    """A note on the base of the costs, or that nothing was found."""
     if evidence.table("breakdown").is_empty():
-        return [note("findings_without_device_work", level="missing"), *_step(evidence)]
+        return [note("findings_without_device_work", level="missing"), *_step_time_notes(evidence)]
     if not found:
         return [note("no_findings", rules=len(RULES))]
-    if evidence.scene.windowed and not evidence.steps:
+    if evidence.context.windowed and not evidence.steps:
         return [note("costs_of_window")]
-    return _step(evidence) or [note("costs_of_run")]
+    return _step_time_notes(evidence) or [note("costs_of_run")]
 
 
-def _lost(scene: Scene) -> str:
-    """Of which ranks the file was cut short, as words that end the evidence of idleness; "" where none was."""
-    parts = {number for number, notes in enumerate(scene.read) if any(map(_is_cut, notes))}
-    of_host = scene.ranks.select("rank", "host").iter_rows()
-    ranks = [rank for rank, host in of_host if scene.hosts[host].part in parts]
-    return f"; some of it may be work that was lost: the file of {which_ranks(ranks)} was cut short" if ranks else ""
+def _lost_work_clause(context: RunContext) -> str:
+    """Clause that ends the evidence of idle time, naming the ranks whose file was cut short; "" where none was."""
+    parts = {number for number, notes in enumerate(context.file_notes) if any(map(_reports_cut_file, notes))}
+    rank_hosts = context.ranks.select("rank", "host").iter_rows()
+    ranks = [rank for rank, host in rank_hosts if context.hosts[host].part in parts]
+    return f"; some of it may be work that was lost: the file of {format_ranks(ranks)} was cut short" if ranks else ""
 
 
-def _doubted(finding: Finding, lost: str) -> Finding:
+def _add_clause(finding: Finding, lost: str) -> Finding:
     return replace(finding, evidence=finding.evidence + lost)
 
 
-def _cut_short(scene: Scene) -> list[Note]:
-    """Which files end before their end: what was lost looks like idleness to the rules."""
-    cut = tuple(dict.fromkeys(each.file for each in scene.notes if _is_cut(each)))
-    return [note("files_cut_short", level="missing", files=len(cut), first=cut[0])] if cut else []
+def _cut_file_notes(context: RunContext) -> list[Note]:
+    """A note on files that were cut short: to the rules, lost work looks like idle time."""
+    cut_files = tuple(dict.fromkeys(each.file for each in context.notes if _reports_cut_file(each)))
+    return [note("files_cut_short", level="missing", files=len(cut_files), first=cut_files[0])] if cut_files else []
 
 
-def _is_cut(read: Note) -> bool:
-    return read.code in (GZIP_ENDS_EARLY, CUT_OFF) or severed((read,))
+def _reports_cut_file(read: Note) -> bool:
+    return read.code in (GZIP_ENDS_EARLY, EVENT_CUT_OFF) or is_truncated((read,))
 
 
-def _step(evidence: Evidence) -> list[Note]:
-    return [note("mean_step_time", time=evidence.stretch)] if evidence.steps else []
+def _step_time_notes(evidence: Evidence) -> list[Note]:
+    return [note("mean_step_time", time=evidence.base_time)] if evidence.steps else []
 
 
 ANALYSIS: Final = Analysis(
@@ -210,5 +249,9 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    of_host=(*(question for analysis, _ in _ASKED.values() for question in analysis.of_host), COUNTED, COMPILED),
+    host_computations=(
+        *(question for analysis, _ in _SOURCE_ANALYSES.values() for question in analysis.host_computations),
+        HOST_CALL_COUNTS,
+        HOST_COMPILATIONS,
+    ),
 )

@@ -1,1 +1,1 @@
-"""What is known of HLO ops: their executions, costs, groups and buffers."""
+"""HLO ops: their executions, costs, groups and buffers."""

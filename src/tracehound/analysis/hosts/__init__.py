@@ -1,1 +1,1 @@
-"""What the threads of a host do: the program, its operators, and what they launch."""
+"""Activity of host threads: the program, its operators, and the work that they launch."""

@@ -1,7 +1,6 @@
-"""Python call stacks that operators carry as text (PyTorch of 2021 and 2022) -> the frames above their call paths.
+"""Python call stacks that operators carry as text (PyTorch of 2021 and 2022), as frames above their call paths.
 
-Owns the reading of these texts and the frames that they make. Knows no events: a frame has the time of the operators
-that were called in it, since nothing else is known of it.
+A frame has the time of the operators that were called in it, since nothing else is recorded of it.
 """
 
 from __future__ import annotations
@@ -11,59 +10,59 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.events.numbering import alike, codes
-from tracehound.analysis.members import JOINED
-from tracehound.analysis.result import MEMBERS, Share
-from tracehound.forest import Forest
-from tracehound.intervals import Ints
-from tracehound.lookup import looked_up
-from tracehound.trace import collected
+from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.result import COUNTED_EVENTS, JOINED_EVENTS
+from tracehound.analysis.timing.row_groups import category_codes, group_rows
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.id_set import look_up_rows
+from tracehound.numeric.intervals import Ints
+from tracehound.numeric.trees import Trees
 
-_SUMS: Final = ("count", "total")
-"""What a frame has of the operators called in it; their own time, and work that they launched, is theirs."""
+_SUM_COLUMNS: Final = ("count", "total")
+"""Columns of a frame that sum over the operators called in it; their self time and launched work stay theirs."""
 
 
-class Texts(NamedTuple):
-    """The stack of each host event, as a number from 1; 0 for events without one; and the stacks, outermost first."""
+class CallStacks(NamedTuple):
+    """The stack of each host event, as a number from 1 (0 without one), and the stacks, outermost frame first."""
 
     number: Ints
     frames: tuple[tuple[str, ...], ...]
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """True if there are any stacks."""
         return bool(self.frames)
 
 
-def texts(share: Share) -> Texts:
+def read_call_stacks(rank_trace: RankTrace) -> CallStacks:
     """The stacks of the host's events, in the order of their ids."""
-    told = collected(share.facet("called").select("record", "stack").filter(pl.col("stack") != ""))
-    if told.is_empty():
-        return Texts(np.zeros(0, np.int64), ())
-    number, first = alike(codes(told["stack"]))
-    numbered = told.select("record", number=pl.Series(number + 1))
-    records = collected(share.threads.select("record"))["record"]
-    found = looked_up(numbered, "record", records)["number"].fill_null(0).to_numpy()
-    return Texts(found, tuple(_frames(text) for text in told["stack"][first].cast(pl.String)))
+    stack_texts = collect_frame(rank_trace.facet("called").select("record", "stack").filter(pl.col("stack") != ""))
+    if stack_texts.is_empty():
+        return CallStacks(np.zeros(0, np.int64), ())
+    number, first = group_rows(category_codes(stack_texts["stack"]))
+    numbered = stack_texts.select("record", number=pl.Series(number + 1))
+    records = collect_frame(rank_trace.threads.select("record"))["record"]
+    found = look_up_rows(numbered, "record", records)["number"].fill_null(0).to_numpy()
+    return CallStacks(found, tuple(_split_frames(text) for text in stack_texts["stack"][first].cast(pl.String)))
 
 
-def _frames(text: str) -> tuple[str, ...]:
-    """The frames of a stack, the outermost first: the file has them between semicolons, or on lines, the other way."""
+def _split_frames(text: str) -> tuple[str, ...]:
+    """The frames of a stack, outermost first: the file separates them by semicolons or lines, innermost first."""
     parts = text.splitlines() if "\n" in text else text.split(";")
     return tuple(part.strip() for part in reversed(parts) if part.strip())
 
 
-def framed(table: pl.DataFrame, stacks: Texts) -> pl.DataFrame:
-    """The nodes of a rank with the frames of the stacks above their roots, whose stacks are in the column `apart`.
+def add_stack_frames(table: pl.DataFrame, stacks: CallStacks) -> pl.DataFrame:
+    """The nodes of a rank with the frames of their stacks above their roots; the column `apart` has the stack.
 
-    Frames of one thread come once. The columns are those of `call_paths.nodes`.
+    Frames of one thread come once. The columns are those of `call_paths.add_device_work`.
     """
     known, rows, parents = (
         dict[tuple[int, int, str], int](),
         list[tuple[int, int, str, int]](),
         table["parent"].to_list(),
     )
-    told = table.select("lane", "parent", "apart", "event").iter_rows()
-    for row, (lane, parent, stack, event) in enumerate(told):  # a root for each operator and stack, not for each call
+    roots = table.select("lane", "parent", "apart", "event").iter_rows()
+    for row, (lane, parent, stack, event) in enumerate(roots):  # one root per operator and stack, not per call
         if parent >= 0 or not stack:
             continue
         for name in stacks.frames[stack - 1]:
@@ -75,39 +74,41 @@ def framed(table: pl.DataFrame, stacks: Texts) -> pl.DataFrame:
     frames = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
         kind=pl.lit("python"), rank=pl.lit(table["rank"][0], pl.Int64)
     )
-    others = [name for name in table.columns if name not in (*frames.columns, MEMBERS)]
+    others = [name for name in table.columns if name not in (*frames.columns, COUNTED_EVENTS)]
     frames = frames.with_columns(pl.lit(0, pl.Int64).alias(name) for name in others)
-    return _summed(pl.concat([table.with_columns(parent=pl.Series(parents)), frames], how="diagonal"), table.height)
+    return _sum_frames(pl.concat([table.with_columns(parent=pl.Series(parents)), frames], how="diagonal"), table.height)
 
 
-def _summed(whole: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The frames, which are the rows from `count` on, with what the operators called in them have together."""
-    trees = Forest(whole["parent"].to_numpy())
-    operator = np.arange(whole.height) < count
+def _sum_frames(nodes: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The frames (the rows from `count` on) with the sums of the operators called in them."""
+    trees = Trees(nodes["parent"].to_numpy())
+    operator = np.arange(nodes.height) < count
     outer = operator & (trees.parent >= count)
     columns = []
-    for name in _SUMS:
-        values = whole[name].to_numpy()
-        columns.append(pl.Series(name, np.where(operator, values, trees.summed(np.where(outer, values, 0)))))
-    return _with_members(whole.with_columns(columns), trees, np.flatnonzero(outer))
+    for name in _SUM_COLUMNS:
+        values = nodes[name].to_numpy()
+        columns.append(pl.Series(name, np.where(operator, values, trees.subtree_sums(np.where(outer, values, 0)))))
+    return _add_counted_events(nodes.with_columns(columns), trees, np.flatnonzero(outer))
 
 
-def _with_members(whole: pl.DataFrame, trees: Forest, rows: Ints) -> pl.DataFrame:
-    """With the operators of these `rows` among the events of all frames that they were called in, if any are told."""
-    if MEMBERS not in whole.columns:
-        return whole
+def _add_counted_events(nodes: pl.DataFrame, trees: Trees, rows: Ints) -> pl.DataFrame:
+    """The frames with the operators of these `rows` among their counted events, if these are carried."""
+    if COUNTED_EVENTS not in nodes.columns:
+        return nodes
     pairs, at = list[pl.DataFrame](), trees.parent[rows]
     while len(rows):
-        pairs.append(pl.DataFrame({"node": at, MEMBERS: whole[MEMBERS].gather(rows)}))
+        pairs.append(pl.DataFrame({"node": at, COUNTED_EVENTS: nodes[COUNTED_EVENTS].gather(rows)}))
         above = trees.parent[at]
         rows, at = rows[above >= 0], above[above >= 0]
-    every = whole.select(pl.int_range(pl.len()).alias("node"), MEMBERS)
-    return whole.with_columns(pl.concat([every, *pairs]).group_by("node").agg(JOINED).sort("node")[MEMBERS])
+    every = nodes.select(pl.int_range(pl.len()).alias("node"), COUNTED_EVENTS)
+    return nodes.with_columns(
+        pl.concat([every, *pairs]).group_by("node").agg(JOINED_EVENTS).sort("node")[COUNTED_EVENTS]
+    )
 
 
-def alone(whole: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The frames without the operators above them, which are the first `count` rows: their time is the frames' own."""
-    operators, frames = whole.head(count), whole.slice(count)
+def frames_without_operators(nodes: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The frames without the operators below them (the first `count` rows): their time is the frames' own."""
+    operators, frames = nodes.head(count), nodes.slice(count)
     called = (
         operators.filter(pl.col("parent") >= count)
         .group_by("parent")
@@ -117,7 +118,7 @@ def alone(whole: pl.DataFrame, count: int) -> pl.DataFrame:
             pl.len().alias("most"),
         )
     )
-    own = pl.DataFrame({"parent": np.arange(count, whole.height)}).join(
+    own = pl.DataFrame({"parent": np.arange(count, nodes.height)}).join(
         called, on="parent", how="left", maintain_order="left"
     )
     outer = pl.col("parent")

@@ -1,1 +1,1 @@
-"""What ranks do with each other: collectives, process groups, clocks, and who was late."""
+"""Collectives of ranks: matching, process groups, clock offsets, bandwidth, and lateness."""

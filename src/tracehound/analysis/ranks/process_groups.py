@@ -1,6 +1,7 @@
-"""Which ranks meet each other in collectives, who of them is in this trace, and who is not.
+"""Process groups: the ranks that meet in collectives, those in this trace, and those missing.
 
-Owns the reading of the members of groups, as PyTorch and HLO spell them. Sees the small tables of `calls`.
+Parses the members of groups as PyTorch and HLO spell them, and infers the group of calls that name none from the times
+at which ranks can have met. Sees the small tables of `rank_collectives`.
 """
 
 from __future__ import annotations
@@ -12,31 +13,31 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from tracehound.analysis.ranks.unnamed_groups import supposed
-from tracehound.analysis.result import Scene
-from tracehound.file_facts import FileFacts
-from tracehound.formats.hlo import members as hlo_members
-from tracehound.notes import Note, note
-from tracehound.trace import schema
+from tracehound.analysis.rank_trace import RunContext
+from tracehound.analysis.ranks.rank_collectives import POINT_TO_POINT_PATTERN, SYNCHRONIZING_KINDS, UNEVEN_KINDS
+from tracehound.formats.hlo import replica_groups as hlo_members
+from tracehound.model.file_facts import FileFacts
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import schema
 
-_ELIDED: Final = "..."
-_HLO: Final = "replica_groups"
-_MOST_NOTES: Final = 6
-_LARGEST: Final = 1_000_000
-"""A job with more ranks than this is none: the number is wrong."""
+_ELIDED_MEMBERS: Final = "..."
+_HLO_PREFIX: Final = "replica_groups"
+_MAX_NOTES: Final = 6
+_MAX_WORLD_SIZE: Final = 1_000_000
+"""A larger world size is an error in the file."""
 
-_PLACED: Final = schema({"members": pl.String(), "number": pl.Int64(), "rank": pl.Int64()})
-_KNOWN: Final = schema({"members": pl.String(), "number": pl.Int64(), "expected": pl.List(pl.Int64())})
+_GROUP_OF_RANK: Final = schema({"members": pl.String(), "number": pl.Int64(), "rank": pl.Int64()})
+_GROUP_RANKS: Final = schema({"members": pl.String(), "number": pl.Int64(), "expected": pl.List(pl.Int64())})
 
 
-class Circled(NamedTuple):
-    """Calls with the `circle` they belong to, a number that the calls of ranks that meet each other have in common.
+class GroupedCalls(NamedTuple):
+    """Calls with their `circle`, a number that the calls of ranks in one group have in common.
 
-    `calls` also has group_size (ranks of the group: what the file says, else as far as this trace tells), fellows (how
-    many ranks of this trace are in it), lowest and highest of these, and whether the file of the rank has groups
-    `listed`; a `piece` has grown to the whole message, which is null where the size of the group is not known; the
-    `stream` is that of the first rank of the circle. `circles` has the ranks of this trace that are `expected` in each
-    circle: those the file names, else those that were seen.
+    `calls` also has group_size (ranks of the group: from the file, else as far as this trace tells), fellows (number of
+    its ranks in this trace), lowest and highest of these, and `listed`, whether the file of the rank lists groups; a
+    `piece` has grown to the whole message, which is null if the size of the group is unknown; the `stream` is that of
+    the first rank of the circle. `circles` has the ranks of this trace `expected` in each circle: those in the file,
+    else those seen.
     """
 
     calls: pl.DataFrame
@@ -44,26 +45,26 @@ class Circled(NamedTuple):
     notes: tuple[Note, ...]
 
 
-def circled(calls: pl.DataFrame, scene: Scene, clocks: pl.DataFrame) -> Circled:
-    """Put the calls of all ranks, in the schema `CALLS`, into their circles.
+def assign_rank_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.DataFrame) -> GroupedCalls:
+    """Assign the calls of all ranks, in the schema `CALL_SCHEMA`, to their groups.
 
-    Where calls do not name the members of their group, the file may list those of each group (`distributedInfo`). Where
-    it does not either, groups that go by one name are told apart by their sizes alone: what more ranks have a name than
-    its size allows are several groups, and nothing tells whose. Of which group calls that name none are is `supposed`,
-    by the `clocks` of the ranks (see `machines`).
+    If calls do not name the members of their group, the file may list those of each group (`distributedInfo`).
+    Otherwise groups of one name are distinguished by their sizes alone: if more ranks have a name than its size allows,
+    it is several groups, and their members are unknown. `infer_groups` finds the group of calls that name none, by the
+    `clocks` of the ranks (see `clock_offsets.rank_clocks`).
     """
-    files, strangers = _files(scene), _strangers(scene)
+    files, strangers = _facts_per_rank(context), _ranks_of_other_runs(context)
     own = {rank: {each.ranks for each in facts.groups if rank in each.ranks} for rank, facts in files.items()}
     groups = {rank: listed for rank, listed in own.items() if listed and rank not in strangers}
-    calls, inferred, doubtful = supposed(_listed(calls, files), groups, clocks)
-    placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
-    size = pl.when(_unnamed()).then("size").alias("of_size")
+    calls, inferred, doubtful = infer_groups(_add_listed_members(calls, files), groups, clocks)
+    placed, known = _parse_members(calls, sorted(context.ranks["rank"].to_list()))
+    size = pl.when(_lacks_members()).then("size").alias("of_size")
     rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left").with_columns(size)
-    unmatched = _unmatched(rows, strangers, doubtful)
+    unmatched = _find_unmatched_calls(rows, strangers, doubtful)
     alone = unmatched.lost | unmatched.strange | unmatched.merged | unmatched.doubtful
     rows = rows.with_columns(pl.when(alone).then(-1 - pl.col("rank")).otherwise("number").alias("number"))
     rows = rows.with_columns(pl.struct("group", "channel", "members", "of_size", "number").hash().alias("circle"))
-    circles = _circles(rows, known, scene)
+    circles = _ranks_per_group(rows, known, context)
     ranks = pl.col("expected").list
     of_circle = circles.select(
         "circle", "sure", fellows=ranks.len().cast(pl.Int64), lowest=ranks.first(), highest=ranks.last()
@@ -71,21 +72,23 @@ def circled(calls: pl.DataFrame, scene: Scene, clocks: pl.DataFrame) -> Circled:
     rows = rows.join(of_circle, on="circle", how="left", maintain_order="left").with_columns(
         pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
-    whole = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
+    full_bytes = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
     rows = rows.with_columns(
-        whole.alias("bytes"),
+        full_bytes.alias("bytes"),
         pl.col("stream").first().over("circle", order_by="rank").alias("stream"),
         pl.col("rank").is_in(list(groups)).alias("listed"),
     ).drop("number", "sure", "of_size", "channel")
     here = rows["in_window"]
-    return Circled(rows, circles.drop("sure"), (*_inferred(inferred & here), *unmatched.notes(here, strangers)))
+    return GroupedCalls(
+        rows, circles.drop("sure"), (*_inferred_groups_notes(inferred & here), *unmatched.notes(here, strangers))
+    )
 
 
-class _Unmatched(NamedTuple):
-    """Which calls meet no others, and why; no call is in two.
+class _UnmatchedCalls(NamedTuple):
+    """Masks of calls that meet no others, by reason; no call is in two.
 
-    Those of whose group the file tells too little, those of another run, those of one of several groups of one name,
-    those of which nothing tells of which of several groups they are.
+    Calls whose group the file does not tell, calls of another run, calls of one of several groups of one name, and
+    calls that may be of any of several groups.
     """
 
     lost: pl.Series
@@ -94,7 +97,7 @@ class _Unmatched(NamedTuple):
     doubtful: pl.Series
 
     def notes(self, in_window: pl.Series, strangers: Collection[int]) -> Iterator[Note]:
-        """What is to be known of them, as far as they are in the window."""
+        """Notes about those in the window."""
         lost, strange, merged, doubtful = (int((which & in_window).sum()) for which in self)
         if lost:
             yield note("calls_with_unknown_replica_groups", level="missing", calls=lost)
@@ -106,33 +109,33 @@ class _Unmatched(NamedTuple):
             yield note("calls_without_group", level="missing", calls=doubtful)
 
 
-def _inferred(which: pl.Series) -> Iterator[Note]:
-    """That groups of calls are inferred."""
+def _inferred_groups_notes(which: pl.Series) -> Iterator[Note]:
+    """A note that groups of calls are inferred."""
     if calls := int(which.sum()):
         yield note("process_groups_inferred", level="inferred", calls=calls)
 
 
-def _unmatched(rows: pl.DataFrame, strangers: Collection[int], doubtful: pl.Series) -> _Unmatched:
-    """Of calls with the `number` of their group among those that its members name, or the `of_size` that tells it."""
+def _find_unmatched_calls(rows: pl.DataFrame, strangers: Collection[int], doubtful: pl.Series) -> _UnmatchedCalls:
+    """Masks of unmatched calls, which have the `number` of their group among the listed ones, or its `of_size`."""
     strange = rows["rank"].is_in(sorted(strangers))
-    lost = rows.select(of_hlo() & pl.col("number").is_null()).to_series() & ~strange
+    lost = rows.select(has_hlo_members() & pl.col("number").is_null()).to_series() & ~strange
     doubtful = doubtful & ~strange
     left_out = (lost | strange | doubtful).alias("left_out")
     peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
     alike = pl.when(~pl.col("left_out")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size")
     many = rows.with_columns(left_out).select((alike > pl.col("of_size")).fill_null(value=False) & ~peers).to_series()
-    return _Unmatched(lost, strange, many & ~left_out, doubtful)
+    return _UnmatchedCalls(lost, strange, many & ~left_out, doubtful)
 
 
-def of_hlo() -> pl.Expr:
-    """Whether the members of a call's group are spelt as HLO does."""
-    return pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
+def has_hlo_members() -> pl.Expr:
+    """Condition: the members of a call's group are spelled as in HLO."""
+    return pl.col("members").cast(pl.String).str.starts_with(_HLO_PREFIX).fill_null(value=False)
 
 
-def _circles(rows: pl.DataFrame, known: pl.DataFrame, scene: Scene) -> pl.DataFrame:
-    """The ranks that are `expected` in each `circle`, and whether these are `sure` to be all."""
+def _ranks_per_group(rows: pl.DataFrame, known: pl.DataFrame, context: RunContext) -> pl.DataFrame:
+    """The ranks `expected` in each `circle`, and whether these are `sure` to be all."""
     seen = rows.group_by("circle", "members", "number").agg(pl.col("rank").unique().sort().alias("seen"))
-    here = pl.lit(_complete(scene)) & (pl.col("number").fill_null(0) >= 0)
+    here = pl.lit(_has_all_ranks(context)) & (pl.col("number").fill_null(0) >= 0)
     return seen.join(known, on=["members", "number"], how="left", maintain_order="left").select(
         "circle",
         pl.coalesce("expected", "seen").alias("expected"),
@@ -140,81 +143,87 @@ def _circles(rows: pl.DataFrame, known: pl.DataFrame, scene: Scene) -> pl.DataFr
     )
 
 
-def _unnamed() -> pl.Expr:
-    """Whether a call does not name all ranks of its group."""
-    return pl.col("members").cast(pl.String).str.contains(_ELIDED, literal=True).fill_null(value=True)
+def _lacks_members() -> pl.Expr:
+    """Condition: a call does not name all ranks of its group."""
+    return pl.col("members").cast(pl.String).str.contains(_ELIDED_MEMBERS, literal=True).fill_null(value=True)
 
 
-def _files(scene: Scene) -> dict[int, FileFacts]:
+def _facts_per_rank(context: RunContext) -> dict[int, FileFacts]:
     """The facts of the file of each rank that has one of its own."""
-    parts = {rank: scene.hosts[host].part for rank, host in scene.ranks.select("rank", "host").iter_rows()}
+    parts = {rank: context.hosts[host].part for rank, host in context.ranks.select("rank", "host").iter_rows()}
     ranks = Counter(parts.values())
-    return {rank: scene.facts[part] for rank, part in parts.items() if ranks[part] == 1}
+    return {rank: context.facts[part] for rank, part in parts.items() if ranks[part] == 1}
 
 
-def _listed(calls: pl.DataFrame, files: Mapping[int, FileFacts]) -> pl.DataFrame:
-    """The calls, with the members of their groups that the rank's file lists where they do not name them themselves."""
-    wanted = calls.filter(_unnamed()).select("rank", "group").unique().cast({"group": pl.String})
+def _add_listed_members(calls: pl.DataFrame, files: Mapping[int, FileFacts]) -> pl.DataFrame:
+    """The calls with the group members that the rank's file lists, if they do not name them themselves."""
+    wanted = calls.filter(_lacks_members()).select("rank", "group").unique().cast({"group": pl.String})
     asked = ((rank, group, files.get(rank, FileFacts())) for rank, group in wanted.drop_nulls().iter_rows())
-    found = [(rank, group, spelled) for rank, group, facts in asked if (spelled := _members(facts, group))]
+    found = [(rank, group, spelled) for rank, group, facts in asked if (spelled := _listed_members(facts, group))]
     if not found:
         return calls
     listed = pl.DataFrame(found, {"rank": pl.Int64, "group": pl.String, "listed": pl.String}, orient="row")
     listed = listed.cast({"group": pl.Categorical, "listed": pl.Categorical})
     rows = calls.join(listed, on=["rank", "group"], how="left", maintain_order="left")
-    members = pl.when(_unnamed()).then(pl.coalesce("listed", "members")).otherwise("members").alias("members")
+    members = pl.when(_lacks_members()).then(pl.coalesce("listed", "members")).otherwise("members").alias("members")
     return rows.with_columns(members).drop("listed")
 
 
-def _members(facts: FileFacts, group: str) -> str:
-    """The members of a process group that a file lists by its name, as calls spell them; "" where it does not."""
+def _listed_members(facts: FileFacts, group: str) -> str:
+    """The members of a process group that a file lists by its name, as calls spell them; "" if it does not."""
     return next((str(list(each.ranks)) for each in facts.groups if each.name == group), "")
 
 
-def _strangers(scene: Scene) -> set[int]:
-    """The ranks of files that claim a rank which another has: they are of another run, and meet nobody of this one."""
+def _ranks_of_other_runs(context: RunContext) -> set[int]:
+    """The ranks of files that claim another file's rank: they are of another run, and meet nobody of this one."""
     of_part = dict[int, set[int]]()
-    for rank, host in scene.ranks.select("rank", "host").iter_rows():
-        of_part.setdefault(scene.hosts[host].part, set()).add(rank)
+    for rank, host in context.ranks.select("rank", "host").iter_rows():
+        of_part.setdefault(context.hosts[host].part, set()).add(rank)
     found = set[int]()
     for part, ranks in of_part.items():
-        claim = scene.facts[part].rank
+        claim = context.facts[part].rank
         if claim is not None and claim not in ranks:
             found |= ranks
     return found
 
 
-def _told(calls: pl.DataFrame, ranks: Sequence[int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The groups that spellings of members name: where each rank of this trace is placed, and who is in each group."""
-    spelt = calls.select("members").unique(maintain_order=True).drop_nulls().to_series().cast(pl.String).to_list()
-    found = [(text, number, group) for text in spelt for number, group in enumerate(_groups(text, ranks))]
+def _parse_members(calls: pl.DataFrame, ranks: Sequence[int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The groups in spellings of members: the group of each rank of this trace, and the ranks of each group."""
+    spellings = calls.select("members").unique(maintain_order=True).drop_nulls().to_series().cast(pl.String).to_list()
+    members_of_groups = [
+        (text, number, group) for text in spellings for number, group in enumerate(_groups_of_text(text, ranks))
+    ]
     members = pl.col("members").cast(pl.Categorical())
     placed = pl.DataFrame(
-        [(text, number, rank) for text, number, group in found for rank in group], _PLACED, orient="row"
+        [(text, number, rank) for text, number, group in members_of_groups for rank in group],
+        _GROUP_OF_RANK,
+        orient="row",
     )
-    return placed.with_columns(members), pl.DataFrame(found, _KNOWN, orient="row").with_columns(members)
+    return placed.with_columns(members), pl.DataFrame(members_of_groups, _GROUP_RANKS, orient="row").with_columns(
+        members
+    )
 
 
-def _groups(text: str, ranks: Sequence[int]) -> list[list[int]]:
-    """The ranks of this trace in each group that a spelling names; none where it does not tell.
+def _groups_of_text(text: str, ranks: Sequence[int]) -> list[list[int]]:
+    """The ranks of this trace in each group of a spelling; none if it does not tell.
 
-    The ids of HLO are those of the program's devices: the ranks of this trace in their order, where there are as many.
+    The ids of HLO are those of the program's devices: the ranks of this trace in their order, if there are as many.
     """
-    if not text.startswith(_HLO):
-        return [] if _ELIDED in text else [sorted(_numbers(text) & set(ranks))]
-    groups = hlo_members.groups(text)
+    if not text.startswith(_HLO_PREFIX):
+        return [] if _ELIDED_MEMBERS in text else [sorted(_parse_numbers(text) & set(ranks))]
+    groups = hlo_members.parse_groups(text)
     if not groups:
         return [list(ranks)]
     ids = sorted(device for group in groups for device in group)
     return [sorted(ranks[device] for device in group) for group in groups] if ids == list(range(len(ranks))) else []
 
 
-def _complete(scene: Scene) -> bool:
-    """Whether this trace has all ranks of the job, as far as its files say how many these are."""
-    return not lacking(scene)
+def _has_all_ranks(context: RunContext) -> bool:
+    """True if this trace has all ranks of the job, as far as its files tell."""
+    return not missing_ranks_of_job(context)
 
 
-def absent(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
+def absent_ranks(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     """The collectives (`meeting`) that not all expected ranks have, with these ranks as text."""
     fewer = met.filter(pl.col("present") < pl.col("fellows")).group_by("meeting").agg(
         pl.col("circle").first(), pl.col("rank")
@@ -223,16 +232,18 @@ def absent(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     return fewer.join(circles, on="circle", how="left").select("meeting", absent=missing.list.join(", "))
 
 
-def absentees(calls: pl.DataFrame, scene: Scene) -> list[Note]:
-    """Notes: the ranks that process groups name and this trace does not have, and those that missed a collective.
+def missing_rank_notes(calls: pl.DataFrame, context: RunContext) -> list[Note]:
+    """Notes about ranks that process groups name and this trace lacks, and ranks that missed a collective.
 
-    Where no group names any, those that the job had by its size.
+    If no group names any, the ranks that the job had by its size.
     """
     notes: list[Note] = []
-    here = set(scene.ranks["rank"].to_list())
+    here = set(context.ranks["rank"].to_list())
     named = calls.filter(pl.col("members").is_not_null()).select("group", "description", "members")
     for group, description, members in named.unique(maintain_order=True).cast(pl.String).rows():
-        gone = set() if members.startswith(_HLO) or _ELIDED in members else _numbers(members) - here
+        gone = (
+            set() if members.startswith(_HLO_PREFIX) or _ELIDED_MEMBERS in members else _parse_numbers(members) - here
+        )
         if gone:
             notes.append(
                 note(
@@ -244,10 +255,10 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[Note]:
                 )
             )
     if calls.height and not notes:
-        notes += lacking(scene)
-    more = len(notes) - _MOST_NOTES
+        notes += missing_ranks_of_job(context)
+    more = len(notes) - _MAX_NOTES
     if more > 0:
-        notes = [*notes[:_MOST_NOTES], note("more_process_group_ranks_missing", level="missing", groups=more)]
+        notes = [*notes[:_MAX_NOTES], note("more_process_group_ranks_missing", level="missing", groups=more)]
     missed = calls.filter(pl.col("absent").is_not_null()).unique("meeting")
     if missed.height:
         who = sorted({int(rank) for ranks in missed["absent"].unique().to_list() for rank in ranks.split(", ")})
@@ -256,14 +267,128 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[Note]:
     return notes
 
 
-def lacking(scene: Scene) -> list[Note]:
-    """A note of the ranks that the job had by its size and this trace does not have; nothing without any."""
-    worlds = [world for facts in scene.facts if (world := facts.world_size) is not None]
-    here = set(scene.ranks["rank"].to_list())
-    others = sorted(set(range(min(max(worlds, default=0), _LARGEST))) - here)
+def missing_ranks_of_job(context: RunContext) -> list[Note]:
+    """A note about the ranks that the job had by its size and this trace lacks; nothing without any."""
+    worlds = [world for facts in context.facts if (world := facts.world_size) is not None]
+    here = set(context.ranks["rank"].to_list())
+    others = sorted(set(range(min(max(worlds, default=0), _MAX_WORLD_SIZE))) - here)
     values = (("world", max(worlds, default=0)), ("ranks", tuple(others)))
     return [Note("missing", "ranks_missing", len(others), values=values)] if others else []
 
 
-def _numbers(text: str) -> set[int]:
+def _parse_numbers(text: str) -> set[int]:
     return {int(word) for word in re.findall(r"\d{1,9}", text)}
+
+
+UNNAMED_GROUPS_DEFINITION: Final = """\
+A call that names no group, of ranks whose files list several (gloo, in a mesh; NCCL in CUDA graphs), is of the largest
+of these whose ranks here all have such a call at the same place of their steps, and at the same time where they are of
+one machine: nobody leaves a collective that all wait for before everybody has come. Where no clock tells, it is matched
+with nothing. Calls of one kind on two streams of a rank are of two groups; which stream of another rank is which of
+these the order of their numbers tells, or their names where no file lists groups."""
+
+_PAIRWISE_PATTERN: Final = rf"{POINT_TO_POINT_PATTERN}|^send_recv$"
+"""Collectives that need not be of all ranks of a group."""
+
+_MIN_MEETING_SHARE: Final = 0.9
+"""This share of the calls of a kind has to meet: their order may mix up a few that run side by side."""
+
+ListedGroups = Mapping[int, Collection[tuple[int, ...]]]
+"""For each rank the members of the process groups that its file lists."""
+
+_LISTED_SCHEMA: Final = schema({"rank": pl.Int64(), "circle": pl.Int64(), "here": pl.Int64(), "text": pl.String()})
+_ALL_RANKS: Final = ""
+
+
+class InferredGroups(NamedTuple):
+    """Calls with the `members` of inferred groups; masks of the calls that were `told`, and that remain `doubtful`."""
+
+    calls: pl.DataFrame
+    told: pl.Series
+    doubtful: pl.Series
+
+
+def infer_groups(calls: pl.DataFrame, groups: ListedGroups, clocks: pl.DataFrame) -> InferredGroups:
+    """The calls, those that name no group with the members of the group that they must be of.
+
+    Those on streams have the `channel` that streams of other ranks have in common with theirs. `clocks` has the
+    `machine` of each `rank`: only times of one machine are compared. Sends and receives need no group.
+    """
+    several = len({members for listed in groups.values() for members in listed if len(members) > 1}) > 1
+    ranks = list(groups) if several else []
+    paired = pl.col("collective").cast(pl.String).str.contains(_PAIRWISE_PATTERN).fill_null(value=False)
+    unnamed = pl.all_horizontal(pl.col("group", "members", "size").is_null())
+    calls = calls.with_columns(_stream_channel(calls, groups).alias("channel"))
+    rows = calls.with_columns((unnamed & ~paired & pl.col("rank").is_in(ranks)).alias("asked"))
+    found = _choose_groups(
+        _number_calls(rows.filter("asked")),
+        pl.DataFrame(list(_distinct_listed_groups(groups)), _LISTED_SCHEMA, orient="row"),
+        clocks,
+    )
+    rows = rows.join(found, on="event", how="left", maintain_order="left")
+    members = pl.coalesce(pl.col("text").replace(_ALL_RANKS, None).cast(pl.Categorical), "members").alias("members")
+    is_inferred = rows["text"].is_not_null()
+    return InferredGroups(rows.with_columns(members).select(calls.columns), is_inferred, rows["asked"] & ~is_inferred)
+
+
+def _stream_channel(calls: pl.DataFrame, groups: ListedGroups) -> pl.Expr:
+    """The index of a call's stream among those of its rank with such calls; its name, if a file lists no groups.
+
+    Numbers of streams are those of a process, which may have made others before.
+    """
+    stream = pl.col("stream").cast(pl.String)
+    number = stream.str.extract(r"(\d+)$").cast(pl.Int64)
+    place = number.rank("dense").over("rank", "collective").cast(pl.String)
+    streaming = calls.filter(pl.col("stream").is_not_null())["rank"].unique()
+    return pl.coalesce(place, stream) if set(streaming) <= set(groups) else stream
+
+
+def _distinct_listed_groups(groups: ListedGroups) -> Iterator[tuple[int, int, int, str | None]]:
+    """The groups of each rank that differ in their ranks here: the number of these, and the text of all members.
+
+    Of groups that differ only in ranks elsewhere none is known: their text is empty if they have all ranks here, else
+    null.
+    """
+    spelt = dict[tuple[int, ...], set[tuple[int, ...]]]()
+    for members in {members for listed in groups.values() for members in listed}:
+        spelt.setdefault(tuple(rank for rank in sorted(members) if rank in groups), set()).add(members)
+    for number, (here, alike) in enumerate(sorted(spelt.items())):
+        unsure = _ALL_RANKS if len(here) == len(groups) else None
+        text = str(list(min(alike))) if len(alike) == 1 else unsure
+        yield from ((rank, number, len(here), text) for rank in here if len(here) > 1)
+
+
+def _number_calls(rows: pl.DataFrame) -> pl.DataFrame:
+    """The calls with their `kind`, which is equal in all steps, and the `meeting` of all calls at one position."""
+    even = ~pl.col("collective").cast(pl.String).is_in(UNEVEN_KINDS).fill_null(value=False)
+    kind = pl.struct("collective", "dtype", "channel", pl.when(even).then("bytes").alias("message")).hash()
+    rows = rows.with_columns(kind.alias("kind"))
+    rows = rows.with_columns(pl.col("event").cum_count().over("kind", "step", "rank").alias("place"))
+    rows = rows.with_columns(pl.struct("kind", "step", "place").hash().alias("meeting"))
+    in_step = pl.when(pl.col("step").is_not_null()).then("place")
+    return rows.with_columns(pl.struct("kind", in_step.alias("place")).hash().alias("kind"))
+
+
+def _choose_groups(rows: pl.DataFrame, listed: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
+    """The `text` of the group of each call (`event`) that all its ranks here agree on."""
+    together = pl.col("collective").cast(pl.String).is_in(SYNCHRONIZING_KINDS)
+    tried = rows.filter(together).join(clocks, on="rank").join(listed, on="rank")
+    possible = (
+        tried.group_by("circle", "kind", "meeting", "machine", "here")
+        .agg((pl.col("start").max() <= pl.col("end").min()).alias("overlap"), pl.len())
+        .group_by("circle", "kind", "meeting", "here")
+        .agg(pl.col("overlap").all(), pl.col("len").sum(), (pl.col("len") > 1).any().alias("clocked"))
+        .group_by("circle", "kind")
+        .agg((pl.col("overlap") & (pl.col("len") == pl.col("here"))).mean().alias("met"), pl.col("clocked").any())
+        .filter(pl.col("met") >= _MIN_MEETING_SHARE)
+    )
+    chosen = (
+        tried.select("rank", "kind", "circle", "here", "text")
+        .unique()
+        .join(possible, on=["circle", "kind"])
+        .filter(pl.col("clocked") | (pl.len().over("rank", "kind") == 1))
+        .filter(pl.col("here") == pl.col("here").max().over("rank", "kind"))
+        .filter(pl.len().over("rank", "kind") == 1)
+        .filter(pl.len().over("circle", "kind") == pl.col("here"))
+    )
+    return rows.join(chosen, on=["rank", "kind"]).select("event", "text")

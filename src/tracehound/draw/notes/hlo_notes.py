@@ -1,84 +1,124 @@
-"""Sentences of notes about HLO ops and the memory of XLA's programs.
-
-Owns these sentences.
-"""
+"""Sentences of notes on HLO ops, the memory of XLA programs, and the peaks of devices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from tracehound.analysis.hlo.command_buffers import NAMING
-from tracehound.draw.notes.sentence import Sentence
+from tracehound.analysis.hlo.command_buffers import NO_COMMAND_BUFFERS_FLAG
+from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
-from tracehound.units import bytes_, duration, flops, number, plural
-from tracehound.units import share as percent
+from tracehound.model.units import (
+    count_noun,
+    format_bandwidth,
+    format_bytes,
+    format_duration,
+    format_flops,
+    format_number,
+    format_share,
+)
 
 
 def _buffer_assignment_damaged(program: str, more: int) -> str:
-    others = f" and {plural(more, 'more program')}" if more else ""
+    others = f" and {count_noun(more, 'more program')}" if more else ""
     return f"no buffer assignment here: the HLO proto of {printable(program)}{others} is damaged and cannot be read"
 
 
 def _program_peak(program: str, peak: int, space: str) -> str:
-    return f"{program} needs {bytes_(peak)} of {space} memory at its peak"
+    return f"{program} needs {format_bytes(peak)} of {space} memory at its peak"
 
 
 def _host_memory_of_programs(peak: int) -> str:
-    return f"programs keep up to {bytes_(peak)} in host memory: what is offloaded crosses the link to the host"
+    return f"programs keep up to {format_bytes(peak)} in host memory: what is offloaded crosses the link to the host"
 
 
 def _no_kernel_names_hlo_op(*, buffered: bool) -> str:
-    return f"no kernel of the GPUs names an HLO op{_in_buffers(buffered=buffered)}"
+    return f"no kernel of the GPUs names an HLO op{_command_buffer_hint(buffered=buffered)}"
 
 
 def _kernels_without_hlo_op(kernels: int, time: int, of: int, *, buffered: bool) -> str:
-    part = f": {duration(time)}, {percent(time / of)} of the kernels' time" if of else ""
-    return f"{kernels:,} kernels name no HLO op and are in no row{part}{_in_buffers(buffered=buffered)}"
+    part = f": {format_duration(time)}, {format_share(time / of)} of the kernels' time" if of else ""
+    return f"{kernels:,} kernels name no HLO op and are in no row{part}{_command_buffer_hint(buffered=buffered)}"
 
 
-def _in_buffers(*, buffered: bool) -> str:
-    """The remedy where kernels that name no op may have run in command buffers."""
-    return f" (those of command buffers do, with {NAMING})" if buffered else ""
+def _command_buffer_hint(*, buffered: bool) -> str:
+    """The remedy if kernels without an op may have run in command buffers."""
+    return f" (those of command buffers do, with {NO_COMMAND_BUFFERS_FLAG})" if buffered else ""
 
 
 def _hlo_ops_total(ops: int, ranks: int) -> str:
-    return f"{plural(ops, 'HLO op')} on {plural(ranks, 'rank')}"
+    return f"{count_noun(ops, 'HLO op')} on {count_noun(ranks, 'rank')}"
 
 
 def _hlo_ops_at_once(self_time: int, busy: int) -> str:
-    return f"ops run at once: their self times sum up to {percent(self_time / busy)} of the time in which any runs"
+    return f"ops run at once: their self times sum up to {format_share(self_time / busy)} of the time in which any runs"
 
 
 def _hlo_ops_wait_for_host_memory(share: float) -> str:
-    return f"{percent(share)} of the ops' self time waits for the host's memory"
+    return f"{format_share(share)} of the ops' self time waits for the host's memory"
 
 
 def _hlo_ops_far_from_peaks(ops: int, share: float) -> str:
-    which = f"{plural(ops, 'op')}, {percent(share)} of the self time"
+    which = f"{count_noun(ops, 'op')}, {format_share(share)} of the self time"
     return f"less than a tenth of any peak: {which}; what such an op is bound by is only what it uses most, if little"
 
 
 def _roofline_judged(
     time: int, of: int, beyond_peak: int, unknown_cost: int, bounds: tuple[str, ...], waits: tuple[int, ...]
 ) -> str:
-    """`waits` are the times of ops that wait for one of `bounds`, of which the roof says nothing."""
+    """`waits` are the times of ops that wait for one of `bounds`, which the roofline does not model."""
     rest = [(wait, f"waits for the {bound}") for bound, wait in zip(bounds, waits, strict=True)]
     rest += [(beyond_peak, "counted beyond the peak"), (unknown_cost, "of unknown cost")]
-    untold = ", ".join(f"{percent(part / of)} {why}" for part, why in sorted(rest, reverse=True) if part)
-    return f"judged {percent(time / of)} of the ops' self time" + (f"; not: {untold}" if untold else "")
+    untold = ", ".join(f"{format_share(part / of)} {why}" for part, why in sorted(rest, reverse=True) if part)
+    return f"judged {format_share(time / of)} of the ops' self time" + (f"; not: {untold}" if untold else "")
 
 
 def _costs_estimated_from_shapes(share: float) -> str:
-    return f"of {percent(share)} operations or bytes are estimated from shapes"
+    return f"of {format_share(share)} operations or bytes are estimated from shapes"
 
 
 def _rate_of_all_ops(rate: float, intensity: float) -> str:
-    rates = f"{flops(rate)} at {number(round(intensity, 3))} operations per byte"
+    rates = f"{format_flops(rate)} at {format_number(round(intensity, 3))} operations per byte"
     return f"all ops together: {rates}, idle time included"
 
 
-SENTENCES: Final[Mapping[str, Sentence]] = {
+def _peak_of_device(device: str, compute: float | None, memory: float | None, source: str) -> str:
+    figures = [format_flops(compute)] if compute else []
+    figures += [format_bandwidth(memory)] if memory else []
+    return f"peak of {device}: {' and '.join(figures)} ({source})"
+
+
+def _peaks_of_device(device: str, compute: float | None, memory: float | None, source: str) -> str:
+    figures = [f"{format_flops(compute)} on 16 bits"] if compute else []
+    figures += [format_bandwidth(memory)] if memory else []
+    return f"peaks of {device}: {', '.join(figures)} ({source})"
+
+
+_TABLE_SOURCES: Final = MappingProxyType(
+    {
+        "tpu": "Google Cloud TPU documentation, system architecture, per chip",
+        "tpu core": "Google Cloud TPU documentation, system architecture, per core: half a chip",
+        "nvidia": "NVIDIA's data sheet of the product, dense",
+        "amd": "AMD's data sheet of the product, dense",
+        "gcd": "AMD's data sheet of the product, dense, per GCD: half a card",
+    }
+)
+"""Sources of the figures in the table of devices."""
+
+
+def _peaks_from_table(table: str) -> str:
+    return f"table: {_TABLE_SOURCES[table]}"
+
+
+def _peaks_from_capability(capability: str, cores: float, hertz: float, *, halved: bool) -> str:
+    device = f"compute capability {capability}, {cores:.0f} cores at {hertz / 1e6:,.0f} MHz in the profile"
+    if not halved:
+        return device
+    return f"{device}; some devices of that multiply matrices twice as fast: say which one it is by the setting peak"
+
+
+SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "no_buffer_assignment": (
         "no buffer assignment here: XLA profiles (xplane.pb) have it in the HLO protos of their programs, recorded with"
         " enable_hlo_proto, the default of jax.profiler and of torch_xla's xp.trace"
@@ -107,4 +147,18 @@ SENTENCES: Final[Mapping[str, Sentence]] = {
     "roofline_judged": _roofline_judged,
     "costs_estimated_from_shapes": _costs_estimated_from_shapes,
     "rate_of_all_ops": _rate_of_all_ops,
+    "no_peak_known": (
+        "no peak is known of the device, so nothing is said of what bounds ops: the setting peak tells (v6e, H100,"
+        " 989T,3.35TB/s)"
+    ),
+    "peak_of_device": _peak_of_device,
+    "peaks_of_device": _peaks_of_device,
+    "peaks_of_ranks_differ": "the ranks' devices differ: all are held against that of the first",
+    "peaks_from_table": _peaks_from_table,
+    "peaks_from_table_by_capability": (
+        "{source}; that it is one is told by compute capability {capability}, {cores:.0f} cores and the memory's rate"
+    ),
+    "peaks_from_capability": _peaks_from_capability,
+    "peaks_stated_in_profile": "stated in the profile",
+    "peaks_given_by_setting": "given by the setting peak",
 }

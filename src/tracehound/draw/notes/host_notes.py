@@ -1,17 +1,14 @@
-"""The sentences of notes on hosts: launches, operators, modules, annotations, compilations, call paths and threads.
-
-Owns their words.
-"""
+"""Sentences of notes on hosts: launches, operators, modules, annotations, compilations, call paths and threads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from tracehound.draw.notes.sentence import Sentence
-from tracehound.units import duration, plural, runs, several, share
+from tracehound.draw.notes.sentence_template import SentenceTemplate
+from tracehound.model.units import count_noun, format_duration, format_ranges, format_share, join_some
 
-_WHY_COMPILED: Final = {
+_HOW_TO_EXPLAIN_COMPILATION: Final = {
     "PyTorch": "TORCH_LOGS=recompiles tells why",
     "XLA": "jax_explain_cache_misses (JAX) or PT_XLA_DEBUG_LEVEL=1 (PyTorch/XLA) tells why",
 }
@@ -25,19 +22,19 @@ _NO_COMPILATIONS: Final = {
 
 _RECORD_HOST: Final = {"PyTorch": "ProfilerActivity.CPU", "XLA": "ProfileOptions.host_tracer_level=2"}
 _RECORD_FRAMES: Final = {"PyTorch": "with_stack=True", "XLA": "ProfileOptions.python_tracer_level=1"}
-"""What helps, or records it, by the profiler."""
+"""Remedies by profiler."""
 
 
 def _time_compiling(time: int, share_of_time: float | None, steps: tuple[int, ...], ranks: int) -> str:
     whose = "on the host that compiles most, " if ranks > 1 else ""
-    part = "" if share_of_time is None else f", {share(share_of_time)} of the time"
-    numbers = runs(steps)
+    part = "" if share_of_time is None else f", {format_share(share_of_time)} of the time"
+    numbers = format_ranges(steps)
     when = f", in step{'s' * (not numbers.isdigit())} {numbers}" if steps else ""
-    return f"{whose}something was being compiled for {duration(time)}{part}{when}"
+    return f"{whose}something was being compiled for {format_duration(time)}{part}{when}"
 
 
 def _compiled_again(functions: tuple[str, ...], profiler: str) -> str:
-    return f"compiled more than once: {several(functions, 4)}; {_WHY_COMPILED[profiler]}"
+    return f"compiled more than once: {join_some(functions, 4)}; {_HOW_TO_EXPLAIN_COMPILATION[profiler]}"
 
 
 def _no_compilations(profiler: str) -> str:
@@ -46,49 +43,54 @@ def _no_compilations(profiler: str) -> str:
 
 def _launches_total(launches: int, short: int, long: int, late: int, queued: int) -> str:
     behind = f", {queued:,} of these behind earlier work" if queued else ""
-    return f"{plural(launches, 'launch', 'launches')}: {short:,} short, {long:,} long, {late:,} late{behind}"
+    return f"{count_noun(launches, 'launch', 'launches')}: {short:,} short, {long:,} long, {late:,} late{behind}"
 
 
 def _correlation_ids_shared(ids: int) -> str:
-    told = plural(ids, "correlation id")
-    return f"{told} of several calls: the latest that had begun is taken, which may be another process's"
+    text = count_noun(ids, "correlation id")
+    return f"{text} of several calls: the latest that had begun is taken, which may be another process's"
 
 
 def _outside_modules(unlaunched: int, unknown: int, work: int) -> str:
-    """`unknown` is what of the time launched in no module has no recorded launch."""
-    told = f"{_part(unlaunched, work)} was launched in no module that is known ({duration(unlaunched)})"
+    """`unknown` is the part of the time outside modules that has no recorded launch."""
+    part = _share_of_device_time(unlaunched, work)
+    text = f"{part} was launched in no module that is known ({format_duration(unlaunched)})"
     if unknown:
-        lost = "all of it" if unknown == unlaunched else duration(unknown)
-        told += f": {lost} has no recorded launch, which may lie before the recording"
+        lost = "all of it" if unknown == unlaunched else format_duration(unknown)
+        text += f": {lost} has no recorded launch, which may lie before the recording"
     if unknown < unlaunched:
         rest = "; the rest" if unknown else ":"
-        told += f"{rest} by the optimizer, by communication, by replays of graphs, or outside the model"
-    return told
+        text += f"{rest} by the optimizer, by communication, by replays of graphs, or outside the model"
+    return text
 
 
 def _outside_operators(unlaunched: int, work: int) -> str:
-    return f"{_part(unlaunched, work)} was launched by no operator that is known ({duration(unlaunched)})"
+    part = _share_of_device_time(unlaunched, work)
+    return f"{part} was launched by no operator that is known ({format_duration(unlaunched)})"
 
 
 def _outside_frames(unlaunched: int, work: int) -> str:
-    return f"{_part(unlaunched, work)} was launched in no frame that is known ({duration(unlaunched)})"
+    part = _share_of_device_time(unlaunched, work)
+    return f"{part} was launched in no frame that is known ({format_duration(unlaunched)})"
 
 
 def _without_launch(unlaunched: int, work: int) -> str:
-    return f"{_part(unlaunched, work)} has no known launch ({duration(unlaunched)})"
+    return f"{_share_of_device_time(unlaunched, work)} has no known launch ({format_duration(unlaunched)})"
 
 
-def _part(time: int, work: int) -> str:
-    return f"{share(time / work)} of the device time"
+def _share_of_device_time(time: int, work: int) -> str:
+    return f"{format_share(time / work)} of the device time"
 
 
 def _time_recomputed(host: int, device: int) -> str:
-    return f"recomputed in backward(): {duration(host)} on the host, {duration(device)} on the device"
+    return f"recomputed in backward(): {format_duration(host)} on the host, {format_duration(device)} on the device"
 
 
 def _threads_by_order(threads: int) -> str:
     whose = "which gradients are theirs was told by the order in which such threads began"
-    return f"{plural(threads, 'thread')} of the forward pass with numbers of autograd that others have, too: {whose}"
+    return (
+        f"{count_noun(threads, 'thread')} of the forward pass with numbers of autograd that others have, too: {whose}"
+    )
 
 
 def _record_host_events(profiler: str) -> str:
@@ -100,14 +102,14 @@ def _no_python_frames(profiler: str) -> str:
 
 
 def _host_time(time: int) -> str:
-    return f"{duration(time)} on threads of hosts"
+    return f"{format_duration(time)} on threads of hosts"
 
 
 def _lane_busy(events: int, busy: int, window: int) -> str:
-    return f"{plural(events, 'event')}, busy {duration(busy)} of {duration(window)}"
+    return f"{count_noun(events, 'event')}, busy {format_duration(busy)} of {format_duration(window)}"
 
 
-SENTENCES: Final[Mapping[str, Sentence]] = {
+SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "no_launches_in_annotations": (
         "device: nothing was launched on the annotations' own threads; what others launch for them is in steps"
     ),

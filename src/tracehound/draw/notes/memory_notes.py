@@ -1,48 +1,53 @@
-"""Sentences of notes about the memory of devices: peaks, allocators, blocks, and what was not recorded of them.
-
-Owns these sentences.
-"""
+"""Sentences of notes on device memory (peaks, allocators, blocks) and on copies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from tracehound.draw.notes.sentence import Sentence
-from tracehound.units import bytes_, instant, plural, several, which_ranks
-from tracehound.units import share as percent
+from tracehound.draw.notes.sentence_template import SentenceTemplate
+from tracehound.model.units import (
+    count_noun,
+    format_bandwidth,
+    format_bytes,
+    format_duration,
+    format_instant,
+    format_ranks,
+    format_share,
+    join_some,
+)
 
 
 def _allocator_peak(allocator: str, peak: int, share: float | None) -> str:
-    full = "" if share is None else f", {percent(share)} of what it has"
-    return f"{allocator} held {bytes_(peak)} at most{full}"
+    full = "" if share is None else f", {format_share(share)} of what it has"
+    return f"{allocator} held {format_bytes(peak)} at most{full}"
 
 
 def _free_memory_fragmented(share: float, peaks: int) -> str:
-    part = f"over {percent(share)} of the free memory"
-    return f"{part} was outside of its largest piece at {plural(peaks, 'peak')}"
+    part = f"over {format_share(share)} of the free memory"
+    return f"{part} was outside of its largest piece at {count_noun(peaks, 'peak')}"
 
 
 def _device_memory_peak(device: str, rank: int, at: int, peak: int) -> str:
-    return f"at its peak, {instant(at)}, {device} of rank {rank} holds {bytes_(peak)}"
+    return f"at its peak, {format_instant(at)}, {device} of rank {rank} holds {format_bytes(peak)}"
 
 
 def _memory_nearly_full(device: str, rank: int, share: float, capacity: int) -> str:
-    return f"nearly full: {device} of rank {rank} at its peak, {percent(share)} of {bytes_(capacity)}"
+    return f"nearly full: {device} of rank {rank} at its peak, {format_share(share)} of {format_bytes(capacity)}"
 
 
 def _memory_totals_missing(devices: tuple[str, ...], *, every: bool) -> str:
-    where = _of_which(devices, every=every)
+    where = _device_scope(devices, every=every)
     return f"no totals {where}: allocated is counted from the start of the recording, reserved not known"
 
 
 def _memory_addresses_missing(devices: tuple[str, ...], *, every: bool) -> str:
-    return f"no addresses {_of_which(devices, every=every)}: which blocks are held or never freed is not known"
+    return f"no addresses {_device_scope(devices, every=every)}: which blocks are held or never freed is not known"
 
 
-def _of_which(devices: tuple[str, ...], *, every: bool) -> str:
-    """``in this file``, or of which of the devices, where only some are meant."""
-    return "in this file" if every else f"of {several(devices, 4)} in this file"
+def _device_scope(devices: tuple[str, ...], *, every: bool) -> str:
+    """``in this file``, or the names of the devices if not all are concerned."""
+    return "in this file" if every else f"of {join_some(devices, 4)} in this file"
 
 
 def _no_memory_blocks(*, windowed: bool) -> str:
@@ -51,24 +56,68 @@ def _no_memory_blocks(*, windowed: bool) -> str:
 
 
 def _smaller_blocks_left_out(blocks: int) -> str:
-    return f"{plural(blocks, 'smaller block')} left out"
+    return f"{count_noun(blocks, 'smaller block')} left out"
 
 
 def _blocks_above_peak(most: int, devices: int, ranks: tuple[int, ...]) -> str:
-    more = f"{_up_to(most, devices)} more than the peak, whose total leaves some of them out"
-    return f"the blocks held at the peak are {more} ({which_ranks(ranks)})"
+    more = f"{_at_most_text(most, devices)} more than the peak, whose total leaves some of them out"
+    return f"the blocks held at the peak are {more} ({format_ranks(ranks)})"
 
 
 def _blocks_below_peak(most: int, devices: int, ranks: tuple[int, ...]) -> str:
-    less = f"{_up_to(most, devices)} less than the peak: others were given before the recording"
-    return f"the blocks held at the peak are {less} ({which_ranks(ranks)})"
+    less = f"{_at_most_text(most, devices)} less than the peak: others were given before the recording"
+    return f"the blocks held at the peak are {less} ({format_ranks(ranks)})"
 
 
-def _up_to(most: int, devices: int) -> str:
-    return f"up to {bytes_(most)}" if devices > 1 else bytes_(most)
+def _at_most_text(most: int, devices: int) -> str:
+    return f"up to {format_bytes(most)}" if devices > 1 else format_bytes(most)
 
 
-SENTENCES: Final[Mapping[str, Sentence]] = {
+def _no_copies(*, hlo: bool) -> str:
+    return f"no copy: none ran on a stream here{_hlo_copies_hint(hlo=hlo)}"
+
+
+def _no_copies_on_ranks(ranks: tuple[int, ...], *, hlo: bool) -> str:
+    where = f"no copy on {format_ranks(ranks)}"
+    return f"{where}: none is recorded on a stream or an asynchronous line there{_hlo_copies_hint(hlo=hlo)}"
+
+
+def _hlo_copies_hint(*, hlo: bool) -> str:
+    return "; HLO ops that copy are among the ops" if hlo else ""
+
+
+def _copies_not_measured(copies: int, limit: int, kind: str, rank: int) -> str:
+    of = f"of no length or unknown size, or above {limit // 10**9:,} GB/s"
+    return f"not measured, {of}: {copies:,} (first {kind} on rank {rank})"
+
+
+def _copies_measured_roughly(copies: int, longest: int) -> str:
+    short = f"{count_noun(copies, 'copy', 'copies')} of at most {format_duration(longest)}"
+    return f"rough: {short}; durations are whole microseconds here"
+
+
+def _waits_for_host_copies(
+    wait: int, of: int, sources: tuple[str, ...], targets: tuple[str, ...], rates: tuple[float, ...]
+) -> str:
+    waiting = (
+        f"waiting for copies from and to the host: {format_share(wait / of)} of device time, {format_duration(wait)}"
+    )
+    links = ", ".join(
+        f"{source} to {target} {format_bandwidth(speed)} ({speed / (1 << 30):.1f} GiB/s)"
+        for source, target, speed in zip(sources, targets, rates, strict=True)
+    )
+    return f"{waiting}; {links}" if links else waiting
+
+
+def _copies_too_fast(copies: int, limit: float) -> str:
+    return f"in no rate: {count_noun(copies, 'copy', 'copies')} above {format_bandwidth(limit)}"
+
+
+def _rows_above_memory_bandwidth(rows: int, limit: float) -> str:
+    return f"no rate of {count_noun(rows, 'row')}: above {format_bandwidth(limit)}, more than the device's memory gives"
+
+
+SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "no_allocator_events": (
         "no allocator events here: XLA's runtime records them on TPU and GPU with the host tracer at level 2 or above"
         " (jax.profiler's default); for PyTorch see its memory counters (profile_memory=True)"
@@ -97,4 +146,25 @@ SENTENCES: Final[Mapping[str, Sentence]] = {
     "smaller_blocks_left_out": _smaller_blocks_left_out,
     "blocks_above_peak": _blocks_above_peak,
     "blocks_below_peak": _blocks_below_peak,
+    "no_copies": _no_copies,
+    "no_copies_on_ranks": _no_copies_on_ranks,
+    "no_copies_on_streams": "no copies on a stream",
+    "no_copies_between_memories": (
+        "no copies between memories here: the CPU's devices share the host's memory, and what host threads transfer is"
+        " in the report host; on TPUs the HLO lines of ops tell of copies (xplane.pb has them)"
+    ),
+    "copies_queued": (
+        "copies of asynchronous lines last as long as they are in flight, where most may only queue: several at once"
+        " add up to more than a link gives; transfers has the speed of links"
+    ),
+    "copies_not_measured": _copies_not_measured,
+    "copies_measured_roughly": _copies_measured_roughly,
+    "waits_for_host_copies": _waits_for_host_copies,
+    "bound_by_host_link": "bound by the link to the host's memory, not by the device's own memory or its units",
+    "copies_too_fast": _copies_too_fast,
+    "no_copy_sizes": "no size is recorded of any copy: there are no bytes and no rates",
+    "copies_without_size": (
+        "no size is recorded of {copies:,} of {of:,} copies: bytes and rates are those of the others"
+    ),
+    "rows_above_memory_bandwidth": _rows_above_memory_bandwidth,
 }

@@ -1,1 +1,1 @@
-"""Decoded events, whatever they were decoded from -> a `Part`: in order, nested, linked, in steps, on disk."""
+"""The file frames of decoded events, as all formats need them."""

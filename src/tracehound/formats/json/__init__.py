@@ -1,1 +1,1 @@
-"""Arrays of events in JSON text, of any size and in any state."""
+"""Arrays of events in JSON text, of any size and damaged in any way."""

@@ -1,1 +1,1 @@
-"""PyTorch profiler's traces."""
+"""Reader of PyTorch profiler traces (Kineto JSON)."""

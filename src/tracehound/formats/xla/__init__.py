@@ -1,1 +1,1 @@
-"""XLA profiles: XSpaces, and what is said in them."""
+"""Meaning of XLA profiles, in whatever format they are stored: names, kinds, op costs, module executions."""

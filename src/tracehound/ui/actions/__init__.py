@@ -1,1 +1,1 @@
-"""What the screens do when a key asks for it."""
+"""Actions of the screens: one module for each group of keys."""

@@ -18,7 +18,7 @@ Group = Literal[
 ]  # fmt: skip
 """Where a key works: on any pane, or while that widget has the focus."""
 
-TITLES: dict[Group, str] = {
+GROUP_TITLES: dict[Group, str] = {
     "everywhere": "Everywhere",
     "overview": "Overview",
     "timeline": "Timeline",
@@ -53,13 +53,13 @@ class Key(Struct, frozen=True):
     asks: bool = False
 
     def written(self, alphabet: str) -> str:
-        """How the keys are written in a glyphs' alphabet: without arrows in ASCII."""
+        """The keys as text in an alphabet: without arrows in ASCII."""
         if alphabet != "ascii":
             return self.shown
-        return "".join(_IN_ASCII.get(char, char) for char in self.shown)
+        return "".join(_ASCII_ARROWS.get(char, char) for char in self.shown)
 
 
-_IN_ASCII = {"←": "Left", "→": "Right", "↑": "Up", "↓": "Down", "⇧": "Shift+"}
+_ASCII_ARROWS = {"←": "Left", "→": "Right", "↑": "Up", "↓": "Down", "⇧": "Shift+"}
 
 
 KEYS: tuple[Key, ...] = (
@@ -101,10 +101,10 @@ KEYS: tuple[Key, ...] = (
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
     Key("settings", ("B",), "B", "settings",
         "Settings of what is shown: by what it groups, peaks, thresholds", "everywhere"),
-    Key("notes", ("I",), "I", "tell",
+    Key("notes", ("I",), "I", "show_full_text",
         "In full: all that is said of what is shown, and what its columns mean", "everywhere"),
     Key("source.read", ("O",), "O", "read_source", "Read the source line of the selected event", "everywhere"),
-    Key("hlo", ("%",), "%", "disclose",
+    Key("hlo", ("%",), "%", "show_hlo",
         "HLO of the op: what it does, what is inside, operands and users", "everywhere"),
     Key("repaint", ("ctrl+l",), "Ctrl+L", "app.repaint", "Draw the screen again, all of it", "everywhere"),
     Key("suspend", ("ctrl+z",), "Ctrl+Z", "app.suspend_process",
@@ -319,12 +319,12 @@ KEYS: tuple[Key, ...] = (
 )  # fmt: skip
 
 
-TO_BE_PRESSED = "Enter go  Esc leave"
+PRESSED_NAMES = "Enter go  Esc leave"
 """What is said on a line that stands in the place of the footer: its input has these two keys, whatever the others."""
 
 
-def bindings(group: Group) -> list[BindingType]:
-    """What Textual needs to know of a group's keys."""
+def textual_bindings(group: Group) -> list[BindingType]:
+    """Textual bindings of a group's keys."""
     return [
         Binding(
             ",".join(key.keys), key.action, key.label or key.meaning,
@@ -335,12 +335,12 @@ def bindings(group: Group) -> list[BindingType]:
     ]  # fmt: skip
 
 
-def shown(table: Sequence[Key], id_: str) -> str:
-    """What is to be pressed for an action, in a table of keys; nothing where no key does it."""
+def key_text(table: Sequence[Key], id_: str) -> str:
+    """The key to press for an action, from a table of keys; empty if no key does it."""
     return next((key.shown.partition(" ")[0] for key in table if key.id == id_), "")
 
 
-def footer(table: Sequence[Key], group: Group) -> list[Key]:
+def footer_keys(table: Sequence[Key], group: Group) -> list[Key]:
     """The keys that the footer names while a widget of this group has the focus.
 
     A page of its own has all keys, and in a prompt those of the panes are text.
@@ -349,44 +349,46 @@ def footer(table: Sequence[Key], group: Group) -> list[Key]:
     return [key for key in table if key.keys and key.label and key.group in groups]
 
 
-OF_EVENT = ("details.open", "details.edit", "details.cause", "details.copy_value")
+NEED_EVENT = ("details.open", "details.edit", "details.cause", "details.copy_value")
 """Keys of the details that do nothing where no event is selected: the footer leaves them out there."""
 
-OF_GROUPED = ("table.by",)
+NEED_GROUPING = ("table.by",)
 """Keys of tables that do nothing where rows can be of one sort alone."""
 
-OF_MATCHED = ("comparison.next", "comparison.previous")
+NEED_MATCHED_OPS = ("comparison.next", "comparison.previous")
 """Keys of a comparison that do nothing while no ops stand under each other."""
 
-OF_ROWS = (
+NEED_ROWS = (
     *("table.choose", "table.chart", "table.window", "table.sort_next", "table.reverse", "table.copy"),
     *("arrivals.next", "arrivals.previous", "arrivals.latest", "arrivals.choose"),
     *("flame.zoom", "flame.out", "flame.every", "flame.source", "flame.go", "flame.find"),
 )
 """Keys of tables, arrivals and flame graphs that do nothing where there is no row."""
 
-_PANES: dict[Group, str] = {
+_PANE_NAMES: dict[Group, str] = {
     "timeline": "the timeline", "lanes": "the timeline", "table": "tables", "flame": "the flame graph",
     "details": "the details",
 }  # fmt: skip
 
 
-def elsewhere(table: Sequence[Key], here: Group, pressed: Sequence[str], room: int) -> str:
-    """What a key that does nothing `here` is for in another pane: it would be dropped, and what follows do more.
+def key_of_other_pane(table: Sequence[Key], here: Group, pressed: Sequence[str], room: int) -> str:
+    """Message about a key that does nothing `here` but works in another pane.
 
-    Nothing for a key that is not in the table, or not in a pane that can be gone to. Of what it does there only as many
-    words are said as fit in the `room`, in cells.
+    Empty for a key that is not in the table, or whose pane no key leads to. The meaning of the key is cut to as many
+    words as fit in the `room`, in cells.
     """
     for key in table:
-        if key.group in _PANES and key.group != here and not {*key.keys}.isdisjoint(pressed):
+        if key.group in _PANE_NAMES and key.group != here and not {*key.keys}.isdisjoint(pressed):
             name = pressed[-1] if len(pressed[-1]) == 1 else key.shown.split()[0]
-            goes = shown(table, "pane.timeline") if key.group in ("timeline", "lanes") else ""
-            where = _PANES[key.group] + (f" ({goes} goes there)" if goes else "")
-            return _fitting(f"{name} does nothing in {_PANES.get(here, 'this pane')}; in {where}", key.meaning, room)
+            goes = key_text(table, "pane.timeline") if key.group in ("timeline", "lanes") else ""
+            where = _PANE_NAMES[key.group] + (f" ({goes} goes there)" if goes else "")
+            return _fit_meaning(
+                f"{name} does nothing in {_PANE_NAMES.get(here, 'this pane')}; in {where}", key.meaning, room
+            )
     return ""
 
 
-def _fitting(places: str, meaning: str, room: int) -> str:
+def _fit_meaning(places: str, meaning: str, room: int) -> str:
     """A key's places and its meaning, which is cut behind one of its words where both do not fit."""
     said = f"{places}: {meaning}"
     while len(said) > room and len(said) > len(places):

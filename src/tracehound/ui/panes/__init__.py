@@ -1,1 +1,1 @@
-"""Panes: what shows a result; each watches the one view."""
+"""Panes that show results below the timeline."""

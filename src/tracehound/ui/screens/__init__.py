@@ -1,1 +1,1 @@
-"""Screens: the only place that connects two widgets."""
+"""Screens. Only they connect widgets with each other."""

@@ -1,1 +1,1 @@
-"""Where one is in a trace, and where one can go from there: values and functions, no widgets."""
+"""Position in a trace and the moves from it: values and functions, no widgets."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracehound.trace import Window
+from tracehound.model.trace import Window
 
 
 class View(Struct, frozen=True):
-    """What the explorer shows and has selected. Times are ps from the trace's origin; ids are the trace's.
+    """State of the explorer: what is shown and selected. Times are ps from the trace's origin; ids are the trace's.
 
     `start` and `end` bound what the timeline shows, `selection` the window that every table is narrowed to (None: the
     whole run). `lane` is the lane under the cursor, `event` the selected event, `ranks` the ranks shown (None: all),
@@ -33,9 +33,9 @@ class View(Struct, frozen=True):
         return Window(start, end, self.ranks)
 
     def elsewhere(self, other: View) -> bool:
-        """Whether it shows another time than the other, or selects another window."""
+        """True if it shows another interval than the other view, or selects another window."""
         return (self.start, self.end, self.selection) != (other.start, other.end, other.selection)
 
     def shown(self, start: int, end: int) -> View:
-        """The same with other bounds; never shorter than 1 ps."""
+        """The view with other bounds; never shorter than 1 ps."""
         return replace(self, start=start, end=max(end, start + 1))

@@ -11,6 +11,7 @@ import selectors
 import signal
 import sys
 import termios
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,18 +22,19 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.segment import Segment
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
+from textual.message import Message
 
-from tracehound.ui.terminal.keyboard import Keyboard
-from tracehound.ui.terminal.paper import SYSTEMS, Paper
+from tracehound.ui.terminal.screen_contents import COLOR_SYSTEMS, ScreenContents
 
-LOOK = 0.1
+POLL_SECONDS = 0.1
 """Seconds between two looks at whether keys are still wanted."""
 
 
-class Lasting:
+class ClosableTerminal:
     """A terminal as a file, written to in vain when it has gone away.
 
     The thread that writes must not end before the program, which waits for it.
@@ -65,8 +67,8 @@ class QuickDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         if sys.__stdout__ is not None:
             # Textual draws on stderr, which may go to a file
-            self._file = cast("TextIOWrapper", Lasting(sys.__stdout__))
-        self.paper = Paper()
+            self._file = cast("TextIOWrapper", ClosableTerminal(sys.__stdout__))
+        self.paper = ScreenContents()
 
     def start_application_mode(self) -> None:
         """A screen of its own, with nothing on it.
@@ -105,7 +107,7 @@ class QuickDriver(LinuxDriver):
 
     @property
     def _foreground(self) -> bool:
-        """Whether a shell, if one controls jobs here, has given this one the terminal."""
+        """True if a shell, if one controls jobs here, has given this process the terminal."""
         try:
             return os.tcgetpgrp(self.fileno) == os.getpgrp()
         except OSError:
@@ -121,14 +123,14 @@ class QuickDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys for as long as they are wanted."""
-        keyboard = Keyboard()
+        keyboard = KeyParser()
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if selector.select(LOOK):
+                if selector.select(POLL_SECONDS):
                     data = os.read(self.fileno, 1 << 12)
                     if not data:
-                        self.exit_event.wait(LOOK)  # the terminal has gone away, and is always ready to say so
+                        self.exit_event.wait(POLL_SECONDS)  # the terminal has gone away, and is always ready to say so
                     for message in keyboard.feed(data):
                         self.process_message(message)
                 for message in keyboard.tick():
@@ -147,37 +149,87 @@ class QuickDriver(LinuxDriver):
 
 
 @dataclass(frozen=True)
-class Difference(CompositorUpdate):
+class ScreenUpdate(CompositorUpdate):
     """An update of the screen, sent as what it changes: `words`, by `difference`."""
 
     words: str
 
     def render_segments(self, console: Console) -> str:
-        """What is written to the terminal."""
+        """Text to write to the terminal."""
         del console
         return self.words
 
 
-def difference(update: LayoutUpdate | ChopsUpdate, paper: Paper, size: Size, console: Console) -> Difference:
-    """What an update changes of what the terminal shows; the paper then has it."""
-    system = SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
-    pieces = _lines(update) if isinstance(update, LayoutUpdate) else _spans(update)
-    return Difference(paper.write(pieces, size.width, system))
+def minimal_update(
+    update: LayoutUpdate | ChopsUpdate, paper: ScreenContents, size: Size, console: Console
+) -> ScreenUpdate:
+    """Changes of the terminal's contents by an update; the contents are updated, too."""
+    system = COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
+    pieces = _region_lines(update) if isinstance(update, LayoutUpdate) else _line_spans(update)
+    return ScreenUpdate(paper.write(pieces, size.width, system))
 
 
-Piece = tuple[int, int, Iterable[Segment]]
+LinePiece = tuple[int, int, Iterable[Segment]]
 """Line, column, and what stands there."""
 
 
-def _lines(update: LayoutUpdate) -> Iterator[Piece]:
+def _region_lines(update: LayoutUpdate) -> Iterator[LinePiece]:
     """Whole lines of a region."""
     for y, strips in enumerate(update.strips, update.region.y):
         yield y, update.region.x, [segment for strip in strips for segment in strip]
 
 
-def _spans(update: ChopsUpdate) -> Iterator[Piece]:
+def _line_spans(update: ChopsUpdate) -> Iterator[LinePiece]:
     """Parts of lines, each of which Textual has cut where widgets meet."""
     for y, low, high in update.spans:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is not None and x <= high and end > low:
                 yield y, x, strip if x >= low and end <= high else strip.crop(0, min(end, high) - x)
+
+
+_MAX_SEQUENCE = len(BRACKETED_PASTE_START)
+"""Characters of the sequence around a paste, at its start as at its end."""
+
+
+class KeyParser:
+    """Reads what is typed, piece by piece."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace")
+        self._parser = XTermParser()
+        self._last = ""
+        self._pasted: list[str] | None = None
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Messages that these bytes, after all bytes before them, amount to."""
+        for character in self._decoder.decode(data):
+            self._last = (self._last + character)[-_MAX_SEQUENCE:]
+            if self._pasted is None:
+                yield from self._read(character)
+                self._pasted = [] if self._last == BRACKETED_PASTE_START else None
+            else:
+                self._pasted.append(character)
+                if self._last == BRACKETED_PASTE_END:
+                    yield from self._paste("".join(self._pasted[:-_MAX_SEQUENCE]))
+                    self._pasted = None
+
+    def tick(self) -> Iterator[Message]:
+        """Messages after a pause: an escape character followed by nothing is the key itself."""
+        for message in self._parser.tick():
+            self._last = ""  # nor does it begin a paste any more
+            yield message
+
+    def _read(self, character: str) -> list[Message]:
+        try:
+            return list(self._parser.feed(character))
+        except (ValueError, ArithmeticError):  # numbers that are none, or none of a character
+            self._parser = XTermParser()  # one that has failed reads nothing any more
+            return []
+
+    def _paste(self, text: str) -> Iterator[Message]:
+        """A paste, when it is there to its end."""
+        for character in text:
+            if character.isprintable() or character in "\t\r\n":
+                yield from self._read(character)
+        for character in BRACKETED_PASTE_END:
+            yield from self._read(character)

@@ -1,1 +1,1 @@
-"""Widgets of our own: the timeline and the table of any result."""
+"""Widgets: the timeline, tables, charts, prompts and bars."""

@@ -1,7 +1,6 @@
-"""A flame graph: bars of frames, each as wide as its weight, under the one that called it.
+"""Flame graph: bars of frames, each as wide as its weight, under the bar of its caller.
 
-Owns the cursor, which is on a frame, the zoom, and how bars look. Knows no trace: who shows a result says what a frame
-leads to. A key dirties the lines that it changes.
+Owns the cursor, the zoom and the style of bars. A key refreshes only the lines that it changes.
 """
 
 from __future__ import annotations
@@ -25,30 +24,32 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tracehound.analysis.result import Result
-from tracehound.draw.flame import ALL, PASSED_ON, Bar
+from tracehound.draw.charts.flame_graph import PASS_THROUGH_SHARE, ROOT_BAR, FlameBar
+from tracehound.draw.event_colors import KIND_HUES, TINTS_PER_HUE
 from tracehound.draw.glyphs import Glyphs
-from tracehound.draw.palette import HUES, TINTS
-from tracehound.draw.wrap import paragraphs
+from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
-from tracehound.ui.terminal.outside import copy, tell
-from tracehound.ui.widgets.frames import Frames, Weight, frames
-from tracehound.ui.wording.tones import Tones, tones
+from tracehound.ui.terminal.outside_programs import copy_to_clipboard, notify_success
+from tracehound.ui.widgets.flame_frames import FlameFrames, FrameWeight, build_flame_frames
+from tracehound.ui.wording.appearance import Appearance, appearance_of
 
-HEAD = 1
-FOOT = 2
+HEAD_LINES = 1
+FOOT_LINES = 2
 """Lines above and below the bars."""
 
-EVERY = 2.0
-"""No frame takes twice what its caller takes: each has a bar of its own."""
+EVERY_FRAME = 2.0
+"""Share of its caller's weight above which a frame is merged with it: none reaches twice, so each frame has its own
+bar.
+"""
 
 
 class FlameView(Widget, can_focus=True, inherit_bindings=False):
-    """The frames of a result that is a tree."""
+    """Frames of a result that is a tree."""
 
     ALLOW_SELECT = False
     BINDING_GROUP_TITLE = "Flame graph"
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("flame")]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.textual_bindings("flame")]
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"flame-view--{part}" for part in ("head", "foot", "cursor", "found")}
     DEFAULT_CSS = """
     FlameView {
@@ -65,267 +66,276 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
     }
     """
 
-    zoom: reactive[int] = reactive(ALL, repaint=False)
-    """The frame that is as wide as the screen."""
-    cursor: reactive[int] = reactive(ALL, repaint=False)
+    zoom: reactive[int] = reactive(ROOT_BAR, repaint=False)
+    """Frame that is as wide as the screen."""
+    cursor: reactive[int] = reactive(ROOT_BAR, repaint=False)
     """The frame under the cursor."""
 
     @dataclass
-    class SourceAsked(Message):
-        """The user wants to read the source line that these words name."""
+    class SourceRequested(Message):
+        """The user wants to read the source line that the text names."""
 
         words: str
 
     @dataclass
-    class EditAsked(Message):
-        """The user wants to edit it."""
+    class EditRequested(Message):
+        """The user wants to edit the source line that the text names."""
 
         words: str
 
     @dataclass
-    class Asked(Message):
-        """The user wants something of the frame under the cursor: of its `row`, which the bar around all has not."""
+    class ActionRequested(Message):
+        """The user wants an action on the frame under the cursor; `row` is None for the bar around all."""
 
         what: Literal["go", "window", "find", "table"]
         row: dict[str, Any] | None
 
-    def __init__(self, glyphs: Glyphs, weights: Sequence[Weight]) -> None:
-        """`weights` are what one can choose from."""
+    def __init__(self, glyphs: Glyphs, weights: Sequence[FrameWeight]) -> None:
+        """`weights` are those that the user can choose from."""
         super().__init__()
         self.empty = ""
         self._glyphs = glyphs
         self._weights = tuple(weights)
         self._weight = 0
-        self._least = PASSED_ON
+        self._min_share = PASS_THROUGH_SHARE
         self._needle = ""
         self._so_far = ""
-        self._frames: Frames | None = None
-        self._lines: tuple[tuple[object, ...], list[list[Bar]]] = ((), [])
-        self._top = 0
-        self._tones: Tones | None = None
+        self._frames: FlameFrames | None = None
+        self._cached_bars: tuple[tuple[object, ...], list[list[FlameBar]]] = ((), [])
+        self._first_visible_line = 0
+        self._tones: Appearance | None = None
 
     # -- what is shown
 
     def show(self, result: Result | None, so_far: str = "") -> None:
-        """Show another result; of the same paths, the cursor and the zoom stay. `so_far` says how much it is about."""
+        """Show another result; cursor and zoom stay on their paths if those exist.
+
+        `so_far` says how much of the trace is read.
+        """
         self._so_far = so_far
-        self._reframe(result, self._weight, self._least)
+        self._rebuild_frames(result, self._weight, self._min_share)
 
     def find(self, needle: str) -> str:
-        """Mark the frames whose names have this; what is wrong with it, in one line."""
+        """Mark the frames whose names match. Returns what is wrong with the pattern, in one line."""
         self._needle, problem = needle, ""
         if self._frames is not None:
             try:
-                self._frames = self._frames.searched(needle)
+                self._frames = self._frames.search(needle)
             except TracehoundError as error:
-                self._frames, problem = self._frames.searched(""), str(error)
+                self._frames, problem = self._frames.search(""), str(error)
         self.refresh()
         return problem
 
     @property
     def row(self) -> dict[str, Any] | None:
-        """The raw values of the frame under the cursor; None on the bar around all."""
+        """Raw values of the frame under the cursor; None for the bar around all."""
         return self._frames.row(self.cursor) if self._frames is not None else None
 
     @property
-    def frames(self) -> Frames | None:
-        """What is shown; None without a result."""
+    def frames(self) -> FlameFrames | None:
+        """Frames that are shown; None without a result."""
         return self._frames
 
     @property
-    def rowless(self) -> bool:
-        """Whether there is no frame."""
+    def has_no_rows(self) -> bool:
+        """True without a frame."""
         return self._frames is None or self._frames.flame.total == 0
 
-    def _reframe(self, result: Result | None, weight: int, least: float) -> None:
+    def _rebuild_frames(self, result: Result | None, weight: int, least: float) -> None:
         """Show a result by a weight; cursor and zoom stay on their paths."""
         old, rows = self._frames, (self.zoom, self.cursor)
         paths = [old.path(row) if old is not None else () for row in rows]
-        self._least, self._frames = least, None
+        self._min_share, self._frames = least, None
         if result is not None:
-            self._frames, self._weight = frames(result, self._weights, weight, least)
+            self._frames, self._weight = build_flame_frames(result, self._weights, weight, least)
         new = self._frames
-        zoom, cursor = (new.flame.bar_of(new.at(path)) if new is not None else ALL for path in paths)
+        zoom, cursor = (new.flame.bar_of(new.frame_at(path)) if new is not None else ROOT_BAR for path in paths)
         self.set_reactive(FlameView.zoom, zoom)
         self.set_reactive(FlameView.cursor, cursor)
         self.find(self._needle)
-        self._settle()
+        self._move_cursor_to_bar()
 
-    def _settle(self) -> None:
-        """Put the cursor on a bar that is drawn, and draw all."""
-        drawn = {bar.row for line in self._bars for bar in line}
+    def _move_cursor_to_bar(self) -> None:
+        """Move the cursor to a bar that is drawn, and redraw all."""
+        drawn = {bar.row for line in self._visible_bars for bar in line}
         cursor = self.cursor
-        while self._frames is not None and cursor != ALL and cursor not in drawn:
-            cursor = self._frames.flame.around(cursor)[-2]
+        while self._frames is not None and cursor != ROOT_BAR and cursor not in drawn:
+            cursor = self._frames.flame.ancestors(cursor)[-2]
         self.set_reactive(FlameView.cursor, cursor)
-        self._reveal()
+        self._scroll_to_cursor()
         self.refresh()
 
     @property
-    def _bars(self) -> list[list[Bar]]:
-        """The bars of every line, for this width and zoom."""
+    def _visible_bars(self) -> list[list[FlameBar]]:
+        """Bars of every line, for this width and zoom."""
         shape = self._frames.flame if self._frames is not None else None
         key = (shape, self.zoom, self.size.width)
-        if self._lines[0] != key:
-            self._lines = (key, shape.lines(self.zoom, self.size.width) if shape is not None else [])
-        return self._lines[1]
+        if self._cached_bars[0] != key:
+            self._cached_bars = (key, shape.lines(self.zoom, self.size.width) if shape is not None else [])
+        return self._cached_bars[1]
 
     # -- drawing
 
     @property
-    def _look(self) -> Tones:
+    def _cached_tones(self) -> Appearance:
         if self._tones is None:
-            self._tones = tones(self.app, self._glyphs)
+            self._tones = appearance_of(self.app, self._glyphs)
         return self._tones
 
     @property
-    def _room(self) -> int:
-        """Lines for bars."""
-        return max(1, self.size.height - HEAD - FOOT)
+    def _bar_lines(self) -> int:
+        """Number of lines for bars."""
+        return max(1, self.size.height - HEAD_LINES - FOOT_LINES)
 
     def render_line(self, y: int) -> Strip:
-        """What it is, the bars, and what the frame under the cursor is."""
+        """Draw the title, a line of bars, or the name or the numbers of the frame under the cursor."""
         shown = self._frames
-        if shown is None or self.rowless:
-            lines = paragraphs(self.empty, max(1, self.size.width - 2))[max(0, y - HEAD) :]
-            return self._words(lines[0] if lines and y >= HEAD else "", "foot")
-        if y < HEAD:
-            below = len(self._bars) - self._top - self._room
+        if shown is None or self.has_no_rows:
+            lines = wrap_paragraphs(self.empty, max(1, self.size.width - 2))[max(0, y - HEAD_LINES) :]
+            return self._text_line(lines[0] if lines and y >= HEAD_LINES else "", "foot")
+        if y < HEAD_LINES:
+            below = len(self._visible_bars) - self._first_visible_line - self._bar_lines
             words = (shown.title(self.zoom, below, self._glyphs.dot), self._so_far)
-            return self._words(f" {self._glyphs.dot} ".join(filter(None, words)), "head")
-        if y >= HEAD + self._room:
+            return self._text_line(f" {self._glyphs.dot} ".join(filter(None, words)), "head")
+        if y >= HEAD_LINES + self._bar_lines:
             name, numbers = shown.facts(self.cursor, self.zoom)
-            return self._words(name if y == HEAD + self._room else self._fitting(numbers), "foot")
-        line = self._top + y - HEAD
+            return self._text_line(name if y == HEAD_LINES + self._bar_lines else self._join_fitting(numbers), "foot")
+        line = self._first_visible_line + y - HEAD_LINES
         segments, at = list[Segment](), 0
-        for bar in self._bars[line] if line < len(self._bars) else []:
-            segments += [Segment(" " * (bar.left - at), self.rich_style), self._bar(shown, bar)]
+        for bar in self._visible_bars[line] if line < len(self._visible_bars) else []:
+            segments += [Segment(" " * (bar.left - at), self.rich_style), self._bar_segment(shown, bar)]
             at = bar.right
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style).simplify()
 
-    def _words(self, text: str, part: str) -> Strip:
+    def _text_line(self, text: str, part: str) -> Strip:
         style = self.get_component_rich_style(f"flame-view--{part}", partial=False)
         words = self._glyphs.cut(f" {text}", self.size.width)
         return Strip([Segment(words, style)]).adjust_cell_length(self.size.width, self.rich_style)
 
-    def _fitting(self, parts: Sequence[str]) -> str:
-        """As many of the parts as there is room for."""
+    def _join_fitting(self, parts: Sequence[str]) -> str:
+        """Join as many of the parts as fit."""
         fits = parts[:1]
         for part in parts[1:]:
             if len(", ".join([*fits, part])) < self.size.width:
                 fits = [*fits, part]
         return ", ".join(fits)
 
-    def _bar(self, shown: Frames, bar: Bar) -> Segment:
-        """An edge, the label, and the rest of its width; without colour a line fills that."""
-        room, coloured, here = bar.right - bar.left - 1, bool(self._look.palette.shades), bar.row == self.cursor
+    def _bar_segment(self, shown: FlameFrames, bar: FlameBar) -> Segment:
+        """Edge, label and fill of a bar; without color a line fills it."""
+        room, coloured, here = bar.right - bar.left - 1, bool(self._cached_tones.palette.shades), bar.row == self.cursor
         text = shown.flame.label(bar.row, room) if room else ""
         label = self._glyphs.label(text, room)
         edge = self._glyphs.chosen if here and not coloured else self._glyphs.edge
         fill = " " if coloured or here else self._glyphs.span
         label = set_cell_size(label, min(cell_len(label), room))
-        return Segment(edge + label + fill * (room - cell_len(label)), self._style(shown, bar.row))
+        return Segment(edge + label + fill * (room - cell_len(label)), self._bar_style(shown, bar.row))
 
-    def _style(self, shown: Frames, row: int) -> Style:
+    def _bar_style(self, shown: FlameFrames, row: int) -> Style:
         if row == self.cursor:
             return self.get_component_rich_style("flame-view--cursor", partial=False)
         if shown.is_found(row):
             return self.get_component_rich_style("flame-view--found", partial=False)
-        hue, palette = HUES[shown.kind(row)], self._look.palette
-        name = shown.flame.names[row] if row != ALL else ""
-        colour = palette.shade(hue, zlib.crc32(name.encode("utf-8", "replace")) % TINTS)
-        return Style(color=palette.ink_on(hue), bgcolor=colour) if colour is not None else self.rich_style
+        hue, palette = KIND_HUES[shown.kind(row)], self._cached_tones.palette
+        name = shown.flame.names[row] if row != ROOT_BAR else ""
+        colour = palette.hue_color(hue, zlib.crc32(name.encode("utf-8", "replace")) % TINTS_PER_HUE)
+        return Style(color=palette.text_color_on(hue), bgcolor=colour) if colour is not None else self.rich_style
 
     # -- moving
 
     def watch_cursor(self, old: int, new: int) -> None:
-        """Draw the two lines that changed, and what the frame is."""
-        before = self._top
-        self._reveal()
-        if before != self._top:
+        """Redraw the two lines that changed, and the facts of the frame."""
+        before = self._first_visible_line
+        self._scroll_to_cursor()
+        if before != self._first_visible_line:
             self.refresh()
             return
-        lines = {HEAD + line - self._top for row in (old, new) if (line := self._line_of(row)) is not None}
+        lines = {
+            HEAD_LINES + line - self._first_visible_line
+            for row in (old, new)
+            if (line := self._line_of(row)) is not None
+        }
         for y in lines:
             self.refresh(Region(0, y, self.size.width, 1))
-        self.refresh(Region(0, HEAD + self._room, self.size.width, FOOT))
+        self.refresh(Region(0, HEAD_LINES + self._bar_lines, self.size.width, FOOT_LINES))
 
     def watch_zoom(self) -> None:
-        """Other bars everywhere."""
-        self._settle()
+        """Show the bars of another zoom."""
+        self._move_cursor_to_bar()
 
     def _line_of(self, row: int) -> int | None:
-        return next((y for y, line in enumerate(self._bars) for bar in line if bar.row == row), None)
+        return next((y for y, line in enumerate(self._visible_bars) for bar in line if bar.row == row), None)
 
-    def _reveal(self) -> None:
-        """Bring the cursor's line into sight, and no emptiness."""
+    def _scroll_to_cursor(self) -> None:
+        """Scroll to the cursor's line, without empty lines at the end."""
         line = self._line_of(self.cursor) or 0
-        top = min(max(self._top, line - self._room + 1), line)
-        self._top = max(0, min(top, len(self._bars) - self._room))
+        top = min(max(self._first_visible_line, line - self._bar_lines + 1), line)
+        self._first_visible_line = max(0, min(top, len(self._visible_bars) - self._bar_lines))
 
     def on_resize(self) -> None:
-        """Other bars fit."""
-        self._settle()
+        """Show the bars for another width."""
+        self._move_cursor_to_bar()
 
     def action_vertical(self, by: int) -> None:
-        """Go to the frame around, or to the widest inside."""
+        """Go to the frame around (-1), or to the widest inside (1)."""
         line = self._line_of(self.cursor)
-        if line is None or not 0 <= line + by < len(self._bars):
+        if line is None or not 0 <= line + by < len(self._visible_bars):
             return
-        here = next(bar for bar in self._bars[line] if bar.row == self.cursor)
-        near = [bar for bar in self._bars[line + by] if bar.left < here.right and here.left < bar.right]
+        here = next(bar for bar in self._visible_bars[line] if bar.row == self.cursor)
+        near = [bar for bar in self._visible_bars[line + by] if bar.left < here.right and here.left < bar.right]
         if near:
             self.cursor = max(near, key=lambda bar: bar.right - bar.left).row
 
     def action_aside(self, by: int) -> None:
-        """Go to the next frame on the line."""
+        """Go to the next (1) or previous (-1) frame on the line."""
         line = self._line_of(self.cursor)
         if line is not None:
-            rows = [bar.row for bar in self._bars[line]]
+            rows = [bar.row for bar in self._visible_bars[line]]
             self.cursor = rows[max(0, min(rows.index(self.cursor) + by, len(rows) - 1))]
 
     def action_first(self) -> None:
-        """Go to the top."""
-        self.cursor = ALL
+        """Go to the bar around all."""
+        self.cursor = ROOT_BAR
 
     def action_zoom(self) -> None:
-        """Make the frame under the cursor as wide as the screen."""
+        """Zoom to the frame under the cursor."""
         self.zoom = self.cursor
 
     def action_out(self) -> None:
-        """Widen the frame around; where all are shown, the key means what it means everywhere."""
-        if self._frames is None or self.zoom == ALL:
+        """Zoom out to the frame around; when all are shown, leave the key to the screen."""
+        if self._frames is None or self.zoom == ROOT_BAR:
             raise SkipAction
-        self.zoom = self._frames.flame.around(self.zoom)[-2]
+        self.zoom = self._frames.flame.ancestors(self.zoom)[-2]
 
     def action_whole(self) -> None:
         """Show all frames."""
-        self.zoom = ALL
+        self.zoom = ROOT_BAR
 
     def action_weigh(self) -> None:
-        """Weigh by the next column that has values."""
+        """Use the next weight that has values."""
         if self._frames is None:
             return
         before = self._weight
-        self._reframe(self._frames.result, before + 1, self._least)
+        self._rebuild_frames(self._frames.result, before + 1, self._min_share)
         if self._weight == before:
             others = " or ".join(weight.words for weight in self._weights if weight != self._weights[before])
-            tell(self.app, f"no frame has {others}")
+            notify_success(self.app, f"no frame has {others}")
 
     def action_every(self) -> None:
-        """Give every frame its bar, or leave out those that only pass on."""
+        """Give every frame its own bar, or merge those that only pass on their caller's weight."""
         if self._frames is not None:
-            self._reframe(self._frames.result, self._weight, PASSED_ON if self._least == EVERY else EVERY)
+            self._rebuild_frames(
+                self._frames.result, self._weight, PASS_THROUGH_SHARE if self._min_share == EVERY_FRAME else EVERY_FRAME
+            )
 
     def action_find_next(self, by: int) -> None:
-        """Go to the next bar that was found, in the order of the table; out of the zoom where that is elsewhere."""
+        """Go to the next (1) or previous (-1) match in the order of the table; zoom out if it is elsewhere."""
         shown = self._frames
         if shown is None or not shown.found.any():
             raise SkipAction
         bars = sorted({shown.flame.bar_of(int(row)) for row in np.flatnonzero(shown.found)})
         beyond = [bar for bar in bars if (bar > self.cursor if by > 0 else bar < self.cursor)]
         target = (beyond or bars)[0 if by > 0 else -1]
-        for zoom in (self.zoom, *reversed(shown.flame.around(target))):
+        for zoom in (self.zoom, *reversed(shown.flame.ancestors(target))):
             self.zoom = zoom
             if self._line_of(target) is not None:
                 break
@@ -334,29 +344,29 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
     # -- what a frame leads to
 
     def action_source(self) -> None:
-        """Ask to read the source line of the frame, or of the one around it."""
-        self.post_message(self.SourceAsked(self._frames.source(self.cursor) if self._frames is not None else ""))
+        """Request the source line of the frame, or of the one around it."""
+        self.post_message(self.SourceRequested(self._frames.source(self.cursor) if self._frames is not None else ""))
 
     def action_edit(self) -> None:
-        """Ask to edit it."""
-        self.post_message(self.EditAsked(self._frames.source(self.cursor) if self._frames is not None else ""))
+        """Request to edit the source line of the frame, or of the one around it."""
+        self.post_message(self.EditRequested(self._frames.source(self.cursor) if self._frames is not None else ""))
 
     def action_ask(self, what: Literal["go", "window", "find", "table"]) -> None:
-        """Ask for what the pane does."""
-        self.post_message(self.Asked(what, self.row))
+        """Request an action from the pane."""
+        self.post_message(self.ActionRequested(what, self.row))
 
     def action_copy(self) -> None:
         """Copy the frame's name."""
-        if self._frames is not None and self.cursor != ALL:
-            copy(self.app, self._frames.flame.names[self.cursor])
+        if self._frames is not None and self.cursor != ROOT_BAR:
+            copy_to_clipboard(self.app, self._frames.flame.names[self.cursor])
 
     def on_click(self, event: events.Click) -> None:
-        """A bar: put the cursor there, and the second time zoom."""
+        """Put the cursor on the clicked bar; a double click zooms to it."""
         where = event.get_content_offset(self)
-        if where is None or not HEAD <= where.y < HEAD + self._room:
+        if where is None or not HEAD_LINES <= where.y < HEAD_LINES + self._bar_lines:
             return
-        line = self._top + where.y - HEAD
-        bars = self._bars[line] if line < len(self._bars) else []
+        line = self._first_visible_line + where.y - HEAD_LINES
+        bars = self._visible_bars[line] if line < len(self._visible_bars) else []
         hit = next((bar.row for bar in bars if bar.left <= where.x < bar.right), None)
         if hit is not None:
             self.cursor = hit
@@ -364,7 +374,7 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
                 self.action_zoom()
 
     def notify_style_update(self) -> None:
-        """Another theme: draw all again."""
+        """Redraw all with the new theme."""
         super().notify_style_update()
         self._tones = None
         self.refresh()

@@ -1,7 +1,6 @@
-"""The lines of a table: its header and its rows.
+"""Header line and row lines of a table.
 
-Owns the table's stylesheet, where on a line the cells stand, and which of them stand out. Knows no result: it gets
-columns in their places, values, and the styles of this terminal.
+Owns the table's stylesheet, and the positions and styles of cells in a line.
 """
 
 from __future__ import annotations
@@ -9,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import polars as pl
 from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tracehound.draw.cells import alignment, cell, heading
-from tracehound.ui.state.sheet import Order
-from tracehound.ui.widgets.columns import Placed
-from tracehound.ui.wording.tones import Tones
+from tracehound.draw.cell_text import column_alignment, column_heading, format_cell
+from tracehound.ui.state.table_view import SortOrder
+from tracehound.ui.widgets.table_columns import PlacedColumn
+from tracehound.ui.wording.appearance import Appearance
 
-PARTS = ("header", "sorted", "cursor", "idle-cursor", "column", "empty")
-"""The parts of a table that the stylesheet colours."""
+TABLE_PARTS = ("header", "sorted", "cursor", "idle-cursor", "column", "empty")
+"""Parts of a table that the stylesheet colors."""
 
-CSS = """
+TABLE_CSS = """
 ResultTable {
     scrollbar-size-vertical: 1;
     scrollbar-size-horizontal: 0;
@@ -40,21 +40,21 @@ ResultTable {
 """
 
 
-class Ground(Struct, frozen=True):
-    """The style of a line, of the column under the cursor on it, and whether kinds may colour their cells."""
+class RowStyle(Struct, frozen=True):
+    """Style of a line, of the current column in it, and whether kinds color their cells."""
 
     line: Style
     column: Style
     coloured: bool = True
 
 
-def header(
-    places: Sequence[Placed], order: Order | None, column: str, look: Tones, plain: Style, chosen: Style
+def header_line(
+    places: Sequence[PlacedColumn], order: SortOrder | None, column: str, look: Appearance, plain: Style, chosen: Style
 ) -> Strip:
-    """The headings; the one that the rows are sorted by has an arrow, the one under the cursor a line."""
+    """Headings; the sort column has an arrow, the current column is underlined."""
     segments, end = [Segment(" ", plain)], 0
     for placed in places:
-        name, gap = heading(placed.column), " " * (placed.left - end)
+        name, gap = column_heading(placed.column), " " * (placed.left - end)
         end = placed.left + placed.width
         line = Style(underline=True) if placed.column.name == column else Style.null()
         if order is None or order[0] != placed.column.name:
@@ -62,34 +62,39 @@ def header(
             continue
         arrow = look.falling if order[1] else look.rising
         if len(name) + 2 <= placed.width:
-            name = f"{arrow} {name}" if alignment(placed.column) == "right" else f"{name} {arrow}"
+            name = f"{arrow} {name}" if column_alignment(placed.column) == "right" else f"{name} {arrow}"
         elif gap:
             gap = f"{gap[:-1]}{arrow}"
         segments += [Segment(gap, chosen), Segment(placed.fits(name), chosen + line)]
     return Strip(segments).simplify()
 
 
-def going_on(head: Strip, width: int, look: Tones, style: Style) -> Strip:
-    """The header of a table with columns beyond the edge of `width` cells."""
+def mark_more_columns(head: Strip, width: int, look: Appearance, style: Style) -> Strip:
+    """Header with an ellipsis at the edge, for columns beyond `width` cells."""
     return Strip.join([head.adjust_cell_length(width - 1, style), Strip([Segment(look.glyphs.ellipsis, style)])])
 
 
-class Lead(Struct, frozen=True):
-    """What stands before the words of one column; nothing in a table that is no tree."""
+class TreePrefix(Struct, frozen=True):
+    """Prefix of the words of one column; empty in a table that is no tree."""
 
     column: str = ""
     words: str = ""
 
 
-def row(
-    places: Sequence[Placed], values: Mapping[str, Any], column: str, look: Tones, ground: Ground, lead: Lead
+def row_line(
+    places: Sequence[PlacedColumn],
+    values: Mapping[str, Any],
+    column: str,
+    look: Appearance,
+    ground: RowStyle,
+    lead: TreePrefix,
 ) -> Strip:
-    """The cells of a row in their places."""
+    """Cells of a row at their positions."""
     segments, end = [Segment(" ", ground.line)], 0
     for placed in places:
         name = placed.column.name
-        text = look.words(cell(placed.column, values[name]))
-        style = ground.line + _tone(look, name, values[name]) if ground.coloured else ground.line
+        text = look.words(format_cell(placed.column, values[name]))
+        style = ground.line + _kind_style(look, name, values[name]) if ground.coloured else ground.line
         style = style + ground.column if name == column else style
         before = lead.words if name == lead.column else ""
         gap, end = Segment(" " * (placed.left - end), ground.line), placed.left + placed.width
@@ -97,6 +102,22 @@ def row(
     return Strip(segments).simplify()
 
 
-def _tone(look: Tones, name: str, value: object) -> Style:
-    """The colour of the kind that a cell names, if it names one."""
+def _kind_style(look: Appearance, name: str, value: object) -> Style:
+    """Color of the kind that a cell names, if any."""
     return look.kind(value) if name in ("kind", "category") and isinstance(value, str) else Style.null()
+
+
+class RowPage:
+    """Rows by number; some screens of them are converted to plain values at once."""
+
+    def __init__(self, rows: pl.DataFrame | None = None) -> None:
+        self._rows = pl.DataFrame() if rows is None else rows
+        self._first = 0
+        self._page: list[dict[str, Any]] = []
+
+    def row(self, number: int, height: int) -> dict[str, Any]:
+        """Raw values of a row, on a screen of `height` lines."""
+        if not self._first <= number < self._first + len(self._page):
+            self._first = max(0, number - height)
+            self._page = self._rows.slice(self._first, 3 * max(1, height)).rows(named=True)
+        return self._page[number - self._first]

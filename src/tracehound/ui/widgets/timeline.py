@@ -1,8 +1,8 @@
-"""The timeline: lanes of events under a ruler.
+"""Timeline: lanes of events under a ruler.
 
-Owns the widget: scrolling, which lines change with the view, keys and mouse. `artist` knows what lines look like and
-`navigate` what moves mean. Its state beside the view: the lines (`sheet`), how a person arranged them (`seats`, see
-`desk`), the scroll position, and the beginning of a range that is being selected.
+Owns scrolling, the refresh of changed lines, keys and mouse. `timeline_painter` draws the lines, `state.view_moves`
+moves the view. Its state besides the view: the `outline` (all lines), the `lane_layout` (how the user arranged them),
+the scroll position, and the start of a range that is being selected.
 """
 
 from __future__ import annotations
@@ -21,43 +21,47 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.outline import Group, Outline, groups
-from tracehound.draw.path import Path
-from tracehound.draw.seats import PINNED, Seats, seated
-from tracehound.draw.shelf import Rows
-from tracehound.draw.sight import Sight, needs
+from tracehound.draw.lane_cache import TimelineRows
+from tracehound.draw.lane_cells import EventPath
+from tracehound.draw.lane_layout import PINNED_GROUP, LaneLayout, Viewport, arrange_groups, rows_needed_by_line
+from tracehound.draw.timeline_outline import LaneGroup, TimelineOutline, build_lane_groups
 from tracehound.errors import printable
-from tracehound.trace import Trace
-from tracehound.ui.background.supply import UNKNOWN, Move, Slot, Supply
-from tracehound.ui.bindings.keys import bindings
-from tracehound.ui.state import navigate
+from tracehound.model.trace import Trace
+from tracehound.model.units import format_duration
+from tracehound.ui.background.lane_loader import UNKNOWN_INDEX, EventSlot, LaneLoader, ViewMove
+from tracehound.ui.bindings.keys import textual_bindings
+from tracehound.ui.state import view_moves
 from tracehound.ui.state.view import View
-from tracehound.ui.widgets.artist import MARGIN, Artist, Picture, Shown, shown
-from tracehound.ui.widgets.looks import CSS, PARTS, looks
-from tracehound.ui.widgets.pointed import pointed
-from tracehound.ui.widgets.ranging import Mark, Pointer, Spot
-from tracehound.ui.widgets.touched import touched
-from tracehound.ui.wording import words
-from tracehound.units import duration
+from tracehound.ui.widgets.timeline_painter import (
+    GUTTER_MARGIN,
+    FrameGeometry,
+    TimelineFrame,
+    TimelinePainter,
+    changed_regions,
+    frame_geometry,
+)
+from tracehound.ui.widgets.timeline_selection import CellPosition, MouseDrag, RangeAnchor, click_target
+from tracehound.ui.widgets.timeline_styles import TIMELINE_CSS, TIMELINE_PARTS, resolve_styles
+from tracehound.ui.wording import messages
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
-    """The lanes of a trace over the window that `view` shows; `unread` are the parts of which no events are known yet.
+    """Lanes of a trace in the times that `view` shows; `unread` are the parts whose events are not read yet.
 
-    Keys and mouse change `view` at once, so that fast keys never work on a stale one, and post `ViewChanged`; setting
-    `view` from outside posts nothing. What needs rows that are not read yet is drawn, or moved to, when they are.
+    Keys and mouse change `view` at once, so that fast keys never act on a stale one, and post `ViewChanged`. Setting
+    `view` from outside posts nothing. Lines and moves that need rows which are not read yet follow when these are.
     """
 
-    BINDINGS = bindings("timeline")
+    BINDINGS = textual_bindings("timeline")
     BINDING_GROUP_TITLE = "Timeline"
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in PARTS}
-    DEFAULT_CSS = CSS
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in TIMELINE_PARTS}
+    DEFAULT_CSS = TIMELINE_CSS
 
     trace: reactive[Trace | None] = reactive(None, repaint=False, init=False)
-    """What is shown."""
+    """Trace that is shown."""
     view: reactive[View] = reactive(View(), repaint=False, init=False)
-    """Where one is in it."""
+    """Current view of the trace."""
 
     @dataclass
     class ViewChanged(Message):
@@ -66,46 +70,46 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         view: View
 
         def can_replace(self, message: Message) -> bool:
-            """Only the newest view counts."""
+            """Drop this message if a newer view is queued."""
             return isinstance(message, Timeline.ViewChanged)
 
     @dataclass
     class EventOpened(Message):
-        """Enter on the selected event: someone wants to see all of it."""
+        """The user pressed Enter on the selected event to see its details."""
 
         event: int
 
     @dataclass
-    class Refused(Message):
-        """A key leads nowhere, and why."""
+    class ActionRefused(Message):
+        """A key has no effect here, for the reason in `words`."""
 
         words: str
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.unread: frozenset[int] = frozenset()
-        self.sheet = Outline()
-        self.seats = Seats()
+        self.outline = TimelineOutline()
+        self.lane_layout = LaneLayout()
         self.key = ""
-        """What is to be pressed for the lanes that are hidden."""
+        """Key that shows hidden lanes."""
         self.news: dict[str, str] = {}
-        self.path: Path | None = None
-        self.supply = Supply(self)
+        self.path: EventPath | None = None
+        self.supply = LaneLoader(self)
         self._glyphs = glyphs
-        self._rows: Rows | None = None
-        self._artist: Artist | None = None
-        self._chosen: Slot | None = None
-        self._mark = Mark()
-        self._pointer = Pointer()
-        self._picture: Picture | None = None
+        self._rows: TimelineRows | None = None
+        self._painter: TimelinePainter | None = None
+        self._selected_row: EventSlot | None = None
+        self._range_anchor = RangeAnchor()
+        self._mouse_drag = MouseDrag()
+        self._frame: TimelineFrame | None = None
 
     def on_unmount(self) -> None:
-        """Nobody waits for rows any more."""
+        """Stop loading rows."""
         self.supply.close()
 
     @property
     def gutter_width(self) -> int:
-        """Cells of lane names at the left."""
+        """Width of the lane names at the left."""
         return min(28, max(14, self._width // 7))
 
     @property
@@ -113,343 +117,363 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return self.scrollable_content_region.width
 
     @property
-    def shown(self) -> Shown:
-        """What is in sight, and how large."""
-        return shown(self.view, self.gutter_width, self._width)
+    def shown(self) -> FrameGeometry:
+        """Times and sizes of the visible part."""
+        return frame_geometry(self.view, self.gutter_width, self._width)
 
     @property
-    def _top(self) -> int:
-        """Lines above the lanes: the steps, where there are any, and the ruler."""
+    def _header_lines(self) -> int:
+        """Number of lines above the lanes: the steps, if there are any, and the ruler."""
         return 1 + (self.trace is not None and not self.trace.steps.is_empty())
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """All lines of a frame are drawn from one picture."""
-        self._picture = self._pictured()
+        """Draw all lines of a frame from one state."""
+        self._frame = self._current_frame()
         strips = super().render_lines(crop)
-        self._picture = None
+        self._frame = None
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """One line of the widget."""
-        picture = self._picture or self._pictured()
+        """Draw one line."""
+        picture = self._frame or self._current_frame()
         if self._rows is None:
             return Strip.blank(picture.shown.total, self.rich_style)
-        if self._artist is None:
-            how = looks(self, self._glyphs, self._rows.colouring)
-            self._artist = Artist(self._rows, how, news=self.news, path=self.path)
-        return self._artist.draw(y, picture)
+        if self._painter is None:
+            how = resolve_styles(self, self._glyphs, self._rows.colouring)
+            self._painter = TimelinePainter(self._rows, how, reading_status=self.news, critical_path=self.path)
+        return self._painter.paint_line(y, picture)
 
-    def _pictured(self) -> Picture:
-        return Picture(self.view, self._sight, self.shown, self._chosen, self._corner)
+    def _current_frame(self) -> TimelineFrame:
+        return TimelineFrame(self.view, self._viewport, self.shown, self._selected_row, self._corner_text)
 
     @property
-    def _corner(self) -> str:
-        """What is said beside the times: their length, and before it what names of lanes have, if there is room."""
-        if self._mark.at:
+    def _corner_text(self) -> str:
+        """Text beside the ruler: the duration of the visible part, and before it the lane filter if both fit."""
+        if self._range_anchor.at:
             return "selecting"
-        needle, length = printable(self.seats.needle), duration(self.view.end - self.view.start)
+        needle, length = printable(self.lane_layout.needle), format_duration(self.view.end - self.view.start)
         both = f"{needle} {self._glyphs.dot} {length}"
-        return both if needle and cell_len(both) <= self.shown.gutter - MARGIN else needle or length
+        return both if needle and cell_len(both) <= self.shown.gutter - GUTTER_MARGIN else needle or length
 
     def notify_style_update(self) -> None:
-        """Colours may have changed: forget what was drawn with the old ones."""
+        """Forget all lines drawn with the old colors."""
         super().notify_style_update()
-        self._artist = None
+        self._painter = None
 
     # -- what changes
 
     def show(self, trace: Trace, view: View, unread: frozenset[int]) -> None:
-        """More of the trace, and where one is in it."""
+        """Show a trace, or more of it, with this view."""
         self.unread = unread
         self.set_reactive(Timeline.view, view)
         self.trace = trace
 
-    def forget(self) -> None:
-        """End what has begun in what is shown: a range that is being selected, and moves that wait."""
-        self._mark.at = None
+    def cancel_pending(self) -> None:
+        """Cancel the selection of a range, and moves that wait for rows."""
+        self._range_anchor.at = None
         self.supply.forget()
 
     def watch_trace(self, trace: Trace | None) -> None:
-        """Another trace, or more of the same: the line at the top stays there."""
-        top, event, self._artist = self._sight.scrolled[:1], self.view.event, None
+        """Show another trace, or more of it; the line at the top stays there."""
+        top, event, self._painter = self._viewport.scrolling_lines[:1], self.view.event, None
         rows = self._rows = None if trace is None else self.supply.rows(trace)
-        self._chosen = None if rows is None or event is None else self.supply.slot(rows, event)
-        self._regroup()
-        at = self.sheet.find(top[0]) if top else None
+        self._selected_row = None if rows is None or event is None else self.supply.slot(rows, event)
+        self._rebuild_groups()
+        at = self.outline.find(top[0]) if top else None
         if at is not None:
-            self._scroll(at - self._sight.stays)
+            self._scroll_to_line(at - self._viewport.pinned_line_count)
 
     def watch_view(self, old: View, new: View) -> None:
-        """Redraw what the change touches: everything when time moves, else the lines of cursor and selection."""
+        """Refresh what changes with the view: everything when time moves, else the lines of cursor and selection."""
         if self._rows is None:
             return
-        was, self._chosen = self._chosen, None if new.event is None else self.supply.slot(self._rows, new.event)
+        was, self._selected_row = (
+            self._selected_row,
+            None if new.event is None else self.supply.slot(self._rows, new.event),
+        )
         if old.ranks != new.ranks:
-            self._regroup()
-        elif self._take(self.sheet) or new.elsewhere(old):
+            self._rebuild_groups()
+        elif self._use_outline(self.outline) or new.elsewhere(old):
             self.refresh()
         else:
-            slots = {was, self._chosen}
-            for region in touched(self._rows.trace, self._sight, (old, new), slots, self.gutter_width, self._width):
+            slots = {was, self._selected_row}
+            for region in changed_regions(
+                self._rows.trace, self._viewport, (old, new), slots, self.gutter_width, self._width
+            ):
                 self.refresh(region)
         if (old.lane, old.event) != (new.lane, new.event):
             self._keep_in_sight()
 
     @property
-    def _sight(self) -> Sight:
-        return Sight(self.sheet, self.scroll_offset.y, self.size.height - self._top, self._top, PINNED)
+    def _viewport(self) -> Viewport:
+        return Viewport(
+            self.outline, self.scroll_offset.y, self.size.height - self._header_lines, self._header_lines, PINNED_GROUP
+        )
 
-    def _lay(self) -> None:
-        """Work out the lines anew."""
-        self._take(self.sheet.laid(self.size.height - self._top))
+    def _lay_out_lines(self) -> None:
+        """Compute the lines again."""
+        self._use_outline(self.outline.fitted_to(self.size.height - self._header_lines))
         self.refresh()
 
-    def _regroup(self) -> None:
-        """Work out groups and lines anew."""
+    def _rebuild_groups(self) -> None:
+        """Compute groups and lines again."""
         rows = self._rows
-        found = () if rows is None else groups(rows.trace, self.view.ranks, self._order, self.unread)
-        self.sheet = self.sheet.of(seated(found, self.seats, self.key))
-        self._lay()
+        found = () if rows is None else build_lane_groups(rows.trace, self.view.ranks, self._row_order, self.unread)
+        self.outline = self.outline.with_groups(arrange_groups(found, self.lane_layout, self.key))
+        self._lay_out_lines()
 
-    def _order(self, lane: int) -> tuple[int, ...]:
-        """In which order the rows of a lane get a line."""
+    def _row_order(self, lane: int) -> tuple[int, ...]:
+        """Order in which the rows of a lane get a line."""
         return () if self._rows is None else self._rows.order(lane, self.view.start, self.view.end)
 
-    def _take(self, sheet: Outline) -> bool:
-        """Use this outline, with those rows of the lanes in sight that have something to show, and the selected event.
+    def _use_outline(self, sheet: TimelineOutline) -> bool:
+        """Use this outline, limited to rows that have events in the view, and to the row of the selected event.
 
-        Says whether the lines are others than before.
+        Returns True if the lines have changed.
         """
-        before = self.sheet.lines
-        sheet = sheet.ordered(self._order, replace(self._sight, sheet=sheet).tracks)
-        self.sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
-        extent = Size(self._width, self._top + len(self.sheet.lines))
-        if extent != self.virtual_size:  # and no new layout of the screen, unless the scroll bar comes or goes
+        before = self.outline.lines
+        sheet = sheet.with_row_order(self._row_order, replace(self._viewport, outline=sheet).lane_ids)
+        self.outline = (
+            sheet.with_usual_lines() if self._selected_row is None else sheet.with_row_shown(*self._selected_row[:2])
+        )
+        extent = Size(self._width, self._header_lines + len(self.outline.lines))
+        if extent != self.virtual_size:  # without a new layout, unless the scroll bar appears or disappears
             self.set_reactive(Timeline.virtual_size, extent)
             self._scroll_update(extent)
-        self._wish()
-        return self.sheet.lines is not before
+        self._request_rows()
+        return self.outline.lines is not before
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: FBT001, FBT002, as Textual
-        """Lay the lines out for another size now, before they are painted; `Resize` comes when they have been."""
+        """Compute the lines for another size before they are painted, since `Resize` comes after that."""
         if size != self._size:
-            self._take(self.sheet.laid(self.size.height - self._top))
+            self._use_outline(self.outline.fitted_to(self.size.height - self._header_lines))
         return super()._size_updated(size, virtual_size, container_size, layout)
 
     def _keep_in_sight(self) -> None:
-        """Scroll as little as shows the cursor's lane, or the row of the selected event."""
-        lane, at = self.view.lane, self._chosen
-        self._scroll(self._sight.showing(lane, at[1] if at is not None and at[0] == lane else None))
+        """Scroll as little as possible to show the cursor's lane, or the row of the selected event."""
+        lane, at = self.view.lane, self._selected_row
+        self._scroll_to_line(self._viewport.top_to_show(lane, at[1] if at is not None and at[0] == lane else None))
 
-    def _scroll(self, to: int) -> None:
+    def _scroll_to_line(self, to: int) -> None:
         if to != self.scroll_offset.y:
-            self.scroll_to(y=to, animate=False, force=True)  # the scroll bar may only appear with this frame
+            self.scroll_to(y=to, animate=False, force=True)  # the scroll bar may appear only with this frame
 
     # -- what has to be read first
 
-    def _wish(self) -> None:
-        """Have what is in sight read."""
+    def _request_rows(self) -> None:
+        """Load the rows that are visible."""
         if self._rows is not None:
-            self.supply.want(self._rows, self._sight)
+            self.supply.want(self._rows, self._viewport)
 
-    @on(Supply.Arrived)
-    def _arrived(self, message: Supply.Arrived) -> None:
-        """Draw what has come, and make the moves that waited for it."""
+    @on(LaneLoader.Arrived)
+    def _use_loaded_rows(self, message: LaneLoader.Arrived) -> None:
+        """Draw loaded rows, and make the moves that waited for them."""
         due, event = self.supply.take(message), self.view.event
         if self._rows is None:
             return
-        if event is not None and self._chosen is not None and self._chosen[2] == UNKNOWN:
-            self._chosen = self.supply.slot(self._rows, event)
-        if message.wish.of == "lane" and self._take(self.sheet):
+        if event is not None and self._selected_row is not None and self._selected_row[2] == UNKNOWN_INDEX:
+            self._selected_row = self.supply.slot(self._rows, event)
+        if message.wish.of == "lane" and self._use_outline(self.outline):
             self.refresh()
-        for y, line in self._sight.placed:
-            if y == self._top + self._sight.stays or message.wish in needs(line):
+        for y, line in self._viewport.numbered_lines:
+            if y == self._header_lines + self._viewport.pinned_line_count or message.wish in rows_needed_by_line(line):
                 self.refresh(Region(0, y, self._width, 1))
         for move in due:
-            self._move(move)
-        self._wish()
+            self._make_move(move)
+        self._request_rows()
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Other lanes are in sight."""
+        """Use the rows of the lanes that are visible now."""
         super().watch_scroll_y(old, new)
-        if self._take(self.sheet):
+        if self._use_outline(self.outline):
             self.refresh()
 
     # -- moving
 
-    def _go(self, view: View) -> None:
-        """Take this view, stretch the range that is being selected, and tell."""
+    def _set_view(self, view: View) -> None:
+        """Use this view, extend a range that is being selected, and post the view."""
         if self._rows is not None:
-            view = self._mark.stretched(self._rows.trace, view)
+            view = self._range_anchor.extend_selection(self._rows.trace, view)
         if view != self.view:
             self.view = view
-            self.post_message(self.ViewChanged(view).set_sender(self))  # else it stops at a parent that moved us
+            self.post_message(
+                self.ViewChanged(view).set_sender(self)
+            )  # without a sender it would stop at the parent that moved it
 
-    def _move(self, move: Move) -> None:
+    def _make_move(self, move: ViewMove) -> None:
         if self._rows is not None:
-            self._go(self.supply.moved(self._rows, self.view, move))
-            self._wish()
+            self._set_view(self.supply.moved(self._rows, self.view, move))
+            self._request_rows()
 
     def action_pan(self, by: int, of: int) -> None:
-        """Move by `by / of` of a screen; the end of a range that is being selected moves in smaller steps."""
-        move = navigate.pan if self._mark.at is None else navigate.stretch
-        self._move(lambda rows, view: move(rows.trace, view, (by, of)))
+        """Pan by `by / of` of the visible part; the end of a range that is being selected moves in smaller steps."""
+        move = view_moves.pan_view if self._range_anchor.at is None else view_moves.move_focus
+        self._make_move(lambda rows, view: move(rows.trace, view, (by, of)))
 
     def action_zoom(self, by: int, of: int) -> None:
-        """Show `by / of` as much time."""
-        self._move(lambda rows, view: navigate.zoom(rows.trace, view, (by, of)))
+        """Zoom so that `by / of` as much time is visible."""
+        self._make_move(lambda rows, view: view_moves.zoom_view(rows.trace, view, (by, of)))
 
     def action_fit(self) -> None:
         """Show the whole run."""
-        self._move(lambda rows, view: navigate.fit(rows.trace, view))
+        self._make_move(lambda rows, view: view_moves.show_whole_run(rows.trace, view))
 
     def action_frame(self) -> None:
-        """Zoom to what is selected."""
+        """Zoom to the selected range or event."""
         if self.view.selection is None and self.view.event is None:
-            self.refuse(words.NO_CHOICE)
-        self._move(navigate.to_chosen)
+            self.refuse(messages.NOTHING_SELECTED)
+        self._make_move(view_moves.zoom_to_selection)
 
     def action_vertical(self, direction: int) -> None:
-        """Down or up: through the events inside each other, then the lanes."""
-        self._move(lambda rows, view: navigate.vertical(rows, view, self.sheet.stops(), direction))
+        """Go down (1) or up (-1): through nested events, then through the lanes."""
+        self._make_move(
+            lambda rows, view: view_moves.move_vertically(rows, view, self.outline.cursor_stops(), direction)
+        )
 
     def action_lane(self, by: int) -> None:
-        """Down or up by whole lanes."""
-        self._move(lambda rows, view: navigate.to_lane(rows, view, self.sheet.stops(), by))
+        """Go down or up by lanes."""
+        self._make_move(lambda rows, view: view_moves.move_lanes(rows, view, self.outline.cursor_stops(), by))
 
     def action_page(self, direction: int) -> None:
-        """Down or up by as many lanes as fit on the screen; where no lanes are, by lines."""
-        self._lanes_or_lines(direction * max(1, self._sight.lanes - 1), direction * max(1, self._sight.room - 1))
+        """Go down or up by as many lanes as fit on the screen; without lanes, by lines."""
+        self._move_lanes_or_scroll(
+            direction * max(1, self._viewport.lane_count - 1), direction * max(1, self._viewport.room - 1)
+        )
 
     def action_last_lane(self, direction: int) -> None:
-        """To the last lane (1) or the first (-1); where no lanes are, to the last line or the first."""
-        lines = direction * len(self.sheet.lines)
-        self._lanes_or_lines(lines, lines)
+        """Go to the last lane (1) or the first (-1); without lanes, to the last or first line."""
+        lines = direction * len(self.outline.lines)
+        self._move_lanes_or_scroll(lines, lines)
 
-    def _lanes_or_lines(self, lanes: int, lines: int) -> None:
+    def _move_lanes_or_scroll(self, lanes: int, lines: int) -> None:
         before = self.view
         self.action_lane(lanes)
         if self.view == before:
             self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
 
     def action_event(self, direction: int) -> None:
-        """To the next or previous event of the lane; without one, of the first."""
-        stops = self.sheet.stops()
-        self._move(lambda rows, view: navigate.next_event(rows, navigate.on_lane(rows, view, stops), direction))
+        """Go to the next (1) or previous (-1) event of the lane, or of the first lane without a cursor."""
+        stops = self.outline.cursor_stops()
+        self._make_move(
+            lambda rows, view: view_moves.go_to_next_event(rows, view_moves.ensure_lane(rows, view, stops), direction)
+        )
 
     def action_gap(self, direction: int) -> None:
-        """To the next or previous gap of the rank; where there is none, say why."""
+        """Go to the next (1) or previous (-1) gap of the rank; if there is none, say why."""
 
-        def move(rows: Rows, view: View) -> View:
-            after = navigate.next_gap(rows, view, direction)
+        def move(rows: TimelineRows, view: View) -> View:
+            after = view_moves.select_next_gap(rows, view, direction)
             if after == view:
-                least = (view.end - view.start) // navigate.LEAST_GAP
-                self.refuse(words.no_gap(rows.trace, least, direction))
+                least = (view.end - view.start) // view_moves.MIN_GAP_SHARE
+                self.refuse(messages.no_gap(rows.trace, least, direction))
             return after
 
-        self._move(move)
+        self._make_move(move)
 
     def refuse(self, why: str) -> None:
-        """Tell that a key leads nowhere."""
-        self.post_message(self.Refused(why).set_sender(self))
+        """Post that a key has no effect here."""
+        self.post_message(self.ActionRefused(why).set_sender(self))
 
     def action_choose(self) -> None:
-        """Select the event at the focus, without a lane on the first; when one is selected, ask to see all of it.
+        """Select the event at the focus, on the first lane without a cursor. If an event is selected, open its details.
 
-        Where there is none, say so.
+        If there is no event, say so.
         """
         if self.view.event is not None:
             self.post_message(self.EventOpened(self.view.event))
             return
 
-        def move(rows: Rows, view: View) -> View:
-            after = navigate.pick(rows, navigate.on_lane(rows, view, self.sheet.stops()))
+        def move(rows: TimelineRows, view: View) -> View:
+            after = view_moves.select_at_focus(rows, view_moves.ensure_lane(rows, view, self.outline.cursor_stops()))
             if after.event is None and after.lane is not None:
-                self.refuse(words.NOTHING_HERE)
+                self.refuse(messages.NOTHING_HERE)
             return after
 
-        self._move(move)
+        self._make_move(move)
 
     def action_mark(self) -> None:
-        """Begin a range at the selected event or the focus; the second time, end it."""
+        """Start a range at the selected event or the focus; the second time, end it."""
         if self._rows is not None:
-            self._mark.switch(self._rows.trace, self.view)
-            self._go(self.view)
-        self.refresh(Region(0, self._top - 1, self._width, 1))
+            self._range_anchor.toggle(self._rows.trace, self.view)
+            self._set_view(self.view)
+        self.refresh(Region(0, self._header_lines - 1, self._width, 1))
 
     def action_clear(self) -> None:
-        """Select nothing."""
-        self.forget()
-        cleared = navigate.clear(self.view)
+        """Clear the selection."""
+        self.cancel_pending()
+        cleared = view_moves.clear_selection(self.view)
         if cleared == self.view:
             raise SkipAction
-        self._go(cleared)
+        self._set_view(cleared)
 
-    def mark_path(self, path: Path | None) -> None:
-        """Mark these events, and let all others step back; None ends that."""
-        self.path, self._artist = path, None
+    def highlight_path(self, path: EventPath | None) -> None:
+        """Highlight these events and fade all others; None ends that."""
+        self.path, self._painter = path, None
         self.refresh()
 
     def choose_ranks(self, ranks: tuple[int, ...] | None) -> None:
         """Show these ranks (None: all)."""
-        self._move(lambda rows, view: navigate.to_ranks(rows.trace, view, ranks))
+        self._make_move(lambda rows, view: view_moves.show_ranks(rows.trace, view, ranks))
 
-    def seat(self, seats: Seats) -> None:
-        """Arrange the lanes like this."""
-        self.seats = seats
-        self._regroup()
+    def set_lane_layout(self, seats: LaneLayout) -> None:
+        """Arrange the lanes in this layout."""
+        self.lane_layout = seats
+        self._rebuild_groups()
         self._keep_in_sight()
 
-    def relay(self, sheet: Outline) -> None:
-        """Draw the lines of this outline, which are still to be made."""
-        self.sheet = sheet
-        self._lay()
+    def set_outline(self, sheet: TimelineOutline) -> None:
+        """Use this outline, and compute its lines."""
+        self.outline = sheet
+        self._lay_out_lines()
         self._keep_in_sight()
 
-    def _spot(self, event: events.MouseEvent) -> Spot | None:
-        """Where a mouse event is; None in the scroll bar."""
+    def _cell_position(self, event: events.MouseEvent) -> CellPosition | None:
+        """Column and line of a mouse event; None in the scroll bar."""
         offset = event.get_content_offset(self)
         return None if offset is None else (offset.x - self.gutter_width, offset.y)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """The beginning of a click or a drag."""
-        spot = self._spot(event)
+        """Start a click or a drag."""
+        spot = self._cell_position(event)
         if spot is not None and event.button == 1:
-            self._pointer.press(spot)
+            self._mouse_drag.press(spot)
             self.capture_mouse()
 
     def _on_mouse_move(self, event: events.MouseMove) -> None:
-        """Stretch the range while the button is down; told when it is released, so that tables follow once."""
-        columns = self._pointer.drag(event.get_content_offset_capture(self).x - self.gutter_width)
+        """Extend the range while the button is down.
+
+        It is posted when the button is released, so that tables change once.
+        """
+        columns = self._mouse_drag.drag(event.get_content_offset_capture(self).x - self.gutter_width)
         if columns is not None:
-            self.view = navigate.select_range(self.view, *map(self.shown.time, columns))
+            self.view = view_moves.select_range(self.view, *map(self.shown.time, columns))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """The end of a drag, or a click."""
+        """End a drag or a click."""
         self.release_mouse()
-        press, dragged = self._pointer.release() if event.button == 1 else (None, False)
+        press, dragged = self._mouse_drag.release() if event.button == 1 else (None, False)
         if dragged:
             self.post_message(self.ViewChanged(self.view))
         elif press is not None:
-            found = pointed(self._sight, self.shown, press)
-            if isinstance(found, Group):
-                self.relay(self.sheet.fold(found.key))
+            found = click_target(self._viewport, self.shown, press)
+            if isinstance(found, LaneGroup):
+                self.set_outline(self.outline.fold(found.key))
             elif found is not None:
-                self._move(found)
+                self._make_move(found)
 
     @on(events.MouseScrollDown)
     @on(events.MouseScrollUp)
     @on(events.MouseScrollLeft)
     @on(events.MouseScrollRight)
-    def _wheel(self, event: events.MouseEvent) -> None:
-        """Scroll the lanes; sideways or with shift pan, with ctrl zoom about the pointer."""
+    def _scroll_by_wheel(self, event: events.MouseEvent) -> None:
+        """Scroll the lanes; pan with shift or sideways, zoom about the pointer with ctrl."""
         direction = -1 if isinstance(event, events.MouseScrollUp | events.MouseScrollLeft) else 1
-        spot = self._spot(event)
+        spot = self._cell_position(event)
         if event.shift or isinstance(event, events.MouseScrollLeft | events.MouseScrollRight):
             self.action_pan(direction, 8)
         elif event.ctrl and spot is not None:
             at, by = self.shown.time(spot[0]), (4, 3) if direction > 0 else (3, 4)
-            self._move(lambda rows, view: navigate.zoom(rows.trace, view, by, at))
+            self._make_move(lambda rows, view: view_moves.zoom_view(rows.trace, view, by, at))
         else:
             self.scroll_to(y=self.scroll_offset.y + 3 * direction, animate=False)
         event.stop().prevent_default()

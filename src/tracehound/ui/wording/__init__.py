@@ -1,1 +1,1 @@
-"""What the explorer says, and in which colours."""
+"""Texts of the explorer, and its colors."""

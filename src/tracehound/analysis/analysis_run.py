@@ -1,0 +1,215 @@
+"""Running analyses: maps over the ranks of a trace (in processes or threads), then a combine."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+from msgspec.structs import replace
+
+from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.map_cache import is_cached, load_or_compute_table
+from tracehound.analysis.rank_trace import (
+    HostComputation,
+    RankTrace,
+    rank_traces,
+    run_context,
+)
+from tracehound.analysis.result import Analysis, Options, Result, empty_result
+from tracehound.analysis.topics import memory_only_note
+from tracehound.model.arrow_bytes import to_arrow_bytes
+from tracehound.model.trace import Trace, Window, collect_frame
+
+
+def run_analysis(
+    analysis: Analysis,
+    trace: Trace,
+    window: Window | None = None,
+    options: Options | None = None,
+    executor: Executor | None = None,
+) -> Result:
+    """The result of one analysis on a trace, with a window and options; its maps run in the executor, if given.
+
+    A pool of processes must spawn them (`mp_context=get_context("spawn")`): polars has threads by then, and a forked
+    copy of this process may wait forever.
+    """
+    (result,) = run_analyses([(analysis, options or Options())], trace, window, executor)
+    return result
+
+
+def run_analyses(
+    asked: Sequence[tuple[Analysis, Options]],
+    trace: Trace,
+    window: Window | None = None,
+    executor: Executor | None = None,
+) -> list[Result]:
+    """The results of several analyses on a trace, rank by rank, so that memory does not grow with the number of ranks.
+
+    The executor is that of `run_analysis`. An analysis that a trace of memory events alone cannot answer is not run;
+    its result says so in a note.
+    """
+    window = window or Window()
+    seen = run_context(trace, window)
+    reasons = [memory_only_note(analysis.name, seen.formats) for analysis, _ in asked]
+    possible = [question for question, why in zip(asked, reasons, strict=True) if not why]
+    with _open_executor(executor, trace) as crew:
+        ranks = list(_map_ranks(possible, _with_host_results(possible, rank_traces(trace, window), crew), crew))
+    mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
+    return [
+        empty_result(analysis.with_shown_columns(options.given), seen, options, why)
+        if why
+        else analysis.combine(next(mapped), seen, options)
+        for (analysis, options), why in zip(asked, reasons, strict=True)
+    ]
+
+
+def map_rank(asked: Sequence[tuple[Analysis, Options]], rank_trace: RankTrace) -> list[pl.DataFrame]:
+    """The small tables of one rank, one for each analysis."""
+    read: list[RankTrace] = []
+
+    def compute_table(analysis: Analysis, options: Options) -> pl.DataFrame:
+        """Table of one analysis; events are read when the first analysis needs them."""
+        if not read:
+            read.append(_with_events_in_memory(rank_trace) if len(asked) > 1 else rank_trace)
+        return analysis.per_rank(read[0], options)
+
+    mapped = [(analysis, analysis.map_options(options)) for analysis, options in asked]
+    return [load_or_compute_table(*question, rank_trace, partial(compute_table, *question)) for question in mapped]
+
+
+def _with_events_in_memory(rank_trace: RankTrace) -> RankTrace:
+    """The rank trace with its events in memory, as far as there are few enough."""
+    on_device = int(rank_trace.lanes.filter(pl.col("rank").is_not_null())["events"].sum())
+    if on_device > MAX_EVENTS_IN_MEMORY:
+        return rank_trace
+    device = collect_frame(rank_trace.device).lazy()
+    read = replace(
+        rank_trace, device=device, device_anytime=rank_trace.device_anytime if rank_trace.windowed else device
+    )
+    if int(rank_trace.lanes["events"].sum()) > MAX_EVENTS_IN_MEMORY:
+        return read
+    return replace(read, threads=collect_frame(rank_trace.threads).lazy())
+
+
+MAX_EVENTS_IN_MEMORY: Final = 1 << 20
+"""Up to this many events of a rank are read once for several analyses; they take some 120 MB."""
+
+
+class _MapExecutor(NamedTuple):
+    """Executor that maps ranks, and whether it runs in this process."""
+
+    executor: Executor
+    in_this_process: bool
+
+
+@contextmanager
+def _open_executor(executor: Executor | None, trace: Trace) -> Iterator[_MapExecutor]:
+    """The given executor, or without one a thread pool of this process."""
+    if executor is not None:
+        yield _MapExecutor(executor, in_this_process=False)
+        return
+    threads = ThreadPoolExecutor(
+        _RANKS_AT_ONCE if _count_largest_rank_events(trace) <= _LARGE_RANK_EVENTS else 1, "tracehound ranks"
+    )
+    try:
+        yield _MapExecutor(threads, in_this_process=True)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for unwanted results
+
+
+_MAX_RANKS_AHEAD: Final = 16
+"""Ranks submitted before the first has come back: more would only wait in memory."""
+
+_RANKS_AT_ONCE: Final = 2
+"""Ranks mapped at once in this process: between the passes over one rank a processor is idle."""
+
+_LARGE_RANK_EVENTS: Final = 1 << 21
+"""Ranks with more events are mapped one at a time: their passes are long, and two at once take twice the memory."""
+
+
+def _count_largest_rank_events(trace: Trace) -> int:
+    """Number of events of the largest rank, with its part of those of its host; 0 for a single rank."""
+    if trace.ranks.height < 2:
+        return 0
+    events = trace.lanes.group_by("host", "rank").agg(pl.col("events").sum())
+    driven = trace.ranks.group_by("host").len("ranks")
+    host_events = pl.col("events").filter(pl.col("rank").is_null()).sum().over("host") // pl.col("ranks")
+    every = events.join(driven, on="host").select("rank", pl.col("events") + host_events)
+    return int(every.filter(pl.col("rank").is_not_null())["events"].to_numpy().max(initial=0))
+
+
+def _with_host_results(
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[RankTrace], crew: _MapExecutor
+) -> Iterator[RankTrace]:
+    """The rank traces in their order, with the results of the host computations that the analyses need.
+
+    Each host computation is done once. While the ranks of one host are mapped in other processes, those of the next
+    host are computed.
+    """
+    ahead = 0 if crew.in_this_process else 1
+    waiting = deque[tuple[list[RankTrace], dict[HostQuery, Future[Any]]]]()
+    for _, of_host in groupby(ranks, key=attrgetter("host")):
+        host_ranks = list(of_host)
+        questions = _host_queries(asked, host_ranks) if len(host_ranks) > 1 else ()
+        submitted = [each for each in questions if crew.in_this_process or each[0].sendable]
+        waiting.append(
+            (host_ranks, {each: crew.executor.submit(each[0].of, host_ranks[0], each[1]) for each in submitted})
+        )
+        if len(waiting) > ahead:
+            yield from _attach_host_results(*waiting.popleft())
+    while waiting:
+        yield from _attach_host_results(*waiting.popleft())
+
+
+HostQuery = tuple[HostComputation[Any], ChosenSettings]
+"""A host computation and the settings chosen for it."""
+
+
+def _host_queries(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[RankTrace]) -> tuple[HostQuery, ...]:
+    """Host computations that the maps of these ranks will need, each once."""
+    found = dict[HostQuery, None]()
+    for analysis, options in asked:
+        if analysis.host_computations and not all(
+            is_cached(analysis, analysis.map_options(options), rank_trace) for rank_trace in ranks
+        ):
+            found |= dict.fromkeys(
+                (question, question.relevant_settings(options.given)) for question in analysis.host_computations
+            )
+    return tuple(found)
+
+
+def _attach_host_results(ranks: Sequence[RankTrace], answers: Mapping[HostQuery, Future[Any]]) -> Iterator[RankTrace]:
+    """The rank traces with these results; waits until they are there."""
+    known = {asked: answer.result() for asked, answer in answers.items()}
+    for rank_trace in ranks:  # rank results are dropped with the rank trace, after its map
+        yield replace(rank_trace, host_results=known, rank_results={})
+
+
+def _map_ranks(
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[RankTrace], crew: _MapExecutor
+) -> Iterator[list[pl.DataFrame]]:
+    """The tables of each rank, in the order of ranks."""
+    ahead = deque[Future[list[pl.DataFrame]]]()
+    for rank_trace in ranks:
+        ahead.append(crew.executor.submit(map_rank, asked, rank_trace))
+        if len(ahead) >= _MAX_RANKS_AHEAD:
+            yield ahead.popleft().result()
+    while ahead:
+        yield ahead.popleft().result()
+
+
+def pack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """One table with each of these tables (of any columns) in a row."""
+    return pl.DataFrame({"table": [to_arrow_bytes(table) for table in tables]}, schema={"table": pl.Binary})
+
+
+def unpack_tables(table: pl.DataFrame) -> list[pl.DataFrame]:
+    """The tables that `pack_tables` packed."""
+    return [pl.read_ipc_stream(content) for content in table["table"]]

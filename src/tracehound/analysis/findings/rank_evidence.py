@@ -1,0 +1,255 @@
+"""Evidence of one rank for the rules: traits, kernel times in its steps, and times of single events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+from msgspec.structs import replace
+
+from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.devices.allocations import with_levels_at_start
+from tracehound.analysis.findings.evidence import FindingLocation
+from tracehound.analysis.hosts.host_compilations import (
+    LOADED_PROGRAMS,
+    UNKNOWN_FUNCTION,
+    compilations,
+    compiled_function,
+    count_compilations,
+)
+from tracehound.analysis.hosts.host_threads import host_events_by_id
+from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
+from tracehound.analysis.rank_trace import HostComputation, RankTrace
+from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import Intervals, covered_lengths, union
+
+TRAIT_TYPES: Final = {
+    "rank": pl.Int64,
+    "window": pl.Int64,  # length of the host's window, ps
+    "data_parallel": pl.Int64,  # calls of DataParallel's forward
+    "data_parallel_event": pl.Int64,  # the longest of them
+    "distributed_data_parallel": pl.Int64,
+    "distributed_data_parallel_event": pl.Int64,
+    "nccl": pl.Int64,  # operators and ranges of NCCL's collectives
+    "lazy": pl.Int64,  # calls that only PyTorch/XLA makes
+    "softmax": pl.Int64,  # calls of softmax, without log_softmax
+    "batched": pl.Int64,  # batched matrix products
+    "fallback": pl.Int64,  # attention without a fused kernel
+    "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
+    "pageable_event": pl.Int64,  # the longest of them
+    "compiling": pl.Int64,  # ps in which any thread compiles
+    "compiling_in_steps": pl.Int64,  # the part of it in whole steps; null without any
+    "compilations": pl.Int64,  # number, as the analysis compiles counts
+    "compile_event": pl.Int64,  # the longest
+    "compiled": pl.String,  # the function of the longest compilation
+    "recompiled": pl.String,  # the function that was compiled most often
+    "recompilations": pl.Int64,  # number of times
+    "handing": pl.Int64,  # ps of exposed sends and receives, in whole steps or the window
+    "meeting": pl.Int64,  # ps of other exposed communication, where there are any of these
+    "peak": pl.Int64,  # peak of the device's allocator, bytes
+    "peak_time": pl.Int64,
+}
+"""The columns of the traits, a row for each rank."""
+
+_NAME_PATTERNS: Final = {
+    "data_parallel": r"^DataParallel\.forward$",
+    "distributed_data_parallel": r"^DistributedDataParallel\.forward$",
+    "nccl": r"^(?:nccl:|c10d::)",
+    "lazy": LAZY_TENSOR_NAMES.pattern,
+    "softmax": r"^aten::_softmax$",
+    "batched": r"^aten::(?:bmm|baddbmm)$",
+    "fallback": r"^aten::_scaled_dot_product_attention_math$",
+}
+_TRAITS_WITH_EVENT: Final = ("data_parallel", "distributed_data_parallel")
+_PAGEABLE_PATTERN: Final = r"(?i)memcpy.*pageable"
+
+
+def rank_traits(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """The traits of a rank, in its window; `step_intervals` gives its whole steps, None where it has none."""
+    return pl.concat(
+        [
+            pl.DataFrame(
+                {
+                    "rank": [rank_trace.rank],
+                    "window": [rank_trace.with_host_window.end - rank_trace.with_host_window.start],
+                }
+            ),
+            HOST_CALL_COUNTS.of(rank_trace),
+            _measure_pageable_copies(rank_trace, step_intervals),
+            _measure_compiling(rank_trace, step_intervals),
+            _measure_exposed_communication(rank_trace, step_intervals),
+            _memory_peak(rank_trace),
+        ],
+        how="horizontal",
+    ).select(pl.col(column).cast(dtype) for column, dtype in TRAIT_TYPES.items())
+
+
+def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
+    del given
+    host_calls = rank_trace.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime"]))
+    inside = host_calls.filter((pl.col("start") < rank_trace.end) & (pl.col("end") > rank_trace.start))
+    length = pl.col("end") - pl.col("start")
+    longest = pl.col("id").sort_by(length, "id", descending=[True, False]).first()
+    counts = collect_frame(inside.group_by("name").agg(pl.len(), length.max().alias("length"), longest.alias("event")))
+    counts, name = counts.sort("length", "event", descending=[True, False]), pl.col("name").cast(pl.String)
+    return counts.select(
+        *(pl.col("len").filter(name.str.contains(pattern)).sum().cast(pl.Int64).alias(trait)
+          for trait, pattern in _NAME_PATTERNS.items()),
+        *(pl.col("event").filter(name.str.contains(_NAME_PATTERNS[trait])).first().alias(f"{trait}_event")
+          for trait in _TRAITS_WITH_EVENT),
+    )  # fmt: skip
+
+
+HOST_CALL_COUNTS: Final = HostComputation(_count_host_calls)
+"""Number of operators, annotations and calls of a host that match `_NAME_PATTERNS`, in the window: one row.
+
+Those in `_TRAITS_WITH_EVENT` also have their longest event.
+"""
+
+
+def _measure_pageable_copies(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """Time of copies from and to unpinned memory: in whole steps, without any in the window."""
+    copies = _select_pageable_copies(rank_trace.device).with_columns(_length_in_window(rank_trace))
+    if copies.height and (steps := step_intervals()) is not None:
+        copies = _select_pageable_copies(rank_trace.device_anytime)
+        lengths = covered_lengths(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
+        copies = copies.with_columns(pl.Series("length", lengths))
+    longest = copies.sort("length", "id", descending=[True, False])["id"].first()
+    return pl.DataFrame({"pageable": [copies["length"].sum()], "pageable_event": [longest]})
+
+
+def _select_pageable_copies(events: pl.LazyFrame) -> pl.DataFrame:
+    copies = collect_frame(events.filter(pl.col("kind") == "copy").select("id", "name", "start", "end"))
+    return copies.filter(pl.col("name").cast(pl.String).str.contains(_PAGEABLE_PATTERN))
+
+
+def _measure_compiling(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """Compilations on the threads of the host, and the time in which any thread compiles."""
+    compile_events = compilations(rank_trace).with_columns(_length_in_window(rank_trace.with_host_window))
+    longest = compile_events.sort("length", "event", descending=[True, False]).head(1)
+    start, end = (
+        compile_events[side].clip(rank_trace.with_host_window.start, rank_trace.with_host_window.end).to_numpy()
+        for side in ("start", "end")
+    )
+    compiling, steps = union(start, end), step_intervals() if compile_events.height else None
+    time_in_steps = None if steps is None else int(covered_lengths(steps, compiling.start, compiling.end).sum())
+    times = count_compilations(compile_events.with_columns(compiled_function()), "function")
+    most_often = times.filter(~pl.col("function").is_in([UNKNOWN_FUNCTION, LOADED_PROGRAMS]))
+    most_often = most_often.sort("count", "function", descending=[True, False]).head(1)
+    return pl.DataFrame(
+        {
+            "compiling": [compiling.length],
+            "compiling_in_steps": [time_in_steps],
+            "compilations": [int(times["count"].sum())],
+            "compile_event": [longest["event"].first()],
+            "compiled": [longest["function"].first()],
+            "recompiled": [most_often["function"].first()],
+            "recompilations": [most_often["count"].first()],
+        },
+        schema={name: TRAIT_TYPES[name] for name in _COMPILE_TRAITS},
+    )
+
+
+_COMPILE_TRAITS: Final = (
+    "compiling", "compiling_in_steps", "compilations", "compile_event", "compiled", "recompiled", "recompilations",
+)  # fmt: skip
+
+
+def _length_in_window(rank_trace: RankTrace) -> pl.Expr:
+    """The length of an event in the window."""
+    return (
+        pl.col("end").clip(rank_trace.start, rank_trace.end) - pl.col("start").clip(rank_trace.start, rank_trace.end)
+    ).alias("length")
+
+
+def _measure_exposed_communication(
+    rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]
+) -> pl.DataFrame:
+    """Exposed time of sends and receives, and of all other communication; 0 without sends and receives."""
+    sends_and_receives = rank_trace.facet("communicated").filter(
+        pl.col("collective").cast(pl.String).is_in(SEND_AND_RECV)
+    )
+    if collect_frame(sends_and_receives.select("record").head(1)).is_empty():
+        return pl.DataFrame({"handing": [0], "meeting": [0]})
+    steps = step_intervals()
+    base_intervals = union(np.array([rank_trace.start]), np.array([rank_trace.end])) if steps is None else steps
+    communication_calls = rank_calls(rank_trace)
+    exposed = (
+        intervals_without_compute(rank_trace, communication_calls).explode("exposed").unnest("exposed")
+        if communication_calls.height
+        else pl.DataFrame()
+    )
+    exposed_times = {"handing": 0, "meeting": 0}
+    if exposed.height:
+        exposed_calls = exposed.join(
+            communication_calls.select("event", "start", pl.col("collective").cast(pl.String)), on="event"
+        )
+        is_send_or_receive = pl.col("collective").is_in(SEND_AND_RECV).fill_null(value=False)
+        for name, condition in (("handing", is_send_or_receive), ("meeting", ~is_send_or_receive)):
+            rows = exposed_calls.filter(condition).with_columns(
+                pl.col("start") + pl.col("after"), end=pl.col("start") + pl.col("until")
+            )
+            intervals = union(*(rows.sort("start")[each].to_numpy() for each in ("start", "end")))
+            exposed_times[name] = int(covered_lengths(intervals, base_intervals.start, base_intervals.end).sum())
+    return pl.DataFrame(exposed_times, schema=dict.fromkeys(exposed_times, pl.Int64))
+
+
+def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:
+    """The peak of the allocator of the rank's device, as it recorded it."""
+    allocations = collect_frame(rank_trace.facet("allocated").filter(pl.col("device") >= 0).drop_nulls("allocated"))
+    highest = (
+        with_levels_at_start(allocations.sort("time", "record"), rank_trace)
+        .sort("allocated", "time", descending=[True, False])
+        .head(1)
+    )
+    peak = (highest["allocated"][0], highest["time"][0]) if highest.height else (None, None)
+    return pl.DataFrame({"peak": [peak[0]], "peak_time": [peak[1]]}, schema={"peak": pl.Int64, "peak_time": pl.Int64})
+
+
+def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """Time of each name on the streams in whole steps, else in the window: rank, name, total (ps), event.
+
+    `total` sums the parts of its executions inside, `event` is the one with the largest part.
+    """
+    streams = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null() & (pl.col("role") == "stream"))
+    steps = step_intervals() if streams.height else None
+    events = rank_trace.device if steps is None else rank_trace.device_anytime
+    rows = collect_frame(
+        events.filter(pl.col("lane").is_in(streams["lane"].to_list())).select("id", "name", "start", "end")
+    )
+    base_intervals = union(np.array([rank_trace.start]), np.array([rank_trace.end])) if steps is None else steps
+    inside = covered_lengths(base_intervals, rows["start"].to_numpy(), rows["end"].to_numpy())
+    length = pl.col("length")
+    timed = rows.select("id", "name", pl.Series("length", inside)).filter(length > 0)
+    return (
+        timed.group_by("name")
+        .agg(length.sum().alias("total"), pl.col("id").sort_by(length, "id", descending=[True, False]).first())
+        .select(pl.lit(rank_trace.rank, pl.Int64).alias("rank"), pl.col("name").cast(pl.String), "total", event="id")
+        .sort("name")
+    )
+
+
+def event_times(rank_trace: RankTrace, on_device: Sequence[pl.Series], on_host: Sequence[pl.Series]) -> pl.DataFrame:
+    """Times of the events with these ids, at any time: event, rank, start and duration (ps)."""
+    device, host = (_join_event_ids(each) for each in (on_device, on_host))
+    device_events = (
+        rank_trace.device_anytime.filter(pl.col("id").is_in(device.implode()))
+        if len(device)
+        else rank_trace.device_anytime.clear()
+    )
+    times = pl.col("start"), pl.col("id").alias("event"), (pl.col("end") - pl.col("start")).alias("duration")
+    tables = [collect_frame(events.select(times)) for events in (device_events, host_events_by_id(rank_trace, host))]
+    return pl.concat(tables).with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
+
+
+def _join_event_ids(columns: Sequence[pl.Series]) -> pl.Series:
+    return pl.concat([pl.Series(dtype=pl.Int64()), *(ids.cast(pl.Int64) for ids in columns)]).drop_nulls()
+
+
+def complete_location(location: FindingLocation, times: Mapping[int, Mapping[str, int]]) -> FindingLocation:
+    """The location with time and rank, where only the event is known; `times` has rows of `event_times`."""
+    row = None if location.start is not None or location.event is None else times.get(location.event)
+    return replace(location, start=row["start"], duration=row["duration"], rank=row["rank"]) if row else location

@@ -1,0 +1,258 @@
+"""Calls of the host that put work on a device, and the calls in which launching threads wait.
+
+Defines enqueued work and its calls, joins the two, and decides which calls wait for their copies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.hosts.host_parts import LOADER_SETTING
+from tracehound.analysis.hosts.host_threads import event_names, find_host_events
+from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
+from tracehound.analysis.timing.row_groups import run_starts
+from tracehound.formats.assembly.launch_links import CORRELATION_IDS_REPEATED
+from tracehound.formats.runtime_names import ALLOCATION_CALL as ALLOCATING
+from tracehound.formats.runtime_names import BLOCKING_COPY_CALL, COPY_CALL, QUERY_CALL, WAIT_CALL
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import collect_frame
+from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, Ints, Mask, merge, union
+
+LAUNCH_KINDS = ("runtime", "transfer", "sync", "other")
+"""Kinds of host events that put work on a device: not its own ops."""
+
+UNKNOWN_TIME: Final = np.iinfo(np.int64).max
+"""In place of the time of an unknown launch."""
+
+ENQUEUED_WORK_DEFINITION = """\
+Work is what a call puts on a device: kernels, copies and memsets on its streams; where a device has lines of XLA ops
+in place of streams (TPU, CPU), the executions of programs. Its call is the event of the runtime, of the driver or of
+the framework's executor to which the trace links it (Kineto, CUPTI, roctracer: the same correlation id; XLA: the same
+context or run id), whatever its name: cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel of Triton, all of HIP,
+copies and memsets, and cudaGraphLaunch or hipGraphLaunch, which is one call for all nodes of a graph."""
+
+
+class EnqueuedWork(Struct, frozen=True, eq=False, dict=True):
+    """The enqueued work of one rank's device.
+
+    `work` has the events with a known call, sorted by (lane, start): id, lane, start, end, name, and of the call launch
+    (its id) and the columns of `launching_calls`. Times in ps. `count_unlaunched` counts the others.
+    """
+
+    work: pl.DataFrame
+    count_unlaunched: int
+
+    @cached_property
+    def has_shared_launches(self) -> bool:
+        """True if any call put more than one event on the device: a graph's launch."""
+        calls = np.sort(self.work["launch"].to_numpy())
+        return bool((calls[1:] == calls[:-1]).any())
+
+    @property
+    def count_before_launch(self) -> int:
+        """Number of events that begin before their call: the clocks of device and host disagree."""
+        return int((self.work["start"] < self.work["called"]).sum())
+
+
+def find_enqueued_work(rank_trace: RankTrace, device: pl.LazyFrame, *more: str) -> EnqueuedWork:
+    """The enqueued work among events of the rank's `device` (those of its window, or at any time), and its calls.
+
+    `more` names further columns of the work.
+    """
+    lanes = enqueued_work_lanes(rank_trace.lanes)["lane"].to_list()
+    columns = ("id", "lane", "start", "end", "name", "launch", *more)
+    work = collect_frame(device.filter(pl.col("lane").is_in(lanes)).select(columns))
+    calls = launching_calls(rank_trace, work["launch"], LAUNCH_KINDS)
+    joined = pl.concat([work, calls], how="horizontal").drop_nulls("caller")
+    return EnqueuedWork(joined, work.height - joined.height)
+
+
+def launching_calls(rank_trace: RankTrace, launch: pl.Series, kinds: Sequence[str] | None = None) -> pl.DataFrame:
+    """For each launch (the id of a call; null: unknown) its call on the host, in rows of the same order.
+
+    Columns: call (its name), caller (its lane), called and returned (its start and end, ps); null without one, or if it
+    is of none of these `kinds`.
+    """
+    sought = find_host_events(rank_trace, launch)
+    calls = sought.read_columns(*_CALL_COLUMNS.values(), *(() if kinds is None else ("kind",)))
+    found = calls.select(pl.col(name).alias(alias) for alias, name in _CALL_COLUMNS.items())
+    found = found.insert_column(1, pl.Series("caller", sought.lane).set(pl.Series(sought.row < 0), None))
+    if kinds is None or (counting := calls["kind"].is_in(kinds)).all(ignore_nulls=True):
+        return found
+    return found.select(pl.when(counting).then(pl.all()))
+
+
+_CALL_COLUMNS: Final = MappingProxyType({"call": "name", "called": "start", "returned": "end"})
+
+
+def latest_launch_times(lane: Ints, called: Ints) -> Ints:
+    """For each event the latest time at which it was launched: a stream runs its work in the order of its launches.
+
+    So work without a known launch (`called` is `UNKNOWN_TIME`) was launched before all that runs later on its lane.
+    Rows are sorted by (lane, start).
+    """
+    return np.concatenate([np.minimum.accumulate(here[::-1])[::-1] for here in np.split(called, run_starts(lane))])
+
+
+def enqueued_work_lanes(lanes: pl.DataFrame) -> pl.DataFrame:
+    """Those of a rank's lanes with enqueued work: streams, else executions of programs."""
+    device = lanes.filter(pl.col("rank").is_not_null())
+    streams = device.filter(pl.col("work") & (pl.col("role") != "ops"))
+    return streams if streams.height else device.filter(pl.col("role") == "modules")
+
+
+def launch_doubt_notes(unknown: int, early: int, context: RunContext) -> list[Note]:
+    """Notes about work that is not counted, whose launch is a guess, or whose times are impossible."""
+    found = [note("device_events_not_counted", level="missing", events=unknown)] if unknown else []
+    if early:
+        found.append(note("device_events_before_launch", events=early))
+    if ids := sum(
+        each.count for notes in context.file_notes for each in notes if each.code == CORRELATION_IDS_REPEATED
+    ):
+        found.append(note("correlation_ids_shared", level="inferred", ids=ids))
+    return found
+
+
+SYNCHRONIZATION: Final = "synchronisation"
+ALLOCATION: Final = "allocation"
+LOADING: Final = "data loading"
+
+_WAIT_PATTERNS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        SYNCHRONIZATION: re.compile(
+            "|".join((WAIT_CALL.pattern, QUERY_CALL.pattern, "BlockHostUntil|BlockUntil", BLOCKING_COPY_CALL.pattern))
+        ),
+        ALLOCATION: ALLOCATING,
+        LOADING: LOADER_SETTING.of(()),
+    }
+)
+
+
+class WorkLaunches(NamedTuple):
+    """Launches of device events: start and return (ps; the lowest number if unknown), and lane.
+
+    `lane` is the host lane of the launch, -1 without one. `latest` is the latest time at which work on a stream was
+    launched, `UNKNOWN_TIME` without such a time.
+
+    `queued` is true for work on a stream, which is in its queue once it is launched (threads of XLA carry out the
+    launch of a program later). `waits` is true for copies that their call waits for: without Async in the name, or (as
+    from and to pageable memory) returned only when the copy had ended. `busy` has, by cause and host lane, the
+    intervals in which the host was in calls that wait for that.
+    """
+
+    start: Ints
+    returned: Ints
+    lane: Ints
+    latest: Ints
+    queued: Mask
+    waits: Mask
+    busy: Mapping[tuple[str, int], Intervals]
+
+    def select_rows(self, rows: npt.NDArray[np.intp]) -> WorkLaunches:
+        """The launches of the events in these rows."""
+        start, returned, lane, latest = (each[rows] for each in (self.start, self.returned, self.lane, self.latest))
+        return WorkLaunches(start, returned, lane, latest, self.queued[rows], self.waits[rows], self.busy)
+
+
+def find_work_launches(rank_trace: RankTrace, events: pl.DataFrame) -> WorkLaunches:
+    """The launches of these events of the rank's device; reads `lane`, `end` and `launch`."""
+    called = launching_calls(rank_trace, events["launch"])
+    calls = pl.concat([events.select("launch", "end"), called], how="horizontal")
+    waits = awaited_copies(calls)
+    on_stream = events["lane"].is_in(_stream_lanes(rank_trace))
+    queued = calls["caller"].is_not_null() & on_stream
+    known = calls["called"].fill_null(UNKNOWN_TIME).to_numpy()
+    return WorkLaunches(
+        start=calls["called"].fill_null(np.iinfo(np.int64).min).to_numpy(),
+        returned=calls["returned"].fill_null(np.iinfo(np.int64).min).to_numpy(),
+        lane=calls["caller"].fill_null(-1).to_numpy(),
+        latest=np.where(on_stream.to_numpy(), latest_launch_times(events["lane"].to_numpy(), known), UNKNOWN_TIME),
+        queued=queued.to_numpy(),
+        waits=waits.to_numpy(),
+        busy=_wait_intervals(rank_trace, calls.filter(waits).unique("launch")),
+    )
+
+
+def blocking_copy_calls(rank_trace: RankTrace) -> list[int]:
+    """Ids of the calls, at any time, that wait for their copies though their names do not say so.
+
+    They return only when the copy has ended, as cudaMemcpyAsync does from and to pageable memory.
+    """
+    launched = (pl.col("kind") == "copy") & pl.col("launch").is_not_null()
+    copies = collect_frame(rank_trace.device_anytime.filter(launched).select("launch", "end"))
+    work = pl.concat([copies, launching_calls(rank_trace, copies["launch"])], how="horizontal").drop_nulls("caller")
+    return work.filter(awaited_copies(work))["launch"].unique().to_list()
+
+
+def is_blocking_copy(name: str, returned: int, copies: Collection[int]) -> bool:
+    """True if a call of this name, which returned at this time, waits for its copies; `copies` are their ends, ps.
+
+    By the rule of `WorkLaunches`, for a single call.
+    """
+    late = bool(COPY_CALL.search(name)) and bool(copies) and returned >= max(copies)
+    return late or bool(BLOCKING_COPY_CALL.search(name))
+
+
+def _stream_lanes(rank_trace: RankTrace) -> list[int]:
+    return rank_trace.lanes.filter(pl.col("role") == "stream")["lane"].to_list()
+
+
+def awaited_copies(work: pl.DataFrame) -> pl.Series:
+    """Mask of the work that is a copy its call waits for.
+
+    `work` has launch, end, and `call` and `returned` of `launching_calls`.
+    """
+    names = work["call"].unique().cast(pl.String).drop_nulls().to_list()
+    named, copies = (
+        work["call"].is_in([name for name in names if pattern.search(name)]).fill_null(value=False)
+        for pattern in (BLOCKING_COPY_CALL, COPY_CALL)
+    )
+    if not copies.any():
+        return named
+    late = work.filter(copies).select(pl.col("returned") >= pl.col("end").max().over("launch")).to_series()
+    return named | copies.scatter(copies.arg_true(), late)
+
+
+def _wait_intervals(rank_trace: RankTrace, copies: pl.DataFrame) -> dict[tuple[str, int], Intervals]:
+    """Intervals of each host lane in events whose names mean a wait, or in the call of an awaited copy."""
+    found = dict(NAMED_WAITS.of(rank_trace))
+    for (lane,), part in copies.partition_by("caller", as_dict=True).items():
+        key = (SYNCHRONIZATION, int(lane))
+        found[key] = merge(
+            found.get(key, EMPTY_INTERVALS), union(part["called"].to_numpy(), part["returned"].to_numpy())
+        )
+    return found
+
+
+def _named_wait_intervals(rank_trace: RankTrace, given: ChosenSettings) -> dict[tuple[str, int], Intervals]:
+    del given
+    causes = {
+        name: cause
+        for name in event_names(rank_trace.threads)
+        for cause, pattern in _WAIT_PATTERNS.items()
+        if pattern.search(name)
+    }
+    rows = collect_frame(
+        rank_trace.threads.filter(pl.col("name").is_in(list(causes))).select("lane", "name", "start", "end")
+    )
+    return {
+        (cause, int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
+        for cause in dict.fromkeys(causes.values())
+        for (lane,), part in rows.filter(pl.col("name").is_in([name for name in causes if causes[name] == cause]))
+        .partition_by("lane", as_dict=True)
+        .items()
+    }
+
+
+NAMED_WAITS: Final = HostComputation(_named_wait_intervals)
+"""Intervals of each lane of a host in events whose names mean a wait: by cause and lane."""

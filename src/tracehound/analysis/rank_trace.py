@@ -1,0 +1,300 @@
+"""A trace cut to one rank and one window, as the map of an analysis gets it, and the context of its combine.
+
+Also the computations that the ranks of a host, or the analyses of a rank, have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar, cast
+
+import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.timing.window_bounds import UNBOUNDED, TimeBounds, exported_bounds, host_windows, rank_windows
+from tracehound.formats.device_occupancy import UNKNOWN_CAPACITY, DeviceCapacity
+from tracehound.formats.device_occupancy import device_capacity as properties
+from tracehound.model.facet_schemas import empty_facet
+from tracehound.model.file_facts import FileFacts
+from tracehound.model.ids import in_part
+from tracehound.model.notes import Note
+from tracehound.model.trace import PROFILERS, FileFrames, Host, Profiler, Trace, Window
+
+
+class RankTrace(Struct, frozen=True, dict=True):
+    """One rank of a trace in one window: the input of an analysis's map.
+
+    `device` holds the events on the rank's own lanes that overlap `[start, end)`, `device_anytime` all events on these
+    lanes, and `threads` all events of its host at any time (a launch may lie before the window, and its work after it).
+    All three are lazy, in the schema `EVENTS`, with unclipped times. `lanes` and `steps` are the rows of the trace's
+    frames that belong to the rank, steps ordered by start; `ops` has the ops of its file. `lanes.begin` is the id of a
+    lane's first event, and `lanes.low` its row in `device_anytime` or `threads`.
+
+    Without a window (not `windowed`) `start` and `end` are the bounds of the trace. If the user chose steps by number
+    (`step_numbers`), the bounds are those of the rank's own steps, and `host_window` covers the steps of all ranks that
+    the host drives. `recorded_bounds` are the bounds of the exported window, if its file is an export of a window.
+
+    `part` is the number of its file in the trace, and `home` that file's cache folder. `ordinal` is the number that the
+    file gives the rank's device, and `capacity` holds the device's properties. `profiler` recorded the rank.
+    `program_devices` has the replicas and partitions of the programs that the file describes. `host_results` are
+    results of host computations that were done before the map, `rank_results` those of rank computations done in this
+    map. `is_only_rank` says that the trace has no other rank.
+    """
+
+    rank: int
+    host: int
+    label: str
+    device: pl.LazyFrame
+    device_anytime: pl.LazyFrame
+    threads: pl.LazyFrame
+    lanes: pl.DataFrame
+    steps: pl.DataFrame
+    ops: pl.DataFrame
+    start: int
+    end: int
+    windowed: bool
+    recorded_bounds: TimeBounds = UNBOUNDED
+    part: int = 0
+    home: Path | None = None
+    facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
+    ordinal: int | None = None
+    capacity: DeviceCapacity = UNKNOWN_CAPACITY
+    profiler: Profiler = "XLA"
+    program_devices: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    step_numbers: tuple[int, ...] | None = None
+    host_window: tuple[int, int] | None = None
+    host_results: Mapping[tuple[HostComputation[Any], ChosenSettings], Any] = field(default_factory=dict)
+    rank_results: dict[RankComputation[Any], Any] = field(default_factory=dict)
+    is_only_rank: bool = False
+
+    @cached_property
+    def frames_hash(self) -> bytes:
+        """Hashes of its lanes and steps: they change when the position of its file in the trace changes."""
+        return b"".join(frame.hash_rows().to_numpy().tobytes() for frame in (self.lanes, self.steps))
+
+    @property
+    def is_chosen_step(self) -> pl.Expr:
+        """Filter for the rank's chosen steps: those chosen by number, else those that overlap the window.
+
+        Reads the columns step, start and end. Chosen steps are matched by number because the work of a step may run
+        after its mark, and so after the window.
+        """
+        if self.step_numbers is not None:
+            return pl.col("step").is_in(list(self.step_numbers))
+        return (pl.col("start") < self.end) & (pl.col("end") > self.start)
+
+    @property
+    def with_host_window(self) -> RankTrace:
+        """This rank trace with the window of its host, which is one for all ranks that the host drives."""
+        return self if self.host_window is None else replace(self, start=self.host_window[0], end=self.host_window[1])
+
+    def facet(self, name: str) -> pl.LazyFrame:
+        """Facet of the rank's file, in a schema of `FACETS`; join it to events by `record`."""
+        return self.facets.get(name, empty_facet(name))
+
+
+T = TypeVar("T")
+
+
+class HostComputation(Struct, Generic[T], frozen=True):
+    """Computation on the threads of a host, done once for all ranks that it drives.
+
+    `compute` takes the rank trace of any of these ranks with the host's window. It reads only `threads`, the host's
+    `lanes` and the window, and the chosen values of `settings` (their names). The computation and its result are sent
+    between processes, unless it is cheaper to compute again than to send a result as long as the events (not
+    `sendable`).
+    """
+
+    compute: Callable[[RankTrace, ChosenSettings], T]
+    settings: tuple[str, ...] = ()
+    sendable: bool = True
+
+    def relevant_settings(self, given: ChosenSettings) -> ChosenSettings:
+        """Those of the chosen settings that the result depends on."""
+        return tuple(choice for choice in given if choice[0] in self.settings)
+
+    def of(self, rank_trace: RankTrace, given: ChosenSettings = ()) -> T:
+        """Result for the rank's host: the known one, else computed now."""
+        found = self.known_result(rank_trace, given)
+        return self.compute(rank_trace.with_host_window, self.relevant_settings(given)) if found is None else found
+
+    def known_result(self, rank_trace: RankTrace, given: ChosenSettings = ()) -> T | None:
+        """Result that was computed before, or None. For callers that can do with less than the whole result."""
+        return rank_trace.host_results.get((self, self.relevant_settings(given)))
+
+
+class RankComputation(Struct, Generic[T], frozen=True):
+    """Computation on a rank that several analyses need, whatever the window; the analyses of one map do it once.
+
+    `compute` takes a rank trace, of which it reads nothing that depends on the window, and frames that every caller has
+    read anyway (always equal).
+    """
+
+    compute: Callable[..., T]
+
+    def of(self, rank_trace: RankTrace, *read: pl.DataFrame) -> T:
+        """Result for the rank: the one computed in this map, else computed now."""
+        if self not in rank_trace.rank_results:
+            rank_trace.rank_results[self] = self.compute(rank_trace, *read)
+        return cast("T", rank_trace.rank_results[self])
+
+
+class RunContext(Struct, frozen=True):
+    """All that a combine gets besides the small tables of the ranks; it holds no events.
+
+    `rank_windows` has start and end of the window on each rank (they differ for a window of steps). `file_notes` are
+    the notes of each file, in the order of `formats` and `facts`. `has_wall_clock` says whether the files share a wall
+    clock, and `wall_clock_bounds` has start and end of each recording on the file's own wall clock, whether or not the
+    trace is on it (Unix time, ns).
+    """
+
+    hosts: tuple[Host, ...]
+    ranks: pl.DataFrame
+    steps: pl.DataFrame
+    notes: tuple[Note, ...]
+    start: int
+    end: int
+    windowed: bool
+    formats: tuple[str, ...]
+    facts: tuple[FileFacts, ...]
+    rank_windows: tuple[tuple[int, int], ...] = ()
+    file_notes: tuple[tuple[Note, ...], ...] = ()
+    has_wall_clock: bool = False
+    wall_clock_bounds: tuple[tuple[int, int] | None, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The window's bounds, None for the whole run."""
+        return (self.start, self.end) if self.windowed else None
+
+    @property
+    def profilers(self) -> frozenset[Profiler]:
+        """The profilers that recorded the files."""
+        return frozenset(PROFILERS[form] for form in self.formats)
+
+    @property
+    def pytorch(self) -> bool:
+        """True if PyTorch recorded all files."""
+        return self.profilers == {"PyTorch"}
+
+    @property
+    def xla(self) -> bool:
+        """True if XLA recorded all files: PyTorch's terms mean nothing to its users."""
+        return self.profilers == {"XLA"}
+
+
+def rank_traces(trace: Trace, window: Window) -> Iterator[RankTrace]:
+    """Rank trace of each chosen rank, in the order of ranks."""
+    spans = rank_windows(trace, window)
+    hosts = host_windows(trace, spans)
+    for rank, host, label, ordinal in trace.ranks.select("rank", "host", "label", "device").iter_rows():
+        if rank not in spans:
+            continue
+        start, end = spans[rank]
+        lanes = trace.lanes_of([rank]).filter(pl.col("events") > 0)  # counters have no events
+        if window.lanes is not None:
+            lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
+        lanes = lanes.with_columns(
+            pl.Series("begin", trace.first_event_ids(lanes["lane"].to_list()), pl.Int64), _FIRST_ROW_OF_LANE
+        )
+        here = pl.col("rank").is_null() & (pl.col("host") == host) | (pl.col("rank") == rank)
+        part = trace.hosts[host].part
+        device = trace.events(lanes.filter(pl.col("rank").is_not_null())["lane"].to_list())
+        yield RankTrace(
+            rank=rank,
+            host=host,
+            label=label,
+            device=overlapping_events(device, start, end) if window.timed else device,
+            device_anytime=device,
+            threads=trace.events(lanes.filter(pl.col("rank").is_null())["lane"].to_list()),
+            lanes=lanes,
+            steps=trace.steps.filter(here).sort("start", "step"),
+            ops=trace.ops.filter(in_part("op", part)),
+            start=start,
+            end=end,
+            windowed=window.timed,
+            step_numbers=window.steps,
+            host_window=hosts[host],
+            recorded_bounds=exported_bounds(trace, part),
+            part=part,
+            home=trace.parts[part].cache_folder,
+            facets=trace.facets[part],
+            ordinal=ordinal,
+            capacity=properties(trace.parts[part].facts, ordinal),
+            profiler=PROFILERS[trace.parts[part].format],
+            program_devices=_program_devices(trace.parts[part].facts),
+            is_only_rank=trace.ranks.height == 1,
+        )
+
+
+_FIRST_ROW_OF_LANE: Final = (
+    (pl.col("events").cum_sum() - pl.col("events")).over(pl.col("rank").is_null(), order_by="lane").alias("low")
+)
+"""Row of a lane's first event among the events of all lanes of the rank's device, or of its host."""
+
+
+def _program_devices(facts: FileFacts) -> dict[int, tuple[int, int]]:
+    """Replicas and partitions by program id."""
+    return {one.program: (one.replicas, one.partitions) for one in facts.programs if one.partitions}
+
+
+def run_context(trace: Trace, window: Window) -> RunContext:
+    """Context of the combines for this trace and window."""
+    spans = rank_windows(trace, window)
+    bounds = spans.values() if window.steps and spans else [window.within(*trace.span)]
+    return RunContext(
+        hosts=trace.hosts,
+        ranks=trace.ranks,
+        steps=trace.steps,
+        notes=trace.notes,
+        start=min(start for start, _ in bounds),
+        end=max(end for _, end in bounds),
+        windowed=window.timed,
+        rank_windows=tuple(spans.values()),
+        formats=tuple(part.format for part in trace.parts),
+        facts=tuple(part.facts for part in trace.parts),
+        file_notes=tuple(part.notes for part in trace.parts),
+        has_wall_clock=trace.origin_ns is not None,
+        wall_clock_bounds=tuple(_wall_clock_bounds(part) for part in trace.parts),
+    )
+
+
+def _wall_clock_bounds(part: FileFrames) -> tuple[int, int] | None:
+    """Start and end of the recording of a file on its own wall clock (Unix time, ns); None if unknown."""
+    span, wall = part.time_range, part.wall_ns
+    return None if span is None or wall is None else (span[0] // 1000 + wall, span[1] // 1000 + wall)
+
+
+def overlapping_events(events: pl.LazyFrame, start: int | pl.Expr, end: int | pl.Expr) -> pl.LazyFrame:
+    """Events that overlap `[start, end)`; an event of zero length counts if it lies inside, ends included.
+
+    If the bounds are expressions, each event has its own; an event whose bounds are null overlaps nothing.
+    """
+    inside = (pl.col("start") < end) & (pl.col("end") > start)
+    instant = (pl.col("start") == pl.col("end")) & pl.col("start").is_between(start, end)
+    return events.filter(inside | instant)
+
+
+def device_lane_events(rank_trace: RankTrace, lanes: Collection[int]) -> pl.LazyFrame:
+    """Events of these lanes of the rank's device at any time, sorted by id; other lanes are not read."""
+    return lane_events(rank_trace.device_anytime, rank_trace.lanes, lanes)
+
+
+def lane_events(events: pl.LazyFrame, lane_rows: pl.DataFrame, lanes: Collection[int]) -> pl.LazyFrame:
+    """Events of these lanes among those of all lanes of a device or a host; `places` are `RankTrace.lanes`.
+
+    Other lanes are not read.
+    """
+    wanted, ranges = set(lanes), list[list[int]]()
+    rows = zip(*(lane_rows[name].to_list() for name in ("lane", "low", "events")), strict=True)
+    for _, low, count in sorted(row for row in rows if row[0] in wanted):
+        if ranges and sum(ranges[-1]) == low:
+            ranges[-1][1] += count
+        else:
+            ranges.append([low, count])
+    frames = [events.slice(low, count) for low, count in ranges]
+    return pl.concat(frames) if frames else events.clear()

@@ -1,0 +1,1 @@
+"""Times of devices, steps and windows: busy intervals, device clocks, step bounds, and groups of rows."""

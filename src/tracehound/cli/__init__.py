@@ -1,0 +1,1 @@
+"""The command line: options, commands, and the text streams of the process."""

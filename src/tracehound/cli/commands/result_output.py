@@ -1,0 +1,50 @@
+"""Printing of results: tables on stdout, and notes that have no place there on stderr."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from tracehound.analysis import Result
+from tracehound.analysis.timing import other_step_work
+from tracehound.cli import console
+from tracehound.draw.notes import note_texts
+from tracehound.errors import TracehoundError, printable
+from tracehound.model.trace import Trace, Window
+from tracehound.report import WRITERS, Writer, build_header, find_writer
+from tracehound.report.report_header import add_doubt_note
+
+
+def print_result(result: Result, trace: Trace, window: Window, form: Writer, options: Namespace) -> int:
+    """Print a result in its format, with notes about the window; notes that the format cannot hold go to stderr."""
+    facts = build_header(trace, window)
+    result = add_doubt_note(other_step_work.with_other_steps_note(result, trace, window), facts)
+    console.print_lines(form.result(facts, result, console.text_look(options)), options)
+    if not form.notes:
+        for note in _remark_lines(result):
+            console.print_message(printable(note))
+    return 0
+
+
+def print_page_notes(form: Writer, results: Sequence[Result], runs: Sequence[tuple[str, str]] = ()) -> None:
+    """Print the facts and notes of a page to stderr, under the names of their results, if its format has no notes."""
+    if not form.notes:
+        told = [(result.analysis, note) for result in results for note in _remark_lines(result)]
+        print_named_notes([*runs, *told])
+
+
+def print_named_notes(notes: Iterable[tuple[str, str]]) -> None:
+    """Print notes to stderr, each after a name."""
+    for name, note in notes:
+        console.print_message(printable(f"{name}: {note}"))
+
+
+def _remark_lines(result: Result) -> list[str]:
+    """The remarks on a result: the number of rows shown, and its notes."""
+    return [*([result.cut] if result.cut else []), *note_texts(result.notes)]
+
+
+def refuse_format(options: Namespace, option: str) -> None:
+    """Raise TracehoundError if a format is given for an option that prints text only."""
+    if find_writer(options.format) is not WRITERS[0]:
+        raise TracehoundError(f"{option} prints text alone, no {options.format}", remedy="leave --format out")

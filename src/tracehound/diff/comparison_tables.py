@@ -1,0 +1,258 @@
+"""Tables of a comparison: the columns of all of them, and the tables of measures beside the ops.
+
+The measures are launches, idle causes, compiling, annotations, modules, and counters. All times are those of a step,
+averaged over the ranks that have it, then over the steps. Knows no trace: a profile has the measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tracehound.analysis.result import Column, Result
+from tracehound.diff.comparison_numbers import ADDED, REMOVED, QuantityPair, rows_to_table
+from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY
+from tracehound.diff.run_profile import RunProfile, note_unlike_runs
+from tracehound.diff.step_statistics import StepQuantities, sum_quantities
+from tracehound.formats.export_metadata import is_exported_counter
+from tracehound.formats.torch_names import UTILIZATION_COUNTERS
+from tracehound.model.notes import Note, note
+
+VERDICT_MEANING: Final = "what the steps tell from chance; unclear: they differ too much among themselves"
+
+STEP_COLUMNS: Final = (
+    Column("part", "text", "the step, and what it goes to (memsets are copies)"),
+    Column("base", "time", "average of a step in the base"),
+    Column("other", "time", "average of a step in the other run"),
+    Column("change", "difference", "other less base"),
+    Column("relative", "growth", "change / base"),
+    Column("base_median", "time", "median step of the base", brief=False),
+    Column("other_median", "time", "median step of the other run", brief=False),
+    Column("base_spread", "time", "standard deviation of a sample, of the steps of the base", brief=False),
+    Column("other_spread", "time", "standard deviation of a sample, of the steps of the other run", brief=False),
+    Column("verdict", "text", VERDICT_MEANING, non_key=True),
+)
+
+_SPREAD_COLUMNS: Final = tuple(column for column in STEP_COLUMNS if column.name.endswith(("_median", "_spread")))
+
+_SHARED_COLUMNS: Final = (
+    "base",
+    "other",
+    "change",
+    "relative",
+    "exposed_change",
+    "of_step",
+    "verdict",
+    *(column.name for column in _SPREAD_COLUMNS),
+)
+
+OP_COLUMNS: Final = (
+    Column("name", "text", "op, or the largest of those that are one"),
+    Column("category", "text", "kind of kernel, or HLO category", brief=False),
+    Column("other_category", "text", "that of the other run, where it is another", brief=False),
+    Column("base", "time", "own time in a step of the base"),
+    Column("other", "time", "own time in a step of the other run"),
+    Column("change", "difference", "other less base"),
+    Column("relative", "growth", "change / base", brief=False),
+    Column("verdict", "text", VERDICT_MEANING, non_key=True),
+    Column("other_name", "text", "what the other run calls it, where that is something else", brief=False),
+    Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
+    Column("of_step", "growth", "exposed change / base step"),
+    Column("base_count", "decimal", "executions in a step of the base", brief=False),
+    Column("other_count", "decimal", "executions in a step of the other run", brief=False),
+    *_SPREAD_COLUMNS,
+    Column("base_ops", "count", "distinct ops of the base in it", brief=False),
+    Column("other_ops", "count", "distinct ops of the other run in it", brief=False),
+    Column("module", "text", "XLA module", brief=False),
+    Column("operator", "text", "operators or scope that it runs for, from the outermost inwards", brief=False),
+    Column("matched_by", "text", "what both have in common", brief=False),
+    Column("base_event", "id", "the longest execution in the base"),
+    Column("other_event", "id", "the longest execution in the other run"),
+)
+
+
+CATEGORY_COLUMNS: Final = (
+    Column("category", "text", "kind of work (memsets are copies), or HLO category"),
+    *(replace(column, brief=column not in _SPREAD_COLUMNS) for column in OP_COLUMNS if column.name in _SHARED_COLUMNS),
+)
+
+
+CAUSE_COLUMNS: Final = (
+    Column("part", "text", "launches, pauses of the device by cause, or compiling"),
+    Column("base_count", "decimal", "how often in a step of the base", brief=False),
+    Column("other_count", "decimal", "how often in a step of the other run", brief=False),
+    *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
+)
+
+ANNOTATION_COLUMNS: Final = (
+    Column("mark", "text", "annotation or class of modules: open on the host, or its work on the device"),
+    *CAUSE_COLUMNS[1:],
+)
+
+MEMORY_COLUMNS: Final = (
+    Column("counter", "text", "what is counted in bytes"),
+    Column("base", "bytes", "peak in a step of the base"),
+    Column("other", "bytes", "peak in a step of the other run"),
+    Column("relative", "growth", "(other - base) / base"),
+    *(replace(column, unit="bytes") for column in _SPREAD_COLUMNS),
+    STEP_COLUMNS[-1],
+)
+
+COUNTER_COLUMNS: Final = (
+    Column("counter", "text", "what is counted"),
+    Column("base", "decimal", "average over a step of the base"),
+    Column("other", "decimal", "average over a step of the other run"),
+    MEMORY_COLUMNS[3],
+    *(replace(column, unit="decimal") for column in _SPREAD_COLUMNS),
+    STEP_COLUMNS[-1],
+)
+
+WATERFALL_COLUMNS: Final = (
+    Column("part", "text", "kind of ops, or idle; first and last the step itself"),
+    Column("from", "time", "the step before this change; none for the step itself"),
+    Column("to", "time", "the step after it"),
+    Column("change", "difference", "of the time that the step goes to"),
+    Column("of_step", "growth", "change / base step"),
+    Column("verdict", "text", "what the steps tell from chance of its own time", non_key=True),
+)
+
+
+TIMED_TOPICS: Final = ("launches", "idle", "compiling")
+"""Topics that are measured in ps, in the order of the table."""
+
+ANNOTATION_TOPICS: Final = ("annotations", "modules")
+"""Annotations of the program, in the order of the table."""
+
+
+class MeasureTable(Struct, frozen=True, eq=False):
+    """A table of named quantities; `time` and `count` have a column for each of them."""
+
+    analysis: str
+    title: str
+    columns: tuple[Column, ...]
+    names: tuple[str, ...]
+    time: QuantityPair
+    count: QuantityPair
+    notes: tuple[Note, ...] = ()
+    program: bool = False
+    """True where the rows are parts of the program: a row that one run lacks was added to it, or removed."""
+
+    def result(self, verdicts: Sequence[str], top: int | None) -> Result:
+        """The table, given the verdicts on its quantities."""
+        base_count, other_count = self.count.means
+        rows = {
+            self.columns[0].name: pl.Series(self.names, dtype=pl.String),
+            **self.time.table_columns(),
+            "base_count": base_count,
+            "other_count": other_count,
+            "verdict": pl.Series(self._with_added_and_removed(verdicts) if self.program else verdicts, dtype=pl.String),
+        }
+        shown = rows_to_table(rows, self.columns)
+        return Result(
+            self.analysis, self.title, self.columns, shown.head(top) if top else shown, shown.height, self.notes
+        )
+
+    def _with_added_and_removed(self, verdicts: Sequence[str]) -> list[str]:
+        """The verdicts, with "added" or "removed" for rows that one run lacks."""
+        baseline, candidate = (time + count for time, count in zip(self.time.means, self.count.means, strict=True))
+        return [
+            word if ours and theirs else ADDED if theirs else REMOVED
+            for word, ours, theirs in zip(verdicts, baseline.tolist(), candidate.tolist(), strict=True)
+        ]
+
+
+def measure_tables(baseline: RunProfile, candidate: RunProfile) -> list[MeasureTable]:
+    """The tables that have rows or notes."""
+    if baseline.measures.is_empty() and candidate.measures.is_empty():
+        return []
+    of_memory = MEMORY_ONLY in (baseline.of, candidate.of)
+    found = [] if of_memory else [_cause_table(baseline, candidate), _annotation_table(baseline, candidate)]
+    found += [_counter_table(baseline, candidate, *each) for each in _COUNTER_TABLES[: 1 if of_memory else None]]
+    return [section for section in found if section.names or section.notes]
+
+
+_COUNTER_TABLES: Final = (("memory", "Memory", MEMORY_COLUMNS), ("counters", "Counters", COUNTER_COLUMNS))
+
+
+def _cause_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
+    """Launches, gaps and compilations; a row that one run lacks counts as 0 there."""
+    keys = _measure_keys(baseline, candidate, TIMED_TOPICS)
+    notes: tuple[Note, ...] = ()
+    without = [run for run, side in (("the base", baseline), ("the other run", candidate)) if side.of != DEVICE_WORK]
+    if without:
+        keys = [key for key in keys if key[0] == "compiling"]
+        notes = (note("no_device_work_to_compare", runs=tuple(without)),)
+    elif keys and (baseline.measures.is_empty() or candidate.measures.is_empty()):
+        keys, notes = [], (note("not_measured_in_baseline"),)
+    names = tuple(f"idle: {name}" if topic == "idle" else name for topic, name in keys)
+    time, count = (
+        QuantityPair(_measures_by_step(baseline, keys, column), _measures_by_step(candidate, keys, column))
+        for column in ("value", "count")
+    )
+    return MeasureTable("diff-causes", "Launches, gaps and compiling", CAUSE_COLUMNS, names, time, count, notes)
+
+
+def _annotation_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
+    """Annotations and modules; a row that one run lacks is added or removed."""
+    keys = _measure_keys(baseline, candidate, ANNOTATION_TOPICS)
+    time, count = (
+        QuantityPair(_measures_by_step(baseline, keys, column), _measures_by_step(candidate, keys, column))
+        for column in ("value", "count")
+    )
+    names = tuple(name for _, name in keys)
+    return MeasureTable("diff-marks", "Annotations and modules", ANNOTATION_COLUMNS, names, time, count, program=True)
+
+
+def _measure_keys(baseline: RunProfile, candidate: RunProfile, topics: Sequence[str]) -> list[tuple[str, str]]:
+    """Topic and name of the measures of either run, topic by topic, the longest first."""
+    both = pl.concat([baseline.measures, candidate.measures]).filter(pl.col("topic").is_in(topics))
+    weights = both.group_by("topic", "name").agg(pl.col("value").sum()).sort("value", "name", descending=[True, False])
+    return sorted(weights.select("topic", "name").iter_rows(), key=lambda key: topics.index(key[0]))
+
+
+def _counter_table(
+    baseline: RunProfile, candidate: RunProfile, topic: str, title: str, columns: tuple[Column, ...]
+) -> MeasureTable:
+    """Counters that both runs have; a note names the others, except those that an export computed."""
+    ours, theirs = (_counters_in_every_step(side, topic) for side in (baseline, candidate))
+    names = sorted(ours & theirs)
+    in_one_run = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
+    names_in_one_run = (
+        (sorted(name for name in left if not is_exported_counter(name)), run) for left, run in in_one_run
+    )
+    notes = tuple(note("recorded_in_one_run", run=run, names=tuple(left)) for left, run in names_in_one_run if left)
+    if MEMORY_ONLY in (baseline.of, candidate.of) and (unlike := note_unlike_runs(baseline, candidate)) is not None:
+        notes = (*notes, unlike)
+    keys = [(topic, name) for name in names]
+    if topic == "memory":
+        notes = (*notes, *(each for name in names for each in _memory_before_notes(baseline, candidate, name)))
+    time = QuantityPair(_measures_by_step(baseline, keys, "value"), _measures_by_step(candidate, keys, "value"))
+    titles = tuple(f"{name} (%)" if name in UTILIZATION_COUNTERS.values() else name for name in names)
+    return MeasureTable(f"diff-{topic}", title, columns, titles, time, time, notes)
+
+
+def _memory_before_notes(baseline: RunProfile, candidate: RunProfile, name: str) -> Iterator[Note]:
+    """A note about memory that is left out since it was allocated before the recordings."""
+    most = pl.col("value").max().fill_null(0)
+    left = [side.measures.filter(topic="before", name=name).select(most).item() for side in (baseline, candidate)]
+    if any(left):
+        yield note("memory_from_before", name=name, base=left[0], other=left[1])
+
+
+def _counters_in_every_step(profile: RunProfile, topic: str) -> set[str]:
+    """Counters with a value in all steps."""
+    steps = profile.measures.filter(topic=topic).group_by("name").agg(pl.col("step").n_unique())
+    return set(steps.filter(pl.col("step") == profile.steps.height)["name"].to_list())
+
+
+def _measures_by_step(profile: RunProfile, keys: Sequence[tuple[str, str]], column: str) -> StepQuantities:
+    """A row for each step and a column for each measure; 0 where there is none."""
+    places = pl.DataFrame(keys, schema={"topic": pl.String, "name": pl.String}, orient="row").with_row_index("place")
+    steps = profile.steps.select("step").with_row_index("row")
+    rows = profile.measures.join(places, on=("topic", "name")).join(steps, on="step")
+    row, place = (rows[name].cast(pl.Int64).to_numpy() for name in ("row", "place"))
+    return sum_quantities(row, place, rows[column].to_numpy(), (steps.height, len(keys)))

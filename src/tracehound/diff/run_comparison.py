@@ -1,0 +1,452 @@
+"""Comparison of two profiles: their differences, and the share of each in the difference of the step.
+
+Owns the results of a comparison. All times are those of a step, averaged over the ranks that have it, then over the
+steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tracehound.analysis.result import Column, Result
+from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
+from tracehound.diff.comparison_notes import outlier_notes
+from tracehound.diff.comparison_numbers import (
+    ADDED,
+    REMOVED,
+    UNCLEAR,
+    QuantityPair,
+    RunOps,
+    as_more_or_less,
+    explain_by_count,
+    judge_changes,
+    rows_to_table,
+    sum_matched_ops,
+)
+from tracehound.diff.comparison_tables import (
+    CATEGORY_COLUMNS,
+    OP_COLUMNS,
+    STEP_COLUMNS,
+    WATERFALL_COLUMNS,
+    measure_tables,
+)
+from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY
+from tracehound.diff.op_matching import NO_MATCH, OpMatch, match_ops
+from tracehound.diff.run_profile import STEP_PARTS, RunProfile, incomplete_run_notes, note_unlike_runs
+from tracehound.diff.step_statistics import MIN_STEPS, quantities_of_array
+from tracehound.model.notes import Note, note
+
+DEFINITION: Final = """\
+Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
+most time, else the whole run. A step lasts until the device work that it launched has ended, and begins no earlier than
+the step before has ended (as in step_parts); partial steps are left out, and of the work in no step a note says how
+much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a device was
+recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that have it and
+then over the steps. compute, communication, copy and idle add up to the step: communication that computation hides
+costs nothing, copies that either hides neither. Memsets are among the copies, in the step as in the categories; where a
+file tells HLO categories, those are the categories, and what copies has several. An op's time is its own (what is
+nested inside does not count), and ops of several streams add up to more than the time that passes; exposed is the part
+of it that the step's time goes to: an instant belongs to one op alone, of the classes in that order, then to the one
+that began first. So the differences in exposed time and in idle time add up to the difference of the step.
+
+Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
+alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
+one op may stand against many: it has the name and category of the longest in the base, and beside them those of the
+other run's longest where they are others. Of categories each run's ops count in their own. What has no partner is
+listed as added or removed, and so is a category, an annotation or a class of modules that one run alone has.
+
+Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
+in a step is compared, of others the average over its time; only counters that both runs have. What PyTorch's allocator
+of the host has is counted while a profiler records: of it, what is left from before a recording and never taken back in
+it is not compared.
+
+A change is called one (slower, faster, more, less; more or less often, alone or behind the others, where the count
+tells and changed in proportion by no less than the time, so that each is no slower, or no faster, than before) only
+where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
+rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
+steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
+called a change. "noise" is said where they tell that there is next to none (with three standard errors on top the
+change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average, however sure;
+"unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
+it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other number,
+takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
+
+
+MIN_OUTSIDE_SHARE: Final = 0.0005
+"""A smaller share of work in no step gets no note: it would print as 0.0 %."""
+
+
+class Comparison(Struct, frozen=True, eq=False):
+    """The differences between two runs, as results for any form; categories and ops with the largest effect come first.
+
+    `waterfall` leads from the step of the baseline to that of the candidate; `sections` have the other measures. `keys`
+    has, for both runs, the match of each op (`IDENTITY_COLUMNS`): matched ops have an equal number in `match`.
+    """
+
+    baseline: RunProfile
+    candidate: RunProfile
+    step: Result
+    categories: Result
+    ops: Result
+    waterfall: Result
+    sections: tuple[Result, ...]
+    keys: tuple[pl.DataFrame, pl.DataFrame]
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The tables with something to show: of a memory timeline only its counters are known."""
+        if MEMORY_ONLY in (self.baseline.of, self.candidate.of):
+            return self.sections
+        return (self.step, self.categories, self.ops, *self.sections)
+
+    @property
+    def scope(self) -> str:
+        """The scope of the tables' values: ``in an average step``; the scopes of both runs where they differ."""
+        scopes = [_SCOPE_PHRASES.get(side.unit, side.unit) for side in (self.baseline, self.candidate)]
+        return " against ".join(dict.fromkeys(scopes))
+
+
+_SCOPE_PHRASES: Final = {
+    "steps": "in an average step",
+    "executions": "in an average execution",
+    WHOLE_RUN: "in the whole run",
+    IN_WINDOW: "in the window",
+}
+
+
+def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = None) -> Comparison:
+    """The comparison of two runs; at most `top` rows of a table."""
+    sides = RunOps(baseline, IDENTITY_COLUMNS), RunOps(candidate, IDENTITY_COLUMNS)
+    category_runs = (
+        RunOps(_count_memsets_as_copies(baseline), ("category",)),
+        RunOps(_count_memsets_as_copies(candidate), ("category",)),
+    )
+    ops, categories = match_ops(*(side.ops for side in sides)), _match_categories(*category_runs)
+    step, parts = (_step_quantities(baseline, candidate, names) for names in (("duration",), STEP_PARTS))
+    op_times, category_times = (sum_matched_ops(*each, "time") for each in ((sides, ops), (category_runs, categories)))
+    counts, tables = sum_matched_ops(sides, ops, "count"), measure_tables(baseline, candidate)
+    step_verdict, (part_verdicts, category_verdicts, op_verdicts, count_verdicts, *rest) = (
+        judge_changes(step),
+        judge_changes(
+            parts, category_times, op_times, counts, *(pair for each in tables for pair in (each.time, each.count))
+        ),
+    )
+    op_verdicts = explain_by_count(op_times, op_verdicts, counts, count_verdicts)
+    table = _op_rows(baseline, sides, ops, op_times, op_verdicts)
+    category_table = _category_rows(baseline, category_runs, categories, category_times, category_verdicts)
+    whole_step, of_category, of_op, *others = _with_inconclusive_note(
+        baseline,
+        candidate,
+        [
+            _step_result(
+                step.join(parts),
+                [*step_verdict[0], *map(as_more_or_less, part_verdicts)],
+                _step_notes(baseline, candidate),
+            ),
+            _top_rows_result(
+                "diff-categories", "Categories", CATEGORY_COLUMNS, category_table, top, _category_notes(table)
+            ),
+            _top_rows_result(
+                "diff-ops",
+                "Ops",
+                _op_columns(table),
+                table,
+                top,
+                [*_op_notes(ops, op_times, table), *_cross_category_notes(table)],
+            ),
+            *(
+                each.result(explain_by_count(each.time, list(map(as_more_or_less, of_time)), each.count, of_count), top)
+                for each, of_time, of_count in zip(tables, rest[::2], rest[1::2], strict=True)
+            ),
+        ],
+    )
+    waterfall = _waterfall_result(whole_step.table, category_table)
+    return Comparison(
+        baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(others), _match_numbers(sides, ops)
+    )
+
+
+def _with_inconclusive_note(baseline: RunProfile, candidate: RunProfile, tables: Sequence[Result]) -> list[Result]:
+    """The tables, with a note that explains unclear verdicts on the first table that has one."""
+    why = note("steps_inconclusive", base=baseline.steps.height, other=candidate.steps.height)
+    first = next((table for table in tables if UNCLEAR in table.table["verdict"]), None)
+    return [replace(table, notes=(why, *table.notes)) if table is first else table for table in tables]
+
+
+def _profiler_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
+    """A note where different profilers wrote the runs: not everything can be compared."""
+    if baseline.form == candidate.form or not baseline.form or not candidate.form:
+        return []
+    return [note("profilers_differ", base=baseline.form, other=candidate.form)]
+
+
+def comparability_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
+    """Notes about the whole comparison: different profilers, and files that are hardly of one run."""
+    runs = (("base", baseline), ("other run", candidate))
+    alone = [note("run_in_doubt", run=name, doubt=run.doubt) for name, run in runs if run.doubt is not None]
+    return [*_profiler_notes(baseline, candidate), *alone]
+
+
+def _step_quantities(baseline: RunProfile, candidate: RunProfile, names: Sequence[str]) -> QuantityPair:
+    """These columns of the steps, of both runs."""
+    return QuantityPair(
+        *(quantities_of_array(side.steps.select(names).to_numpy().astype(np.float64)) for side in (baseline, candidate))
+    )
+
+
+def _step_result(quantities: QuantityPair, verdicts: Sequence[str], notes: Sequence[Note]) -> Result:
+    """The table of the step and its parts."""
+    rows = rows_to_table(
+        {"part": ["step", *STEP_PARTS], **quantities.table_columns(), "verdict": verdicts}, STEP_COLUMNS
+    )
+    return Result("diff", "Step", STEP_COLUMNS, rows, rows.height, tuple(notes))
+
+
+def _step_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
+    """Notes about the steps of both runs."""
+    notes = []
+    if min(baseline.steps.height, candidate.steps.height) < MIN_STEPS:
+        notes.append(note("too_few_steps", least=MIN_STEPS))
+    if (unlike := note_unlike_runs(baseline, candidate)) is not None:
+        notes.append(unlike)
+    notes += _profiler_notes(baseline, candidate)
+    if max(baseline.outside, candidate.outside) >= MIN_OUTSIDE_SHARE:
+        notes.append(note("work_in_no_step", base=baseline.outside, other=candidate.outside))
+    runs = {"base": baseline, "other run": candidate}
+    outliers = [line for name, run in runs.items() for line in outlier_notes(run, name)]
+    return [*notes, *outliers, *incomplete_run_notes(runs)]
+
+
+def _count_memsets_as_copies(run: RunProfile) -> RunProfile:
+    """The run with memsets among the copies, as in the parts of a step."""
+    category = pl.when(pl.col("category") == "memset").then(pl.lit("copy")).otherwise("category")
+    return replace(run, ops=run.ops.with_columns(category.alias("category")))
+
+
+def _match_categories(baseline: RunOps, candidate: RunOps) -> list[OpMatch]:
+    """Matches of all ops of a category."""
+    ours, theirs = (
+        {name: (at,) for at, (name,) in enumerate(side.ops.select("category").iter_rows())}
+        for side in (baseline, candidate)
+    )
+    both = [(ours.get(name, ()), theirs.get(name, ())) for name in sorted({*ours, *theirs})]
+    return [OpMatch(here, there, "category" if here and there else NO_MATCH) for here, there in both]
+
+
+def _category_rows(
+    baseline: RunProfile,
+    sides: tuple[RunOps, RunOps],
+    matches: Sequence[OpMatch],
+    times: QuantityPair,
+    verdicts: Sequence[str],
+) -> pl.DataFrame:
+    """The rows of the table of categories."""
+    names = [_longest_op(_ops_of_match(match, sides))["category"] for match in matches]
+    row_verdicts = [_added_or_removed(match) or word for match, word in zip(matches, verdicts, strict=True)]
+    rows = {"category": names, **_time_columns(baseline, sides, matches, times), "verdict": row_verdicts}
+    return _sort_by_step_change(rows, CATEGORY_COLUMNS)
+
+
+def _op_rows(
+    baseline: RunProfile,
+    sides: tuple[RunOps, RunOps],
+    matches: Sequence[OpMatch],
+    times: QuantityPair,
+    verdicts: Sequence[str],
+) -> pl.DataFrame:
+    """The rows of the table of ops."""
+    base_count, other_count = sum_matched_ops(sides, matches, "count").means
+    labels = [_match_labels(match, sides) for match in matches]
+    renamed = [_renamed_labels(match, sides) for match in matches]
+    events = [side.longest_events([match.sides[number] for match in matches]) for number, side in enumerate(sides)]
+    rows = {
+        **{name: [row[name] for row in labels] for name in ("name", "category", "module", "operator")},
+        **{f"other_{word}": [row[word] for row in renamed] for word in _LABELS_OF_BOTH},
+        **_time_columns(baseline, sides, matches, times),
+        "verdict": [_added_or_removed(match) or word for match, word in zip(matches, verdicts, strict=True)],
+        "base_count": base_count,
+        "other_count": other_count,
+        "base_ops": [len(match.baseline) for match in matches],
+        "other_ops": [len(match.candidate) for match in matches],
+        "matched_by": [match.how for match in matches],
+        "base_event": events[0],
+        "other_event": events[1],
+    }
+    return _sort_by_step_change(rows, OP_COLUMNS)
+
+
+def _time_columns(
+    baseline: RunProfile, sides: tuple[RunOps, RunOps], matches: Sequence[OpMatch], times: QuantityPair
+) -> dict[str, object]:
+    """The columns about the times of matches, and about their effect on the step."""
+    before, after = sum_matched_ops(sides, matches, "exposed").means
+    step = float(baseline.steps["duration"].sum()) / max(1, baseline.steps.height)
+    of_step = (after - before) / step if step else np.full(len(before), np.nan)
+    return {**times.table_columns(), "exposed_change": after - before, "of_step": of_step}
+
+
+def _sort_by_step_change(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFrame:
+    """The rows, largest change of the step first; rows without a change by time."""
+    return rows_to_table(rows, columns).sort(
+        pl.col("exposed_change").abs(), pl.max_horizontal("base", "other"), columns[0].name,
+        descending=[True, True, False],
+    )  # fmt: skip
+
+
+def _top_rows_result(
+    name: str, title: str, columns: tuple[Column, ...], table: pl.DataFrame, top: int | None, notes: Sequence[Note]
+) -> Result:
+    """A result with the first rows of a table."""
+    shown = table if top is None else table.head(top)
+    return Result(name, title, columns, shown, table.height, tuple(notes))
+
+
+def _waterfall_result(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
+    """The changes from the step of the baseline to that of the candidate, the largest first."""
+    idle = step.filter(part="idle").select("part", "change", "verdict")
+    kinds = categories.select(pl.col("category").alias("part"), pl.col("exposed_change").alias("change"), "verdict")
+    changes = pl.concat([kinds, idle]).filter(pl.col("change") != 0)
+    changes = changes.sort(pl.col("change").abs(), "part", descending=[True, False])
+    baseline, candidate, whole_change, verdict = (
+        step.filter(part="step").select("base", "other", "change", "verdict").row(0)
+    )
+    after = baseline + pl.col("change").cum_sum()
+    of_step = pl.col("change") / baseline if baseline else pl.lit(None, pl.Float64)
+    names = [column.name for column in WATERFALL_COLUMNS]
+    steps = changes.with_columns((after - pl.col("change")).alias("from"), after.alias("to"), of_step.alias("of_step"))
+    relative = whole_change / baseline if baseline else None
+    ends = pl.DataFrame(
+        [
+            ("base step", None, baseline, None, None, ""),
+            ("other step", None, candidate, whole_change, relative, verdict),
+        ],
+        schema=steps.select(names).schema,
+        orient="row",
+    )
+    table = pl.concat([ends[:1], steps.select(names), ends[1:]])
+    return Result("diff-waterfall", "Where the change comes from", WATERFALL_COLUMNS, table, table.height)
+
+
+def _match_numbers(sides: tuple[RunOps, RunOps], found: Sequence[OpMatch]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The number of each op's match, for both runs."""
+    ours, theirs = (
+        [(row, number) for number, match in enumerate(found) for row in match.sides[side]] for side in range(len(sides))
+    )
+    return _with_match_number(sides[0], ours), _with_match_number(sides[1], theirs)
+
+
+def _with_match_number(side: RunOps, numbers: Sequence[tuple[int, int]]) -> pl.DataFrame:
+    """The ops of one run with the numbers of their matches."""
+    match = pl.Series("match", [number for _, number in sorted(numbers)], dtype=pl.Int64)
+    return side.ops.select(IDENTITY_COLUMNS).with_columns(match)
+
+
+def _match_labels(match: OpMatch, sides: tuple[RunOps, RunOps]) -> dict[str, str]:
+    """Name, category, module and operator of a match: those of its longest op, in the baseline where it has one."""
+    return _labels_of_ops(_ops_of_match(match, sides))
+
+
+def _renamed_labels(match: OpMatch, sides: tuple[RunOps, RunOps]) -> dict[str, str | None]:
+    """The labels of a match's longest op in the candidate, where they differ from those in the baseline."""
+    if not (match.baseline and match.candidate):
+        return dict.fromkeys(_LABELS_OF_BOTH)
+    ops_of_runs = [side.ops[list(members)] for side, members in zip(sides, match.sides, strict=True)]
+    baseline, candidate = map(_longest_op, ops_of_runs)
+    labels = _labels_of_ops(ops_of_runs[1])
+    return {word: labels[word] if baseline[word] != candidate[word] else None for word in _LABELS_OF_BOTH}
+
+
+_LABELS_OF_BOTH: Final = ("name", "category")
+"""Labels that are shown for both runs of a match."""
+
+
+def _labels_of_ops(ops: pl.DataFrame) -> dict[str, str]:
+    """Labels of matched ops: those of the longest one."""
+    row, alike = _longest_op(ops), ops["name"].n_unique() - 1
+    return {
+        "name": f"{row['name']} and {alike} more" if alike else row["name"],
+        "category": row["category"],
+        "module": row["module"],
+        "operator": row["path"] or row["operator"] or row["scope"],
+    }
+
+
+def _ops_of_match(match: OpMatch, sides: tuple[RunOps, RunOps]) -> pl.DataFrame:
+    """The ops of a match, in the baseline where it has some."""
+    side, members = (sides[0], match.baseline) if match.baseline else (sides[1], match.candidate)
+    return side.ops[list(members)]
+
+
+def _longest_op(ops: pl.DataFrame) -> dict[str, str]:
+    """The op with the most time."""
+    return ops.row(int(ops["time"].arg_max() or 0), named=True)
+
+
+def _added_or_removed(match: OpMatch) -> str:
+    """The verdict on a match without a partner; "" for others."""
+    return "" if match.how != NO_MATCH else REMOVED if match.baseline else ADDED
+
+
+RENAMED_TIME_SHARE: Final = 0.25
+"""Where so large a share of the time is in renamed ops, narrow tables show the new names, too."""
+
+
+def _op_columns(ops: pl.DataFrame) -> tuple[Column, ...]:
+    """The columns of ops; the candidate's names are brief where many ops are renamed."""
+    times = pl.col("base", "other").sum()
+    all_time, renamed_time = (sum(rows.select(times).row(0)) for rows in (ops, ops.drop_nulls("other_name")))
+    many_renamed = renamed_time > RENAMED_TIME_SHARE * all_time
+    return tuple(
+        replace(column, brief=many_renamed) if column.name == "other_name" else column for column in OP_COLUMNS
+    )
+
+
+def _category_notes(ops: pl.DataFrame) -> list[Note]:
+    """A note where ops are matched across categories: one may lose the time that another gets."""
+    across = ops.drop_nulls("other_category").height
+    return [note("categories_of_own_run", ops=across)] if across else []
+
+
+def _cross_category_notes(ops: pl.DataFrame) -> list[Note]:
+    """A note about ops with a partner of another category, with the longest of them."""
+    rows = ops.drop_nulls("other_category").sort(pl.max_horizontal("base", "other"), descending=True)
+    if rows.is_empty():
+        return []
+    longest = rows.row(0, named=True)
+    return [
+        note(
+            "matched_across_categories",
+            ops=rows.height,
+            base=int(rows["base"].sum()),
+            other=int(rows["other"].sum()),
+            name=longest["name"],
+            category=longest["category"],
+            other_name=longest["other_name"] or longest["name"],
+            other_category=longest["other_category"],
+        )
+    ]
+
+
+def _op_notes(matches: Sequence[OpMatch], times: QuantityPair, table: pl.DataFrame) -> list[Note]:
+    """Notes about the share of each run that is matched, and about runs without a difference."""
+    unmatched = np.array([match.how == NO_MATCH for match in matches], np.bool_)
+    total_times = [float(side.sum()) for side in times.means]
+    if all(total_times):
+        baseline, candidate = (
+            1 - float(side[unmatched].sum()) / time for side, time in zip(times.means, total_times, strict=True)
+        )
+        notes = [note("ops_matched", base=baseline, other=candidate)]
+    else:
+        notes = [note("no_ops_matched", run="other" if total_times[0] else "base")]
+    changed = (
+        (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
+    )
+    if not table.filter(changed).height:
+        notes.append(note("no_difference"))
+    return notes

@@ -1,0 +1,348 @@
+"""Measures of a step besides its ops: launches, idle causes, compiling, annotations, modules, and counters.
+
+Owns the map over ranks that measures them. Annotations of two runs match by name, without the number that counts them,
+modules by class. Times are ps in a step, averaged over the ranks that have the step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.devices.allocations import HOST_DEVICE, bytes_held_throughout, number_allocations
+from tracehound.analysis.hosts.host_compilations import compilations
+from tracehound.analysis.hosts.launch_calls import find_enqueued_work
+from tracehound.analysis.idle import CAUSES, StreamGaps, device_gaps
+from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
+from tracehound.diff.compared_intervals import ComparedIntervals, ComparedWork, compared_work, cut_at_intervals
+from tracehound.diff.op_identity import DEVICE_WORK
+from tracehound.formats.kineto.kineto_counters import HOST_MEMORY_COUNTER
+from tracehound.formats.torch_names import MODULE_PREFIX, UTILIZATION_COUNTERS
+from tracehound.model.ids import part_of
+from tracehound.model.trace import Trace, collect_frame
+from tracehound.numeric.intervals import Ints, covered_lengths, union
+
+COUNTER_SUFFIX: Final = r"(?:#\s*|\s+)\d+$"
+"""The number behind a name that counts repetitions: ``iteration 12``, ``batch#3``."""
+
+INSTANCE_SUFFIX: Final = r"_\d+$"
+"""The number behind the class of a module: a model has many layers of a class, which are compared together."""
+
+ON_HOST_THREADS, ON_THE_DEVICE = "host", "device"
+
+
+class OpenAnnotations(NamedTuple):
+    """The times at which each annotation is open: of nested ones of one name and thread the outermost."""
+
+    names: pl.DataFrame
+    """Topic (annotations, modules) and name of each annotation."""
+    mark: Ints
+    lane: Ints
+    start: Ints
+    end: Ints
+
+
+def measure_annotations(rank_trace: RankTrace, intervals: ComparedIntervals) -> pl.DataFrame:
+    """The open time of each annotation on threads, and the time of the work that was launched in it.
+
+    Both count in an interval as far as they overlap it; count is the number that begin there. Work belongs to an
+    annotation that is open on the thread of the launching call when the call begins. There is a row for each interval
+    and annotation in it: step, topic, name, count and value (ps).
+    """
+    found = _find_annotations(rank_trace)
+    at, interval, start, end = cut_at_intervals(np.arange(len(found.mark)), found.start, found.end, intervals)
+    on_host = pl.DataFrame(
+        {
+            "mark": found.mark[at],
+            "step": intervals.number[interval],
+            "count": start == found.start[at],
+            "value": end - start,
+        }
+    )
+    mark, low, high = _work_launched_in_annotations(rank_trace, found)
+    at, interval, start, end = cut_at_intervals(np.arange(len(mark)), low, high, intervals)
+    on_device = pl.DataFrame(
+        {"mark": mark[at], "step": intervals.number[interval], "count": start == low[at], "value": end - start}
+    )
+    return pl.concat(
+        [
+            _annotation_sums(found.names, on_host, ON_HOST_THREADS),
+            _annotation_sums(found.names, on_device, ON_THE_DEVICE),
+        ]
+    )
+
+
+def _annotation_sums(names: pl.DataFrame, rows: pl.DataFrame, where: str) -> pl.DataFrame:
+    """The sums of each annotation that has any time."""
+    sums = rows.group_by("mark", "step").agg(pl.col("count").sum().cast(pl.Int64), pl.col("value").sum())
+    timed = sums.filter(pl.col("value").sum().over("mark") > 0)
+    name = pl.format("{}: {}", "name", pl.lit(where)).alias("name")
+    return timed.join(names, on="mark").select("step", "topic", name, "count", "value")
+
+
+def _find_annotations(rank_trace: RankTrace) -> OpenAnnotations:
+    """The annotations and modules of the rank's threads."""
+    name = pl.col("name").cast(pl.String)
+    module = (pl.col("kind") == "python") & name.str.starts_with(MODULE_PREFIX)
+    events = collect_frame(
+        rank_trace.threads.filter((pl.col("kind") == "annotation") | module).select(
+            "lane",
+            "start",
+            "end",
+            pl.when(module).then(pl.lit("modules")).otherwise(pl.lit("annotations")).alias("topic"),
+            pl.when(module)
+            .then(name.str.strip_prefix(MODULE_PREFIX).str.replace(INSTANCE_SUFFIX, ""))
+            .otherwise(name.str.replace(COUNTER_SUFFIX, ""))
+            .alias("name"),
+        )
+    )
+    names = events.select("topic", "name").unique().sort("topic", "name").with_row_index("mark")
+    names = names.with_columns(pl.col("mark").cast(pl.Int64))
+    open_ = _merge_nested(events.join(names, on=("topic", "name")))
+    return OpenAnnotations(names, *(open_[column].to_numpy() for column in ("mark", "lane", "start", "end")))
+
+
+def _merge_nested(events: pl.DataFrame) -> pl.DataFrame:
+    """The union of the events of each annotation and lane."""
+    rows = events.filter(pl.col("end") > pl.col("start")).sort("mark", "lane", "start")
+    reach = pl.col("end").cum_max().shift(1).over("mark", "lane")
+    fresh = reach.is_null() | (pl.col("start") > reach)
+    numbered = rows.with_columns(fresh.cum_sum().alias("number"))
+    return numbered.group_by("number").agg(pl.col("mark", "lane", "start").first(), pl.col("end").max())
+
+
+def _work_launched_in_annotations(rank_trace: RankTrace, found: OpenAnnotations) -> tuple[Ints, Ints, Ints]:
+    """Pairs of an annotation and work that was launched in it: the annotation, and start and end of the work."""
+    work = find_enqueued_work(rank_trace, rank_trace.device).work.sort("caller", "called")
+    lane, called, start, end = (work[name].to_numpy() for name in ("caller", "called", "start", "end"))
+    mark, row = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for thread in np.unique(found.lane).tolist():
+        selected = np.flatnonzero(found.lane == thread)
+        first, last = (int(np.searchsorted(lane, thread, side)) for side in ("left", "right"))
+        low, high = (np.searchsorted(called[first:last], times[selected]) for times in (found.start, found.end))
+        many = high - low
+        inside = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
+        mark.append(np.repeat(found.mark[selected], many))
+        row.append(np.repeat(low, many) + inside + first)
+    rows = np.concatenate(row)
+    return np.concatenate(mark), start[rows], end[rows]
+
+
+MEASURE_SCHEMA: Final = {
+    "step": pl.Int64,
+    "topic": pl.String,
+    "name": pl.String,
+    "count": pl.Float64,
+    "value": pl.Float64,
+}
+"""A row for each step and measure: `value` is ps for the topics launches, idle, compiling, annotations and modules,
+bytes for memory and for before (the bytes by which memory is less than recorded), and a plain value for counters."""
+
+EDGE_IDLE: Final = "before or after all work"
+
+_MEASURE_COLUMNS: Final = (
+    Column("rank", "count", "rank"),
+    Column("step", "count", "step"),
+    Column("topic", "text", "what is measured"),
+    Column("name", "text", "of it"),
+    Column("count", "count", "how often in the step"),
+    Column("value", "time", "time in the step"),
+)
+
+
+def _measures_of_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row for each step and measure with a count or a value."""
+    work = compared_work(rank_trace)
+    rank_trace, intervals = work.rank_trace, work.intervals
+    found = [_compile_measures(rank_trace, intervals), measure_annotations(rank_trace, intervals)]
+    if work.of == DEVICE_WORK:
+        found += [_launch_measures(rank_trace, intervals), *_idle_measures(work.on_own_clock(), options)]
+    rows = pl.concat(found, how="vertical_relaxed")
+    return rows.filter((pl.col("count") > 0) | (pl.col("value") > 0)).with_columns(
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank")
+    )
+
+
+def _interval_rows(intervals: ComparedIntervals, topic: str, name: str, count: Ints, value: Ints) -> pl.DataFrame:
+    """A row for each interval."""
+    return pl.DataFrame({"step": intervals.number, "count": count, "value": value}).select(
+        "step", pl.lit(topic).alias("topic"), pl.lit(name).alias("name"), pl.col("count", "value").cast(pl.Int64)
+    )
+
+
+def _launch_measures(rank_trace: RankTrace, intervals: ComparedIntervals) -> pl.DataFrame:
+    """Calls whose work begins in an interval, and their time on the host."""
+    calls = (
+        find_enqueued_work(rank_trace, rank_trace.device)
+        .work.sort("start")
+        .unique("launch", keep="first", maintain_order=True)
+    )
+    at, inside = _interval_of_times(calls["start"].to_numpy(), intervals)
+    length = (calls["returned"] - calls["called"]).to_numpy()
+    return _interval_rows(
+        intervals, "launches", "launches", *_count_and_sum(at[inside], length[inside], len(intervals.start))
+    )
+
+
+def _idle_measures(work: ComparedWork, options: Options) -> list[pl.DataFrame]:
+    """The gaps of the whole device by their causes, and the idle time at the edges."""
+    (gaps, cause), intervals = device_gaps(work.rank_trace, options), work.intervals
+    if work.clock is not None:
+        begin, until = work.clock.to_device_bounds(gaps.start, gaps.end)
+        gaps = gaps._replace(start=begin, end=until)
+    owner, interval, start, end = cut_at_intervals(np.arange(len(cause)), gaps.start, gaps.end, intervals)
+    at, inside = _interval_of_times(gaps.start, intervals)
+    found, size = [], len(intervals.start)
+    for number, name in enumerate(CAUSES):
+        selected = cause[owner] == number
+        _, time = _count_and_sum(interval[selected], (end - start)[selected], size)
+        count, _ = _count_and_sum(at[inside & (cause == number)], np.zeros(0, np.int64), size)
+        found.append(_interval_rows(intervals, "idle", name, count, time))
+    return [
+        *found,
+        _interval_rows(
+            intervals, "idle", EDGE_IDLE, np.zeros(size, np.int64), _idle_at_edges(work.events, gaps, intervals)
+        ),
+    ]
+
+
+def _idle_at_edges(events: pl.DataFrame, gaps: StreamGaps, intervals: ComparedIntervals) -> Ints:
+    """Time of each interval before the first work or after the last; `events` are those that run in any interval."""
+    edges = events.select(pl.col("start").min(), pl.col("end").max()).drop_nulls()
+    worked = union(*(np.append(one, edges[name]) for one, name in ((gaps.start, "start"), (gaps.end, "end"))))
+    outside: Ints = intervals.end - intervals.start - covered_lengths(worked, intervals.start, intervals.end)
+    return outside
+
+
+def _compile_measures(rank_trace: RankTrace, intervals: ComparedIntervals) -> pl.DataFrame:
+    """Compilations that begin in an interval, and the time in which any runs on the host."""
+    start, end = compilations(rank_trace).select("start", "end").to_numpy().T
+    at, inside = _interval_of_times(start, intervals)
+    count, _ = _count_and_sum(at[inside], np.zeros(0, np.int64), len(intervals.start))
+    return _interval_rows(
+        intervals, "compiling", "compiling", count, covered_lengths(union(start, end), intervals.start, intervals.end)
+    )
+
+
+def _interval_of_times(
+    times: Ints, intervals: ComparedIntervals
+) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """The interval around each instant, and whether there is one."""
+    at = np.searchsorted(intervals.start, times, side="right") - 1
+    return at, (at >= 0) & (times < np.append(intervals.end, 0)[at])
+
+
+def _count_and_sum(at: Ints, values: Ints, size: int) -> tuple[Ints, Ints]:
+    """The number of values in each interval, and their sums."""
+    count = np.bincount(at, minlength=size)
+    total = np.bincount(at, values, minlength=size) if len(values) else np.zeros(size)
+    return count, np.rint(total).astype(np.int64)
+
+
+def average_over_ranks(rows: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Measures of a step, averaged over the `ranks` that have it (step, ranks)."""
+    summed = rows.group_by("step", "topic", "name").agg(pl.col("count", "value").sum().cast(pl.Float64))
+    mean = pl.col("count", "value") / pl.col("ranks")
+    return summed.join(ranks, on="step").with_columns(mean).select(list(MEASURE_SCHEMA)).sort("step", "topic", "name")
+
+
+def counter_measures(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
+    """Values of counters in each step: the peak of bytes, of others the average over time; averaged over ranks.
+
+    `stretches` has rank, step, start and end. A counter of a host counts for the first rank that it drives. The value
+    of a counter before its first sample is unknown, except for utilization: no kernel had run. PyTorch's allocator of
+    the host counts while a profiler records: its memory from earlier recordings of the process is left out.
+    """
+    first = trace.ranks.sort("rank").unique("host", keep="first").select("host", pl.col("rank").alias("driven"))
+    lanes = trace.lanes.filter(role="counter").join(first, on="host", how="left")
+    lanes = lanes.with_columns(pl.coalesce("rank", "driven").cast(pl.Int64).alias("rank"))
+    found = [pl.DataFrame(schema=MEASURE_SCHEMA)]
+    for lane, rank, name, unit in lanes.select("lane", "rank", "name", "unit").iter_rows():
+        selected, samples = stretches.filter(rank=rank), trace.samples(lane)
+        if samples.is_empty() or selected.is_empty():
+            continue
+        if name in UTILIZATION_COUNTERS.values():
+            samples = pl.concat([_SAMPLE_BEFORE_ALL, samples])
+        time, value = samples["time"].to_numpy(), samples["value"].to_numpy()
+        sums = _interval_peaks if unit == "bytes" else _interval_averages
+        values = sums(time, value, selected["start"].to_numpy(), selected["end"].to_numpy())
+        topic = "memory" if unit == "bytes" else "counters"
+        before = _memory_before_recording(trace, lane) if name == HOST_MEMORY_COUNTER else 0
+        rows = {
+            "step": selected["step"],
+            "topic": topic,
+            "name": _DEVICE_PREFIX.sub("", name or ""),
+            "count": 0.0,
+            "value": values - before,
+        }
+        found.append(pl.DataFrame(rows, schema=MEASURE_SCHEMA).filter(pl.col("value").is_finite()))
+        if before:
+            found.append(pl.DataFrame({**rows, "topic": "before", "value": float(before)}, schema=MEASURE_SCHEMA))
+    return pl.concat(found).group_by("step", "topic", "name").agg(pl.col("count", "value").mean())
+
+
+def _memory_before_recording(trace: Trace, lane: int) -> int:
+    """Bytes of the host's allocator from before the recording of this lane's file that are never freed in it."""
+    facets = trace.facets[part_of(lane)]
+    return (
+        bytes_held_throughout(number_allocations(facets["allocated"].filter(device=HOST_DEVICE)))
+        if "allocated" in facets
+        else 0
+    )
+
+
+_SAMPLE_BEFORE_ALL: Final = pl.DataFrame({"time": [-(1 << 62)], "value": [0.0]})
+"""A sample before all others."""
+
+_DEVICE_PREFIX: Final = re.compile(r"^[A-Z]+[ :]\d+ ")
+"""The device of a counter: runs are compared over all devices."""
+
+_Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def _interval_peaks(time: Ints, value: _Floats, start: Ints, end: Ints) -> _Floats:
+    """The highest value in each `[start, end)`; NaN before the first sample."""
+    low = np.maximum(np.searchsorted(time, start, side="right") - 1, 0)
+    high = np.searchsorted(time, end, side="left")
+    known = high > low
+    bounds = np.stack([low, np.maximum(high, low + 1)], axis=1).ravel()
+    most = np.maximum.reduceat(np.append(value, -np.inf), bounds)[::2]
+    return np.where(known, most, np.nan)
+
+
+def _interval_averages(time: Ints, value: _Floats, start: Ints, end: Ints) -> _Floats:
+    """The average of each `[start, end)` over its time, from the first sample on; NaN before that."""
+    before = np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(time))])
+
+    def until(times: Ints) -> _Floats:
+        last = np.searchsorted(time, times, side="right") - 1
+        work: _Floats = before[last] + value[last] * (times - time[last])
+        return work
+
+    low, known = np.maximum(start, time[0]), end > time[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(known, (until(np.maximum(end, low)) - until(low)) / (end - low), np.nan)
+
+
+def _join_rank_measures(tables: Sequence[pl.DataFrame], scene: RunContext, options: Options) -> Result:
+    """The measures of all ranks in one table."""
+    filled = [table for table in tables if table.height]
+    return make_result(
+        MEASURES_ANALYSIS, pl.concat(filled) if filled else empty_table(_MEASURE_COLUMNS), scene, options
+    )
+
+
+MEASURES_ANALYSIS: Final = Analysis(
+    name="measures",
+    title="Measures",
+    question="What does a step do besides its ops?",
+    definition="Launches, pauses by cause, compilations, annotations and modules of each step.",
+    columns=_MEASURE_COLUMNS,
+    per_rank=_measures_of_rank,
+    combine=_join_rank_measures,
+)

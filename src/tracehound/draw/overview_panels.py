@@ -1,0 +1,346 @@
+"""The panels of the overview: results in a few lines each, of exactly the size asked for, and their places.
+
+Lines are made of pieces of text with a style; the caller chooses the colors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+from rich.cells import cell_len, set_cell_size
+
+from tracehound.analysis.breakdown import WORK_IN_PART_OF_RECORDING
+from tracehound.analysis.result import Column, Result
+from tracehound.analysis.timing.rank_steps import complete_steps
+from tracehound.draw.cell_text import format_cell
+from tracehound.draw.charts import primitives
+from tracehound.draw.charts.analysis_charts import BREAKDOWN_GLYPHS, BREAKDOWN_NAMES
+from tracehound.draw.name_shortening import shorten_names_distinctly
+from tracehound.draw.notes import note_text
+from tracehound.model.units import count_noun, format_count, format_duration, format_share
+
+PanelStyle = Literal["plain", "dim", "strong", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"]
+"""The style of a piece of a line. The text is complete without it."""
+
+PanelPiece = tuple[str, PanelStyle]
+PanelLine = list[PanelPiece]
+
+SLOW_STEP_RATIO: Final = 1.5
+"""A step is slow from this multiple of the median on."""
+
+STEP_CHART_LINES: Final = 12
+"""Lines of the step chart if there is room."""
+
+LEAST_PANEL_LINES: Final = 3
+"""Lines of a panel at least: its title and two more."""
+
+_LEVEL_STYLES: Final[Mapping[str, PanelStyle]] = MappingProxyType(
+    {"dropped": "bad", "repaired": "warn", "missing": "warn"}
+)
+
+
+class OverviewPanel(NamedTuple):
+    """A panel: the note beside its title, and the lines below."""
+
+    note: str
+    lines: list[PanelLine]
+
+
+def draw_panel(result: Result, width: int, height: int) -> OverviewPanel:
+    """A result in at most `height` lines of `width` cells."""
+    if result.table.is_empty():
+        words = note_text(result.notes[0]) if result.notes else "nothing to show"
+        return OverviewPanel("", _wrap_panel_text(words, width, height, "dim"))
+    panel = _PANEL_DRAWERS.get(result.analysis, draw_rows_panel)(result, width, height)
+    return OverviewPanel(panel.note, [_cut_panel_line(line, width) for line in panel.lines[:height]])
+
+
+def count_wanted_lines(result: Result) -> int:
+    """The lines that a result would fill if there were room."""
+    rows = result.table.height
+    divided = rows + 1 + (rows > 1) + len(_working_share_lines(result))
+    return {"steps": STEP_CHART_LINES, "breakdown": divided, "findings": 6 * rows}.get(result.analysis, max(1, rows))
+
+
+def draw_steps_panel(result: Result, width: int, height: int) -> OverviewPanel:
+    """A column for each whole step, as high as its time on its slowest rank. Slow steps have their own style."""
+    timed = result.table.drop_nulls("duration")
+    whole_steps = complete_steps(timed)
+    longest_by_step = whole_steps.group_by("step").agg(pl.col("duration").max()).sort("step")
+    numbers, lengths = longest_by_step["step"].to_list(), longest_by_step["duration"].to_numpy()
+    if not len(lengths):
+        return draw_rows_panel(result, width, height)
+    middle, worst = float(np.median(lengths)), int(lengths.argmax())
+    median = format_duration(round(float(np.median(whole_steps["duration"].to_numpy()))))
+    note = f"{format_count(len(lengths))}{' whole' if whole_steps.height < timed.height else ''}, median {median}"
+    longest = f"longest {format_duration(int(lengths[worst]))}: step {numbers[worst]}"
+    if result.table["inferred"].any():
+        longest += " (inferred)"
+    if height < 2 or width < 16:
+        return OverviewPanel(note, [[(longest, "plain")]])
+    bins = np.linspace(0, len(lengths), min(width, len(lengths)) + 1).astype(int)[:-1]
+    highest = np.maximum.reduceat(lengths, bins)
+    column_width = min(max(1, width // len(highest)), 8)
+    gap = column_width > 2
+    levels = primitives.draw_columns(np.repeat(highest, column_width), height - 1)
+    lines = []
+    for row in levels:
+        line: PanelLine = []
+        for index, value in enumerate(highest.tolist()):
+            text = row[index * column_width : (index + 1) * column_width - gap] + " " * gap
+            line.append((text, "slow" if value > SLOW_STEP_RATIO * middle else "bar"))
+        lines.append(line)
+    ends = f"  of steps {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else ""
+    ends += ", by their slowest rank" if longest_by_step.height < whole_steps.height else ""
+    lines.append([(longest, "slow" if lengths[worst] > SLOW_STEP_RATIO * middle else "plain"), (ends, "dim")])
+    return OverviewPanel(note, lines)
+
+
+def draw_breakdown_panel(result: Result, width: int, height: int) -> OverviewPanel:
+    """A bar for each rank, divided by its time. If not all fit, the ranks that idle most, below one for all."""
+    table = result.table
+    shares = [f"{name}_share" for name in BREAKDOWN_GLYPHS]
+    span = table["span"].to_numpy()
+    total_shares = [float(table[name].fill_null(0).to_numpy() @ span) / max(1, int(span.sum())) for name in shares]
+    rows = [(f"rank {rank}", parts) for rank, *parts in table.select("rank", *shares).rows()]
+    note = f"{format_count(len(rows))} ranks" if len(rows) > 1 else ""
+    working_notes = _working_share_lines(result)[: max(0, height - LEAST_PANEL_LINES)]
+    height -= len(working_notes)
+    if len(rows) > height - 1:
+        idlest = sorted(rows, key=lambda row: -(row[1][-1] or 0.0))
+        rows = [("all", total_shares), *idlest[: max(0, height - 2)]]
+        note += ", most idle"
+    elif 1 < len(rows) <= height - 2:
+        rows = [("all", total_shares), *rows]
+    room = max(len(label) for label, _ in rows)
+    lines = [_draw_breakdown_bar(f"{label:<{room}} ", parts, width) for label, parts in rows]
+    return OverviewPanel(note, [*lines[: height - 1], _breakdown_legend(total_shares, width), *working_notes])
+
+
+def _working_share_lines(result: Result) -> list[PanelLine]:
+    """The note that devices work only in a small part of the recording, if there is one."""
+    return [[(note_text(note), "dim")] for note in result.notes if note.code == WORK_IN_PART_OF_RECORDING]
+
+
+def _breakdown_style(part: str) -> PanelStyle:
+    return next(sort for sort in ("compute", "communication", "copy", "idle") if sort == part)
+
+
+def _breakdown_legend(total_shares: Sequence[float], width: int) -> PanelLine:
+    """The parts of a bar and their shares over all ranks in percent, with short names in narrow panels."""
+    line: PanelLine = []
+    for (name, glyph), part in zip(BREAKDOWN_GLYPHS.items(), total_shares, strict=True):
+        if width >= _WIDE_PANEL:
+            line += [
+                (f"{glyph} ", _breakdown_style(name)),
+                (f"{BREAKDOWN_NAMES.get(name, name)} {part * 100:.0f} %  ", "plain"),
+            ]
+        else:
+            line += [(glyph, _breakdown_style(name)), (f"{name[:4]} {part * 100:.0f} ", "plain")]
+    return line if width >= _WIDE_PANEL else [*line, ("%", "plain")]
+
+
+_WIDE_PANEL: Final = 80
+_BUSY_CELLS: Final = len(" 100.00 % busy")
+
+
+def _draw_breakdown_bar(label: str, parts: Sequence[float | None], line_width: int) -> PanelLine:
+    """A label, a bar of parts, and the busy share of the device."""
+    busy_width = _BUSY_CELLS if line_width >= 44 else 0
+    width = line_width - len(label) - busy_width
+    fractions = [part or 0.0 for part in parts]
+    bar = primitives.draw_stacked_bar(fractions, [*BREAKDOWN_GLYPHS.values()], max(0, width))
+    line: PanelLine = [(label, "plain")]
+    at = 0
+    for name, glyph in BREAKDOWN_GLYPHS.items():
+        length = bar.count(glyph)
+        line.append((bar[at : at + length], _breakdown_style(name)))
+        at += length
+    line.append((bar[at:], "plain"))
+    return [*line, (f"{format_share(1 - fractions[-1])} busy".rjust(busy_width), "dim")] if busy_width else line
+
+
+def draw_ops_panel(result: Result, width: int, height: int) -> OverviewPanel:
+    """The ops with most of the time, with a bar for each share. The full width is 100 %."""
+    table = result.table.head(height)
+    numbers_width = 10 + (11 if width >= 40 else 0)
+    room = max(12, width - numbers_width - (width // 4 if width >= 56 else 0))
+    bar_width = width - room - numbers_width
+    lines = []
+    names = [format_cell(Column("name", "text", ""), name) for name in table["name"]]
+    short = shorten_names_distinctly(names, room)
+    for name, (part, self_time) in zip(names, table.select("share", "self").rows(), strict=True):
+        words = short[name]
+        bar = primitives.draw_bar(part or 0.0, bar_width) if bar_width > 2 else ""
+        pieces: PanelLine = [(words + " " * (room - cell_len(words)), "plain")]
+        pieces.append((f" {format_share(part or 0.0):>8} ", "strong"))
+        pieces.append((bar, "bar"))
+        if numbers_width > 10:
+            pieces.append((f" {format_duration(self_time or 0):>10}", "dim"))
+        lines.append(pieces)
+    return OverviewPanel(f"{format_count(result.total)}, by self time", lines)
+
+
+def draw_health_panel(result: Result, width: int, height: int) -> OverviewPanel:
+    """Repaired, dropped, missing and inferred data."""
+    lines: list[PanelLine] = []
+    rows = result.table.select("level", "count", "what").rows()
+    for at, (level, number, what) in enumerate(rows[:height]):
+        words = f"{format_count(number)} {what}" if number > 1 else what
+        spare = height - len(lines) - (len(rows) - at - 1)
+        first, *rest = _wrap_panel_text(words, max(8, width - 9), max(1, spare), "plain")
+        lines += [
+            [(f"{level:<9}", _LEVEL_STYLES.get(level, "dim")), *first],
+            *([(" " * 9, "plain"), *line] for line in rest),
+        ]
+    more = len(rows) - height
+    return OverviewPanel(f"{more} more" if more > 0 else "", lines)
+
+
+def draw_findings_panel(result: Result, width: int, height: int) -> OverviewPanel:
+    """Findings with their cost as a share of a step or of another base; with evidence if there is room.
+
+    If the bases differ, each finding names its own.
+    """
+    rows = result.table.head(height).select("finding", "share_of", "cost", "share", "evidence").rows()
+    bases = {base: f"share of {_BASE_NAMES.get(base, base)}" for _, base, *_ in rows if base is not None}
+    texts = [f"{what} ({bases[base]})" if base in bases and len(bases) > 1 else what for what, base, *_ in rows]
+    room = max(8, width - 9)
+    short_texts, lines = shorten_names_distinctly(texts, room), list[PanelLine]()
+    for at, (finding, (*_, cost, part, evidence)) in enumerate(zip(texts, rows, strict=True)):
+        amount = format_share(part) if part is not None else format_duration(cost) if cost is not None else "-"
+        spare = height - len(lines) - (len(rows) - at)
+        first, *rest = _wrap_panel_text(
+            finding if spare > 0 else short_texts[finding], room, max(1, spare + 1), "plain"
+        )
+        lines += [[(f"{amount:>8} ", "strong"), *first], *([(" " * 9, "plain"), *line] for line in rest)]
+        spare -= len(rest)
+        lines += [[(" " * 9, "plain"), *line] for line in _wrap_panel_text(evidence, room, min(3, spare), "dim")]
+    more = result.total - len(rows)
+    note = next(iter(bases.values())) if len(bases) == 1 else ""
+    return OverviewPanel(f"{more} more" if more > 0 else note, lines)
+
+
+_BASE_NAMES: Final = {"step": "a step", "run": "the run", "window": "the window", "recording": "the recording"}
+
+
+def draw_rows_panel(result: Result, width: int, height: int) -> OverviewPanel:
+    """The first rows of any result: its texts after its first amount."""
+    texts = [column for column in result.columns if column.unit == "text"]
+    amounts = [column for column in result.columns if column.unit in ("time", "share")][:1]
+    lines: list[PanelLine] = []
+    for row in result.table.head(height).iter_rows(named=True):
+        line: PanelLine = [(f"{format_cell(each, row[each.name]):>10} ", "strong") for each in amounts]
+        line += [(f"{format_cell(each, row[each.name])}  ", "plain") for each in texts if row[each.name]]
+        lines.append(line)
+    del width
+    return OverviewPanel(count_noun(result.total, "row"), lines)
+
+
+_PANEL_DRAWERS: Final[Mapping[str, Callable[[Result, int, int], OverviewPanel]]] = MappingProxyType(
+    {
+        "findings": draw_findings_panel,
+        "steps": draw_steps_panel,
+        "breakdown": draw_breakdown_panel,
+        "ops": draw_ops_panel,
+        "health": draw_health_panel,
+    }
+)
+"""Results with a drawing of their own."""
+
+
+def draw_message_panel(words: str, width: int, height: int, sort: PanelStyle) -> OverviewPanel:
+    """The text of a panel without rows."""
+    lines = [line for text in words.split("\n") for line in _wrap_panel_text(text, width, height, sort)]
+    return OverviewPanel("", lines[: max(0, height)])
+
+
+def _wrap_panel_text(words: str, width: int, height: int, sort: PanelStyle) -> list[PanelLine]:
+    lines: list[PanelLine] = []
+    text = ""
+    if height < 1:
+        return []
+    for word in words.split():
+        if text and cell_len(text) + 1 + cell_len(word) > width:
+            lines.append([(text, sort)])
+            text = word
+        else:
+            text = f"{text} {word}".strip()
+    lines.append([(text, sort)])
+    if len(lines) > height:
+        rest = [piece[0] for line in lines[height - 1 :] for piece in line]
+        lines = [*lines[: height - 1], [(" ".join(rest), sort)]]
+    return [_cut_panel_line(line, width) for line in lines]
+
+
+def _cut_panel_line(line: PanelLine, width: int) -> PanelLine:
+    """The pieces that fit, the last one cut."""
+    fit: PanelLine = []
+    left = width
+    for text, sort in line:
+        if left <= 0:
+            break
+        size = cell_len(text)
+        fit.append((text if size <= left else set_cell_size(text, left - 1) + "…", sort))
+        left -= size
+    return fit
+
+
+class PanelArea(Struct, frozen=True):
+    """The place of a panel on the overview, in cells: its title is on line `top`."""
+
+    part: str
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+def place_panels(wanted_lines: Mapping[str, int], width: int, height: int) -> list[PanelArea]:
+    """The places of panels with these numbers of wanted lines below their titles, column by column.
+
+    There are one to three columns, depending on the width. Panels that do not fit are dropped from the end of their
+    column.
+    """
+    number = 1 if width < 64 else 2 if width < 132 else 3
+    columns = [[part for part in column if part in wanted_lines] for column in _PANEL_COLUMNS[number]]
+    columns = [column for column in columns if column]
+    column_width = (width - 2 * (len(columns) - 1)) // max(1, len(columns))
+    areas = []
+    for index, column in enumerate(columns):
+        shown = column[: max(1, height // LEAST_PANEL_LINES)]
+        top = 0
+        heights = distribute_height([wanted_lines[part] + 1 for part in shown], height)
+        for part, lines in zip(shown, heights, strict=True):
+            areas.append(PanelArea(part, index * (column_width + 2), top, column_width, lines))
+            top += lines
+    return areas
+
+
+_PANEL_COLUMNS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = MappingProxyType(
+    {
+        1: (("findings", "breakdown", "steps", "ops", "health"),),
+        2: (("breakdown", "steps"), ("findings", "ops", "health")),
+        3: (("breakdown", "steps"), ("ops",), ("findings", "health")),
+    }
+)
+"""The panels of each column, by the number of columns."""
+
+
+def distribute_height(wanted_heights: Sequence[int], height: int) -> list[int]:
+    """Heights that sum up to at most `height`: the least for each, then line by line to those that want more."""
+    heights = [min(LEAST_PANEL_LINES, height) for _ in wanted_heights]
+    left = height - sum(heights)
+    while left > 0:
+        unsatisfied = [index for index, wanted in enumerate(wanted_heights) if heights[index] < wanted]
+        if not unsatisfied:
+            break
+        for index in unsatisfied[:left]:
+            heights[index] += 1
+            left -= 1
+    return heights

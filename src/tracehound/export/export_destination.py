@@ -1,0 +1,137 @@
+"""The destination of an export: a file that appears complete or not at all, or stdout.
+
+Owns the rules for replacing files, and the messages for a full disk. Knows no format.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import polars as pl
+from msgspec import Struct
+
+from tracehound.errors import TracehoundError, printable
+from tracehound.system.atomic_file import atomic_write
+
+STDOUT: Final = "-"
+
+_FOLDER_ENDS: Final = ("/", os.sep)
+
+
+class ExportDestination(Struct, frozen=True):
+    """A file, or stdout (`path` is None), from `new_destination` or `any_destination`; writing makes its folder."""
+
+    path: Path | None
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The open file. It is written beside its path and moved there when it is complete, else it is removed.
+
+        Raises TracehoundError where it cannot be written.
+        """
+        if self.path is None:
+            with _explain_write_errors(None):
+                yield sys.stdout.buffer
+                sys.stdout.buffer.flush()
+            return
+        with _explain_write_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("wb") if _is_special_file(self.path) else atomic_write(self.path) as file:
+                yield file
+
+    def refuse_old(self) -> None:
+        """Raise TracehoundError where a file exists already."""
+        if self.path is not None and self.path.exists() and not _is_special_file(self.path):
+            raise TracehoundError("exists already", self.path, remedy="--force replaces it")
+
+    def lies_in(self, folders: Iterable[Path]) -> bool:
+        """True where it is in one of these folders, or below."""
+        if self.path is None:
+            return False
+        place = Path(os.path.realpath(self.path))
+        return any(place.is_relative_to(folder.resolve()) for folder in folders)
+
+    @property
+    def name(self) -> str:
+        """The name for messages."""
+        return "stdout" if self.path is None else printable(self.path.name)
+
+
+def named_folder(word: str) -> Path | None:
+    """The folder that a word names: an existing one, or one with the ending of a folder."""
+    path = Path(os.path.realpath(word))
+    there = os.path.isdir(path)  # noqa: PTH112, pathlib's raises for a name that is too long
+    return path if word not in ("", STDOUT) and (there or word.endswith(_FOLDER_ENDS)) else None
+
+
+def new_destination(word: str, inputs: Sequence[Path], within: Path | None = None) -> ExportDestination:
+    """The destination that a word names, if no file exists there; ``-`` is stdout.
+
+    Raises TracehoundError where it is a terminal, a folder, one of the files that are read, in no folder (unless it is
+    `within` one that is to be made), or where a file exists.
+    """
+    found = any_destination(word, inputs, within)
+    found.refuse_old()
+    return found
+
+
+def any_destination(word: str, inputs: Sequence[Path], within: Path | None = None) -> ExportDestination:
+    """The destination that a word names, even if a file exists there. Raises as `new_destination` does for the rest."""
+    if word == STDOUT:
+        if sys.stdout.isatty():
+            raise TracehoundError("stdout is a terminal", remedy="name a file, or send it on, as in - | less")
+        return ExportDestination(None)
+    path = Path(word)  # as it is: what a pipe's name in /dev/fd leads to has no name of its own
+    try:
+        if path.is_dir():
+            raise TracehoundError("is a folder; a trace is written to a file", path)
+        if not (Path(os.path.realpath(path)).parent if within is None else within.parent).is_dir():
+            raise TracehoundError("there is no such folder", path.parent if within is None else within.parent)
+        if path.exists() and any(_is_same_file(path, source) for source in inputs):
+            raise TracehoundError("is the trace that is read; write to another file", path)
+    except OSError as error:
+        raise _write_error(error, path) from error
+    return ExportDestination(path)
+
+
+def _is_same_file(path: Path, source: Path) -> bool:
+    """True where both paths are one file."""
+    with suppress(OSError):
+        return path.samefile(source)
+    return False
+
+
+def _is_special_file(path: Path) -> bool:
+    """True for a pipe or a device, which no file can replace."""
+    return path.exists() and not path.is_file()
+
+
+@contextmanager
+def _explain_write_errors(path: Path | None) -> Iterator[None]:
+    """A context in which errors of writing become one-line messages."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.errno == errno.EPIPE or f"os error {errno.EPIPE}" in str(error):
+            raise BrokenPipeError from error
+        raise _write_error(error, path) from error
+    except pl.exceptions.PolarsError as error:
+        if f"os error {errno.EPIPE}" in str(error):
+            raise BrokenPipeError from error
+        if "os error" not in str(error) and not str(error).startswith("parquet: "):
+            raise
+        raise TracehoundError("cannot be written: is there no space left on device?", path) from error
+
+
+def _write_error(error: OSError, path: Path | None) -> TracehoundError:
+    """The error for a file that cannot be written."""
+    why = (error.strerror or str(error)).lower()
+    return TracehoundError(f"cannot write to stdout: {why}" if path is None else f"cannot be written: {why}", path)

@@ -1,1 +1,0 @@
-"""XLA profiles in their Chrome form."""

@@ -1,0 +1,247 @@
+"""First bytes of files in each format: functions that recognize them, and a guess at files that are no trace.
+
+Nothing that only reading needs is imported here: cached files open without it. The guess tells a user who opened the
+wrong file which one to open instead.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tracehound.errors import TracehoundError
+from tracehound.formats.inflate import GzipDamage
+from tracehound.formats.protobuf_wire import BYTES, VARINT, WireError, read_field, read_varint
+from tracehound.model.units import count_noun
+
+REPLACEMENT_CHARACTER = b"\xef\xbf\xbd"
+"""A converter of text writes this in place of bytes that are not UTF-8."""
+
+UTF8_BOM: Final = b"\xef\xbb\xbf"
+"""Editors write this before a text in UTF-8."""
+
+_CATEGORIES: Final = (
+    "cpu_op", "operator", "kernel", "cuda_runtime", "runtime", "python_function", "user_annotation", "ac2g", "trace",
+    "cpu_instant_event", "gpu_memcpy", "gpu_memset", "memcpy", "cuda_driver", "gpu_user_annotation", "xpu_runtime",
+    "mtia_runtime", "mtia_ccp_events", "hpu_op", "privateuse1_runtime", "fwdbwd", "cpu_to_cuda",
+)  # fmt: skip
+_KEYS: Final = (b'"deviceproperties"', b'"computeproperties"', b'"distributedinfo"', b'"traceevents"')
+_LEGACY: Final = (b'"pid":"cpufunctions"', b'"pid":"cudafunctions"')
+"""The processes of the autograd profiler, older than Kineto, which writes no categories."""
+
+_XLA_MARKS: Final = (b'"name":"/device:', b'"name":"/host:', b'"highres-ticks":')
+
+
+def is_kineto(start: bytes) -> bool:
+    """Return whether this is the start of a Kineto file: its own keys before the events, or its categories in them."""
+    dense = _strip_blanks(start).lower()
+    if not _begins_document(dense):
+        return False
+    if b'"schemaversion"' in dense and any(key in dense for key in _KEYS):
+        return True
+    return b'"ph":"' in dense and (
+        any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES) or any(pid in dense for pid in _LEGACY)
+    )
+
+
+def is_xla_json(start: bytes) -> bool:
+    """Return whether this is the start of XLA's trace.json: processes named after planes, and no event categories."""
+    dense = _strip_blanks(start)
+    if not _begins_document(dense):
+        return False
+    return b'"ph":"' in dense and b'"cat":' not in dense and any(mark in dense for mark in _XLA_MARKS)
+
+
+_TIMELINE_ROW: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*\d\s*\]")
+
+
+def is_memory_timeline(start: bytes) -> bool:
+    """Return whether this is the start of a raw memory timeline: rows of time, action, size and category."""
+    return _TIMELINE_ROW.match(start.removeprefix(UTF8_BOM)) is not None
+
+
+def _strip_blanks(start: bytes) -> bytes:
+    return b"".join(start.removeprefix(UTF8_BOM).split())
+
+
+_DOCUMENT_START: Final = re.compile(rb'[{\[]|.\{|.?"[^"]+":', re.DOTALL)
+
+
+def _begins_document(dense: bytes) -> bool:
+    """Return whether `dense`, without blanks, may start a JSON document; its first byte may be damaged or missing.
+
+    The output of a program that starts with a quoted sentence and later writes traces is not accepted.
+    """
+    return _DOCUMENT_START.match(dense) is not None
+
+
+def is_xplane(head: bytes) -> bool:
+    """Return whether the bytes start an XSpace: a plane that starts with id and name and has only fields of a plane.
+
+    A file that went through a text converter is accepted, so that reading can report the conversion.
+    """
+    end = len(head)
+    if (
+        head.startswith(b"\n")
+        and REPLACEMENT_CHARACTER in head
+        and any(name in head[:64] for name in (b"/device:", b"/host:"))
+    ):
+        return True
+    try:
+        key, at = read_varint(head, 0, end)
+        if key != 1 << 3 | BYTES:
+            return False
+        size, at = read_varint(head, at, end)
+        return size > 0 and _is_plane(head, at, min(at + size, end), cut=at + size > end)
+    except WireError:
+        return False
+
+
+_PLANE_WIRES = {1: VARINT, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES}
+
+
+def _is_plane(head: bytes, at: int, end: int, *, cut: bool) -> bool:
+    """Return whether `[at, end)` parses as an XPlane, as far as it goes."""
+    has_name = False
+    while at < end:
+        try:
+            field, at = read_field(head, at, end)
+        except WireError as error:
+            return cut and error.overrun and has_name
+        if _PLANE_WIRES.get(field.number) != field.wire:
+            return False
+        if field.number == 2:
+            name = head[field.at : field.at + field.value]
+            has_name = len(name) > 0 and name.isascii() and name.decode("ascii").isprintable()
+        if not has_name and field.number > 2:
+            return False
+    return has_name
+
+
+_PACKET_WIRES: Final = {3: VARINT, 6: BYTES, 8: VARINT, 10: VARINT, 11: BYTES, 33: BYTES, 36: BYTES, 60: BYTES}
+"""Fields of Perfetto's TracePacket: user, clocks, timestamp, sequence, event, configuration, marker, track."""
+
+
+def is_perfetto(start: bytes) -> bool:
+    """Return whether the bytes start a Perfetto trace: a packet that parses, and another behind it. No XSpace does."""
+    end = len(start)
+    try:
+        packet, after = read_field(start, 0, end)
+        numbers = set()
+        at = packet.at
+        while packet.number == 1 and packet.wire == BYTES and at < after:
+            field, at = read_field(start, at, after)
+            if _PACKET_WIRES.get(field.number, field.wire) != field.wire:
+                return False
+            numbers.add(field.number)
+    except WireError:
+        return False
+    return bool(numbers & _PACKET_WIRES.keys()) and start[after : after + 1] in (b"", b"\n")
+
+
+class CompanionError(TracehoundError):
+    """A file that is no trace but belongs beside traces: nothing of them is missing without it."""
+
+
+class FileGuess(NamedTuple):
+    """A guess at a file's kind, what the user can do about it, and whether such files belong beside traces."""
+
+    looks: str
+    remedy: str = ""
+    companion: bool = False
+
+
+_OPEN_A_PROFILE: Final = "open the JSON that torch.profiler writes, or an XLA xplane.pb"
+_KNOWN_MAGIC: Final = (
+    (b"\x1f\x8b", FileGuess("a gzip file inside another", "unpack it once")),
+    (b"PK\x03\x04", FileGuess("a zip archive", "unpack it first")),
+    (b"\x28\xb5\x2f\xfd", FileGuess("a zstd file", "unpack it first")),
+    (b"\xfd7zXZ", FileGuess("an xz file", "unpack it first")),
+    (b"BZh", FileGuess("a bzip2 file", "unpack it first")),
+    (b"SQLite format 3", FileGuess("an SQLite database, as Nsight Systems and rocprof export", _OPEN_A_PROFILE)),
+    (b"PAR1", FileGuess("a Parquet file", _OPEN_A_PROFILE)),
+    (b"ARROW1", FileGuess("an Arrow file", _OPEN_A_PROFILE)),
+    (b"\x80\x04", FileGuess("a Python pickle, as torch.cuda.memory snapshots are", _OPEN_A_PROFILE, companion=True)),
+    (b"\x80\x02", FileGuess("a Python pickle", _OPEN_A_PROFILE)),
+    (b"\x7fELF", FileGuess("a program", _OPEN_A_PROFILE)),
+    (b"HloModule", FileGuess("HLO text", "open the profile it belongs to")),
+)
+_UTF16: Final = re.compile(rb"\xff\xfe(?!\0\0)|\xfe\xff|[{\[]\0[\t\n\r -~]\0|\0[{\[]\0[\t\n\r -~]")
+"""Starts of UTF-16: its byte order mark, or JSON without one."""
+
+_PPROF: Final = re.compile(rb"(?:\n\x04\x08[\x00-\x7f]\x10[\x00-\x7f])+[\n\x12]")
+"""Start of pprof's protocol buffer: sample types, each two indexes into its string table, then a sample."""
+
+BASELINE_START: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(tracehound\.profile/\d+)"')
+"""Start of a saved baseline, however its JSON is spaced: its schema."""
+
+_BLANK_FILE: Final = FileGuess("a file of blanks", _OPEN_A_PROFILE)
+_PLAIN_JSON: Final = FileGuess("JSON without trace events", _OPEN_A_PROFILE)
+_NESTED_LISTS: Final = re.compile(rb"\s*\[\s*\[\s*-?\d")
+_BEGIN_END_PHASE: Final = re.compile(rb'"ph"\s*:\s*"[BE]"')
+_ANY_PHASE: Final = re.compile(rb'"ph"\s*:\s*"')
+_UNPRINTABLE: Final = re.compile(rb"[\x00-\x08\x0e-\x1a]")
+_TAR_MARK: Final = slice(257, 262)
+
+
+def guess_file_kind(start: bytes) -> FileGuess:
+    """Guess the kind of a file that starts with these inflated bytes."""
+    marked = next((found for magic, found in _KNOWN_MAGIC if start.startswith(magic)), None)
+    if marked is not None:
+        return marked
+    if _UTF16.match(start):
+        return FileGuess("UTF-16 text", "convert it to UTF-8, as iconv -f UTF-16 -t UTF-8 does")
+    if start[_TAR_MARK] == b"ustar":
+        return FileGuess("a tar archive", "unpack it first")
+    if _PPROF.match(start):
+        looks = "a profile for pprof, as jax.profiler.save_device_memory_profile writes"
+        return FileGuess(looks, "go tool pprof reads it; " + _OPEN_A_PROFILE, companion=True)
+    if is_perfetto(start):
+        return FileGuess("a Perfetto trace in its own form, a protocol buffer", _OPEN_A_PROFILE)
+    text = start.lstrip(UTF8_BOM + b" \t\r\n")
+    return _guess_json(text) if text[:1] in (b"{", b"[") else _guess_text(text)
+
+
+def unreadable_gzip_error(path: Path, start: bytes, damage: GzipDamage) -> TracehoundError:
+    """Return the error for a damaged gzip file whose readable start is not the start of a trace."""
+    found = guess_file_kind(start)
+    guess = "is too little to tell what it is" if found in (_BLANK_FILE, _PLAIN_JSON) else f"looks like {found.looks}"
+    size = count_noun(len(start), "byte")
+    left = f"what could be read before that ({size}) {guess}" if start else "nothing before that could be read"
+    return TracehoundError(
+        f"gzip {damage.what}, and {left}", path, where=f"byte {damage.at:,}", remedy="copy it again, or record it anew"
+    )
+
+
+def _guess_text(text: bytes) -> FileGuess:
+    if text[:9].lower() == b"<!doctype" or text[:5].lower() == b"<html":
+        return FileGuess("a web page", "if it is a report, open the trace it was made from")
+    if not text:
+        return _BLANK_FILE
+    if not _UNPRINTABLE.search(text):
+        return FileGuess("a text file", _OPEN_A_PROFILE)
+    return FileGuess("a file of an unknown kind", _OPEN_A_PROFILE)
+
+
+def _guess_json(text: bytes) -> FileGuess:
+    if BASELINE_START.match(text):
+        return FileGuess(
+            "a baseline: what was measured of a run, without its events",
+            "tracehound diff compares another run with it",
+            companion=True,
+        )
+    if b'"schema"' in text and (b'"nodes"' in text or b"execution_trace" in text):
+        return FileGuess(
+            "a PyTorch execution trace, a graph of operators",
+            "open the profiler's trace of the same run",
+            companion=True,
+        )
+    if _NESTED_LISTS.match(text):
+        remedy = "export it as ....raw.json.gz, or open the profiler's trace of the same run"
+        return FileGuess("a memory timeline (export_memory_timeline) in its form for plots", remedy, companion=True)
+    if _BEGIN_END_PHASE.search(text):
+        return FileGuess("a trace of begin and end events, which neither PyTorch nor XLA writes", _OPEN_A_PROFILE)
+    if _ANY_PHASE.search(text):
+        return FileGuess("a Chrome trace that neither PyTorch nor XLA wrote", _OPEN_A_PROFILE)
+    return _PLAIN_JSON

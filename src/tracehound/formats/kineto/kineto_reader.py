@@ -1,0 +1,115 @@
+"""Reader of PyTorch profiler traces: Kineto's JSON, and that of the autograd profiler before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from tracehound.formats import WHOLE_FILE, FileShard, FormatReader, Progress, ignore_progress
+from tracehound.formats.assembly.arrow_storage import scan_facets
+from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
+from tracehound.formats.assembly.step_detection import steps_from_recurrence
+from tracehound.formats.export_metadata import exported_window_notes, truncated_source_notes
+from tracehound.formats.json.array_segments import ElementDecoder, JsonSegment, read_segments
+from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
+from tracehound.formats.json.json_document import chain_segments, merge_segments, read_args, read_file_ends
+from tracehound.formats.kineto.device_curves import add_device_curves
+from tracehound.formats.kineto.json_events import decode_events, event_from_mapping
+from tracehound.formats.kineto.kineto_facts import (
+    claims_in_text,
+    clock_notes,
+    collect_file_facts,
+    collect_host_only_signs,
+    has_module_calls,
+    merged_file_notes,
+    normalize_metadata,
+)
+from tracehound.formats.kineto.merged_segments import merge_segment_results
+from tracehound.formats.kineto.native_scan import native_decoder
+from tracehound.formats.kineto.segment_columns import SegmentColumns
+from tracehound.formats.kineto.segment_events import KindCache, SegmentResult, spill_segment
+from tracehound.formats.kineto.segment_facets import KnownCombinations
+from tracehound.formats.prefetch import run_in_background
+from tracehound.formats.spill import Spill
+from tracehound.model.file_facts import PeekedFacts
+from tracehound.model.trace import FileFrames
+
+
+def read_claims(path: Path) -> PeekedFacts:
+    """Claims at the ends of a file, without reading the rest.
+
+    Of a gzip file only the start is read. Raises TracehoundError if the file cannot be opened.
+    """
+    return claims_in_text(read_file_ends(path))
+
+
+class KinetoShard(NamedTuple):
+    """Results of the segments of one shard, and the chunk sizes they were read with."""
+
+    segments: tuple[tuple[JsonSegment, SegmentResult], ...]
+    sizes: ChunkSizes
+
+
+def decode_shard(
+    path: Path, shard: FileShard, spill: Spill, progress: Progress, sizes: ChunkSizes = DEFAULT_SIZES
+) -> KinetoShard:
+    """Decode segment `shard.number` and every `shard.of`-th after it of a file's array of events.
+
+    `progress` gets this shard's share of the bytes. Raises TracehoundError if the file has no events.
+    """
+    native = native_decoder()
+    shape = ElementDecoder(decode_events if native is None else native.decode, event_from_mapping)
+    segments_of_shard = read_segments(path, shard, shape, partial(SegmentColumns, KnownCombinations()), progress, sizes)
+    kind_cache = KindCache()
+    results = tuple(
+        (extent, spill_segment(columns, kind_cache, spill, f"{extent.number}")) for extent, columns in segments_of_shard
+    )
+    return KinetoShard(results, sizes)
+
+
+def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -> FileFrames:
+    """Frames of the file from all shards; a file whose segments do not meet is decoded again from start to end."""
+    results = {segment.number: (segment, result) for shard in shards for segment, result in shard.segments}
+    chain = chain_segments(segment for segment, _ in results.values())
+    if chain is None:
+        return build_file_frames(path, [decode_shard(path, WHOLE_FILE, spill, ignore_progress, shards[0].sizes)], spill)
+    read = merge_segments(chain)
+    metadata = normalize_metadata(read.metadata)
+    events = merge_segment_results([results[segment.number][1] for segment in chain], read.firsts, metadata, spill)
+    with run_in_background(events.facets) as facets:
+        frames = assemble_file(
+            DecodedFile(
+                path=path,
+                format="kineto",
+                chunks=events.chunks,
+                lanes=events.file_lanes.lanes,
+                ranks=events.file_lanes.ranks,
+                hosts=events.file_lanes.hosts,
+                wall_ns=events.wall_ns,
+                facts=collect_file_facts(metadata, events),
+                notes=(
+                    *read.notes,
+                    *events.notes,
+                    *merged_file_notes(metadata, events.file_lanes.runs),
+                    *clock_notes(metadata),
+                    *truncated_source_notes(metadata),
+                    *exported_window_notes(events.exported_window),
+                ),
+                places=read.places,
+                counters=events.counters,
+                unmarked=steps_from_recurrence,
+            ),
+            spill,
+        )
+        frames = replace(frames, facets=scan_facets(facets()))
+    host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames)
+    facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
+    return add_device_curves(replace(frames, facts=facts))
+
+
+READER: Final = FormatReader(decode_shard, build_file_frames, read_args, np.ndarray, read_claims)

@@ -1,0 +1,395 @@
+"""Segments of a Kineto file, merged into the decoded file.
+
+Decides what only the whole file shows: its times and which of them are impossible, its lanes, the kernels that belong
+to collectives of another segment's operators, and the launches of the old autograd profiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from tracehound.formats.assembly.arrow_storage import FacetPiece, store_facets
+from tracehound.formats.assembly.counter_samples import CounterSamples, FileCounters, concat_samples
+from tracehound.formats.assembly.file_assembly import RawChunk
+from tracehound.formats.assembly.launch_links import make_counted_ids_unique
+from tracehound.formats.export_metadata import exported_window
+from tracehound.formats.json.value_columns import INVALID, parse_count
+from tracehound.formats.kineto.event_columns import GLOO_PREFIX
+from tracehound.formats.kineto.json_events import RawId
+from tracehound.formats.kineto.kineto_counters import count_memory_changes, count_unattributed_memory, counter_lanes
+from tracehound.formats.kineto.kineto_lanes import (
+    NO_USAGE,
+    FileLanes,
+    LaneKey,
+    LaneUsage,
+    build_lanes,
+    normalize_id,
+    thread_lane_key,
+)
+from tracehound.formats.kineto.note_counts import (
+    COUNTER_FAR_AWAY,
+    EVENT_AT_ZERO,
+    EVENT_FAR_AWAY,
+    EVENTS_ON_ANOTHER_DEVICE,
+    MEMORY_EVENTS,
+    MEMORY_OF_SEVERAL_RANKS,
+    MEMORY_WITHOUT_ADDRESS,
+    MEMORY_WITHOUT_TOTALS,
+    NoteCounts,
+)
+from tracehound.formats.kineto.segment_events import SegmentResult, SpilledEvents
+from tracehound.formats.spill import Spill
+from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE, MAX_DISTANCE_NS, valid_wall_clock
+from tracehound.model.file_facts import ExportedWindow
+from tracehound.model.notes import Note
+from tracehound.model.trace import KIND
+from tracehound.numeric.id_set import sorted_distinct
+from tracehound.numeric.intervals import Ints, Mask
+
+_BASE_TIME_KEY: Final = "baseTimeNanoseconds"
+"""Key of the wall clock (ns) at time 0."""
+
+UNSET_TIME_GAP_NS: Final = 3600 * 10**9
+"""An event at time 0 counts as without a time if the other events are further away than this (ns)."""
+
+
+class MergedSegments(Struct, frozen=True):
+    """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
+
+    `span_ns` is start and length of the profiler's own span, `exported_window` the window from which the file was
+    exported. `facets` is lazy.
+    """
+
+    chunks: tuple[RawChunk, ...]
+    file_lanes: FileLanes
+    wall_ns: int | None
+    span_ns: tuple[int, int] | None
+    notes: tuple[Note, ...]
+    counters: FileCounters
+    facets: Iterator[FacetPiece]
+    exported_window: ExportedWindow | None
+
+
+class _TimeBounds(NamedTuple):
+    """Valid times (ns) lie between `after` and `before`; starts up to `unset` count as missing."""
+
+    after: int
+    before: int
+    unset: int | None
+
+    def contains(self, time: Ints) -> Mask:
+        """Mask of the valid times."""
+        unset = np.zeros(len(time), np.bool_) if self.unset is None else time <= self.unset
+        return (time > self.after) & (time < self.before) & ~unset
+
+    def contains_all(self, events_chunk: SpilledEvents) -> bool:
+        """True if the times of all these events are valid."""
+        early = events_chunk.start <= self.after or (self.unset is not None and events_chunk.start <= self.unset)
+        return not early and max(events_chunk.last, events_chunk.end) < self.before
+
+
+def merge_segment_results(
+    results: Sequence[SegmentResult], firsts: Sequence[int], metadata: Mapping[str, Any], spill: Spill
+) -> MergedSegments:
+    """Merge the segments of a file; `firsts` has the ordinal of the first element of each."""
+    base_ns = max(parse_count(metadata.get(_BASE_TIME_KEY)), 0)
+    lanes, recorded_names, note_counts = dict[LaneKey, LaneUsage](), dict[tuple[str, RawId, RawId], str](), NoteCounts()
+    collective_sizes = dict[tuple[RawId, int], int]()
+    for result, first in zip(results, firsts, strict=True):
+        recorded_names.update(result.recorded_names)
+        collective_sizes.update(result.collective_sizes)
+        for key, lane_usage in result.lanes.items():
+            lanes[key] = lanes.get(key, NO_USAGE).plus(lane_usage)
+        note_counts.merge(result.note_counts, first)
+    file_lanes = build_lanes(
+        lanes, recorded_names, next((result.device_family for result in results if result.device_family), ""), metadata
+    )
+    bounds, located_events = _time_bounds(results, base_ns), list[tuple[SpilledEvents, Ints, int]]()
+    amendments, host_of_lane = (
+        _collective_amendments(collective_sizes, file_lanes),
+        file_lanes.lanes["host"].cast(pl.Int64).to_numpy(),
+    )
+    for result, first in zip(results, firsts, strict=True):
+        rows = np.array([file_lanes.lane_numbers[key] for key in result.lanes], np.int64)
+        for events_chunk in result.spilled_events:
+            valid_events = (
+                events_chunk
+                if bounds.contains_all(events_chunk)
+                else _without_impossible_times(events_chunk, bounds, first, note_counts, spill)
+            )
+            if valid_events is not None:
+                located_events.append(
+                    (_amend_collectives(valid_events, amendments, host_of_lane[rows], first, spill), rows, first)
+                )
+    located_events = add_launch_correlations(located_events, results, firsts, file_lanes, spill)
+    samples = _samples_in_bounds(results, bounds, firsts, note_counts)
+    note_counts.add(EVENTS_ON_ANOTHER_DEVICE, file_lanes.stray_events, 0)
+    note_counts.drop_if_all(MEMORY_WITHOUT_ADDRESS, MEMORY_EVENTS)  # PyTorch did not write them until 2021
+    if file_lanes.runs.has_several_runs:
+        note_counts.add(MEMORY_OF_SEVERAL_RANKS, count_unattributed_memory(samples, file_lanes.ranks), 0)
+    origin = min(
+        (events_chunk.start for events_chunk, *_ in located_events), default=int(samples.time.min(initial=2**62))
+    )
+    origin = 0 if origin == 2**62 else origin
+    chunks = tuple(
+        RawChunk(events_chunk.spilled, rows, (events_chunk.start - origin) * 1000, first)
+        for events_chunk, rows, first in located_events
+    )
+    wall_ns = valid_wall_clock(base_ns + origin) if chunks else None
+    has_unusable_base = bool(chunks) and wall_ns is None and metadata.get(_BASE_TIME_KEY) not in (None, 0)
+    return MergedSegments(
+        chunks=chunks,
+        file_lanes=file_lanes,
+        wall_ns=wall_ns,
+        span_ns=_profiler_span_of_file(results, 0 if has_unusable_base else base_ns),
+        notes=(
+            *([Note("dropped", CLOCK_IMPOSSIBLE, where=_BASE_TIME_KEY)] if has_unusable_base else []),
+            *note_counts.notes(),
+        ),
+        facets=store_facets(
+            [result.facets for result in results], firsts, lambda ns: _time_from_origin(ns, bounds, origin), spill
+        ),
+        counters=counter_lanes(samples, origin, file_lanes.ranks, file_lanes.runs),
+        exported_window=exported_window(metadata, origin * 1000),
+    )
+
+
+def _time_bounds(results: Sequence[SegmentResult], base: int) -> _TimeBounds:
+    starts = np.concatenate([np.empty(0, np.int64), *(result.start_sample for result in results)])
+    if not len(starts):
+        starts = concat_samples([result.samples for result in results], [0] * len(results)).time
+    middle = int(np.median(starts)) if len(starts) else 0
+    return _TimeBounds(
+        middle - MAX_DISTANCE_NS, middle + MAX_DISTANCE_NS, 0 if base and middle > UNSET_TIME_GAP_NS else None
+    )
+
+
+def _samples_in_bounds(
+    results: Sequence[SegmentResult], bounds: _TimeBounds, firsts: Sequence[int], note_counts: NoteCounts
+) -> CounterSamples:
+    """Counter samples with valid times; the others are counted."""
+    samples = concat_samples([result.samples for result in results], firsts)
+    in_bounds = bounds.contains(samples.time)
+    dropped = sorted_distinct(samples.ordinal[~in_bounds])
+    note_counts.add(COUNTER_FAR_AWAY, len(dropped), int(dropped[0]) if len(dropped) else 0)
+    note_counts.add(MEMORY_WITHOUT_TOTALS, count_memory_changes(samples), 0)
+    return samples if in_bounds.all() else samples.at(np.flatnonzero(in_bounds))
+
+
+def _time_from_origin(ns: Ints, bounds: _TimeBounds, origin: int) -> tuple[Mask, Ints]:
+    """Mask of the valid times, and all times in ps from the origin."""
+    in_bounds = bounds.contains(ns)
+    return in_bounds, np.where(in_bounds, ns - origin, 0) * 1000
+
+
+def _without_impossible_times(
+    events_chunk: SpilledEvents, bounds: _TimeBounds, first: int, note_counts: NoteCounts, spill: Spill
+) -> SpilledEvents | None:
+    """The events with valid times; the others are counted. None if there are none."""
+    rows = events_chunk.spilled.rows()
+    start, end, record = (rows[name].to_numpy() for name in ("start", "end", "record"))
+    start, end = start // 1000 + events_chunk.start, end // 1000 + events_chunk.start
+    unset = np.zeros(len(start), np.bool_) if bounds.unset is None else start <= bounds.unset
+    far = ~unset & ~((start > bounds.after) & (start < bounds.before) & (end < bounds.before))
+    for note, mask in ((EVENT_AT_ZERO, unset), (EVENT_FAR_AWAY, far)):
+        note_counts.add(note, int(np.count_nonzero(mask)), first + int(record[mask].min(initial=2**31 - 1)))
+    valid_rows = np.flatnonzero(~unset & ~far)
+    if not len(valid_rows):
+        return None
+    begin = int(start[valid_rows].min())
+    moved = (pl.col(name) - (begin - events_chunk.start) * 1000 for name in ("start", "end"))
+    frame = rows[valid_rows].with_columns(moved)
+    name = f"sifted-{first}-{events_chunk.start}-{int(events_chunk.may_be_collective)}"
+    return SpilledEvents(
+        spill.keep(frame, name),
+        begin,
+        int(start[valid_rows].max()),
+        int(end[valid_rows].max()),
+        events_chunk.may_be_collective,
+    )
+
+
+def _collective_amendments(
+    collective_sizes: Mapping[tuple[RawId, int], int], file_lanes: FileLanes
+) -> tuple[pl.Expr, ...]:
+    """Expressions for the kind and bytes of events that are part of a collective.
+
+    Kernels that run for an operator that started a collective are that collective and have its bytes. So are Gloo's
+    annotations on the host of a file without working devices. External ids are those of `make_counted_ids_unique`.
+    """
+    operators_with_size = [
+        (file_lanes.runs.run_of(normalize_id(pid)), external, size)
+        for (pid, external), size in collective_sizes.items()
+    ]
+    operators_with_size = [(host, external, size) for host, external, size in operators_with_size if external >= 0]
+    host, external = (np.array([each[part] for each in operators_with_size], np.int64) for part in (0, 1))
+    operators = make_counted_ids_unique(external, host).tolist()
+    collective = pl.col("kind") == "collective"
+    collective |= (pl.col("kind") == "kernel") & pl.col("external").is_in(operators)
+    if file_lanes.ranks["device"].is_null().all():
+        collective |= (pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.starts_with(GLOO_PREFIX)
+    elif not operators:
+        return ()
+    sizes = {operator: size for operator, (_, _, size) in zip(operators, operators_with_size, strict=True) if size >= 0}
+    size = pl.col("external").replace_strict(sizes, default=None, return_dtype=pl.Int64)
+    return (
+        pl.when(collective).then(pl.lit("collective", KIND)).otherwise("kind").alias("kind"),
+        pl.when(collective & pl.col("bytes").is_null()).then(size).otherwise("bytes").alias("bytes"),
+    )
+
+
+def _amend_collectives(
+    events_chunk: SpilledEvents, amendments: tuple[pl.Expr, ...], host: Ints, first: int, spill: Spill
+) -> SpilledEvents:
+    """The events with the kinds and bytes of collectives; `host` is the host of each lane."""
+    if not (events_chunk.may_be_collective and amendments):
+        return events_chunk
+    rows = events_chunk.spilled.rows(columns=[name for name in _AMENDED_COLUMNS if name in events_chunk.spilled.dtypes])
+    absent = [pl.lit(None, pl.Int64).alias(name) for name in ("external", "bytes") if name not in rows.columns]
+    recorded = rows.with_columns(absent)
+    amended = (
+        _with_external_per_host(recorded, events_chunk, host)
+        .with_columns(amendments)
+        .with_columns(recorded["external"])
+    )
+    if amended.equals(recorded):  # the collective kernels recorded it all themselves
+        return events_chunk
+    spilled = spill.keep(
+        events_chunk.spilled.rows().with_columns(amended.get_columns()), f"amended-{first}-{events_chunk.start}"
+    )
+    return events_chunk._replace(spilled=spilled)
+
+
+def _with_external_per_host(rows: pl.DataFrame, events_chunk: SpilledEvents, host: Ints) -> pl.DataFrame:
+    """The rows with External ids that differ between hosts."""
+    runs = events_chunk.spilled.runs
+    if runs is None or not host.any():
+        return rows
+    of_row = np.repeat(host[runs.lane], np.diff(runs.bounds))
+    external = make_counted_ids_unique(rows["external"].fill_null(-1).to_numpy(), of_row)
+    return rows.with_columns(pl.Series("external", external).set(rows["external"].is_null(), None))
+
+
+_AMENDED_COLUMNS: Final = ("kind", "name", "external", "bytes")
+"""Columns that amendments read or change."""
+
+
+def _profiler_span_of_file(results: Sequence[SegmentResult], base: int) -> tuple[int, int] | None:
+    start, length = next((result.profiler_span for result in results if result.profiler_span), (INVALID, INVALID))
+    return None if INVALID in (start, length) else (base + start, length)
+
+
+LocatedEvents = tuple[SpilledEvents, Ints, int]
+"""Events, the file's lane of each of their lane numbers, and the ordinal of their segment's first element."""
+
+_FLOW_END_SCHEMA: Final[Mapping[str, pl.DataType]] = {
+    "record": pl.Int64(),
+    "begins": pl.Boolean(),
+    "arrow": pl.String(),
+    "lane": pl.Int64(),
+    "start": pl.Int64(),
+}
+_LANE_AND_START: Final = ("lane", "start")
+
+
+def add_launch_correlations(
+    located_events: Sequence[LocatedEvents],
+    results: Sequence[SegmentResult],
+    firsts: Sequence[int],
+    file_lanes: FileLanes,
+    spill: Spill,
+) -> list[LocatedEvents]:
+    """The events, with correlation ids for operators and kernels that a launch flow connects.
+
+    The id is the ordinal of the operator's element.
+    """
+    ends = _flow_ends_on_lanes(results, firsts, file_lanes)
+    if ends.is_empty() or not located_events:
+        return list(located_events)
+    events = pl.concat([_event_starts(*each) for each in located_events]).sort("record")
+    starts = _match_flow_ends(ends.filter("begins"), events, "backward").select("arrow", correlation="event")
+    finishes = _match_flow_ends(ends.filter(~pl.col("begins")), events, "forward").select("arrow", "event")
+    launched = finishes.join(starts, on="arrow").drop("arrow")
+    ids = pl.concat([launched, launched.select(event="correlation", correlation="correlation")]).unique(
+        "event", keep="first", maintain_order=True
+    )
+    return [
+        (_set_correlations(events_chunk, ids, first, spill), lanes, first)
+        for events_chunk, lanes, first in located_events
+    ]
+
+
+def _flow_ends_on_lanes(results: Sequence[SegmentResult], firsts: Sequence[int], file_lanes: FileLanes) -> pl.DataFrame:
+    """Ends of launch flows on lanes with events; in merged files each run has its own flow ids."""
+    flow_lane_of = cache(lambda pid, tid: _flow_lane(thread_lane_key(pid, tid), file_lanes))
+    rows = [
+        (first + end.record, end.begins, f"{flow_lane.run} {end.id}", flow_lane.lane, end.start)
+        for result, first in zip(results, firsts, strict=True)
+        for end in result.flow_ends
+        if (flow_lane := flow_lane_of(end.pid, end.tid)) is not None
+    ]
+    return pl.DataFrame(rows, _FLOW_END_SCHEMA, orient="row")
+
+
+class _FlowLane(NamedTuple):
+    run: int
+    lane: int
+
+
+def _flow_lane(key: LaneKey, file_lanes: FileLanes) -> _FlowLane | None:
+    """Run and lane number of a lane; None if it has no events."""
+    return (
+        _FlowLane(file_lanes.runs.run_of(key.pid), file_lanes.lane_numbers[key])
+        if key in file_lanes.lane_numbers
+        else None
+    )
+
+
+def _event_starts(events_chunk: SpilledEvents, lanes: Ints, first: int) -> pl.DataFrame:
+    """Ordinal, lane and start (ns) of each event."""
+    rows = events_chunk.spilled.rows(columns=("record", "lane", "start"))
+    return rows.select(
+        pl.col("record").cast(pl.Int64) + first,
+        pl.Series("lane", lanes[rows["lane"].to_numpy()]),
+        pl.col("start") // 1000 + events_chunk.start,
+    )
+
+
+def _match_flow_ends(
+    ends: pl.DataFrame, events: pl.DataFrame, direction: Literal["backward", "forward"]
+) -> pl.DataFrame:
+    """The flow ends with the ordinal of their `event`.
+
+    If several events start there, the next one in the file in this direction is taken: PyTorch writes a flow between
+    its events. Since a tool may have reordered them, the nearest in the opposite direction is the fallback.
+    """
+    opposite: Final = "forward" if direction == "backward" else "backward"
+    events = events.with_columns(event="record")
+    matched = ends.sort("record")
+    for name, strategy in (("near", direction), ("far", opposite)):
+        matched = matched.join_asof(
+            events.rename({"event": name}), on="record", by=_LANE_AND_START, strategy=strategy, check_sortedness=False
+        )
+    return (
+        matched.with_columns(event=pl.coalesce("near", "far"))
+        .drop_nulls("event")
+        .unique("arrow", keep="first", maintain_order=True)
+    )
+
+
+def _set_correlations(events_chunk: SpilledEvents, ids: pl.DataFrame, first: int, spill: Spill) -> SpilledEvents:
+    rows = events_chunk.spilled.rows()
+    events = rows.select(event=pl.col("record").cast(pl.Int64) + first)
+    correlation = events.join(ids, on="event", how="left", maintain_order="left")["correlation"]
+    if correlation.null_count() == len(correlation):
+        return events_chunk
+    spilled = spill.keep(
+        rows.with_columns(correlation), f"tied-{first}-{events_chunk.start}-{int(events_chunk.may_be_collective)}"
+    )
+    return events_chunk._replace(spilled=spilled)

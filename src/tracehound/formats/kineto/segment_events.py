@@ -1,0 +1,305 @@
+"""Events of a segment of a Kineto file: the drawn ones, spilled with their kinds, steps and lanes.
+
+Runs where the segment is decoded; `merged_segments` adds what needs the whole file. Events that are left out are
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import starmap
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from tracehound.formats.assembly.counter_samples import SpilledSamples
+from tracehound.formats.assembly.derived_columns import RAW_EVENTS
+from tracehound.formats.json.value_columns import INVALID, MISSING, CodeArray, CodeResults
+from tracehound.formats.kineto.categories import (
+    copy_kind,
+    is_mtia_copy,
+    is_unknown_category,
+    kernel_kind,
+    operator_kind,
+    parse_category,
+    runtime_call_kind,
+    step_number,
+)
+from tracehound.formats.kineto.event_columns import GLOO_PREFIX, EventColumns, EventSignature, is_device_event
+from tracehound.formats.kineto.json_events import RawId
+from tracehound.formats.kineto.kineto_lanes import LaneKey, LaneUsage, device_lane_key, thread_lane_key
+from tracehound.formats.kineto.note_counts import (
+    COUNTER_WITHOUT_NUMBER,
+    EVENT_FAR_AWAY,
+    EVENT_WITHOUT_TIME,
+    EVENTS_WITHOUT_NAME,
+    EVENTS_WITHOUT_THREAD,
+    FOREIGN_CATEGORIES,
+    NEGATIVE_DURATION,
+    OPERATORS_TIMED_ON_DEVICES,
+    NoteCounts,
+    NoteKind,
+)
+from tracehound.formats.kineto.process_ids import LaunchFlowEnd, autograd_event_kind
+from tracehound.formats.kineto.segment_columns import SegmentColumns
+from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows
+from tracehound.formats.value_bounds import MAX_DISTANCE_NS
+from tracehound.model.trace import KIND_CODES
+from tracehound.numeric.intervals import Ints, Mask
+
+_MAX_FRAME_NS: Final = 6 * 24 * 3600 * 10**9
+"""Events that start within this (ns) of each other, and last less than `MAX_DISTANCE_NS`, fit a frame of Int64 ps."""
+
+_START_SAMPLE_SIZE: Final = 1_000
+
+
+class SpilledEvents(NamedTuple):
+    """Events that are near each other in time, with the columns of `RAW_EVENTS` and the segment's lane numbers.
+
+    Times in the frame are ps from `start`; `start`, `last` (the last start) and `end` are ns as in the file. With
+    `may_be_collective`, other segments may show that these events belong to a collective.
+    """
+
+    spilled: SpilledRows
+    start: int
+    last: int
+    end: int
+    may_be_collective: bool
+
+
+class SegmentResult(Struct, frozen=True):
+    """Spilled events of a segment, and what the whole file needs to know of them.
+
+    `lanes` has the usage of each lane, in the order of the lane numbers; `recorded_names` and `collective_sizes` are
+    those of `SegmentColumns`. `start_sample` has some of the starts (ns), `profiler_span` the start and length of the
+    profiler's own span (`INVALID` for an invalid time; None without a span). `samples` are those of counters, and
+    `facets` those of `FACET_SCHEMAS`, with times in ns. `flow_ends` are the ends of launch flows.
+    """
+
+    spilled_events: tuple[SpilledEvents, ...]
+    lanes: dict[LaneKey, LaneUsage]
+    recorded_names: dict[tuple[str, RawId, RawId], str]
+    collective_sizes: dict[tuple[RawId, int], int]
+    note_counts: NoteCounts
+    start_sample: Ints
+    profiler_span: tuple[int, int] | None
+    device_family: str
+    samples: SpilledSamples
+    facets: Mapping[str, SpilledRows]
+    flow_ends: tuple[LaunchFlowEnd, ...]
+
+
+def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, name: str) -> SegmentResult:
+    """Spill the drawn events of a segment into files whose names start with `name`."""
+    events, note_counts = columns.event_columns(), NoteCounts()
+    note_counts.merge(columns.note_counts, 0)
+    note_counts.add(COUNTER_WITHOUT_NUMBER, len(columns.samples.broken), min(columns.samples.broken, default=0))
+    keys, lane = number_lanes(columns, events)
+    in_profiler_span = (
+        CodeResults(columns.signatures, lambda signature: parse_category(signature[0]).role == "none").of(
+            events.signature
+        )
+        > 0
+    )
+    drawn = ~in_profiler_span
+    timed = (events.start != INVALID) & (events.length != INVALID)
+    note_counts.add_mask(EVENT_WITHOUT_TIME, drawn & ~timed, events.record)
+    drawn &= timed
+    starts = events.start[drawn]
+    too_long = drawn & (events.length >= MAX_DISTANCE_NS)
+    note_counts.add_mask(EVENT_FAR_AWAY, too_long, events.record)
+    drawn &= ~too_long
+    note_counts.add_mask(NEGATIVE_DURATION, drawn & (events.length < 0), events.record)
+    for note, applies in _NOTES_BY_SIGNATURE.items():
+        codes_with_note = CodeResults(columns.signatures, applies).all() > 0
+        if codes_with_note.any():
+            note_counts.add_mask(note, drawn & codes_with_note[events.signature], events.record)
+    if "" in columns.names:
+        note_counts.add_mask(EVENTS_WITHOUT_NAME, drawn & (events.name == columns.names[""]), events.record)
+    rows = np.flatnonzero(drawn)
+    drawn_events = events if len(rows) == len(drawn) else events.take(rows)
+    kind, step = kinds_and_steps(columns, drawn_events, kind_cache)
+    names = pl.Series(list(columns.names), dtype=pl.Categorical())  # polars frees categories that no series uses
+    shared_columns = {
+        **_columns_without_times(drawn_events, names.to_physical().to_numpy(), kind, step),
+        "lane": MaskedColumn(lane[rows]),
+        "record": MaskedColumn(drawn_events.record),
+    }
+    groups = _group_rows(drawn_events.start, collective_candidates(columns, drawn_events, kind))
+    length, counts = np.maximum(drawn_events.length, 0), np.bincount(lane[~in_profiler_span], minlength=len(keys))
+    busy_time = np.bincount(lane[rows], weights=length, minlength=len(keys)).astype(np.int64)
+    return SegmentResult(
+        spilled_events=tuple(_spill_groups(shared_columns, drawn_events.start, length, groups, spill, name)),
+        lanes=dict(zip(keys, starmap(LaneUsage, np.column_stack([counts, busy_time]).tolist()), strict=True)),
+        recorded_names=columns.metadata,
+        collective_sizes=columns.collective_sizes,
+        note_counts=note_counts,
+        start_sample=starts[:: 1 + len(starts) // _START_SAMPLE_SIZE].copy(),  # a view would keep all starts in memory
+        profiler_span=_profiler_span(events, in_profiler_span),
+        device_family=next((found for cat, *_ in columns.signatures if (found := parse_category(cat).family)), ""),
+        samples=columns.samples.done().put(spill, f"{name}-samples"),
+        facets=columns.facets.spill(spill, name, note_counts),
+        flow_ends=tuple(columns.flow_ends),
+    )
+
+
+def _has_unknown_category(signature: EventSignature) -> bool:
+    """True if the kind of a signature's events is unknown."""
+    return is_unknown_category(signature[0]) and autograd_event_kind(signature) is None
+
+
+_NOTES_BY_SIGNATURE: Final[Mapping[NoteKind, Callable[[EventSignature], bool]]] = {
+    FOREIGN_CATEGORIES: _has_unknown_category,
+    OPERATORS_TIMED_ON_DEVICES: lambda signature: autograd_event_kind(signature) == "kernel",
+    EVENTS_WITHOUT_THREAD: lambda signature: signature[2] is None and not is_device_event(signature),
+}
+"""Notes on events by their category, process and thread."""
+
+
+def _columns_without_times(
+    events: EventColumns, categories: npt.NDArray[np.uint32], kind: npt.NDArray[np.int8], step: npt.NDArray[np.int32]
+) -> dict[str, MaskedColumn]:
+    """Columns of the events except for lane, times and record; ids that no event has are left out."""
+    found = {"name": MaskedColumn(categories[events.name]), "kind": MaskedColumn(kind.view(np.uint8))}
+    ids: dict[str, Ints | CodeArray] = {
+        "step": step,
+        "correlation": events.correlation,
+        "external": events.external,
+        "bytes": events.bytes,
+    }
+    for name, values in ids.items():
+        valid = values >= 0
+        if valid.any():
+            found[name] = MaskedColumn(values, None if valid.all() else valid)
+    return found
+
+
+def _group_rows(start: Ints, collective: Mask) -> list[tuple[Ints | None, bool]]:
+    """Rows (None: all) of each group that is spilled together, and whether its events may be collectives."""
+    if not len(start):
+        return []
+    if int(start.max()) - int(start.min()) < _MAX_FRAME_NS:
+        if not collective.any():
+            return [(None, False)]
+        parts = (np.flatnonzero(~collective), False), (np.flatnonzero(collective), True)
+        return [(rows, may_be_collective) for rows, may_be_collective in parts if len(rows)]
+    group = (start - start.min()) // _MAX_FRAME_NS * 2 + collective
+    return [(np.flatnonzero(group == number), bool(number % 2)) for number in np.unique(group).tolist()]
+
+
+def _spill_groups(
+    columns: Mapping[str, MaskedColumn],
+    start: Ints,
+    length: Ints,
+    groups: list[tuple[Ints | None, bool]],
+    spill: Spill,
+    name: str,
+) -> Iterator[SpilledEvents]:
+    """Spill the groups of events with their times."""
+    end = start + length
+    for number, (rows, may_be_collective) in enumerate(groups):
+        starts, ends = (start, end) if rows is None else (start[rows], end[rows])
+        origin = int(starts.min())
+        group_columns = {
+            **columns,
+            "start": MaskedColumn((start - origin) * 1000),
+            "end": MaskedColumn((end - origin) * 1000),
+        }
+        spilled = spill.put(group_columns, {each: RAW_EVENTS[each] for each in group_columns}, f"{name}-{number}", rows)
+        yield SpilledEvents(spilled, origin, int(starts.max()), int(ends.max()), may_be_collective)
+
+
+def _profiler_span(events: EventColumns, in_profiler_span: Mask) -> tuple[int, int] | None:
+    """Start and length (ns) of the profiler's own span, before the file's base time is added."""
+    first = int(np.argmax(in_profiler_span)) if len(in_profiler_span) else 0
+    return (int(events.start[first]), int(events.length[first])) if in_profiler_span.any() else None
+
+
+def number_lanes(columns: SegmentColumns, events: EventColumns) -> tuple[list[LaneKey], npt.NDArray[np.int32]]:
+    """The lanes of a segment in the order of their first events, and the lane of every event."""
+    numbers: dict[LaneKey, int] = {}
+    signatures = list(columns.signatures)
+    thread_lanes = [numbers.setdefault(thread_lane_key(pid, tid), len(numbers)) for _, pid, tid in signatures]
+    device_lanes = [
+        numbers.setdefault(device_lane_key(signatures[code], *device_and_stream), len(numbers))
+        for code, *device_and_stream in columns.devices
+    ]
+    lane = np.array(thread_lanes, np.int32)[events.signature]
+    on_device = events.device >= 0
+    lane[on_device] = np.array(device_lanes, np.int32)[events.device[on_device]]
+    keys, first = list(numbers), np.full(len(numbers), len(lane))
+    lanes, first_rows = np.unique(lane, return_index=True)
+    first[lanes] = first_rows
+    order = np.argsort(first, kind="stable")
+    return [keys[number] for number in order], np.argsort(order).astype(np.int32)[lane]
+
+
+_KIND_BY_NAME: Final = {"kernel": kernel_kind, "copy": copy_kind, "runtime": runtime_call_kind, "op": operator_kind}
+
+
+class KindCache(dict[tuple[str, str], int]):
+    """Kind of an event by the kind of its category and its name; kept over segments, which share most names."""
+
+    def __missing__(self, key: tuple[str, str]) -> int:
+        by_category, name = key
+        number = self[key] = KIND_CODES[_KIND_BY_NAME[by_category](name)]
+        return number
+
+
+def kinds_and_steps(
+    columns: SegmentColumns, events: EventColumns, kind_cache: KindCache
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
+    """Kind of each event as a position in `KINDS`, by category, then args, then name; and its step (-1: none)."""
+    kind = CodeResults(columns.signatures, _kind_of_signature).of(events.signature)
+    names = list(columns.names)
+    for kind_name in _KIND_BY_NAME:
+        rows = np.flatnonzero(kind == KIND_CODES[kind_name])
+        kind_of_name = np.full(len(names), KIND_CODES[kind_name], np.int8)
+        for code in _used_codes(events.name[rows], len(names)):
+            kind_of_name[code] = kind_cache[kind_name, names[code]]
+        kind[rows] = kind_of_name[events.name[rows]]
+    on_mtia = CodeResults(columns.signatures, _is_mtia_event).all() > 0
+    if on_mtia.any():
+        is_copy = CodeResults(columns.names, is_mtia_copy).of(events.name)
+        kind[on_mtia[events.signature] & (is_copy > 0) & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
+    kind[events.collective & (kind == KIND_CODES["kernel"])] = KIND_CODES["collective"]
+    step = _step_numbers(columns, events, kind)
+    kind[step >= 0] = KIND_CODES["step"]
+    return kind, step
+
+
+def collective_candidates(
+    columns: SegmentColumns, events: EventColumns, kind: npt.NDArray[np.int8]
+) -> npt.NDArray[np.bool_]:
+    """Mask of the events that may be collectives, depending on operators elsewhere in the file or on its devices."""
+    kernel, collective = kind == KIND_CODES["kernel"], kind == KIND_CODES["collective"]
+    candidates: npt.NDArray[np.bool_] = (kernel | (collective & (events.bytes < 0))) & (events.external >= 0)
+    gloo = CodeResults(columns.names, lambda name: name.startswith(GLOO_PREFIX)).all()
+    if gloo.any():
+        candidates |= (kind == KIND_CODES["annotation"]) & (gloo[events.name] > 0)
+    return candidates
+
+
+def _kind_of_signature(signature: EventSignature) -> int:
+    return KIND_CODES[autograd_event_kind(signature) or parse_category(signature[0]).kind]
+
+
+def _is_mtia_event(signature: EventSignature) -> bool:
+    return parse_category(signature[0]).family == "MTIA"
+
+
+def _used_codes(column: CodeArray, size: int) -> list[int]:
+    """Codes below `size` that are in the column."""
+    is_used = np.zeros(size, np.bool_)
+    is_used[column] = True
+    return np.flatnonzero(is_used).tolist()
+
+
+def _step_numbers(columns: SegmentColumns, events: EventColumns, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+    """Step that each event marks, -1 for none. Marks are on threads; those on devices only repeat them."""
+    step_of_name = np.fromiter(map(step_number, columns.names), np.int32, len(columns.names))
+    may_mark_step = ((kind == KIND_CODES["annotation"]) | (kind == KIND_CODES["op"])) & (events.device < 0)
+    return np.where(may_mark_step, step_of_name[events.name], np.int32(MISSING))

@@ -1,0 +1,1 @@
+"""XLA profiles in the Chrome trace format (trace.json)."""

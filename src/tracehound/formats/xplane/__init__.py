@@ -1,0 +1,1 @@
+"""Reader of XLA profiles in the form of ``*.xplane.pb``."""

@@ -1,0 +1,47 @@
+"""Messages as data: a note has a code, a level and values. Its sentence is made for display (`draw.notes`).
+
+Code never looks at the sentence of a note: it compares the code or reads the values.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
+"""`repaired`: damaged input that was kept completely; `dropped`: input that could not be kept; `missing`: not recorded;
+`inferred`: concluded, since the file does not say it; `info`: everything else."""
+
+NoteValue = int | float | str | bool | tuple[int | float | str, ...] | None
+"""A number or a name in a note: times in ps, sizes in bytes, shares as fractions."""
+
+
+class Note(Struct, frozen=True):
+    """A message about the reading of a trace, or about a table.
+
+    `code` is the message, a key of `draw.notes.SENTENCES`; `values` are the numbers and names in it, by their names.
+    `count` is the number of occurrences, `file` the (first) file, `where` the position in that file ("byte 1,024").
+    """
+
+    level: Level
+    code: str
+    count: int = 1
+    file: str = ""
+    where: str = ""
+    values: tuple[tuple[str, NoteValue | Note], ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The file and the position in it: "worker0.json, byte 1,024"."""
+        return ", ".join(filter(None, (self.file, self.where)))
+
+
+def text_note(text: str) -> Note:
+    """A note with a ready text, from a baseline of an earlier version."""
+    return note("text", text=text)
+
+
+def note(code: str, *, level: Level = "info", **values: NoteValue | Note) -> Note:
+    """Make a note with these values."""
+    return Note(level, code, values=tuple(values.items()))

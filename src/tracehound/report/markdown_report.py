@@ -1,0 +1,109 @@
+"""Results as Markdown tables, for issues and notes; the same words as the text report, uncut.
+
+Names come from a trace, so all characters special to Markdown or HTML are escaped. In a tree a name has a dot before it
+for each level, since spaces would be lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tracehound.analysis.result import Result, indented_column, row_depths
+from tracehound.draw.cell_text import (
+    column_alignment,
+    column_heading,
+    describe_share_bases,
+    format_column,
+    readable_columns,
+)
+from tracehound.draw.notes import note_texts
+from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine, caption_lines
+from tracehound.errors import printable
+from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
+from tracehound.report.summary_page import Summary
+
+if TYPE_CHECKING:
+    from tracehound.report.result_page import ResultPage
+
+LEVEL_PREFIX = "· "
+
+_MARKDOWN_CHARACTERS = re.compile(r"([\\`*_\[\]<>|&~#$])")
+
+
+def write_result(header: ReportHeader, table: Result, style: ReportStyle) -> Iterator[TextLine]:
+    """Title, table and notes."""
+    untimed = replace(header.window, start=None, end=None)
+    notes = [] if untimed.whole else [describe_window(header, untimed, style.unit)]
+    yield from _write_section(table, style, notes)
+
+
+def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
+    """The facts of the trace, then a section for each result."""
+    yield TextLine(f"# {escape_markdown(page.about.name)}")
+    yield TextLine("")
+    yield from _bullet_list(header_sentences(page.about, style.unit))
+    for table in page.results:
+        yield TextLine("")
+        yield from _write_section(table, style, [])
+
+
+def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
+    """The runs, then a section for each result."""
+    yield TextLine(f"# {escape_markdown(page.title)}")
+    yield TextLine("")
+    yield from _bullet_list([f"{part}: {run}" for part, run in page.runs])
+    for table in page.results:
+        yield TextLine("")
+        yield from _write_section(table, style, [])
+
+
+def escape_markdown(text: str) -> str:
+    """`text` with all special characters escaped."""
+    return _MARKDOWN_CHARACTERS.sub(r"\\\1", printable(text))
+
+
+def _write_section(table: Result, style: ReportStyle, more: Sequence[str]) -> Iterator[TextLine]:
+    title = " ".join(line.text for line in caption_lines(table, UNLIMITED_WIDTH, style.unit))
+    columns, tree_column = readable_columns(table), indented_column(table.columns)
+    yield TextLine(f"## {escape_markdown(title)}")
+    yield TextLine("")
+    if table.table.is_empty():
+        yield TextLine("nothing to show")
+    else:
+        yield _table_row([escape_markdown(column_heading(column)) for column in columns])
+        yield _table_row(["---:" if column_alignment(column) == "right" else "---" for column in columns])
+        cells = (
+            [
+                f"{prefix}{escape_markdown(word)}"
+                for prefix, word in zip(prefixes, format_column(table, column, style.unit), strict=True)
+            ]
+            for column in columns
+            for prefixes in [_tree_prefixes(table, named=column is tree_column)]
+        )
+        yield from (_table_row(row) for row in zip(*cells, strict=True))
+    notes = [*describe_share_bases(columns), *note_texts(table.notes), *more]
+    if notes:
+        yield TextLine("")
+        yield from _bullet_list(notes)
+
+
+def _tree_prefixes(table: Result, *, named: bool) -> list[str]:
+    """The prefixes of a column's cells: empty, except for the column that names the rows of a tree (`named`)."""
+    depths_of_rows = row_depths(table.table, table.columns) if named else None
+    return (
+        [""] * table.table.height
+        if depths_of_rows is None
+        else [LEVEL_PREFIX * depth for depth in depths_of_rows.tolist()]
+    )
+
+
+def _table_row(cells: Sequence[str]) -> TextLine:
+    return TextLine(f"| {' | '.join(cells)} |")
+
+
+def _bullet_list(texts: Sequence[str]) -> Iterator[TextLine]:
+    yield from (TextLine(f"- {escape_markdown(text)}") for text in texts)

@@ -1,0 +1,194 @@
+"""Results as text for a terminal: aligned tables that fit the width, with a few charts.
+
+Every line has a role (`TextLine.role`); the caller adds colors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tracehound.analysis.result import Result
+from tracehound.draw.cell_text import describe_share_bases
+from tracehound.draw.charts.analysis_charts import BREAKDOWN_NAMES
+from tracehound.draw.charts.primitives import draw_bar, draw_curve, draw_stacked_bar
+from tracehound.draw.charts.roofline_chart import draw_roofline
+from tracehound.draw.notes import note_texts
+from tracehound.draw.text_table import TextLine, body_lines, caption_lines, note_lines, table_lines, wrap_sentence
+from tracehound.errors import printable
+from tracehound.model.short_names import cut_middle
+from tracehound.model.units import format_count, format_duration
+from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
+from tracehound.report.summary_page import Summary
+
+if TYPE_CHECKING:
+    from tracehound.report.result_page import ResultPage
+
+BREAKDOWN_PARTS = (("compute", "█"), ("communication", "▓"), ("copy", "░"), ("idle", " "))
+"""The parts of a rank's time and their characters."""
+
+RANK_COLUMNS = ("rank", "device", "model", "host", "events", "threads", "host_events")
+OP_COLUMNS = ("name", "category", "count", "self", "share")
+OP_COLUMNS_WITH_MODULE = ("name", "module", "count", "self", "share")
+BREAKDOWN_COLUMNS = ("rank", "device", "span", *(f"{part}_share" for part, _ in BREAKDOWN_PARTS))
+FINDING_COLUMNS = ("finding", "cost", "share", "share_of", "evidence", "advice")
+GAP_COLUMNS = ("rank", "start", "duration", "after", "why", "why_share", "host")
+"""The columns on the page; a report has all columns. Ops with equal names are told apart by their modules."""
+
+BAR_CELLS = 10
+ROOFLINE_LINES = 24
+CURVE_LINES = 8
+"""Lines of the curve of step lengths, and the least number of steps for it."""
+
+
+def write_result(header: ReportHeader, result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    """Title, table and notes."""
+    if result.analysis == "health":
+        yield from caption_lines(result, style.width, style.unit)
+        yield from _write_health_sentences(result, style)
+    else:
+        yield from table_lines(result, style.width, style.unit)
+    if result.analysis == "roofline":
+        yield from _draw_roofline_lines(result, style)
+    untimed = replace(header.window, start=None, end=None)
+    if not untimed.whole:
+        yield from note_lines([describe_window(header, untimed, style.unit)], style.width)
+
+
+def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
+    """The facts of the trace, then a section for each result."""
+    yield TextLine(cut_middle(page.about.name, style.width), "title")
+    for sentence in header_sentences(page.about, style.unit):
+        yield from (TextLine(words) for words in wrap_sentence(sentence, style.width))
+    for result in page.results:
+        yield TextLine("")
+        yield from (_ruled_heading(title.text, style.width) for title in caption_lines(result, style.width, style.unit))
+        yield from _write_section(page, result, style)
+
+
+def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
+    """The runs, then a section for each result."""
+    yield TextLine(cut_middle(page.title, style.width), "title")
+    for part, run in page.runs:
+        yield from (TextLine(words) for words in wrap_sentence(f"{part}: {run}", style.width))
+    for section in page.results:
+        yield TextLine("")
+        yield from (
+            _ruled_heading(title.text, style.width) for title in caption_lines(section, style.width, style.unit)
+        )
+        yield from _write_table(section, style)
+
+
+def _write_section(page: Summary, result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    match result.analysis:
+        case "overview":
+            yield from body_lines(_select_columns(result, RANK_COLUMNS), style.width, style.unit)
+            yield from note_lines(note_texts(result.notes[1:]), style.width)  # the first is what the heading says
+        case "findings":
+            yield from _write_table(_select_columns(result, FINDING_COLUMNS), style)
+        case "breakdown":
+            yield from _write_table(_select_columns(result, BREAKDOWN_COLUMNS), style)
+            yield from _draw_breakdown_bars(result, style.width)
+        case "steps":
+            yield from _write_table(result, style)
+            yield from _draw_step_curve(page.lengths, style)
+        case "ops":
+            has_duplicates = result.table["name"].is_duplicated().any()
+            yield from _write_table_with_bars(
+                _select_columns(result, OP_COLUMNS_WITH_MODULE if has_duplicates else OP_COLUMNS), style
+            )
+        case "gaps":
+            yield from _write_table(_select_columns(result, GAP_COLUMNS), style)
+        case "health":
+            yield from _write_health_sentences(result, style)
+        case _:
+            yield from _write_table(result, style)
+
+
+def _select_columns(result: Result, names: Sequence[str]) -> Result:
+    """The result with these of its columns, in its own order."""
+    columns = tuple(replace(column, brief=True) for column in result.columns if column.name in names)
+    return replace(result, columns=columns, table=result.table.select(column.name for column in columns))
+
+
+def _write_table(result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    if result.table.height or not result.notes:
+        yield from body_lines(result, style.width, style.unit)
+    yield from _result_notes(result, style)
+
+
+def _result_notes(result: Result, style: ReportStyle) -> list[TextLine]:
+    shares = describe_share_bases(result.columns) if result.table.height else []
+    return note_lines([*shares, *note_texts(result.notes)], style.width)
+
+
+def _ruled_heading(text: str, width: int) -> TextLine:
+    """A heading with a rule up to the width, at most 100 characters long."""
+    length = min(width, 100) - len(text) - 1
+    return TextLine(f"{text} {'─' * length}" if length > 2 else text, "title")
+
+
+def _write_table_with_bars(result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    """The table, with a bar at the end of each row: its share relative to the largest one."""
+    if result.table.is_empty():
+        yield from _write_table(result, style)
+        return
+    shares = [share or 0.0 for share in result.table["share"].to_list()]
+    most = max(shares) or 1.0
+    lines = body_lines(result, style.width - BAR_CELLS - 2, style.unit)
+    width = max(len(row.text) for row in lines)
+    rest = iter(shares)
+    for row in lines:
+        drawn = f"{row.text:<{width}}  {draw_bar(next(rest) / most, BAR_CELLS)}" if row.role == "row" else row.text
+        yield TextLine(drawn.rstrip(), row.role)
+    yield from _result_notes(result, style)
+
+
+def _draw_breakdown_bars(result: Result, width: int) -> Iterator[TextLine]:
+    """A bar for each rank, divided by its time."""
+    glyphs = [glyph for _, glyph in BREAKDOWN_PARTS]
+    labels = [f"rank {rank}" for rank in result.table["rank"].to_list()]
+    room = max((len(label) for label in labels), default=0)
+    shares = result.table.select(f"{name}_share" for name, _ in BREAKDOWN_PARTS).rows()
+    if not shares or width < room + 20:
+        return
+    length = min(width, 100) - room - 3
+    for label, parts in zip(labels, shares, strict=True):
+        yield TextLine(f"{label:<{room}} |{draw_stacked_bar([part or 0.0 for part in parts], glyphs, length)}|")
+    legend = "  ".join(
+        f"{glyph if glyph.strip() else 'blank'} {BREAKDOWN_NAMES.get(name, name)}" for name, glyph in BREAKDOWN_PARTS
+    )
+    yield from note_lines([legend], width)
+
+
+def _draw_step_curve(lengths: Sequence[tuple[int, int]], style: ReportStyle) -> Iterator[TextLine]:
+    """The length of every step as a curve, from zero, if there are enough steps."""
+    if len(lengths) < CURVE_LINES:
+        return
+    numbers, times = zip(*lengths, strict=True)
+    most = max(times)
+    ticks = [(number, str(number)) for number in (numbers[0], numbers[len(numbers) // 2], numbers[-1])]
+    marks = [(0, "0"), (most, format_duration(most))]
+    drawn = draw_curve(numbers, times, min(style.width, 100), CURVE_LINES, ticks=ticks, marks=marks)
+    yield from (TextLine(text.rstrip()) for text in drawn)
+    if drawn:
+        yield from note_lines(["length of each step on its slowest rank, by number of the step"], style.width)
+
+
+def _draw_roofline_lines(result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    """The ops under their device's roof, as in the explorer."""
+    drawn = draw_roofline(result, -1, (min(style.width, 100), ROOFLINE_LINES))
+    yield from (TextLine(text.rstrip()) for text in ([""] if drawn else []) + drawn)
+
+
+def _write_health_sentences(result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    """Level, count, message and place of each row as sentences, since they are text to read."""
+    for level, number, what, where in result.table.select("level", "count", "what", "where").iter_rows():
+        where_text = f" ({where})" if where else ""
+        times = f" {format_count(number)}:" if number > 1 else ":"
+        yield from (
+            TextLine(words) for words in wrap_sentence(printable(f"{level}{times} {what}{where_text}"), style.width)
+        )
+    yield from note_lines(note_texts(result.notes), style.width)

@@ -1,0 +1,222 @@
+"""Frames of several files merged into one Trace: one clock, and one numbering of hosts, ranks, lanes and steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+from msgspec.structs import replace
+
+from tracehound.errors import printable
+from tracehound.model.facet_schemas import FACET_SCHEMAS
+from tracehound.model.ids import id_of
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Host, Trace
+from tracehound.store.common_clock import FILES_APART, WALL_CLOCK, ClockAlignment, are_near_in_time, make_common_clock
+from tracehound.store.rank_numbers import DEVICES_DIFFER, RANKS_NOT_RECORDED, RankNumbers, number_ranks
+
+_ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
+
+
+def merge_file_frames(
+    name: str, parts: Sequence[FileFrames], notes: Sequence[Note] = (), alignment: ClockAlignment = WALL_CLOCK
+) -> Trace:
+    """The trace of these files. Any subset of a trace's files can be merged: a trace grows while it is read."""
+    clock = make_common_clock(parts, alignment)
+    numbering = number_ranks(parts)
+    first_host = _first_host_numbers(parts)
+    hosts = tuple(Host(host, index) for index, part in enumerate(parts) for host in part.hosts)
+    names = _distinct_file_names([part.path for part in parts])
+    steps = _concat_frames(
+        [_to_trace_steps(p, i, first_host[i], numbering, clock.shifts[i]) for i, p in enumerate(parts)], STEPS
+    )
+    first_steps = first_step_numbers(steps)
+    lanes = [_to_trace_lanes(p, i, first_host[i], numbering, clock.shifts[i]) for i, p in enumerate(parts)]
+    all_notes = [
+        *(_printable_note(note) for note in notes),
+        *(_add_note_file(note, name) for part, name in zip(parts, names, strict=True) for note in part.notes),
+        *_name_note_files([*clock.notes, *numbering.notes], parts, names),
+    ]
+    return Trace(
+        name=name,
+        parts=tuple(parts),
+        hosts=hosts,
+        frames=tuple(_to_trace_events(p, i, numbering, clock.shifts[i], first_steps) for i, p in enumerate(parts)),
+        lanes=_sort_lanes(pl.concat(lanes)) if lanes else pl.DataFrame(schema=LANES),
+        ranks=_concat_frames(
+            [_to_trace_ranks(p, i, first_host[i], numbering) for i, p in enumerate(parts)], RANKS
+        ).sort("rank"),
+        steps=steps.with_columns(_shift_step_numbers(first_steps)) if first_steps else steps,
+        ops=_concat_frames([p.ops.with_columns(_trace_id("op", i)) for i, p in enumerate(parts)], OPS),
+        origin_ns=clock.origin_ns,
+        notes=tuple(all_notes),
+        counters=_concat_frames([_to_trace_counters(p, i, clock.shifts[i]) for i, p in enumerate(parts)], COUNTERS),
+        facets=tuple(_shift_facets(p, clock.shifts[i]) for i, p in enumerate(parts)),
+    )
+
+
+def _first_host_numbers(parts: Sequence[FileFrames]) -> list[int]:
+    first, total = [], 0
+    for part in parts:
+        first.append(total)
+        total += len(part.hosts)
+    return first
+
+
+def _trace_id(column: str, part: int) -> pl.Expr:
+    """A local row as an id of the trace."""
+    return id_of(part, pl.col(column))
+
+
+def _trace_rank(column: str, numbers: Sequence[int]) -> pl.Expr:
+    """A row of the file's `ranks` frame as the number of that rank."""
+    return pl.col(column).replace_strict(dict(enumerate(numbers)), default=None, return_dtype=pl.Int32)
+
+
+def _shift_step_numbers(first_steps: Mapping[int, int]) -> pl.Expr:
+    """Step numbers from the first number of their rank on; for inferred steps, which only device events have."""
+    return pl.col("step") + pl.col("rank").replace_strict(first_steps, default=0, return_dtype=pl.Int32)
+
+
+def _to_trace_events(
+    part: FileFrames, index: int, numbering: RankNumbers, shift: int, first_steps: Mapping[int, int]
+) -> pl.LazyFrame:
+    numbers = numbering.numbers[index]
+    counted = {row: first_steps[number] for row, number in enumerate(numbers) if number in first_steps}
+    return part.scan.with_columns(
+        *([_shift_step_numbers(counted)] if counted else []),
+        *(_trace_id(column, index) for column in _ID_COLUMNS),
+        pl.col("start") + shift,
+        pl.col("end") + shift,
+        _trace_rank("rank", numbers),
+    ).cast(EVENTS)
+
+
+def _to_trace_lanes(part: FileFrames, index: int, first_host: int, numbering: RankNumbers, shift: int) -> pl.DataFrame:
+    return part.lanes.with_columns(
+        _trace_id("lane", index),
+        pl.col("host") + first_host,
+        _trace_rank("rank", numbering.numbers[index]),
+        pl.col("first") + shift,
+        pl.col("last") + shift,
+    ).cast(LANES)
+
+
+def _sort_lanes(lanes: pl.DataFrame) -> pl.DataFrame:
+    """The lanes sorted by host: first those of its ranks, device by device, then its threads."""
+    return lanes.sort("host", pl.col("rank").is_null(), "rank", "role", "order", "lane")
+
+
+def _to_trace_ranks(part: FileFrames, index: int, first_host: int, numbering: RankNumbers) -> pl.DataFrame:
+    return part.ranks.with_columns(
+        pl.Series("rank", numbering.numbers[index], pl.Int32),
+        pl.col("host") + first_host,
+        pl.Series("inferred", numbering.inferred[index], pl.Boolean),
+    ).cast(RANKS)
+
+
+def _to_trace_steps(part: FileFrames, index: int, first_host: int, numbering: RankNumbers, shift: int) -> pl.DataFrame:
+    return part.steps.with_columns(
+        _trace_id("event", index),
+        pl.col("host") + first_host,
+        _trace_rank("rank", numbering.numbers[index]),
+        pl.col("start") + shift,
+        pl.col("end") + shift,
+    ).cast(STEPS)
+
+
+def _to_trace_counters(part: FileFrames, index: int, shift: int) -> pl.DataFrame:
+    return part.counters.with_columns(_trace_id("lane", index), pl.col("time") + shift).cast(COUNTERS)
+
+
+def _shift_facets(part: FileFrames, shift: int) -> dict[str, pl.LazyFrame]:
+    return {
+        name: facet.with_columns(pl.col("time") + shift) if "time" in FACET_SCHEMAS[name] else facet
+        for name, facet in part.facets.items()
+    }
+
+
+def _concat_frames(frames: Sequence[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
+    return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
+
+
+def _distinct_file_names(paths: Sequence[Path]) -> list[str]:
+    """The name of each file, with as many parent folders as make it distinct."""
+    tails = [path.parts for path in paths]
+    unsettled, size = list(range(len(paths))), 1
+    while unsettled:
+        shared = Counter(paths[at].parts[-size:] for at in unsettled)
+        for at in unsettled:
+            tails[at] = paths[at].parts[-size:]
+        unsettled = [at for at in unsettled if shared[tails[at]] > 1 and size < len(paths[at].parts)]
+        size += 1
+    return [printable(str(Path(*tail))) for tail in tails]
+
+
+def _name_note_files(notes: Sequence[Note], parts: Sequence[FileFrames], names: Sequence[str]) -> list[Note]:
+    """Notes about paths of the trace, with the distinct names of these files."""
+    name_of = {str(part.path): name for part, name in zip(parts, names, strict=True)}
+    return [replace(_printable_note(note), file=name_of.get(note.file) or printable(note.file)) for note in notes]
+
+
+def _add_note_file(note: Note, name: str) -> Note:
+    """The note with the distinct name of its file."""
+    return replace(_printable_note(note), file=note.file or name)
+
+
+def _printable_note(note: Note) -> Note:
+    return replace(note, file=printable(note.file), where=printable(note.where))
+
+
+MIN_NEAR_SHARE: Final = 0.5
+"""Of the executions that two ranks share, this fraction must start within half a step of each other."""
+
+_RUN_COLUMNS: Final = ("name", "run")
+
+
+def first_step_numbers(steps: pl.DataFrame) -> dict[int, int]:
+    """The number of the first inferred step of each rank, if that is not 0; `steps` is the frame of the trace.
+
+    Hosts may begin to record some steps apart. Steps of two ranks match if they are executions of one program with one
+    run_id; the rank that begins first gives the numbers. A rank keeps its own numbers if its matches imply different
+    offsets, or if the matching executions are at different times. The first step of all is step 0.
+    """
+    executions = steps.filter(pl.col("rank").is_not_null(), pl.col("run").is_not_null())
+    unique = executions.filter(pl.len().over("rank", *_RUN_COLUMNS) == 1)
+    if unique["rank"].n_unique() < 2:
+        return {}
+    earliest_rank = unique.filter(pl.col("start") == pl.col("start").min())["rank"].min()
+    first = unique.filter(pl.col("rank") == earliest_rank)
+    same = unique.join(first.select(*_RUN_COLUMNS, "step", "start", "end"), on=_RUN_COLUMNS, suffix="_first")
+    near = 2 * (pl.col("start") - pl.col("start_first")).abs() < pl.col("end_first") - pl.col("start_first")
+    behind = (pl.col("step_first") - pl.col("step")).cast(pl.Int64)
+    found = same.group_by("rank").agg(
+        behind.first().alias("behind"), (behind.n_unique() == 1).alias("agrees"), near.mean().alias("near")
+    )
+    known = dict(found.filter("agrees", pl.col("near") >= MIN_NEAR_SHARE).select("rank", "behind").rows())
+    before = min(known.values(), default=0)
+    return {rank: behind - before for rank, behind in known.items() if behind != before}
+
+
+def doubt_one_run(trace: Trace, ranks: Sequence[int] | None = None) -> Note | None:
+    """A note that the files of these ranks (None: all) are probably not of one run, and why; None if they may be.
+
+    Their times do not overlap, or their devices differ, and at least one of them has no rank recorded.
+    """
+    chosen = trace.ranks if ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(ranks)))
+    parts = [trace.parts[at] for at in {trace.hosts[host].part for host in chosen["host"]}]
+    codes = {note.code for note in trace.notes}
+    apart = FILES_APART in codes and not _wall_clocks_near(parts)
+    unlike = DEVICES_DIFFER in codes and chosen["model"].drop_nulls().n_unique() > 1
+    if not (apart or unlike) or RANKS_NOT_RECORDED not in codes or not chosen["inferred"].any():
+        return None
+    return note("hardly_one_run", apart=apart, unlike=unlike)
+
+
+def _wall_clocks_near(parts: Sequence[FileFrames]) -> bool:
+    """True if the chosen files are near in time by the wall clock that they all have."""
+    spans = [(span, wall * 1000) for part in parts if (span := part.time_range) and (wall := part.wall_ns) is not None]
+    return len(spans) < 2 or are_near_in_time(sorted((low + wall, high + wall) for (low, high), wall in spans))

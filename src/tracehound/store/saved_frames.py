@@ -1,0 +1,161 @@
+"""The frames of one file, saved as files of one folder: the events as Arrow, everything else in a head file."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+from isal.isal_zlib import crc32
+from msgspec.structs import replace
+
+from tracehound.formats.assembly import arrow_storage
+from tracehound.formats.assembly.arrow_storage import scan_events, write_events
+from tracehound.formats.spill import frame_to_columns
+from tracehound.model.arrow_bytes import to_arrow_bytes
+from tracehound.model.file_facts import FileFacts
+from tracehound.model.notes import Note
+from tracehound.model.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileFrames, FileState
+
+HEAD_FILE: Final = "head.msgpack"
+EVENT_FILES_PATTERN: Final = "events-*.arrow"
+
+_ARRAY_CODE: Final = 1
+_DIGEST_BYTES: Final = 16
+_FRAME_SCHEMAS: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS, "counters": COUNTERS}
+
+
+class DamagedFramesError(Exception):
+    """The folder does not hold what was written to it."""
+
+
+class EncodedPlaces(bytes):
+    """The encoded `places` of a file's frames: decoded only to read the args of an event."""
+
+
+class _FramesHead(msgspec.Struct, frozen=True):
+    """The content of `HEAD_FILE` after its digest: `frames` are Arrow streams, `files` size and CRC of the event files.
+
+    `facets` are size and CRC of the facet files.
+    """
+
+    format: str
+    hosts: tuple[str, ...]
+    wall_ns: int | None
+    facts: FileFacts
+    notes: tuple[Note, ...]
+    places: bytes
+    frames: dict[str, bytes]
+    files: dict[str, tuple[int, int]]
+    facets: dict[str, tuple[int, int]]
+
+
+def save_frames(part: FileFrames, folder: Path) -> None:
+    """Write the head of a file's frames, and its events unless they are in the folder already. Raises OSError."""
+    files = sorted(folder.glob(EVENT_FILES_PATTERN))
+    if not files:
+        write_events([frame_to_columns(part.events)], folder)
+        files = sorted(folder.glob(EVENT_FILES_PATTERN))
+    if not arrow_storage.list_facet_files(folder):
+        arrow_storage.write_facets(part.facets, folder)
+    beside = arrow_storage.list_facet_files(folder)
+    with ThreadPoolExecutor(1) as checker:
+        checks = checker.map(_size_and_crc, [*files, *beside])  # runs while the frames are compressed
+        frames = {name: to_arrow_bytes(getattr(part, name), "zstd") for name in _FRAME_SCHEMAS}
+        checked = dict(zip([*files, *beside], checks, strict=True))
+    head = _FramesHead(
+        format=part.format,
+        hosts=part.hosts,
+        wall_ns=part.wall_ns,
+        facts=part.facts,
+        notes=part.notes,
+        places=msgspec.msgpack.encode(part.places, enc_hook=_encode_array),
+        frames=frames,
+        files={file.name: checked[file] for file in files},
+        facets={file.name: checked[file] for file in beside},
+    )
+    encoded = msgspec.msgpack.encode(head)
+    (folder / HEAD_FILE).write_bytes(_hash_head(encoded) + encoded)
+
+
+def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fresh: bool = False) -> FileFrames:
+    """The frames of the file at `path`, from a folder; `state` is that of the file before it was read.
+
+    Raises DamagedFramesError if the content is not what was written, and OSError if that cannot be checked now (too
+    many open files, a network that is down). With `fresh` the events were just written by this process or its workers
+    and are not read again to check them.
+    """
+    try:
+        said = (folder / HEAD_FILE).read_bytes()
+        digest, encoded = said[:_DIGEST_BYTES], said[_DIGEST_BYTES:]
+        if digest != _hash_head(encoded):  # damaged Arrow would panic, not raise
+            raise DamagedFramesError(str(folder))
+        head = msgspec.msgpack.decode(encoded, type=_FramesHead)
+        files = {} if fresh else head.files | head.facets
+        if any(_size_and_crc(folder / name) != checked for name, checked in files.items()):
+            raise DamagedFramesError(str(folder))
+        frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in _FRAME_SCHEMAS}
+        if any(frames[name].schema != schema for name, schema in _FRAME_SCHEMAS.items()):
+            raise DamagedFramesError(str(folder))
+        return FileFrames(
+            path=path,
+            format=head.format,
+            scan=scan_events([folder / name for name in sorted(head.files)]),
+            hosts=head.hosts,
+            wall_ns=head.wall_ns,
+            facts=head.facts,
+            notes=head.notes,
+            places=EncodedPlaces(head.places),
+            state=state,
+            cache_folder=folder,
+            facets=arrow_storage.find_facets(tuple(head.facets), folder),
+            **frames,
+        )
+    except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
+        raise DamagedFramesError(f"{folder}: {error}") from error
+
+
+def decode_places(part: FileFrames, kind: type[Any]) -> FileFrames:
+    """The frames with their `places` decoded to type `kind`."""
+    if not isinstance(part.places, EncodedPlaces):
+        return part
+    return replace(
+        part, places=msgspec.msgpack.decode(part.places, type=kind, ext_hook=_decode_array, dec_hook=_require_type)
+    )
+
+
+def _hash_head(encoded: bytes) -> bytes:
+    return blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+
+
+def _size_and_crc(file: Path) -> tuple[int, int]:
+    """Size and CRC of a whole file (10 MB take 2 ms): damaged Arrow might give wrong numbers."""
+    content = file.read_bytes()
+    return len(content), crc32(content)
+
+
+def _encode_array(value: object) -> msgspec.msgpack.Ext:
+    """An Int64 array as an extension type, with its shape first."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.int64:
+        raise NotImplementedError(type(value))
+    shape = np.array([value.ndim, *value.shape], np.int64)
+    return msgspec.msgpack.Ext(_ARRAY_CODE, shape.tobytes() + np.ascontiguousarray(value).tobytes())
+
+
+def _decode_array(code: int, data: memoryview) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if code != _ARRAY_CODE:
+        raise DamagedFramesError(f"an extension {code}")
+    numbers = np.frombuffer(data, np.int64)
+    rank = int(numbers[0])
+    return numbers[1 + rank :].reshape(tuple(numbers[1 : 1 + rank].tolist()))
+
+
+def _require_type(kind: type, value: Any) -> Any:  # noqa: ANN401, any type of the format
+    if not isinstance(value, kind):
+        raise NotImplementedError(kind)
+    return value

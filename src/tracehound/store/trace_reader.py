@@ -1,0 +1,318 @@
+"""Reading of the files of a trace: their order, cancellation, and one bad file among many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
+from polars.exceptions import PanicException
+
+from tracehound.errors import TracehoundError, is_out_of_memory, printable_file_name
+from tracehound.model.file_facts import PeekedFacts
+from tracehound.model.notes import Note
+from tracehound.model.trace import EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Trace
+from tracehound.store.common_clock import WALL_CLOCK, ClockAlignment
+from tracehound.store.find_files import find_trace_files, ignore_search
+from tracehound.store.ingest import (
+    MAX_IN_MEMORY_BYTES,
+    POLL_SECONDS,
+    FileIngest,
+    copy_to_cache,
+    estimate_inflated_size,
+    ingest_on_disk,
+    stamp_trace_file,
+    start_ingest,
+)
+from tracehound.store.merge_files import merge_file_frames
+from tracehound.store.read_context import ReadContext, make_memory_context
+from tracehound.store.reading_progress import ProgressCounter, ProgressListener, ignore_progress
+from tracehound.store.trace_cache import TraceCache, stamp_file
+from tracehound.store.trace_files import TraceFile
+
+SLOW_TO_FINISH: Final = ("xplane",)
+"""Formats for which most of the time goes to finishing the decoded shards, which one process does."""
+
+
+class CancelledError(Exception):
+    """Reading was cancelled because nobody needs it any more."""
+
+
+def _keep_clock(trace: Trace) -> None:
+    """A clock choice that changes nothing."""
+
+
+class TraceReader(Struct):
+    """The files of one trace; `read_files` reads them.
+
+    `notes` grows by a note for each file that cannot be read.
+    """
+
+    name: str
+    files: tuple[TraceFile, ...]
+    notes: list[Note] = field(default_factory=list)
+    context: ReadContext = field(default_factory=make_memory_context)
+    wanted_files: frozenset[int] = frozenset()
+    """Numbers of files that are visible on the screen: they are read first."""
+    alignment: ClockAlignment = WALL_CLOCK
+    """The alignment of the clocks of all files."""
+    choose_clock: Callable[[Trace], ClockAlignment | None] = _keep_clock
+    """Returns the final alignment once all files are read; None keeps the present one."""
+    devices_only: bool = False
+    """Only device events will be needed: the rest of large files is skipped if possible."""
+
+    def merge_frames(self, parts: Sequence[FileFrames]) -> Trace:
+        """The trace of the files read so far."""
+        return merge_file_frames(self.name, parts, self.notes, self.alignment)
+
+    def merge_on_final_clock(self, parts: Sequence[FileFrames]) -> Trace:
+        """The trace of all files, on its final clock."""
+        trace = self.merge_frames(parts)
+        return self.move_to_final_clock(trace) or trace
+
+    def move_to_final_clock(self, trace: Trace) -> Trace | None:
+        """The trace on its final clock; None if it is on that already."""
+        self.alignment = self.choose_clock(trace) or self.alignment
+        return self.merge_frames(trace.parts) if self.alignment.shifts else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files on disk."""
+        return sum(file.size for file in self.files)
+
+    def start_workers(self) -> None:
+        """Start the workers if they will be needed: stamp the explorer starts threads, which would slow it down."""
+        cache = self.context.cache
+        large = (file for file in self.files if estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES)
+        with suppress(OSError, TracehoundError):  # a missing file is reported when it is read
+            if cache is not None and any(not cache.has_entry(stamp_file(file.path)) for file in large):
+                self.context.pool.start()
+
+    def placeholder(self, number: int) -> FileFrames:
+        """Empty frames for a file that is not read yet, with the ranks that its ends record, else one rank."""
+        file = self.files[number]
+        try:
+            peeked = file.format.reader.read_claims(file.path)
+        except TracehoundError:
+            peeked = PeekedFacts()
+        ranks = [{"host": 0, **rank} for rank in _placeholder_ranks(peeked)]
+        return FileFrames(
+            path=file.path,
+            format=file.format.name,
+            scan=pl.LazyFrame(schema=EVENTS),
+            lanes=pl.DataFrame(schema=LANES),
+            ranks=pl.DataFrame(ranks, schema=RANKS),
+            steps=pl.DataFrame(schema=STEPS),
+            ops=pl.DataFrame(schema=OPS),
+            hosts=(peeked.host or printable_file_name(file.path),),
+            wall_ns=None,
+        )
+
+    def read_files(
+        self,
+        listen: ProgressListener = ignore_progress,
+        cancelled: Callable[[], bool] = lambda: False,
+        *,
+        idle: bool = False,
+    ) -> Iterator[tuple[int, FileFrames]]:
+        """Read all files; yields the number of a file and its frames, in the order in which they are done.
+
+        A bad file is skipped with a note; if no file can be read, its error is raised. Raises CancelledError soon after
+        `cancelled()` becomes true. `idle` says that this process has nothing else to do.
+        """
+        read = _FileReader(self, ProgressCounter(len(self.files), self.size, listen), cancelled, idle)
+        good = 0
+        for number, frames in read.read_all():
+            good += 1
+            yield number, frames
+        self.notes.extend(Note("info", "not_cached", values=(("why", why),)) for why in self.context.failures)
+        if not good and read.failure is not None:
+            raise read.failure
+        if (
+            self.context.cache is not None and self.context.cache.grown
+        ):  # trimming looks at all entries, which takes time
+            self.context.cache.trim()
+
+
+class _FileReader(Struct):
+    """One pass over the files of a trace."""
+
+    reader: TraceReader
+    counter: ProgressCounter
+    cancelled: Callable[[], bool]
+    idle: bool
+    failure: TracehoundError | None = None
+    _waiting: list[int] = field(default_factory=list)
+    _running: dict[int, FileIngest] = field(default_factory=dict)
+
+    def read_all(self) -> Iterator[tuple[int, FileFrames]]:
+        """Yield every file that can be read."""
+        self._waiting = list(range(len(self.reader.files)))
+        try:
+            while self._waiting or self._running:
+                self._raise_if_cancelled()
+                if self._waiting and len(self._running) < max(1, self.reader.context.pool.jobs):
+                    yield from self._start_next()
+                else:
+                    yield from self._advance_running()
+        finally:
+            for ingest in self._running.values():
+                ingest.abandon()
+
+    def _raise_if_cancelled(self) -> None:
+        if self.cancelled():
+            raise CancelledError
+
+    def _start_next(self) -> Iterator[tuple[int, FileFrames]]:
+        """Start to read the next file; yields it if it is available at once."""
+        number = next((n for n in self._waiting if n in self.reader.wanted_files), self._waiting[0])
+        self._waiting.remove(number)
+        file, context = self.reader.files[number], self.reader.context
+        self.counter.update_file(file.path, 0, 0)
+        try:
+            frames = self._load_cached(file)
+            if frames is None and self.reader.devices_only and estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES:
+                devices_of_file = replace(file, devices=True)
+                frames = self._load_cached(devices_of_file)
+                file = devices_of_file if frames is not None or file.format.reader.separable(file.path) else file
+            if frames is None and not self._is_better_read_here(file):
+                executor, cache = context.pool.executor, context.cache
+                if executor is not None and cache is not None:
+                    self._running[number] = start_ingest(file, cache, executor, context.pool.jobs)
+                    return
+            if frames is None:
+                frames = self._read_here(file)
+        except (CancelledError, KeyboardInterrupt):
+            raise
+        except (Exception, PanicException) as error:  # noqa: BLE001, one bad file must not end the others
+            self._handle_failure(number, error, context.cache)
+        else:
+            yield self._count_as_done(number, frames)
+
+    def _read_here(self, file: TraceFile) -> FileFrames:
+        """Read a file in this process: in memory if it is small or there is no cache, else on disk."""
+        context, cache, report = self.reader.context, self.reader.context.cache, self._progress_listener(file)
+        if cache is not None and estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES:
+            return ingest_on_disk(file, cache, report, context.pool)
+        stamp = stamp_trace_file(file)
+        frames = replace(file.format.read(file.path, report), state=stamp.file_state)
+        if cache is not None and not cache.temporary:
+            try:
+                return copy_to_cache(frames, cache, file, stamp)
+            except OSError as error:
+                context.drop_cache(cache, error)
+        return frames
+
+    def _is_better_read_here(self, file: TraceFile) -> bool:
+        """True if the file is better read in this process: it is small and devices_of_file, or slow to finish."""
+        left = sum(estimate_inflated_size(self.reader.files[number]) for number in self._waiting)
+        first = len(self._waiting) == len(self.reader.files) - 1
+        if self.idle and len(self.reader.files) == 1 and file.format.name in SLOW_TO_FINISH:
+            return True
+        return (
+            estimate_inflated_size(file) < MAX_IN_MEMORY_BYTES
+            and (first or left < MAX_IN_MEMORY_BYTES)
+            and not self._running
+        )
+
+    def _load_cached(self, file: TraceFile) -> FileFrames | None:
+        cache = self.reader.context.cache
+        return cache.load_entry(stamp_trace_file(file)) if cache is not None and not cache.temporary else None
+
+    def _progress_listener(self, file: TraceFile) -> Callable[[int, int], None]:
+        def report(read: int, events: int) -> None:
+            self._raise_if_cancelled()
+            self.counter.update_file(file.path, read, events)
+
+        return report
+
+    def _advance_running(self) -> Iterator[tuple[int, FileFrames]]:
+        """Wait a moment for the workers, report their progress, and yield the finished files."""
+        pending = [future for ingest in self._running.values() for future in ingest.pending]
+        wait(pending, POLL_SECONDS)
+        for number, ingest in list(self._running.items()):
+            self.counter.update_file(ingest.file.path, *ingest.progress_table.totals())
+            try:
+                ingest.advance()
+            except (Exception, PanicException) as error:  # noqa: BLE001, one bad file must not end the others
+                del self._running[number]
+                ingest.abandon()
+                self._handle_failure(number, error, ingest.cache)
+                continue
+            if ingest.frames is not None:
+                del self._running[number]
+                yield self._count_as_done(number, ingest.frames)
+
+    def _count_as_done(self, number: int, frames: FileFrames) -> tuple[int, FileFrames]:
+        file = self.reader.files[number]
+        self.counter.finish_file(file.path, file.size, int(frames.lanes["events"].sum()))
+        return number, frames
+
+    def _handle_failure(self, number: int, error: BaseException, cache: TraceCache | None) -> None:
+        """Retry a file if its cache has failed; else skip it with a note."""
+        file = self.reader.files[number]
+        if isinstance(error, OSError) and cache is not None:
+            self.reader.context.drop_cache(cache, error)
+            self._waiting.insert(0, number)
+            return
+        if isinstance(error, BrokenExecutor):
+            why = "a worker process was killed while it read this; is there enough memory? --jobs 1 takes less"
+            error = TracehoundError(why, file.path)
+        elif is_out_of_memory(error):
+            why = "not enough memory to read it; --jobs 1 takes less, and ulimit -v says whether it is limited"
+            error = TracehoundError(why, file.path)
+        elif not isinstance(error, TracehoundError):
+            error = TracehoundError(f"cannot be read: {type(error).__name__}: {error}", file.path)
+        self.failure = error
+        self.reader.notes.append(
+            Note("dropped", "file_not_read", file=str(file.path), values=(("why", error.message),))
+        )
+        self.counter.finish_file(file.path, file.size, 0)
+
+
+def open_trace_files(
+    paths: Sequence[Path | str],
+    run: str | None = None,
+    context: ReadContext | None = None,
+    look: Callable[[int], None] = ignore_search,
+) -> TraceReader:
+    """Find the files of the trace under `paths`; nothing is decoded yet.
+
+    `look` is called with the number of files looked at, and may end the search by raising. Without a context everything
+    is read in this process and held in memory. Raises TracehoundError if there is no trace.
+    """
+    named = [Path(path) for path in paths]
+    found_files = find_trace_files(named, run, look)
+    used = {path.resolve(): path for path in named if path not in found_files.empty}
+    return TraceReader(
+        _trace_name(list(used.values())), found_files.files, list(found_files.notes), context or make_memory_context()
+    )
+
+
+def load_trace(reader: TraceReader, listen: ProgressListener = ignore_progress) -> Trace:
+    """Read every file and put them on one clock."""
+    parts = dict(reader.read_files(listen, idle=True))
+    return reader.merge_on_final_clock([parts[number] for number in sorted(parts)])
+
+
+_DEVICE_LABEL = re.compile(r"[A-Z]+:(\d{1,9})")
+
+
+def _placeholder_ranks(peeked: PeekedFacts) -> list[dict[str, object]]:
+    """The ranks of a file from its ends: one for each labeled device, else the rank that it records."""
+    labeled = [(name, int(match[1])) for name in peeked.devices if (match := _DEVICE_LABEL.fullmatch(name))]
+    if labeled:
+        return [{"label": name, "device": device} for name, device in labeled]
+    return [{"rank": peeked.rank, "model": peeked.devices[0] if len(set(peeked.devices)) == 1 else None}]
+
+
+def _trace_name(paths: Sequence[Path]) -> str:
+    first = paths[0].resolve()
+    name = first.name or str(first)
+    return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"

@@ -1,0 +1,162 @@
+"""Tables of a comparison and its waterfall chart, one tab of them visible.
+
+Owns which tables belong to which tab.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from textual.app import ComposeResult
+from textual.reactive import reactive
+
+from tracehound.analysis.result import Result
+from tracehound.diff import Comparison, comparability_notes
+from tracehound.draw import result_details
+from tracehound.draw.charts import analysis_charts
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.notes import note_texts
+from tracehound.draw.sheet_layout import FactSection
+from tracehound.ui.panes.pane_caption import Caption
+from tracehound.ui.panes.table_pane import TablePane
+from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
+from tracehound.ui.widgets.chart_view import ChartView
+from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.widgets.status_bars import Tab
+
+COMPARISON_TABS: Final = (
+    Tab("ops", "3"), Tab("categories", "4", "kinds"), Tab("change", "5"), Tab("parts", "6"),
+    Tab("causes", "7"), Tab("marks", "8"), Tab("counters", "9", "count"),
+)  # fmt: skip
+
+TAB_TABLES: Final = {
+    "ops": ("diff-ops",),
+    "categories": ("diff-categories",),
+    "parts": ("diff",),
+    "causes": ("diff-causes",),
+    "marks": ("diff-marks",),
+    "counters": ("diff-memory", "diff-counters"),
+}
+"""Results of each tab that has tables."""
+
+FIRST_TAB: Final = "ops"
+"""Tab that is shown first."""
+
+MEMORY_TAB: Final = "counters"
+"""Tab of memory timelines."""
+
+EMPTY_TEXTS: Final = {
+    "diff-ops": "no ops in either run",
+    "diff-categories": "no ops in either run",
+    "diff": "no steps",
+    "diff-causes": "no launches, pauses or compilations in either run",
+    "diff-marks": "neither run has annotations or modules: record_function(...), TraceAnnotation, with_stack=True",
+    "diff-memory": "no counter of bytes in both runs; a run of PyTorch has one with profile_memory=True",
+    "diff-counters": "no counter of anything but bytes in both runs",
+}
+
+
+class WaterfallPane(VerticalBox, can_focus=True):
+    """Waterfall from the baseline's step time to the candidate's, one bar for each change.
+
+    It has no keys of its own.
+    """
+
+    BINDING_GROUP_TITLE = "Comparison"
+    DEFAULT_CSS = "WaterfallPane ChartView { height: 1fr; }"
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.caption = Caption(glyphs)
+        self.chart = ChartView(glyphs)
+        self.full_text: list[FactSection] = []
+        """Title and notes as sections of text."""
+
+    def compose(self) -> ComposeResult:
+        """Yield the caption and the chart."""
+        yield self.caption
+        yield self.chart
+
+    def show(self, result: Result, about: str) -> None:
+        """Draw a waterfall; `about` says what its numbers are of."""
+        self.full_text = [
+            result_details.notes_section((result.title, about), note_texts(result.notes)),
+            result_details.columns_section(result),
+        ]
+        self.caption.parts = (result.title, about, *note_texts(result.notes))
+        self.chart.draws = partial(analysis_charts.draw_chart, result, "", 0)
+
+
+class ComparisonPanes(VerticalBox):
+    """All tables of a comparison in tabs."""
+
+    active: reactive[str] = reactive(FIRST_TAB)
+    """Active tab."""
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self.tables = {name: TablePane(name, glyphs) for names in TAB_TABLES.values() for name in names}
+        self.waterfall = WaterfallPane(glyphs)
+        self._tabs: dict[str, VerticalBox] = {
+            tab: self.tables[names[0]] if len(names) == 1 else VerticalBox(*(self.tables[name] for name in names))
+            for tab, names in TAB_TABLES.items()
+        }
+        self._tabs["change"] = self.waterfall
+
+    def compose(self) -> ComposeResult:
+        """Yield the active tab; others are mounted when they are first shown."""
+        yield self._tabs[self.active]
+
+    def show(self, found: Comparison) -> None:
+        """Show the differences of two runs, with doubts about them first."""
+        doubt = "; ".join(note_texts(comparability_notes(found.baseline, found.candidate)))
+        known = {result.analysis: result for result in found.results}
+        for name, pane in self.tables.items():
+            if name in known:
+                pane.show(known[name], None, EMPTY_TEXTS[name], doubt, found.scope)
+            else:
+                pane.show_failure(EMPTY_TEXTS[name])
+        self.waterfall.show(found.waterfall, found.scope)
+
+    def set_full_text_key(self, key: str) -> None:
+        """Set the key that the captions name where notes are cut."""
+        for pane in self.tables.values():
+            pane.set_full_text_key(key)
+        self.waterfall.caption.key = key
+
+    def show_waiting(self, message: str) -> None:
+        """Show why there is nothing yet."""
+        for pane in self.tables.values():
+            pane.show_waiting(message)
+        self.waterfall.caption.parts = (message,)
+
+    def show_failure(self, message: str) -> None:
+        """Show why there is no result."""
+        for pane in self.tables.values():
+            pane.show_failure(message)
+        self.waterfall.caption.parts = (message,)
+
+    @property
+    def first_table(self) -> ResultTable | None:
+        """First table of the active tab; None for the chart."""
+        names = TAB_TABLES.get(self.active, ())
+        return self.tables[names[0]].table if names else None
+
+    @property
+    def full_text(self) -> list[FactSection]:
+        """All notes of the active tab as sections of text."""
+        names = TAB_TABLES.get(self.active, ())
+        return [section for name in names for section in self.tables[name].full_text] or self.waterfall.full_text
+
+    def focus_active(self) -> None:
+        """Focus the first table of the active tab, or its chart, so that no hidden table has the focus."""
+        (self.first_table or self.waterfall).focus()
+
+    def watch_active(self, active: str) -> None:
+        """Show one tab."""
+        for tab, pane in self._tabs.items():
+            pane.display = tab == active
+        wanted = self._tabs[active]
+        if self.is_running and self.is_attached and not wanted.is_attached:  # not while the application exits
+            self.mount(wanted)

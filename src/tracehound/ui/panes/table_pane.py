@@ -1,0 +1,330 @@
+"""Pane of one result: caption, table, chart, filter prompt and save prompt.
+
+The screen supplies the result, or the reason why there is none, and writes files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
+from textual import on
+from textual.app import ComposeResult
+from textual.message import Message
+
+from tracehound.analysis.result import Result
+from tracehound.draw import result_details
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.notes import note_texts
+from tracehound.draw.result_details import sentence_columns
+from tracehound.draw.sheet_layout import FactSection
+from tracehound.ui.panes.charted_table import ChartedTable
+from tracehound.ui.panes.pane_caption import Caption
+from tracehound.ui.screens.choice_dialogs import ColumnsDialog
+from tracehound.ui.state.table_view import ColumnChoice
+from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
+from tracehound.ui.widgets.chart_view import ChartView
+from tracehound.ui.widgets.prompts import Prompt
+from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.wording import messages
+
+TimeWindow = tuple[int, int]
+
+
+class TablePane(VerticalBox):
+    """One result: a caption, the table or its chart, and the prompts for a filter and a file name."""
+
+    DEFAULT_CSS = """
+    TablePane { height: 1fr; width: 1fr; }
+    """
+
+    @dataclass
+    class SaveRequested(Message):
+        """The user wants to save the rows, in a new file or over an existing one."""
+
+        pane: TablePane
+        path: Path
+        result: Result
+        window: TimeWindow | None
+        how: Literal["new", "over"]
+
+    @dataclass
+    class SaveFinished(Message):
+        """The file is saved; or it exists already (`taken`), or saving failed."""
+
+        asked: TablePane.SaveRequested
+        taken: bool = False
+        failure: str = ""
+
+    @dataclass
+    class ChartRequested(Message):
+        """The user wants to see the chart of a result, which another widget draws."""
+
+        pane: TablePane
+
+    def __init__(
+        self,
+        name: str,
+        glyphs: Glyphs = UNICODE,
+        aside: tuple[str, ...] = (),
+        chart: Literal["below", "elsewhere"] = "below",
+    ) -> None:
+        """`aside` names columns that are shown beside the table; `chart` says where the chart is drawn."""
+        super().__init__(id=f"pane-{name}")
+        self._title = name.removeprefix("diff-").replace("_", " ").replace("-", " ").capitalize()
+        self._chart_elsewhere = chart == "elsewhere"
+        self.caption = Caption(glyphs)
+        self.charted_table = ChartedTable(glyphs, aside)
+        self.filter_prompt = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
+        self.save_prompt = Prompt("save as", "a name that ends with .csv, .json, .md or .txt", glyphs)
+        self._window: TimeWindow | None = None
+        self._basis = ""
+        self._ignores_window = False
+        self._heading: tuple[str, ...] = ()
+        self.so_far = ""
+        self._existing_path = ""
+
+    def compose(self) -> ComposeResult:
+        """Yield caption and table; a prompt is mounted when it is first opened."""
+        yield self.caption
+        yield self.charted_table
+
+    def show(
+        self, result: Result, window: TimeWindow | None, why_empty: str, so_far: str = "", about: str = ""
+    ) -> None:
+        """Show a result of `window`.
+
+        `why_empty` replaces the rows if there are none; `so_far` says how much of the trace is read.
+
+        `about` says what the numbers are of, where that is neither the window nor the whole run.
+        """
+        self._window, self.so_far, self._basis = window, so_far, about
+        self.charted_table.window = window
+        self.table.empty = why_empty if result.table.is_empty() else "no row passes the filter"
+        self.table.result = result
+        if self.filter_prompt.input.value:
+            self.filter_prompt.show_remark(self.table.filter_error)  # the columns may have changed
+        self._update_caption()
+        if self.is_attached:
+            self.call_later(self._lay_out)
+
+    def show_failure(self, message: str) -> None:
+        """Show why there is no result, in place of the rows."""
+        self.caption.parts = (self._title,)
+        self.table.empty = message
+        self.table.result = None
+
+    def show_waiting(self, message: str) -> None:
+        """Show that a result is being computed, unless one is shown."""
+        if self.table.result is None:
+            self.caption.parts = (message,)
+
+    def set_full_text_key(self, key: str) -> None:
+        """Set the key that the pane names where text is cut."""
+        self.caption.key = self.charted_table.key = key
+
+    def set_ignores_window(self, *, ignores: bool) -> None:
+        """Set whether the selected window does not change this table; the caption says so."""
+        if ignores != self._ignores_window:
+            self._ignores_window = ignores
+            self._update_caption()
+
+    def show_message(self, message: str) -> None:
+        """Show a message about the last action in the caption, until the cursor moves."""
+        self.caption.told = message
+
+    def clear_result(self) -> None:
+        """Remove the result, since its rows no longer mean the same."""
+        self.table.result = None
+
+    def on_resize(self) -> None:
+        """Wrap lines for another width."""
+        self.call_after_refresh(self._lay_out)
+
+    def focus_pane(self) -> None:
+        """Focus the table."""
+        self.table.focus()
+
+    @property
+    def full_text(self) -> list[FactSection]:
+        """All notes of the result, and the row under the cursor, as sections of text."""
+        result, shown = self.table.result, self.table.sheet
+        if result is None or shown is None:
+            return [
+                result_details.notes_section(
+                    self.caption.parts, self.table.empty.split("\n") if self.table.empty else ()
+                )
+            ]
+        row = self.table.cursor if self.display else -1
+        untold = replace(result, notes=messages.notes_not_yet_said(result.notes, self.so_far))
+        return result_details.result_sections(untold, self._heading, replace(result, table=shown.seen), row)
+
+    def _update_caption(self) -> None:
+        result = self.table.result
+        if result is None:
+            return
+        self.caption.windowed = self._window is not None
+        about = self._basis or result.about or messages.table_scope(self._window)
+        about = messages.NOT_NARROWED if self._ignores_window and self._window is None else about
+        untold = replace(result, notes=messages.notes_not_yet_said(result.notes, self.so_far))
+        title, scope, *rows = messages.table_caption(result, about, self.table.shown, self.table.filter)
+        said = self.table.empty.split("\n") if result.table.is_empty() else []
+        self._heading = (title, scope, *filter(None, (self.so_far,)), *rows)
+        self.caption.parts = (*self._heading, *(text for text in note_texts(untold.notes) if text not in said))
+        self.caption.fit(*self.charted_table.height_range)
+
+    async def _lay_out(self) -> None:
+        """Divide the space between caption, table and chart."""
+        await self.charted_table.lay_out()
+        self.caption.fit(*self.charted_table.height_range)
+
+    # -- what the table asks for
+
+    @on(ResultTable.ActionRequested)
+    async def _do_action(self, message: ResultTable.ActionRequested) -> None:
+        message.stop()
+        if message.what == "filter":
+            await self._open_prompt(self.filter_prompt)
+            return
+        if message.what == "unfilter":
+            self._clear_filter()
+            return
+        shown = self.table.sheet
+        if shown is None:
+            return
+        match message.what:
+            case "save":
+                self._existing_path = ""
+                self.save_prompt.show_remark("")
+                await self._open_prompt(self.save_prompt, f"{shown.result.analysis}.csv")
+            case "columns":
+                screen = ColumnsDialog(shown, self.table.placed, self.caption.glyphs)
+                self.app.push_screen(screen, self._choose_columns)
+            case "chart" if self._chart_elsewhere:
+                self.post_message(self.ChartRequested(self))
+            case "chart":
+                await self._next_chart_mode()
+            case "hide":
+                self.table.choice = shown.without(self.table.current_column, self.table.placed)
+            case "copy cell" | "copy row" if self.table.shown and self.table.placed:
+                self._copy_cells(message.what)
+
+    def _choose_columns(self, choice: ColumnChoice | None) -> None:
+        if choice is not None:
+            self.table.choice = choice
+
+    def _copy_cells(self, what: Literal["copy cell", "copy row"]) -> None:
+        """Copy the uncut cell, or all cells of the row separated by tabs, to the terminal's clipboard."""
+        shown, table = self.table.sheet, self.table
+        if shown is not None:
+            names = table.placed if what == "copy row" else (table.current_column,)
+            text = "\t".join(shown.text(table.cursor, name) for name in names)
+            self.app.copy_to_clipboard(text)
+            self.show_message(f"copied {text}" if what == "copy cell" else f"copied the row, {len(names)} cells")
+
+    async def _open_prompt(self, prompt: Prompt, text: str = "") -> None:
+        """Open a prompt with its last text, or with a suggested one."""
+        if not prompt.is_attached:
+            await self.mount(prompt)
+        if text:
+            prompt.suggest(text)
+        else:
+            prompt.begin()
+
+    # -- the chart
+
+    @property
+    def table(self) -> ResultTable:
+        """Table of the rows."""
+        return self.charted_table.table
+
+    @property
+    def chart(self) -> ChartView:
+        """Chart of the rows."""
+        return self.charted_table.chart
+
+    @property
+    def chart_visible(self) -> bool:
+        """True if the chart is visible."""
+        return self.charted_table.chart_visible
+
+    async def _next_chart_mode(self) -> None:
+        """Switch to the next layout; a chart alone gets most of the space that the pane shares with another."""
+        await self.charted_table.next_mode()
+        self.caption.fit(*self.charted_table.height_range)
+        self.styles.height = "4fr" if self.charted_table.mode == "chart" else "1fr"
+        if self.table.result is not None and sentence_columns(self.table.result):
+            shown = "the rows alone" if self.charted_table.mode == "table" else "the row in full"
+            self.show_message(f"no chart of sentences: {shown}")
+
+    @on(ResultTable.RowHighlighted)
+    def _follow_cursor(self) -> None:
+        self.caption.told = ""
+        self.charted_table.draw_chart()
+
+    # -- prompts
+
+    @on(Prompt.Changed)
+    def _prompt_text_changed(self, event: Prompt.Changed) -> None:
+        event.stop()
+        if event.prompt is self.filter_prompt:
+            self.table.needle = event.text
+            self.filter_prompt.show_remark(self.table.filter_error)
+            self._update_caption()
+        elif event.text != self._existing_path:
+            self._existing_path = ""
+            self.save_prompt.show_remark("")
+
+    @on(Prompt.Submitted)
+    def _prompt_submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        shown = self.table.sheet
+        if event.prompt is self.filter_prompt:
+            self._focus_rows()
+        elif shown is not None:
+            how: Literal["new", "over"] = "over" if event.text == self._existing_path else "new"
+            path = Path(os.path.expanduser(event.text.strip()))  # noqa: PTH111 - Path's raises where there is no home
+            self.post_message(self.SaveRequested(self, path, shown.saved, self._window, how))
+
+    @on(Prompt.Cancelled)
+    def _prompt_cancelled(self, event: Prompt.Cancelled) -> None:
+        event.stop()
+        if event.prompt is self.filter_prompt:
+            self._clear_filter()
+        else:
+            self._focus_rows()
+
+    def _clear_filter(self) -> None:
+        """Show all rows again."""
+        self.filter_prompt.input.value = ""
+        self._focus_rows()
+
+    @on(Prompt.ArrowPressed)
+    def _leave_filter_prompt(self, event: Prompt.ArrowPressed) -> None:
+        event.stop()
+        if event.prompt is self.filter_prompt and event.by > 0:
+            self._focus_rows()
+
+    def _focus_rows(self) -> None:
+        """Close the prompts and focus the table; the filter prompt stays open while there is a filter."""
+        self.save_prompt.end()
+        if not self.filter_prompt.input.value:
+            self.filter_prompt.end()
+        self.table.focus()
+
+    @on(SaveFinished)
+    def _report_saved_file(self, message: SaveFinished) -> None:
+        message.stop()
+        asked = message.asked
+        if message.taken:
+            self._existing_path = self.save_prompt.input.value
+            self.save_prompt.show_remark("is there already: Enter again replaces it")
+        elif message.failure:
+            self.save_prompt.show_remark(message.failure)
+        else:
+            self._focus_rows()
+            rows = asked.result.table.height
+            self.show_message(f"saved {rows:,} row{'' if rows == 1 else 's'} as {asked.path}")

@@ -1,0 +1,248 @@
+"""The page that sums a trace up."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
+
+from building import Building, stream, thread
+from short import first
+from tracehound.analysis import get_analysis, run_analysis
+from tracehound.analysis.result import empty_table
+from tracehound.draw.notes import note_text
+from tracehound.draw.text_table import TextLine
+from tracehound.model.file_facts import FileFacts
+from tracehound.model.notes import Note, note
+from tracehound.model.trace import FileState, Window
+from tracehound.report import ReportStyle, Summary, build_header, find_writer, summarize_trace
+from tracehound.report.summary_page import SUMMARY_ROWS, summarize_steps
+from tracehound.store import merge_file_frames
+from tracehound.store.merge_files import doubt_one_run
+from tracehound.store.trace_files import TWIN_JSON_SKIPPED
+
+
+def built() -> Building:
+    b = Building(
+        "job\x1b[2J",
+        wall_ns=1_700_000_000_000_000_000,
+        facts=FileFacts(versions={"cuda_runtime_version": "12040"}),
+        notes=(Note("repaired", "text", 3, "built.json", "byte 1,024", (("text", "a \x1b bad event"),)),),
+    )
+    b.event(stream(), "gemm_with_a_name_that_is_far_too_long_for_any_table_of_eighty_columns", 0, 60)
+    b.event(stream(), "ncclDevKernel_AllReduce", 60, 80, "collective")
+    b.event(stream(), "Memcpy HtoD", 90, 95, "copy")
+    b.event(stream(), "gemm", 95, 100)
+    b.event(thread(), "aten::mm", 0, 85, "op")
+    b.event(thread(), "aten::copy_", 85, 100, "op")
+    return b
+
+
+@cache
+def page(top: int | None = None) -> Summary:
+    return summarize_trace(built().trace(), Window(), top)
+
+
+def lines(look: ReportStyle) -> list[TextLine]:
+    return list(find_writer("text").summary(page(), look))
+
+
+def test_the_page_asks_its_questions_in_order() -> None:
+    assert [result.analysis for result in page().results] == list(SUMMARY_ROWS)
+
+
+def test_the_page_shows_no_more_rows_than_asked_for() -> None:
+    assert all(result.table.height <= 1 for result in page(top=1).results)
+    (ops,) = [result for result in page(top=1).results if result.analysis == "ops"]
+    assert ops.cut == "1 of 4 rows"
+
+
+def test_the_page_says_what_helps_against_what_it_found() -> None:
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 100, "step", step=1)
+    b.event(thread(), "aten::mm", 0, 90, "op", correlation=1)
+    b.event(stream(), "gemm", 90, 95, correlation=1)
+    shown = [
+        line.text.strip() for line in find_writer("text").summary(summarize_trace(b.trace(), Window()), ReportStyle(80))
+    ]
+    assert any(line.startswith("advice ") for line in shown)
+
+
+def test_the_page_leaves_out_what_there_is_not() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 1)
+    names = [result.analysis for result in summarize_trace(b.trace(), Window()).results]
+    assert "collectives" not in names
+    assert "gaps" in names
+
+
+@pytest.mark.parametrize("width", first(2, (40, 120, 80, 200)))
+def test_the_page_fits_its_width(width: int) -> None:
+    assert max(cell_len(line.text) for line in lines(ReportStyle(width))) <= width
+    assert all(line.text.isprintable() for line in lines(ReportStyle(width)))
+
+
+def test_the_page_says_what_the_trace_is() -> None:
+    text = [line.text for line in lines(ReportStyle(80))]
+    assert text[0] == "job␛[2J"
+    assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100.0 us long"
+    assert text[2] == "recorded 2023-11-14 22:13:20 UTC"
+    assert text[3] == "cuda runtime 12040"
+
+
+def test_the_page_says_by_what_files_were_joined() -> None:
+    parts = []
+    for name, wall in (("a.json", 0), ("b.json", 3_600_000_000_000)):
+        b = Building(path=Path(name), wall_ns=wall)
+        b.event(stream(), "gemm", 0, 1)
+        parts.append(b.part())
+    trace = merge_file_frames("job", parts)
+    text = [line.text for line in find_writer("text").summary(summarize_trace(trace, Window()), ReportStyle(80))]
+    assert "the files do not overlap in time: each is drawn from its own first event" in text
+    assert not any(line.startswith("2 kineto files") for line in text), "the heading has said that"
+
+
+@pytest.mark.parametrize(
+    ("wall", "models", "claims", "why"),
+    first(
+        3,
+        (
+            (0, ("H100", "MI300X"), (0, 1), ""),
+            (0, ("H100", "MI300X"), (None, None), "files of different devices"),
+            (3600, ("H100", "MI300X"), (None, 1), "the files do not overlap in time, and their devices differ"),
+            (0, ("H100", "H100"), (None, None), ""),
+            (3600, ("H100", "H100"), (0, 1), ""),
+            (3600, ("H100", "H100"), (None, None), "the files do not overlap in time"),
+        ),
+    ),
+)
+def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
+    wall: int, models: tuple[str, str], claims: tuple[int | None, int | None], why: str
+) -> None:
+    parts = []
+    for at, (model, claim) in enumerate(zip(models, claims, strict=True)):
+        b = Building(path=Path(f"{'ab'[at]}.json"), wall_ns=at * wall * 10**9, claim=claim)
+        b.event(stream(), "gemm", 0, 1)
+        made = b.part()
+        parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
+    trace = merge_file_frames("job", parts)
+    page = summarize_trace(trace, Window())
+    text = [line.text for line in find_writer("text").summary(page, ReportStyle(400))]
+    told = f"hardly one run: {why}; all that is told"
+    assert text[1].startswith(told if why else "kineto, 2 files")
+    marked = [line.text for line in find_writer("markdown").summary(page, ReportStyle(400))]
+    assert [sum("hardly one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
+    document = json.loads("".join(line.text for line in find_writer("json").summary(page, ReportStyle(400))))
+    notes = next(iter(document["results"].values()))["notes"]
+    assert notes[0].startswith(told) if why else not any("hardly" in note for note in notes)
+    assert build_header(trace, Window(ranks=(0,))).doubt is None
+    assert build_header(trace, Window(ranks=(0, 1))).doubt == build_header(trace, Window()).doubt
+
+
+def test_only_those_of_the_files_that_are_looked_at_are_told_of() -> None:
+    parts = []
+    for at, (wall, model, claim) in enumerate([(0, "A", None), (0, "A", None), (3600, "A", 7), (3600, "B", 8)]):
+        b = Building(path=Path(f"{at}.json"), wall_ns=wall * 10**9, claim=claim)
+        b.event(stream(), "gemm", 0, 1)
+        made = b.part()
+        parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
+    trace = merge_file_frames("job", parts)
+    assert doubt_one_run(trace) == note("hardly_one_run", apart=True, unlike=True)
+    assert doubt_one_run(trace, (0, 7)) == note("hardly_one_run", apart=True, unlike=False)
+    assert doubt_one_run(trace, (0, 1)) is None, "these overlap"
+    assert doubt_one_run(trace, (7, 8)) is None, "these have ranks"
+
+
+def test_a_file_has_the_size_that_it_had_when_it_was_read() -> None:
+    b = Building(path=Path("gone.json"))
+    b.event(stream(), "gemm", 0, 1)
+    read, noted = b.part(), replace(b.part(), state=FileState(1234, 5))
+    assert [file.size for file in build_header(merge_file_frames("job", [read, noted]), Window()).files] == [None, 1234]
+
+
+def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:
+    parts = []
+    kineto = [{"cuda_runtime_version": runtime} for runtime in ("12040", "12060", "12040")]
+    for versions in (*kineto, {"jax_version": "0.10", "cpu_version": "cpu"}):
+        b = Building(facts=FileFacts(versions=versions))
+        b.event(stream(), "gemm", 0, 1)
+        parts.append(b.part())
+    told = build_header(merge_file_frames("mixed", parts), Window())
+    assert told.versions == {"cuda runtime": "12040 or 12060", "jax": "0.10"}
+
+
+def test_the_page_divides_the_time_of_a_rank_to_scale() -> None:
+    (drawn,) = [line.text for line in lines(ReportStyle(49)) if line.text.startswith("rank 0 |")]
+    inside = drawn[len("rank 0 |") : -1]
+    assert len(inside) == 40
+    assert [inside.count(glyph) for glyph in "█▓░ "] == [26, 8, 2, 4]  # 65, 20, 5 and 10 of 100 us
+
+
+def test_the_page_names_what_the_host_did_in_the_longest_gap() -> None:
+    text = [line.text for line in lines(ReportStyle(80))]
+    gap = next(n for n, line in enumerate(text) if line.startswith("   0") and "Memcpy HtoD" in line)
+    assert text[gap].endswith("Memcpy HtoD  running operators  100.00 %")
+    assert text[gap].split()[:5] == ["0", "80.000", "us", "10.00", "us"]
+    assert text[gap + 1] == "    python: aten::copy_ 50 %, aten::mm 50 %"
+
+
+def test_the_page_says_what_was_repaired() -> None:
+    assert "repaired 3: a ␛ bad event (built.json, byte 1,024)" in [line.text for line in lines(ReportStyle(80))]
+
+
+def test_the_page_says_nothing_of_the_json_that_every_profile_of_xla_has() -> None:
+    b = Building(format="xplane")
+    b.event(stream(), "gemm", 0, 1)
+    trace = b.trace()
+    usual, other = Note("info", TWIN_JSON_SKIPPED, 1, "host.trace.json.gz"), Note("dropped", "event_not_json", 2)
+    for notes, rows in (((usual,), 1), ((other, usual), 2)):
+        noted = replace(trace, notes=notes)
+        (page,) = [each for each in summarize_trace(noted, Window()).results if each.analysis == "health"]
+        assert note_text(usual) not in page.table["what"].to_list()
+        assert page.total == page.table.height == rows, "and that there are no steps"
+
+
+def test_a_page_of_a_window_says_so() -> None:
+    narrow = summarize_trace(built().trace(), Window(0, 50_000_000, (0,)))
+    text = [line.text for line in find_writer("text").summary(narrow, ReportStyle(100))]
+    assert "only 0.000 us to 50.000 us, rank 0" in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "csv", "json"])
+def test_an_empty_trace_has_a_page(form: str) -> None:
+    empty = summarize_trace(merge_file_frames("empty", []), Window())
+    assert list(find_writer(form).summary(empty, ReportStyle(80)))
+
+
+def test_steps_are_spread_over_one_row_for_each_rank() -> None:
+    steps = get_analysis("steps")
+    rows = [
+        {"step": step, "rank": rank, "duration": length, "busy": busy, "inferred": True}
+        for rank, busy in ((0, 0.5), (1, None))
+        for step, length in ((7, 100), (8, 300), (9, 200))
+    ]
+    whole = empty_table(steps.columns)
+    frame = pl.DataFrame(rows, schema_overrides={"busy": pl.Float64})
+    missing = [pl.lit(None, kind).alias(name) for name, kind in whole.schema.items() if name not in frame.columns]
+    result = run_analysis(steps, merge_file_frames("none", []))
+    table = frame.with_columns(missing).select(whole.columns)
+    found = summarize_steps(type(result)("steps", "Steps", steps.columns, table, 6), 16)
+    assert found.table.rows() == [(0, 3, 200, 100, 300, 8, 0.5, True), (1, 3, 200, 100, 300, 8, None, True)]
+    assert found.total == 2
+    assert summarize_steps(result, 16).table.is_empty()
+
+
+def test_many_steps_are_drawn_as_a_curve() -> None:
+    some = page()
+    curve = tuple((number, 10**9 + number) for number in range(20))
+    text = [
+        line.text for line in find_writer("text").summary(Summary(some.about, some.results, curve), ReportStyle(80))
+    ]
+    assert any(line.startswith("1.000 ms┤") for line in text)
+    assert "length of each step on its slowest rank, by number of the step" in text
+    assert "length of each step" not in "".join(line.text for line in lines(ReportStyle(80)))
