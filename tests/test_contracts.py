@@ -128,10 +128,10 @@ def has_shares_that_are_fractions(answers: Answers, window: Window) -> None:
 
 def has_the_columns_of_each_sort(answers: Answers, chosen: Chosen) -> None:
     sorts = [choice for setting in answers.analysis.settings if setting.name == "by" for choice in setting.choices]
-    assert {*answers.analysis.by} <= {*sorts}
+    assert {*answers.analysis.columns_by_setting} <= {*sorts}
     for sort in sorts:
         given = (("by", sort),)
-        assert chosen(given).columns == answers.analysis.shown(given).columns
+        assert chosen(given).columns == answers.analysis.with_shown_columns(given).columns
 
 
 def has_all_rows_in_every_form(answers: Answers, result: Result) -> None:
@@ -213,7 +213,9 @@ def names_as_many_events_as_it_counts(answers: Answers, window: Window, given: C
     told = answers.counted(window, given)
     names = [column.name for column in told.columns]
     if answers.analysis.count_column in names and told.table.height:
-        found = told.table.select(answers.analysis.count_column, pl.col(COUNTED_EVENTS).list.n_unique().cast(pl.Int64)).rows()
+        found = told.table.select(
+            answers.analysis.count_column, pl.col(COUNTED_EVENTS).list.n_unique().cast(pl.Int64)
+        ).rows()
         assert [(count, named) for count, named in found if count != named] == [], given
 
 
@@ -231,7 +233,7 @@ def keeps_its_word(answers: Answers, asked: Iterable[tuple[Window, int | None]],
     for window in (answers.everything, answers.part):
         has_shares_that_are_fractions(answers, window)
     has_the_columns_of_each_sort(answers, chosen)
-    for result in (answers(), *(chosen((("by", by),)) for by in analysis.by)):
+    for result in (answers(), *(chosen((("by", by),)) for by in analysis.columns_by_setting)):
         has_all_rows_in_every_form(answers, result)
     has_a_chart_with_a_likeness_in_ascii(answers)
     has_rows_that_labels_tell_apart(answers)

@@ -529,7 +529,7 @@ def test_utilisation_over_time_of_the_plugin(shared: Path) -> None:
     start, length = trace.parts[0].facts.span_ns or (0, 0)
     begin = start * 1000 - (trace.origin_ns or 0) * 1000
     (share,) = rank_traces(trace, Window())
-    ours = measure_occupancy(share).measures(*bucket_edges(begin, begin + length * 1000, 1000 * US))["utilisation"]
+    ours = measure_occupancy(share).mean_measures(*bucket_edges(begin, begin + length * 1000, 1000 * US))["utilisation"]
     assert len(theirs) == 15
     assert [100 * value for value in ours] == pytest.approx(theirs[2:])
 

@@ -38,14 +38,14 @@ from tracehound.store.trace_cache import open_cache
 def asking(seen: list[tuple[int, ChosenSettings]]) -> Analysis:
     """An analysis whose maps ask their host one thing; `seen` gets every time that it is worked out."""
 
-    def of_host(share: RankTrace, given: ChosenSettings) -> int:
-        seen.append((share.host, given))
+    def of_host(rank_trace: RankTrace, given: ChosenSettings) -> int:
+        seen.append((rank_trace.host, given))
         return 7
 
     question = HostComputation(of_host, ("depth",))
 
-    def per_rank(share: RankTrace, options: Options) -> pl.DataFrame:
-        return pl.DataFrame({"rank": [share.rank], "events": [question.of(share, options.given)]})
+    def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+        return pl.DataFrame({"rank": [rank_trace.rank], "events": [question.of(rank_trace, options.given)]})
 
     settings = tuple(Setting(name, "0", "", int) for name in ("depth", "width"))
     return replace(
@@ -96,17 +96,17 @@ def test_nothing_is_worked_out_where_the_tables_of_all_ranks_were_kept(samples: 
 def test_what_analyses_of_a_rank_have_in_common_is_asked_once_and_goes_with_the_rank(window: Window) -> None:
     seen = list[tuple[int, int]]()
 
-    def of_rank(share: RankTrace, read: pl.DataFrame) -> int:
-        seen.append((share.rank, read.height))
-        return share.rank
+    def of_rank(rank_trace: RankTrace, read: pl.DataFrame) -> int:
+        seen.append((rank_trace.rank, read.height))
+        return rank_trace.rank
 
     question = RankComputation(of_rank)
 
-    def per_rank(share: RankTrace, options: Options) -> pl.DataFrame:
+    def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         del options
-        read = share.device_anytime.collect()
+        read = rank_trace.device_anytime.collect()
         return pl.DataFrame(
-            {"rank": [question.of(replace(share, device=share.device_anytime), read) for _ in range(2)]}
+            {"rank": [question.of(replace(rank_trace, device=rank_trace.device_anytime), read) for _ in range(2)]}
         )
 
     one, other = (
@@ -132,10 +132,10 @@ def test_two_ranks_are_mapped_at_once_unless_they_are_large(
         b.event(thread(), "aten::mm", at, at + 1, "op")
     meeting = Barrier(together)
 
-    def per_rank(share: RankTrace, options: Options) -> pl.DataFrame:
+    def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         del options
         meeting.wait(600)
-        return pl.DataFrame({"rank": [share.rank]})
+        return pl.DataFrame({"rank": [rank_trace.rank]})
 
     analysis = replace(get_analysis("overview"), per_rank=per_rank, combine=lambda tables, *_: pl.concat(tables))
     (table,) = run_analyses([(analysis, Options())], b.trace())
@@ -145,10 +145,10 @@ def test_two_ranks_are_mapped_at_once_unless_they_are_large(
 def test_what_fails_on_one_rank_is_raised_and_the_others_are_given_up() -> None:
     begun = list[int]()
 
-    def per_rank(share: RankTrace, options: Options) -> pl.DataFrame:
+    def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         del options
-        begun.append(share.rank)
-        raise LookupError(share.rank)
+        begun.append(rank_trace.rank)
+        raise LookupError(rank_trace.rank)
 
     with pytest.raises(LookupError, match="0"):
         run_analyses([(replace(get_analysis("overview"), per_rank=per_rank), Options())], ranks(40).trace())
@@ -170,7 +170,7 @@ def test_every_analysis_says_the_same_of_ranks_together_and_of_each_alone(severa
     with ThreadPoolExecutor(2) as executor:
         together = run_analyses(asked, several, window, executor)
     for (analysis, options), found in zip(asked, together, strict=True):
-        alone = [analysis.per_rank(share, options) for share in rank_traces(several, window)]
+        alone = [analysis.per_rank(rank_trace, options) for rank_trace in rank_traces(several, window)]
         wanted = analysis.combine(alone, run_context(several, window), options)
         assert_frame_equal(found.table, wanted.table)
         assert found.notes == wanted.notes
@@ -235,14 +235,14 @@ def test_the_lanes_of_events_are_those_that_they_are_found_on(
     trace = merge_file_frames("some", parts)
     every = trace.events().collect()["id"].to_list()
     ids = pl.Series(data.draw(st.lists(st.sampled_from([*every, every[-1] + 1, None]))), dtype=pl.Int64)
-    for share in rank_traces(trace, Window()):
-        found = share.threads.filter(pl.col("id").is_in(ids.drop_nulls().implode())).collect()
-        assert lanes_of_events(share, ids) == sorted(set(found["lane"]))
-        events, many, row, lane = find_host_events(share, ids)
+    for rank_trace in rank_traces(trace, Window()):
+        found = rank_trace.threads.filter(pl.col("id").is_in(ids.drop_nulls().implode())).collect()
+        assert lanes_of_events(rank_trace, ids) == sorted(set(found["lane"]))
+        events, many, row, lane = find_host_events(rank_trace, ids)
         read = events.collect()
         assert read.height == many
         assert read["id"].is_sorted()
-        assert read["id"].is_in(share.threads.collect()["id"].implode()).all()
+        assert read["id"].is_in(rank_trace.threads.collect()["id"].implode()).all()
         rows = [(read["id"][at], read["lane"][at]) if at >= 0 else None for at in row.tolist()]
         lanes = dict(found.select("id", "lane").iter_rows())
         assert rows == [(each, lanes[each]) if each in lanes else None for each in ids]

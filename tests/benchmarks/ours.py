@@ -20,7 +20,7 @@ from tracehound.formats import WHOLE_FILE, FileShard
 from tracehound.model.trace import Trace
 from tracehound.store import load_trace, make_read_context, open_trace_files, trace_cache
 from tracehound.store.find_files import find_trace_files
-from tracehound.store.ingest import MIN_SHARED_BYTES, decode_chunk, estimate_inflated_size
+from tracehound.store.ingest import MIN_SHARED_BYTES, decode_shard, estimate_inflated_size
 from tracehound.store.reading_progress import SharedProgress
 from tracehound.store.worker_pool import WorkerPool, default_jobs
 
@@ -34,13 +34,13 @@ def columns(path: Path, jobs: int, folder: Path) -> None:
     portions = jobs if estimate_inflated_size(found) >= MIN_SHARED_BYTES else 1
     (folder / "pieces").mkdir(parents=True)
     board = SharedProgress(folder / "board", portions)
-    board.clear()
+    board.create()
     pool = WorkerPool(portions)
     if pool.executor is None:
-        decode_chunk(found, WHOLE_FILE, folder, board)
+        decode_shard(found, WHOLE_FILE, folder, board)
         return
     running = [
-        pool.executor.submit(decode_chunk, found, FileShard(n, portions), folder, board) for n in range(portions)
+        pool.executor.submit(decode_shard, found, FileShard(n, portions), folder, board) for n in range(portions)
     ]
     for future in running:
         future.result()

@@ -937,8 +937,8 @@ def test_progress_is_one_line_that_goes_away() -> None:
     stream = io.StringIO()
     reading = ReadingProgress(Path("a\x1b.json"), 0, 2, 50, 100, 1_200_000, 2.0)
     with ProgressLine(stream) as progress:
-        progress.show(reading)
-        progress.show(reading)  # too soon to be worth a line
+        progress.show_reading(reading)
+        progress.show_reading(reading)  # too soon to be worth a line
     assert stream.getvalue() == f"\r\x1b[K{progress_sentence(reading)}\r\x1b[K"
     assert progress_sentence(reading) == "reading a␛.json, 1 of 2 files, 50 %, 600 k events/s, 2 s left"
 

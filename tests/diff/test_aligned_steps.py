@@ -20,7 +20,11 @@ def side_by_side(base: Trace, other: Trace, step: int = 2) -> AlignedSteps:
     profiles = measured(base), measured(other)
     places = []
     for each in profiles:
-        rows = each.stretches.filter(step=step) if step in each.stretches["step"] else each.stretches.head(1)
+        rows = (
+            each.step_intervals.filter(step=step)
+            if step in each.step_intervals["step"]
+            else each.step_intervals.head(1)
+        )
         places.append(StepInterval(*rows.select("rank", "start", "end").row(0)))
     return align_steps((base, other), (places[0], places[1]), compare_runs(*profiles).keys)
 
@@ -102,14 +106,14 @@ def test_lanes_of_one_name_are_all_there() -> None:
 def test_walking_stops_at_what_is_not_the_same() -> None:
     found = side_by_side(run(noise=0), run(changed(2, length=300.0, name="gemm_nn")[:6], noise=0))
     seen, at = [], -1
-    while (step := found.unlike(at, 1)) is not None:
+    while (step := found.next_changed_op(at, 1)) is not None:
         side, event = step
         row = found.traces[side].event(event)
         seen.append((side, row["name"]))
         at = (row["start"] + row["end"]) // 2
     assert set(seen) == {(1, "gemm_nn"), (0, "- Memcpy HtoD")}
-    assert found.unlike(at, -1) is not None
-    assert found.unlike(-1, -1) is None
+    assert found.next_changed_op(at, -1) is not None
+    assert found.next_changed_op(-1, -1) is None
 
 
 REAL = ("torch_ddp_gloo torch_stacks", "jax_cpu8_b128 jax_cpu8_b4096", "torch_stacks jax_cpu8_b128")

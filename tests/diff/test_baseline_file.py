@@ -110,10 +110,10 @@ def test_a_later_version_is_called_that(tmp_path: Path) -> None:
 
 def test_what_the_files_lacked_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
-    save_baseline(replace(measured(run(steps=2)), lost=(Note("dropped", "event_cut_off", file="x"),)), path)
+    save_baseline(replace(measured(run(steps=2)), missing_data=(Note("dropped", "event_cut_off", file="x"),)), path)
     again = load_baseline(path)
     assert again is not None
-    assert again.lost == (Note("dropped", "event_cut_off", file="x"),)
+    assert again.missing_data == (Note("dropped", "event_cut_off", file="x"),)
 
 
 def test_the_first_baselines_have_sentences(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_the_first_baselines_have_sentences(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     again = load_baseline(path)
     assert again is not None
-    assert note_texts(again.lost) == ("event cut off (x.json, byte 7)",)
+    assert note_texts(again.missing_data) == ("event cut off (x.json, byte 7)",)
     assert again.doubt is not None
     assert note_text(again.doubt) == "hardly one run"
     assert note_texts(incomplete_run_notes({"base": again})) == (

@@ -15,7 +15,7 @@ from building import Building, Lane, stream, thread
 from samples import sample
 from short import first
 from tracehound.analysis import step_parts
-from tracehound.analysis.analysis_run import run_analysis as run_analysis
+from tracehound.analysis.analysis_run import run_analysis
 from tracehound.analysis.rank_trace import rank_traces
 from tracehound.diff import compare_runs, load_baseline, profile_run, save_baseline
 from tracehound.diff.compared_intervals import ComparedWork, compared_work
@@ -158,7 +158,7 @@ def test_a_step_that_lacks_work_on_one_rank_is_left_out_on_all() -> None:
                 built.event(stream(rank), "gemm", start, start + 10, correlation=number)
     found = profile_run(built.trace(), Window())
     assert (found.steps.select("step", "ranks").rows(), found.partial) == ([(0, 2), (1, 2)], (2,))
-    assert set(found.ops["step"]) == set(found.measures["step"]) == set(found.stretches["step"]) == {0, 1}
+    assert set(found.ops["step"]) == set(found.measures["step"]) == set(found.step_intervals["step"]) == {0, 1}
 
 
 def test_ranks_without_a_step_are_no_step_of_their_own(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_the_clock_of_a_device_measures_its_steps_ops_and_pauses() -> None:
     assert found.steps["duration"].to_list() == [100 * US, 80 * US]
     idle = found.measures.filter(topic="idle").group_by("step").agg(pl.col("value").sum()).sort("step")
     assert idle["value"].to_list() == found.steps["idle"].to_list() == [40 * US, 20 * US]
-    assert found.stretches.rows() == [(0, 0, 0, 100 * US, 100 * US), (0, 1, 100 * US, 260 * US, 80 * US)]
+    assert found.step_intervals.rows() == [(0, 0, 0, 100 * US, 100 * US), (0, 1, 100 * US, 260 * US, 80 * US)]
 
 
 def test_what_lies_outside_is_in_the_baseline(tmp_path: Path) -> None:
@@ -228,6 +228,6 @@ def test_steps_are_those_of_the_step_parts(name: str) -> None:
     parts = (
         run_analysis(step_parts.ANALYSIS, trace).table.select("rank", "step", "start", "duration").sort("rank", "step")
     )
-    found = measured(trace).stretches.select(parts.columns)
+    found = measured(trace).step_intervals.select(parts.columns)
     assert parts.height
     assert found.sort("rank", "step").rows() == parts.sort("rank", "step").rows()

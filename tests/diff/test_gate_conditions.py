@@ -202,11 +202,11 @@ def test_nothing_passes_no_gate() -> None:
 
 def test_what_a_run_lacks_is_told() -> None:
     first = Note("dropped", "event_cut_off", file="x.json", where="byte 7")
-    cut = replace(SLOWER, lost=(first, Note("dropped", "event_not_json", 2)))
+    cut = replace(SLOWER, missing_data=(first, Note("dropped", "event_not_json", 2)))
     line = "the other run is not whole: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
     assert line in note_texts(compare_runs(BASE, cut).step.notes)
     assert note_texts(incomplete_run_notes({"other run": cut})) == (line,)
-    counted = replace(cut, lost=cut.lost[1:])
+    counted = replace(cut, missing_data=cut.missing_data[1:])
     assert note_texts(incomplete_run_notes({"base": counted})) == (
         "the base is not whole: event that is not JSON (2); see health",
     )
@@ -222,4 +222,4 @@ def test_ranks_that_are_missing_beside_others_are_told_of(
     ranks = [Rank(number, 4) for number in here]
     for rank in ranks:
         rank.collective(5, 10, 20)
-    assert note_texts(profile_run(job(tmp_path, *ranks), Window()).lost) == told
+    assert note_texts(profile_run(job(tmp_path, *ranks), Window()).missing_data) == told

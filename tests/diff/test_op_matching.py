@@ -29,8 +29,8 @@ def kernel(name: str, path: str, category: str = "kernel") -> dict[str, str]:
 
 
 def hlo(name: str, category: str, scope: str, text: str = "", family: str = "") -> dict[str, str]:
-    return {"name": name, "category": category, "module": "jit_step", "scope": scope, "signature": instruction_signature(text),
-            "family": family}  # fmt: skip
+    return {"name": name, "category": category, "module": "jit_step", "scope": scope,
+            "signature": instruction_signature(text), "family": family}  # fmt: skip
 
 
 def pairs(base: pl.DataFrame, other: pl.DataFrame) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:

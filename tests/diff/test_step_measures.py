@@ -96,7 +96,7 @@ def test_any_marks_against_a_slow_loop(marked, launched) -> None:
     def is_open(name: str, lane: int, at: int) -> bool:
         return any(own == lane and n == name and start <= at < start + length for start, length, n, own in marked)
 
-    for step, low, high in found.stretches.select("step", pl.col("start", "end") // US).rows():
+    for step, low, high in found.step_intervals.select("step", pl.col("start", "end") // US).rows():
         expected = Counter[str]()
         for at in range(low, high):
             for name in "ab":

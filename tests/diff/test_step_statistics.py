@@ -45,7 +45,9 @@ def test_they_are_as_numpy_says_of_all_cells(seed: int) -> None:
     assert np.array_equal(found.select_columns(order).dense_columns(0, len(order)), cells[:, order].T)
     more = quantities_of_array(cells[::-1])
     assert np.array_equal(stack_steps(found, more).dense_columns(0, shape[1]), np.vstack([cells, cells[::-1]]).T)
-    assert np.array_equal(join_quantities([found, more]).dense_columns(0, 2 * shape[1]), np.hstack([cells, cells[::-1]]).T)
+    assert np.array_equal(
+        join_quantities([found, more]).dense_columns(0, 2 * shape[1]), np.hstack([cells, cells[::-1]]).T
+    )
 
 
 def test_what_lies_in_one_cell_is_added_up() -> None:

@@ -34,7 +34,7 @@ def test_without_colour_or_blocks_it_is_a_ramp() -> None:
 def test_a_cell_shows_the_most_that_is_in_it_and_says_where_it_was_less() -> None:
     cells = draw_graph_line(graph((0, 1), (12, 8), (13, 1), (20, 4)), cell_bounds(0, 30, 3), UNICODE, 0, 1)
     assert "".join(cells.text) == "▁█▄"
-    assert [decode_style(code)[:3] for code in cells.ink.tolist()] == [
+    assert [decode_style(code)[:3] for code in cells.styles.tolist()] == [
         (CellForm.GRAPH, "kernel", 0), (CellForm.GRAPH, "kernel", 1), (CellForm.GRAPH, "kernel", 0),
     ]  # fmt: skip
 
@@ -100,7 +100,7 @@ def test_words(unit: str, value: float, expected: str) -> None:
 
 def test_a_selected_range_lies_under_it() -> None:
     cells = shade_range(draw_graph_line(graph((0, 1)), cell_bounds(0, 4, 4), UNICODE, 0, 1), 1, 3)
-    assert [decode_style(code).shaded for code in cells.ink.tolist()] == [False, True, True, False]
+    assert [decode_style(code).shaded for code in cells.styles.tolist()] == [False, True, True, False]
 
 
 @given(

@@ -44,7 +44,7 @@ def text(cells: LaneCells) -> str:
 
 
 def kinds(cells: LaneCells) -> list[str]:
-    return [decode_style(code).kind if code else "" for code in cells.ink.tolist()]
+    return [decode_style(code).kind if code else "" for code in cells.styles.tolist()]
 
 
 def test_a_bar_with_its_name_and_two_too_small_for_one() -> None:
@@ -98,13 +98,13 @@ def test_the_selected_bar_and_the_selected_speck() -> None:
     assert text(mark_selected_event(cells, slices, 0, bounds, ASCII)) == "[ev0     ]  y       "
     assert text(mark_selected_event(cells, slices, 1, bounds, ASCII)) == "|ev0        @       "
     chosen = mark_selected_event(cells, slices, 1, bounds, ASCII)
-    assert [i for i, code in enumerate(chosen.ink.tolist()) if decode_style(code).form is CellForm.CHOSEN] == [12]
+    assert [i for i, code in enumerate(chosen.styles.tolist()) if decode_style(code).form is CellForm.CHOSEN] == [12]
     assert mark_selected_event(cells, slices, 1, cell_bounds(0, 100, 20), ASCII) is cells
 
 
 def test_shading_leaves_bars_alone() -> None:
     cells = shade_range(drawn([(0, 100, "kernel"), (120, 125, "copy")], (0, 200), 20), 8, 14)
-    assert [i for i, code in enumerate(cells.ink.tolist()) if decode_style(code).shaded] == [10, 11, 12, 13]
+    assert [i for i, code in enumerate(cells.styles.tolist()) if decode_style(code).shaded] == [10, 11, 12, 13]
 
 
 def test_runs_join_cells_of_equal_looks() -> None:
@@ -128,7 +128,7 @@ def lanes(draw: st.DrawFn) -> list[Slice]:
 def test_cells_against_a_slow_version(slices: list[Slice], start: int, length: int, width: int) -> None:
     bounds = cell_bounds(start, start + length, width).tolist()
     cells = drawn(slices, (start, start + length), width)
-    bars = {bar.slice: bar for bar in cells.bars}
+    bars = {bar.event_index: bar for bar in cells.bars}
     assert set(bars) == {
         i for i, s in enumerate(slices) if nearest(bounds, s[1]) - nearest(bounds, s[0]) >= MIN_BAR_CELLS
     }
@@ -142,19 +142,19 @@ def test_cells_against_a_slow_version(slices: list[Slice], start: int, length: i
         level = math.ceil(8 * sum(inside.values()) / (high - low))
         assert cells.text[cell] == " ▁▂▃▄▅▆▇█"[level]
         if level:
-            assert decode_style(int(cells.ink[cell])).kind == max(KINDS, key=inside.__getitem__)
+            assert decode_style(int(cells.styles[cell])).kind == max(KINDS, key=inside.__getitem__)
 
 
 @given(lanes(), st.integers(-100, 800), st.integers(60, 3000), st.integers(4, 60))
 def test_nothing_is_invisible(slices: list[Slice], start: int, length: int, width: int) -> None:
     bounds = cell_bounds(start, start + length, width).tolist()
     cells = drawn(slices, (start, start + length), width)
-    bars = {bar.slice for bar in cells.bars}
+    bars = {bar.event_index for bar in cells.bars}
     for index, (s, e, _) in enumerate(slices):
         if index in bars or e <= start or s >= start + length:
             continue
         touched = [c for c in range(width) if s < bounds[c + 1] and e > bounds[c]]
-        assert all(decode_style(int(cells.ink[cell])).form is CellForm.FILL for cell in touched)
+        assert all(decode_style(int(cells.styles[cell])).form is CellForm.FILL for cell in touched)
 
 
 def nearest(bounds: list[int], time: int) -> int:

@@ -54,7 +54,9 @@ def test_an_analysis_is_a_table(analysis: Analysis, folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", TRIED)
-@pytest.mark.parametrize("analysis", first(4, [each for each in ANALYSES if each.columns_by_setting]), ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    "analysis", first(4, [each for each in ANALYSES if each.columns_by_setting]), ids=lambda a: a.name
+)
 def test_an_analysis_is_a_table_with_the_rows_that_are_chosen(analysis: Analysis, folder: str) -> None:
     for sort in analysis.columns_by_setting:
         found = answer_query(prepare_query(f"SELECT * FROM {analysis.name}", [f"by={sort}"]), sample(folder))

@@ -270,13 +270,13 @@ def test_what_cannot_be_read_now_is_left_for_others(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", failing)
-        assert second.part(stamp_file(path)) is None
+        assert second.load_entry(stamp_file(path)) is None
         assert first.remove_damaged() == []
         with make_read_context(1, partial(open_cache, root)) as shop:
             assert load_trace(open_trace_files([path], None, shop)).events().collect().height
         assert any(os.strerror(number).lower() in trouble for trouble in shop.failures), "kept elsewhere meanwhile"
     assert folders(root) == [stamp_file(path).entry_key]
-    assert second.part(stamp_file(path)) is not None
+    assert second.load_entry(stamp_file(path)) is not None
     first.close()
     second.close()
 
@@ -298,13 +298,13 @@ def test_the_last_used_stay(root: Path, samples: Path, tmp_path: Path) -> None:
     for age, path in enumerate(paths):
         kept(first, path)
         os.utime(root / "entries" / stamp_file(path).entry_key, ns=(0, (10 - age) * 10**9))
-    assert [entry.source for entry in first.entries()] == [str(path) for path in paths]
-    size = first.entries()[0].size
+    assert [entry.source for entry in first.list_entries()] == [str(path) for path in paths]
+    size = first.list_entries()[0].size
     second = open_cache(root, limit=2 * size + 1)
     second.trim()
     assert len(folders(root)) == 4, "another living process uses them"
     first.close()
-    second.part(stamp_file(paths[3]))
+    second.load_entry(stamp_file(paths[3]))
     second.trim()
     assert folders(root) == sorted(stamp_file(path).entry_key for path in (paths[0], paths[3])), (
         "the last used, and the one in use"
@@ -325,13 +325,13 @@ def test_what_is_read_pushes_out_what_was_read_before(root: Path, samples: Path,
 def test_a_trace_that_is_kept_opens_without_a_look_at_all_others(
     root: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for look in (TraceCache.entries, None):
+    for look in (TraceCache.list_entries, None):
         with make_read_context(1, partial(open_cache, root)) as shop:
-            monkeypatch.setattr(TraceCache, "entries", look)
+            monkeypatch.setattr(TraceCache, "list_entries", look)
             load_trace(open_trace_files([trace_file(samples)], None, shop))
 
 
-@pytest.mark.parametrize("between", ["entries", "bench"])
+@pytest.mark.parametrize("between", ["list_entries", "create_work_folder"])
 @pytest.mark.parametrize("action", [TraceCache.trim, TraceCache.clear])
 def test_an_entry_that_another_begins_to_use_stays(
     action: Callable[[TraceCache], object], between: str, root: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
@@ -344,7 +344,7 @@ def test_an_entry_that_another_begins_to_use_stays(
     then = getattr(TraceCache, between)
 
     def meanwhile(cache: TraceCache) -> object:
-        parts.append(second.part(stamp_file(path)))
+        parts.append(second.load_entry(stamp_file(path)))
         return then(cache)
 
     with monkeypatch.context() as patch:
@@ -398,8 +398,8 @@ def test_what_a_killed_process_left_among_temporary_files_is_swept(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     code = (
-        "import time; from tracehound.store.trace_cache import temporary\n"
-        "cache = temporary(); (cache.bench() / 'events.arrow').write_bytes(bytes(1000))\n"
+        "import time; from tracehound.store.trace_cache import open_temporary_cache\n"
+        "cache = open_temporary_cache(); (cache.create_work_folder() / 'events.arrow').write_bytes(bytes(1000))\n"
         "print(cache.root, flush=True); time.sleep(60)"
     )
     somebody = tmp_path / "tracehound-notes"

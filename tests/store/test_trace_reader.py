@@ -207,7 +207,7 @@ def test_what_is_wanted_comes_first(samples: Path, tmp_path: Path) -> None:
         (tmp_path / f"rank{rank}.json.gz").symlink_to(real)
     asked = open_trace_files([tmp_path])
     order = []
-    for number, _ in asked.parts():
+    for number, _ in asked.read_files():
         order.append(number)
         asked.wanted_files = frozenset({5, 6})
     assert order == [0, 5, 6, 1, 2, 3, 4, 7]
@@ -237,7 +237,7 @@ def test_reading_can_be_given_up(
     asked = open_trace_files([samples / sample], None, shop)
     told: list[ReadingProgress] = []
     with pytest.raises(CancelledError):
-        list(asked.parts(told.append, lambda: len(told) > 0, idle=True))
+        list(asked.read_files(told.append, lambda: len(told) > 0, idle=True))
     assert told
     assert not list((tmp_path / "kept" / "entries").iterdir())
     assert left(tmp_path / "kept") == []
@@ -275,7 +275,7 @@ def test_progress_ends_with_everything(
 
 def test_a_blank_stands_for_a_file(samples: Path) -> None:
     asked = open_trace_files([samples / "torch_ddp_gloo"])
-    parts = dict(asked.parts())
+    parts = dict(asked.read_files())
     blank = asked.placeholder(0)
     assert (blank.path, blank.lanes.height, blank.ranks.height) == (parts[0].path, 0, 1)
     assert blank.scan.select(pl.len()).collect().item() == 0

@@ -95,7 +95,9 @@ async def test_a_click_below_pinned_lanes_meets_the_line_that_is_there() -> None
     async with stage((80, 10)) as (_, timeline, pilot):
         await on(timeline, pilot, lane("stream 7", 1))
         await pilot.press("p", "end")
-        y, line = next((y, line) for y, line in reversed(timeline._viewport.numbered_lines) if line.lane == lane("stack"))
+        y, line = next(
+            (y, line) for y, line in reversed(timeline._viewport.numbered_lines) if line.lane == lane("stack")
+        )
         await pilot.click(Timeline, offset=(40, y))
         assert timeline.view.lane == line.lane
 

@@ -910,17 +910,19 @@ class Slow:
         self.gate = threading.Event()
         self.cancelled = threading.Event()
 
-    def blank(self, _: int) -> FileFrames:
+    def placeholder(self, _: int) -> FileFrames:
         return self.real.placeholder(0)
 
-    def placed(self, parts: Sequence[FileFrames]) -> Trace:
-        return self.real.placed(parts)
+    def merge_frames(self, parts: Sequence[FileFrames]) -> Trace:
+        return self.real.merge_frames(parts)
 
-    def settled(self, parts: Sequence[FileFrames]) -> Trace:
-        return self.real.settled(parts)
+    def merge_on_final_clock(self, parts: Sequence[FileFrames]) -> Trace:
+        return self.real.merge_on_final_clock(parts)
 
-    def parts(self, listen: Callable[..., None], cancelled: Callable[[], bool]) -> Iterator[tuple[int, FileFrames]]:
-        (_, part), *_ = self.real.parts(listen)
+    def read_files(
+        self, listen: Callable[..., None], cancelled: Callable[[], bool]
+    ) -> Iterator[tuple[int, FileFrames]]:
+        (_, part), *_ = self.real.read_files(listen)
         yield 0, part
         while not self.gate.wait(0.01):
             if cancelled():
@@ -969,7 +971,7 @@ async def test_quitting_does_not_wait_for_the_reading(opening: TraceReader) -> N
 
 async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: TraceReader) -> None:
     class Bad(Slow):
-        def parts(self, *_: object) -> Iterator[tuple[int, FileFrames]]:
+        def read_files(self, *_: object) -> Iterator[tuple[int, FileFrames]]:
             raise TracehoundError("is damaged", path=Path("worker0.json"), where="byte 17")
 
     app = ExplorerApp(Bad(opening))  # type: ignore[arg-type]
@@ -979,8 +981,8 @@ async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Tr
 
 
 BOUND = (
-    ExplorerScreen, Timeline, TimelinePanel, ResultTable, OverviewPane, ArrivalsPane, FlameView, FactSheet, CodeView, HloView,
-    ComparisonScreen, PromptInput,
+    ExplorerScreen, Timeline, TimelinePanel, ResultTable, OverviewPane, ArrivalsPane, FlameView, FactSheet, CodeView,
+    HloView, ComparisonScreen, PromptInput,
 )  # fmt: skip
 
 

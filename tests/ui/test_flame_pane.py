@@ -47,16 +47,16 @@ class Flames(App[None]):
     def compose(self) -> ComposeResult:
         yield self.pane
 
-    def on_flame_view_source_asked(self, message: FlameView.SourceRequested) -> None:
+    def on_flame_view_source_requested(self, message: FlameView.SourceRequested) -> None:
         self.told.append(("source", message.words))
 
-    def on_flame_view_edit_asked(self, message: FlameView.EditRequested) -> None:
+    def on_flame_view_edit_requested(self, message: FlameView.EditRequested) -> None:
         self.told.append(("edit", message.words))
 
-    def on_result_table_chosen(self, message: ResultTable.RowChosen) -> None:
+    def on_result_table_row_chosen(self, message: ResultTable.RowChosen) -> None:
         self.told.append(("go", message.row["call"]))
 
-    def on_result_table_window_picked(self, message: ResultTable.WindowRequested) -> None:
+    def on_result_table_window_requested(self, message: ResultTable.WindowRequested) -> None:
         self.told.append(("window", message.row["call"]))
 
 
@@ -67,15 +67,15 @@ async def shown(
     app = Flames(glyphs)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        app.pane.rows.table.empty = "no frames"
-        app.pane.rows.table.result = stacks() if result is None else result
+        app.pane.table_pane.table.empty = "no frames"
+        app.pane.table_pane.table.result = stacks() if result is None else result
         app.pane.focus_pane()
         await pilot.pause()
         yield app, pilot
 
 
 def lines(app: Flames) -> list[str]:
-    view = app.pane.view
+    view = app.pane.flame_view
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
@@ -114,7 +114,7 @@ async def test_without_colour_a_line_fills_a_bar_and_the_cursor_has_an_edge_of_i
 
 async def test_arrows_move_from_frame_to_frame() -> None:
     async with shown() as (app, pilot):
-        view, seen = app.pane.view, []
+        view, seen = app.pane.flame_view, []
         for key in ("down", "down", "right", "right", "left", "down", "right", "left", "up", "home"):
             await pilot.press(key)
             seen.append("all" if view.row is None else view.row["call"].split()[-1])
@@ -128,7 +128,7 @@ async def test_arrows_move_from_frame_to_frame() -> None:
 
 async def test_enter_widens_a_frame_and_backspace_the_one_around_it() -> None:
     async with shown() as (app, pilot):
-        view = app.pane.view
+        view = app.pane.flame_view
         await pilot.press("j", "j", "enter")
         assert lines(app)[0] == " Stacks by time on the host · 100.…in train, 70.00 %"
         assert lines(app)[3] == "▏train  train.py:3"
@@ -175,7 +175,7 @@ async def test_what_is_found_is_marked_and_n_leads_to_it() -> None:
         assert "0 found, 0.00 %" in lines(app)[0]
         await pilot.press("f", *["backspace"] * 4, *"~load|linear", "enter")
         assert "2 found, 60.00 %" in lines(app)[0]
-        view = app.pane.view
+        view = app.pane.flame_view
         assert app.focused is view
         assert view.row is not None
         assert view.row["call"] == "nn.Module: Linear_0"
@@ -199,29 +199,29 @@ async def test_a_frame_leads_to_its_source_its_call_and_the_table() -> None:
             ("go", "cudaLaunchKernel"), ("window", "cudaLaunchKernel"),
         ]  # fmt: skip
         await pilot.press("v")
-        assert app.focused is app.pane.rows.table
+        assert app.focused is app.pane.table_pane.table
         await pilot.press("v")
-        assert app.focused is app.pane.view
+        assert app.focused is app.pane.flame_view
         await pilot.press("home", "g", "O")
         assert app.told[4:] == [("source", "")], "all is no frame"
 
 
 async def test_cursor_and_zoom_stay_on_their_paths_when_the_result_changes() -> None:
     async with shown() as (app, pilot):
-        view = app.pane.view
+        view = app.pane.flame_view
         await pilot.press("j", "j", "enter", "j", "right")
         assert view.row is not None
-        app.pane.rows.table.result = replace(
+        app.pane.table_pane.table.result = replace(
             stacks(), table=stacks().table.filter(pl.col("call") != "cudaLaunchKernel")
         )
         await pilot.pause()
         assert view.row["call"] == "load.py(5): load"
         assert view.frames is not None
         assert view.frames.path(view.zoom) == ("train.py(9): main", "train.py(3): train")
-        app.pane.rows.table.result = replace(stacks(), table=stacks().table.head(1))
+        app.pane.table_pane.table.result = replace(stacks(), table=stacks().table.head(1))
         await pilot.pause()
         assert view.row["call"] == "train.py(9): main"
-        app.pane.rows.table.result = None
+        app.pane.table_pane.table.result = None
         await pilot.pause()
         assert lines(app)[1] == " no frames"
 
@@ -230,8 +230,8 @@ async def test_a_key_dirties_only_the_lines_that_change(monkeypatch: pytest.Monk
     async with shown() as (app, pilot):
         await pilot.press("j")
         regions: list[object] = []
-        monkeypatch.setattr(app.pane.view, "refresh", lambda *found, **_: regions.extend(found or ["all"]))
-        app.pane.view.cursor = 1
+        monkeypatch.setattr(app.pane.flame_view, "refresh", lambda *found, **_: regions.extend(found or ["all"]))
+        app.pane.flame_view.cursor = 1
         assert sorted(region.y for region in regions) == [2, 3, 10]  # type: ignore[attr-defined]
 
 
@@ -243,7 +243,7 @@ async def test_a_graph_deeper_than_the_screen_scrolls() -> None:
     async with shown(deep) as (app, pilot):
         assert "23 lines below" not in lines(app)[0]
         assert lines(app)[0].endswith("22 lines below")
-        frames = app.pane.view.frames
+        frames = app.pane.flame_view.frames
         assert frames is not None
         assert frames.title(-1, 1, "·").endswith("· 1 line below")
         await pilot.press(*["j"] * 12)

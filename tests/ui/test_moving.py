@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from test_arrivals_pane import opened, twenty
-from test_hlo_page import show_hlo, page, view
+from test_hlo_page import page, show_hlo, view
 
 from exploring import explored, press, read_once, settled
 from tracehound.ui.screens.explorer_screen import ExplorerScreen

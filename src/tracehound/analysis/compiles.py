@@ -12,9 +12,9 @@ from tracehound.analysis.hosts.host_compilations import (
     HOST_COMPILATIONS,
     LOADED_PROGRAMS,
     UNKNOWN_FUNCTION,
-    compilations,
     compiled_function,
     count_compilations,
+    find_compilations,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
@@ -75,7 +75,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     names = rank_trace.lanes.select("lane", pl.col("name").alias("thread"))
     start, end = rank_trace.with_host_window.start, rank_trace.with_host_window.end
     return (
-        compilations(rank_trace)
+        find_compilations(rank_trace)
         .join(names, on="lane", how="left", maintain_order="left")
         .with_columns(
             pl.max_horizontal("start", pl.lit(start)).alias("low"),

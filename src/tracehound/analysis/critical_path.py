@@ -20,7 +20,7 @@ from tracehound.analysis.critical.critical_walk import (
     SYNC,
     PathLeg,
 )
-from tracehound.analysis.critical.dependencies import read_walk_inputs
+from tracehound.analysis.critical.dependencies import read_critical_walk_inputs
 from tracehound.analysis.hosts.host_threads import classify_by_name
 from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
@@ -109,7 +109,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     if rank_trace.profiler == "XLA":
         return pl.DataFrame()  # HLO ops nest and are launched as one module: there is no path to follow
     rank_trace, time = _choose_time(rank_trace)
-    dependencies = read_walk_inputs(rank_trace, NEAR_SETTING.of(options.given))
+    dependencies = read_critical_walk_inputs(rank_trace, NEAR_SETTING.of(options.given))
     legs = dependencies.walk.path_legs(dependencies.place, rank_trace.start)
     if not legs:
         return pl.DataFrame()

@@ -145,13 +145,14 @@ def idle_within(
     conditions: Mapping[str, Intervals] = MappingProxyType({}),
     separate: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Rows by stream and cause for the parts of gaps inside these intervals. A gap in two intervals counts once.
+    """Rows by stream and cause for the parts of gaps inside these intervals.
 
-    The device has rows for `EDGES`, too: the parts of the intervals before its first work (by whether that had been
-    launched for most of it, and nothing shows what it waited for) and after its last. Each name in `conditions` becomes
-    a column: the time in gaps in which the condition holds. Each of `ACTIVITIES` is a column, too: the time of the host
-    in it, on the thread that `why` describes. Gaps of which one of `separate` (names of `conditions`) takes more than
-    half have rows of their own: `mainly` is its name, "" for the others.
+    A gap in two intervals counts once, with two lengths. The device has rows for `EDGES`, too: the parts of the
+    intervals before its first work (by whether that had been launched for most of it, and nothing shows what it waited
+    for) and after its last. Each name in `conditions` becomes a column: the time in gaps in which the condition holds.
+    Each of `ALL_ACTIVITIES` is a column: the time of the host in it, on the thread that `why` describes. Gaps of which
+    one of `separate` (names of `conditions`) takes more than half have rows of their own: `mainly` is its name, "" for
+    the others.
     """
     delay = DELAY_SETTING.of(options.given)
     events = device_work(replace(rank_trace, device=rank_trace.device_anytime), "lane", "launch")

@@ -62,7 +62,7 @@ def _read_cached_table(path: Path) -> pl.DataFrame:
     """The table in a file. Raises ValueError if it is damaged: Arrow would panic or return other numbers."""
     data = path.read_bytes()
     digest, content = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:]
-    if digest != _digest(content):
+    if digest != _hash_content(content):
         raise ValueError("damaged")
     return pl.read_ipc_stream(content)
 
@@ -71,10 +71,10 @@ def _write_cached_table(table: pl.DataFrame, path: Path) -> None:
     with suppress(OSError, pl.exceptions.PolarsError):
         content = to_arrow_bytes(table, "zstd")
         with atomic_write(path) as file:
-            file.write(_digest(content) + content)
+            file.write(_hash_content(content) + content)
 
 
-def _digest(content: bytes) -> bytes:
+def _hash_content(content: bytes) -> bytes:
     return blake2b(content, digest_size=_DIGEST_SIZE).digest()
 
 
@@ -90,4 +90,4 @@ def _cache_key(analysis: Analysis, options: Options, rank_trace: RankTrace) -> s
         rank_trace.end,
         rank_trace.is_only_rank,
     )
-    return _digest(repr(said).encode() + rank_trace.frames_hash).hex()
+    return _hash_content(repr(said).encode() + rank_trace.frames_hash).hex()

@@ -95,7 +95,7 @@ _DEVICE_COLUMNS: Final = ("device_total", "device_self", "launched", "backward_d
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
-    """A row for each thread and module in its place, see `call_paths.called` and `nodes`."""
+    """A row for each thread and module path, with the columns of `find_call_paths` and `add_device_work`."""
     calls = read_call_tree(rank_trace)
     is_module = calls.events["name"].cat.starts_with(MODULE_PREFIX)
     chosen = (is_module & (calls.events["kind"] == "python")).to_numpy()

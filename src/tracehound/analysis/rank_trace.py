@@ -93,7 +93,7 @@ class RankTrace(Struct, frozen=True, dict=True):
         return self if self.host_window is None else replace(self, start=self.host_window[0], end=self.host_window[1])
 
     def facet(self, name: str) -> pl.LazyFrame:
-        """Facet of the rank's file, in a schema of `FACETS`; join it to events by `record`."""
+        """Facet of the rank's file, in a schema of `FACET_SCHEMAS`; join it to events by `record`."""
         return self.facets.get(name, empty_facet(name))
 
 

@@ -127,7 +127,7 @@ class _FilterParser:
         condition = self._parse_or()
         if self._at < len(self._text):
             rest = self._text[self._at :]
-            self._fail(f"{rest[:20]!r} where and, or or the end should be")
+            self._raise_error(f"{rest[:20]!r} where and, or or the end should be")
         return condition
 
     def _parse_or(self) -> pl.Expr:
@@ -146,13 +146,13 @@ class _FilterParser:
         """Parse ``not ...``, ``( ... )``, a comparison, a flag, or text."""
         self._depth += 1
         if self._depth > MAX_NESTING:
-            self._fail(f"more than {MAX_NESTING} brackets in each other")
+            self._raise_error(f"more than {MAX_NESTING} brackets in each other")
         if self._take_word("not"):
             part = ~self._parse_operand()
         elif self._take_text("("):
             part = self._parse_or()
             if not self._take_text(")"):
-                self._fail("a bracket that does not close", "in quotes it is text")
+                self._raise_error("a bracket that does not close", "in quotes it is text")
         else:
             part = self._parse_comparison()
         self._depth -= 1
@@ -167,12 +167,12 @@ class _FilterParser:
             if flag is not None and flag.unit == "flag":
                 return pl.col(flag.name).fill_null(value=False)
             if not name:
-                self._fail("a column, a text or a bracket should be here")
+                self._raise_error("a column, a text or a bracket should be here")
             return _any_text_column(self._columns, partial(contains_text, piece=name))
         column = find_column(name, self._columns)
         if column is None:
             self._at = start
-            self._fail(
+            self._raise_error(
                 f"no column {name!r}" if name else f"nothing before {sign}", suggest_columns(name, self._columns)
             )
         test = self._column_test(column, sign).fill_null(value=False)
@@ -184,32 +184,34 @@ class _FilterParser:
             return _text_column_test(column, self._text_test(column, sign))
         if sign not in _COMPARE_FUNCTIONS:
             name = column_heading(column)
-            self._fail(f"{name} is not text", f"compare it: {name} > {example_value(column)}")
+            self._raise_error(f"{name} is not text", f"compare it: {name} > {example_value(column)}")
         if column.unit == "flag":
             return self._flag_test(column, sign)
         return _COMPARE_FUNCTIONS[sign](_finite_or_null(pl.col(column.name)), self._parse_value(column))
 
     def _text_test(self, column: Column, sign: str) -> Callable[[pl.Expr], pl.Expr]:
         if sign in ("<", "<=", ">", ">="):
-            self._fail(f"{column_heading(column)} is text", "compare it with = != ~ or !~")
+            self._raise_error(f"{column_heading(column)} is text", "compare it with = != ~ or !~")
         start = self._at
         value = self._parse_quoted()
         value = self._take_match(_BARE_PATTERN) or None if value is None else value
         if value is None:
-            self._fail(f"{column_heading(column)} {sign} what?", f'a text: {column_heading(column)} {sign} "gemm"')
+            self._raise_error(
+                f"{column_heading(column)} {sign} what?", f'a text: {column_heading(column)} {sign} "gemm"'
+            )
         if sign not in (REGEX_SIGN, "!~"):
             return lambda text: text == value
         try:
             matches_regex(pl.lit(""), value)
         except TracehoundError as error:
             self._at = start
-            self._fail(error.message, error.remedy)
+            self._raise_error(error.message, error.remedy)
         return partial(matches_regex, pattern=value)
 
     def _flag_test(self, column: Column, sign: str) -> pl.Expr:
         value = (self._parse_quoted() or self._take_match(_WORD_PATTERN)).lower()
         if sign not in ("=", "==", "!=", "<>") or value not in ("yes", "no", "true", "false"):
-            self._fail(f"{column_heading(column)} is yes or no", f"{column_heading(column)} = yes")
+            self._raise_error(f"{column_heading(column)} is yes or no", f"{column_heading(column)} = yes")
         return pl.col(column.name) == pl.lit(value in ("yes", "true"))
 
     def _parse_value(self, column: Column) -> pl.Expr:
@@ -222,7 +224,7 @@ class _FilterParser:
             return _finite_or_null(pl.col(comparable_column(column, name, self._columns).name))
         except TracehoundError as error:
             self._at = start
-            self._fail(error.message, error.remedy)
+            self._raise_error(error.message, error.remedy)
 
     # -- tokens
 
@@ -247,7 +249,7 @@ class _FilterParser:
             return None
         quoted = self._take_match(_QUOTED_PATTERN)
         if not quoted:
-            self._fail("a quote that does not end")
+            self._raise_error("a quote that does not end")
         return quoted[1:-1].replace(f"\\{quoted[0]}", quoted[0])
 
     def _take_word(self, word: str) -> bool:
@@ -278,7 +280,7 @@ class _FilterParser:
         space = _SPACE_PATTERN.match(self._text, self._at)
         self._at = space.end() if space else self._at
 
-    def _fail(self, what: str, remedy: str = "") -> NoReturn:
+    def _raise_error(self, what: str, remedy: str = "") -> NoReturn:
         raise TracehoundError(printable(what), where=f"filter, character {self._at + 1}", remedy=printable(remedy))
 
 

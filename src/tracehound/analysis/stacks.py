@@ -104,7 +104,7 @@ class HostCallPaths(NamedTuple):
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
-    """A row for each thread and path, see `call_paths.called` and `nodes`; `thread` is the thread's name."""
+    """A row for each thread and path, with the columns of `add_device_work`; `thread` is the thread's name."""
     host_paths = (
         _find_call_paths(rank_trace, options) if options.members else HOST_CALL_PATHS.of(rank_trace, options.given)
     )

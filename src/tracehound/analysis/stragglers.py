@@ -105,7 +105,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
 
 
 def combine_with_waits(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
-    """The result of `combine`, whose table also has the columns of `WAITS`."""
+    """The result of `combine`, whose table also has the columns of `WAIT_SCHEMA`."""
     table, notes = _late_rows(tables, context, options)
     return replace(make_result(ANALYSIS, table, context, options, notes), table=table)
 
@@ -192,7 +192,7 @@ _LATE_TYPES: Final = schema(
 
 
 def _add_waits(late_rows: pl.DataFrame, matched_calls: pl.DataFrame, exposed_calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `WAITS`: when each rank was late, and which ranks waited then with nothing to compute.
+    """Add `WAIT_SCHEMA`: when each rank was late, and which ranks waited then with nothing to compute.
 
     `exposed_calls` has the intervals in which calls are `exposed`.
     """

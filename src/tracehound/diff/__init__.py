@@ -6,6 +6,7 @@ A `RunProfile` has the measurements of one run, a `Comparison` the differences o
 from __future__ import annotations
 
 from tracehound.diff.baseline_file import load_baseline, refuse_non_baseline, save_baseline
+from tracehound.diff.comparison_notes import comparability_notes
 from tracehound.diff.gate_conditions import (
     COMPARISON_GRAMMAR,
     SINGLE_RUN_GRAMMAR,
@@ -15,7 +16,7 @@ from tracehound.diff.gate_conditions import (
     judge_run,
     parse_condition,
 )
-from tracehound.diff.run_comparison import DEFINITION, Comparison, comparability_notes, compare_runs
+from tracehound.diff.run_comparison import DEFINITION, Comparison, compare_runs
 from tracehound.diff.run_profile import RunProfile, incomplete_run_notes, profile_run
 
 __all__ = [

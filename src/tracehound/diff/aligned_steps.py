@@ -53,7 +53,7 @@ class AlignedSteps(Struct, frozen=True, eq=False):
     origins: tuple[Ints, Ints]
     counts: tuple[int, ...]
 
-    def unlike(self, time: int, direction: int) -> tuple[int, int] | None:
+    def next_changed_op(self, time: int, direction: int) -> tuple[int, int] | None:
         """The next (1) or previous (-1) changed op after an instant: its side and event; None for none.
 
         An op of both runs is found in the candidate. The instant of an op is its middle.

@@ -59,9 +59,9 @@ def save_baseline(profile: RunProfile, path: Path) -> None:
         "measures": profile.measures.select(list(MEASURE_SCHEMA)).to_dict(as_series=False),
         "form": profile.form,
         "outside": profile.outside,
-        "lost": msgspec.to_builtins(profile.lost),
+        "lost": msgspec.to_builtins(profile.missing_data),
         "partial": profile.partial,
-        "without": profile.without,
+        "without": profile.ranks_left_out,
         "doubt": msgspec.to_builtins(profile.doubt),
     }
     try:

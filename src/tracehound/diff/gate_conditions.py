@@ -62,7 +62,7 @@ class GateCondition(Struct, frozen=True):
 
 
 class GateVerdict(Struct, frozen=True):
-    """The verdict on a condition, with its reason in one line; `spared`: it exceeds the limit, perhaps by chance.
+    """The verdict on a condition, with its reason in one line; `may_be_chance`: beyond its limit, perhaps by chance.
 
     With `alone` the change was tested by itself, not together with the rows of a table.
     """
@@ -70,7 +70,7 @@ class GateVerdict(Struct, frozen=True):
     condition: GateCondition
     failed: bool
     why: str
-    spared: bool = False
+    may_be_chance: bool = False
     alone: bool = False
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
-from tracehound.diff.comparison_notes import outlier_notes
+from tracehound.diff.comparison_notes import category_notes, cross_category_notes, op_notes, step_notes
 from tracehound.diff.comparison_numbers import (
     ADDED,
     REMOVED,
@@ -38,8 +38,8 @@ from tracehound.diff.comparison_tables import (
 )
 from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY
 from tracehound.diff.op_matching import NO_MATCH, OpMatch, match_ops
-from tracehound.diff.run_profile import STEP_PARTS, RunProfile, incomplete_run_notes, note_unlike_runs
-from tracehound.diff.step_statistics import MIN_STEPS, quantities_of_array
+from tracehound.diff.run_profile import STEP_PARTS, RunProfile
+from tracehound.diff.step_statistics import quantities_of_array
 from tracehound.model.notes import Note, note
 
 DEFINITION: Final = """\
@@ -76,10 +76,6 @@ change is below 5 % of the larger average), and of what differs by less than 0.0
 "unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
 it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other number,
 takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
-
-
-MIN_OUTSIDE_SHARE: Final = 0.0005
-"""A smaller share of work in no step gets no note: it would print as 0.0 %."""
 
 
 class Comparison(Struct, frozen=True, eq=False):
@@ -147,10 +143,10 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
             _step_result(
                 step.join(parts),
                 [*step_verdict[0], *map(as_more_or_less, part_verdicts)],
-                _step_notes(baseline, candidate),
+                step_notes(baseline, candidate),
             ),
             _top_rows_result(
-                "diff-categories", "Categories", CATEGORY_COLUMNS, category_table, top, _category_notes(table)
+                "diff-categories", "Categories", CATEGORY_COLUMNS, category_table, top, category_notes(table)
             ),
             _top_rows_result(
                 "diff-ops",
@@ -158,7 +154,7 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
                 _op_columns(table),
                 table,
                 top,
-                [*_op_notes(ops, op_times, table), *_cross_category_notes(table)],
+                [*op_notes(ops, op_times, table), *cross_category_notes(table)],
             ),
             *(
                 each.result(explain_by_count(each.time, list(map(as_more_or_less, of_time)), each.count, of_count), top)
@@ -179,20 +175,6 @@ def _with_inconclusive_note(baseline: RunProfile, candidate: RunProfile, tables:
     return [replace(table, notes=(why, *table.notes)) if table is first else table for table in tables]
 
 
-def _profiler_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
-    """A note where different profilers wrote the runs: not everything can be compared."""
-    if baseline.form == candidate.form or not baseline.form or not candidate.form:
-        return []
-    return [note("profilers_differ", base=baseline.form, other=candidate.form)]
-
-
-def comparability_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
-    """Notes about the whole comparison: different profilers, and files that are hardly of one run."""
-    runs = (("base", baseline), ("other run", candidate))
-    alone = [note("run_in_doubt", run=name, doubt=run.doubt) for name, run in runs if run.doubt is not None]
-    return [*_profiler_notes(baseline, candidate), *alone]
-
-
 def _step_quantities(baseline: RunProfile, candidate: RunProfile, names: Sequence[str]) -> QuantityPair:
     """These columns of the steps, of both runs."""
     return QuantityPair(
@@ -206,21 +188,6 @@ def _step_result(quantities: QuantityPair, verdicts: Sequence[str], notes: Seque
         {"part": ["step", *STEP_PARTS], **quantities.table_columns(), "verdict": verdicts}, STEP_COLUMNS
     )
     return Result("diff", "Step", STEP_COLUMNS, rows, rows.height, tuple(notes))
-
-
-def _step_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
-    """Notes about the steps of both runs."""
-    notes = []
-    if min(baseline.steps.height, candidate.steps.height) < MIN_STEPS:
-        notes.append(note("too_few_steps", least=MIN_STEPS))
-    if (unlike := note_unlike_runs(baseline, candidate)) is not None:
-        notes.append(unlike)
-    notes += _profiler_notes(baseline, candidate)
-    if max(baseline.outside, candidate.outside) >= MIN_OUTSIDE_SHARE:
-        notes.append(note("work_in_no_step", base=baseline.outside, other=candidate.outside))
-    runs = {"base": baseline, "other run": candidate}
-    outliers = [line for name, run in runs.items() for line in outlier_notes(run, name)]
-    return [*notes, *outliers, *incomplete_run_notes(runs)]
 
 
 def _count_memsets_as_copies(run: RunProfile) -> RunProfile:
@@ -405,48 +372,3 @@ def _op_columns(ops: pl.DataFrame) -> tuple[Column, ...]:
     return tuple(
         replace(column, brief=many_renamed) if column.name == "other_name" else column for column in OP_COLUMNS
     )
-
-
-def _category_notes(ops: pl.DataFrame) -> list[Note]:
-    """A note where ops are matched across categories: one may lose the time that another gets."""
-    across = ops.drop_nulls("other_category").height
-    return [note("categories_of_own_run", ops=across)] if across else []
-
-
-def _cross_category_notes(ops: pl.DataFrame) -> list[Note]:
-    """A note about ops with a partner of another category, with the longest of them."""
-    rows = ops.drop_nulls("other_category").sort(pl.max_horizontal("base", "other"), descending=True)
-    if rows.is_empty():
-        return []
-    longest = rows.row(0, named=True)
-    return [
-        note(
-            "matched_across_categories",
-            ops=rows.height,
-            base=int(rows["base"].sum()),
-            other=int(rows["other"].sum()),
-            name=longest["name"],
-            category=longest["category"],
-            other_name=longest["other_name"] or longest["name"],
-            other_category=longest["other_category"],
-        )
-    ]
-
-
-def _op_notes(matches: Sequence[OpMatch], times: QuantityPair, table: pl.DataFrame) -> list[Note]:
-    """Notes about the share of each run that is matched, and about runs without a difference."""
-    unmatched = np.array([match.how == NO_MATCH for match in matches], np.bool_)
-    total_times = [float(side.sum()) for side in times.means]
-    if all(total_times):
-        baseline, candidate = (
-            1 - float(side[unmatched].sum()) / time for side, time in zip(times.means, total_times, strict=True)
-        )
-        notes = [note("ops_matched", base=baseline, other=candidate)]
-    else:
-        notes = [note("no_ops_matched", run="other" if total_times[0] else "base")]
-    changed = (
-        (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
-    )
-    if not table.filter(changed).height:
-        notes.append(note("no_difference"))
-    return notes

@@ -50,9 +50,9 @@ class RunProfile(Struct, frozen=True, eq=False):
     `exposed_times_by_interval`). `measures` has the other measures of each step (`MEASURE_SCHEMA`). `what` is the kind
     of the steps, `of` that of the events behind the ops, and `form` the profiler that wrote them; `outside` is the
     share of the work's time that is in no step, `partial` the steps that are partial on any rank (left out, unless
-    there are no others), `without` the number of ranks that are left out since they have no step and others have some,
-    `lost` notes about data missing from its files, and `doubt` the reason why the files are hardly of one run; empty
-    where they may be. While the trace of a run is open, `stretches` has the steps of each rank (rank, step, start, end,
+    there are no others), `ranks_left_out` the number of ranks without a step, where others have some, `missing_data`
+    notes about data missing from its files, and `doubt` the reason why the files are hardly of one run; empty where
+    they may be. While the trace of a run is open, `step_intervals` has the steps of each rank (rank, step, start, end,
     and duration on the clock that measures it) and `longest` the longest execution of each op (`IDENTITY_COLUMNS`,
     event, length); a saved profile has neither.
     """
@@ -66,10 +66,10 @@ class RunProfile(Struct, frozen=True, eq=False):
     measures: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEASURE_SCHEMA))
     form: str = ""
     outside: float = 0.0
-    lost: tuple[Note, ...] = ()
+    missing_data: tuple[Note, ...] = ()
     partial: tuple[int, ...] = ()
-    without: int = 0
-    stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=INTERVAL_SCHEMA))
+    ranks_left_out: int = 0
+    step_intervals: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=INTERVAL_SCHEMA))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST_SCHEMA))
     doubt: Note | None = None
 
@@ -81,8 +81,8 @@ class RunProfile(Struct, frozen=True, eq=False):
     @property
     def about(self) -> str:
         """The extent of the measurement, in words: ``6 steps on 2 ranks, work on the device``."""
-        every = self.ranks + self.without
-        ranks = f"{f'{self.ranks:,} of ' * (self.without > 0)}{count_noun(every, 'rank')}"
+        every = self.ranks + self.ranks_left_out
+        ranks = f"{f'{self.ranks:,} of ' * (self.ranks_left_out > 0)}{count_noun(every, 'rank')}"
         if self.steps.is_empty():
             return f"nothing on {ranks}"
         one = self.steps.height == 1
@@ -104,7 +104,7 @@ def note_unlike_runs(baseline: RunProfile, candidate: RunProfile) -> Note | None
 
 def incomplete_run_notes(runs: Mapping[str, RunProfile]) -> list[Note]:
     """Notes about data missing from the files of these runs, one for each run."""
-    return [_incomplete_run_note(name, run.lost) for name, run in runs.items() if run.lost]
+    return [_incomplete_run_note(name, run.missing_data) for name, run in runs.items() if run.missing_data]
 
 
 def _incomplete_run_note(run: str, lost: Sequence[Note]) -> Note:
@@ -179,10 +179,10 @@ def profile_run(trace: Trace, window: Window, executor: Executor | None = None) 
         measures=_all_measures(trace, measure_rows, step_intervals, ranks),
         form=_joined_values(pl.Series([PROFILERS[part.format] for part in trace.parts], dtype=pl.String)),
         outside=_share_outside_steps(rows),
-        lost=_missing_data_notes(trace, window),
+        missing_data=_missing_data_notes(trace, window),
         partial=partial,
-        without=all_ranks - rows["rank"].n_unique(),
-        stretches=step_intervals,
+        ranks_left_out=all_ranks - rows["rank"].n_unique(),
+        step_intervals=step_intervals,
         longest=_longest_executions(ops),
         doubt=doubt_one_run(trace, window.ranks),
     )
@@ -229,7 +229,7 @@ def _profile_memory_timeline(trace: Trace, window: Window) -> RunProfile:
         .select(list(MEASURE_SCHEMA))
         .sort("step", "topic", "name"),
         form=PROFILERS["memory_timeline"],
-        stretches=step_intervals,
+        step_intervals=step_intervals,
         doubt=doubt_one_run(trace, window.ranks),
     )
 
@@ -334,11 +334,11 @@ def _op_rows_of_steps(
     )
 
 
-def _join_rank_profiles(tables: Sequence[pl.DataFrame], scene: RunContext, options: Options) -> Result:
+def _join_rank_profiles(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows of all ranks in one table."""
     filled = [table for table in tables if table.height]
     rows = pl.concat(filled, how="diagonal_relaxed") if filled else empty_table(_PROFILE_COLUMNS)
-    return make_result(_PROFILE_ANALYSIS, rows, scene, options)
+    return make_result(_PROFILE_ANALYSIS, rows, context, options)
 
 
 _PROFILE_ANALYSIS = Analysis(

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.devices.allocations import HOST_DEVICE, bytes_held_throughout, number_allocations
-from tracehound.analysis.hosts.host_compilations import compilations
+from tracehound.analysis.hosts.host_compilations import find_compilations
 from tracehound.analysis.hosts.launch_calls import find_enqueued_work
 from tracehound.analysis.idle import CAUSES, StreamGaps, device_gaps
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -221,7 +221,7 @@ def _idle_at_edges(events: pl.DataFrame, gaps: StreamGaps, intervals: ComparedIn
 
 def _compile_measures(rank_trace: RankTrace, intervals: ComparedIntervals) -> pl.DataFrame:
     """Compilations that begin in an interval, and the time in which any runs on the host."""
-    start, end = compilations(rank_trace).select("start", "end").to_numpy().T
+    start, end = find_compilations(rank_trace).select("start", "end").to_numpy().T
     at, inside = _interval_of_times(start, intervals)
     count, _ = _count_and_sum(at[inside], np.zeros(0, np.int64), len(intervals.start))
     return _interval_rows(
@@ -329,11 +329,11 @@ def _interval_averages(time: Ints, value: _Floats, start: Ints, end: Ints) -> _F
         return np.where(known, (until(np.maximum(end, low)) - until(low)) / (end - low), np.nan)
 
 
-def _join_rank_measures(tables: Sequence[pl.DataFrame], scene: RunContext, options: Options) -> Result:
+def _join_rank_measures(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The measures of all ranks in one table."""
     filled = [table for table in tables if table.height]
     return make_result(
-        MEASURES_ANALYSIS, pl.concat(filled) if filled else empty_table(_MEASURE_COLUMNS), scene, options
+        MEASURES_ANALYSIS, pl.concat(filled) if filled else empty_table(_MEASURE_COLUMNS), context, options
     )
 
 

@@ -77,9 +77,11 @@ class StepQuantities(Struct, frozen=True, eq=False):
 
     @property
     def _zeros(self) -> Ints:
+        """The number of cells that are 0, by column."""
         return max(1, self.height) - np.bincount(self.column, minlength=self.width)
 
     def _sums(self, values: Floats) -> Floats:
+        """Sums of the values by column."""
         if self.width == 1:
             return np.array([values.sum()])  # a column by itself is added up with less rounding
         return np.bincount(self.column, values, self.width).astype(np.float64)

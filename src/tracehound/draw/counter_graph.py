@@ -75,7 +75,7 @@ class CounterGraph(Struct, frozen=True, eq=False, dict=True):
         inside = np.searchsorted(self.time, bounds, side="left")
         starts_before = (
             np.searchsorted(self.time, bounds[:-1], side="right") == inside[:-1]
-        )  # from a sample before the cell
+        )  # the value comes from a sample before the cell
         first, last = np.maximum(inside[:-1] - starts_before, 0), inside[1:]
         known = first < last
         if self.until is not None:
@@ -125,8 +125,8 @@ def draw_graph_line(graph: CounterGraph, bounds: Ints, glyphs: Glyphs, row: int,
     known = ~np.isnan(high)
     at_bottom = known & (most == 0) & (row == rows - 1)
     text = alphabet[np.where(at_bottom, FILL_LEVELS + 1, level)]
-    inks = np.where(least < most, encode_style(CellForm.GRAPH, 0, 1), encode_style(CellForm.GRAPH, 0, 0))
-    return LaneCells(text, np.where(known & ((level > 0) | at_bottom), inks, 0).astype(np.int32))
+    styles = np.where(least < most, encode_style(CellForm.GRAPH, 0, 1), encode_style(CellForm.GRAPH, 0, 0))
+    return LaneCells(text, np.where(known & ((level > 0) | at_bottom), styles, 0).astype(np.int32))
 
 
 def _fill_levels(values: Floats, scale: tuple[float, float], levels: int) -> Ints:

@@ -65,6 +65,35 @@ TINTS_PER_HUE = 3
 """Shades of one hue. Events with equal names have equal shades, which makes repeating patterns visible."""
 
 
+ColorBy = Literal["kind", "name", "category", "step", "difference"]
+
+CLASS_HUES: Final[tuple[Hue, ...]] = ("blue", "orange", "green", "violet", "yellow", "cyan", "red", "grey")
+"""The hue of each class if classes are not kinds; the last is for events without a class."""
+
+_NO_CLASS: Final = len(CLASS_HUES) - 1
+
+_CLASS_LETTERS: Final[Mapping[ColorBy, str]] = {
+    "name": "ABCDEFGH",
+    "category": "ABCDEFGx",
+    "step": "0123456x",
+    "difference": "x+<-xx>=",
+}
+
+DIFFERENCE_CLASSES: Final[Mapping[str, int]] = MappingProxyType(
+    {"the same": _NO_CLASS, "slower": 6, "faster": 2, "added": 1, "removed": 3}
+)
+"""The class of each difference between two runs. Traces that show differences have these as categories of ops."""
+
+NAME_COLORS: Final = TINTS_PER_HUE * len(CLASS_HUES)
+"""The number of different looks of names: a name's code modulo this number is its look."""
+
+ColorClasses = npt.NDArray[np.uint8]
+
+_CLASS_HUES: Final[Mapping[str, Hue]] = MappingProxyType(
+    {kind: CLASS_HUES[min(code, _NO_CLASS)] for kind, code in KIND_CODES.items()}
+)
+
+
 class ColorPalette(Struct, frozen=True):
     """The colors of hues on one type of terminal.
 
@@ -169,30 +198,6 @@ def choose_palette(system: str | None, *, dark: bool) -> ColorPalette:
     return DARK_PALETTE if dark else LIGHT_PALETTE
 
 
-ColorBy = Literal["kind", "name", "category", "step", "difference"]
-
-CLASS_HUES: Final[tuple[Hue, ...]] = ("blue", "orange", "green", "violet", "yellow", "cyan", "red", "grey")
-"""The hue of each class if classes are not kinds; the last is for events without a class."""
-
-_NO_CLASS: Final = len(CLASS_HUES) - 1
-_CLASS_LETTERS: Final[Mapping[ColorBy, str]] = {
-    "name": "ABCDEFGH",
-    "category": "ABCDEFGx",
-    "step": "0123456x",
-    "difference": "x+<-xx>=",
-}
-
-DIFFERENCE_CLASSES: Final[Mapping[str, int]] = MappingProxyType(
-    {"the same": _NO_CLASS, "slower": 6, "faster": 2, "added": 1, "removed": 3}
-)
-"""The class of each difference between two runs. Traces that show differences have these as categories of ops."""
-
-NAME_COLORS: Final = TINTS_PER_HUE * len(CLASS_HUES)
-"""The number of different looks of names: a name's code modulo this number is its look."""
-
-ColorClasses = npt.NDArray[np.uint8]
-
-
 class EventColoring(Struct, frozen=True, eq=False):
     """The color classes of the events of one trace. `categories` are those with a class of their own, in order.
 
@@ -257,10 +262,6 @@ class EventColoring(Struct, frozen=True, eq=False):
         at = np.minimum(np.searchsorted(self.ops, ops), len(self.ops) - 1)
         return np.where(self.ops[at] == ops, self.op_classes[at], _NO_CLASS).astype(np.uint8)
 
-
-_CLASS_HUES: Final[Mapping[str, Hue]] = MappingProxyType(
-    {kind: CLASS_HUES[min(code, _NO_CLASS)] for kind, code in KIND_CODES.items()}
-)
 
 COLORING_BY_KIND: Final = EventColoring()
 

@@ -29,28 +29,28 @@ class Glyphs(Struct, frozen=True):
 
     name: str
     fill: CellFill
-    edge: str  # first cell of a slice that is drawn as a bar
-    before: str  # the same, where the slice began before what is shown
-    chosen: str  # first cell of the selected slice
+    edge: str  # first cell of a bar
+    before: str  # first cell of a bar whose event begins before the view
+    chosen: str  # first cell of the selected event
     chosen_end: str
-    mark: str  # the selected slice, where it is too short for a bar
-    path: str  # where something begins that is on a path
+    mark: str  # the selected event, if too short for a bar
+    path: str  # beginning of an event on the critical path
     unfolded: str
     folded: str
     cursor: str  # in the gutter, at the lane under the cursor
     gutter: str  # between gutter and lanes
     tick: str
     focus: str  # on the ruler
-    left: str  # bounds of a range on the ruler, and what fills it
+    left: str  # left, right and inside of a range on the ruler
     right: str
     span: str
     rule: str
-    dot: str  # between the parts of a line of words
+    dot: str  # between the parts of a line of text
     ellipsis: str
-    about: str  # in front of what is inferred
-    levels: str  # how high a graph is: `LEVELS + 1` characters, the first for nothing
+    about: str  # before inferred values
+    levels: str  # heights of a graph: `FILL_LEVELS + 1` characters, the first is empty
     base: str  # a graph at the bottom of its scale
-    letters: Mapping[str, str] = field(default_factory=lambda: KIND_LETTERS)  # of kinds, or of what else colours slices
+    letters: Mapping[str, str] = field(default_factory=lambda: KIND_LETTERS)  # of kinds or of other color classes
 
     def fill_characters(self, kind: str) -> str:
         """The characters of a cell that `kind` dominates, by fill level: `FILL_LEVELS + 1` of them."""

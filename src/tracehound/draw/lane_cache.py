@@ -92,7 +92,7 @@ class TimelineRows:
 
     def __init__(self, trace: Trace, cache: LaneCache | None = None, by: ColorBy = "kind") -> None:
         self.trace = trace
-        self.colouring = build_coloring(by, trace)
+        self.coloring = build_coloring(by, trace)
         self.cache = cache or LaneCache()
         self._small = trace.lanes.height <= FEW_LANES and int(trace.lanes["events"].sum()) <= FEW_EVENTS
         self._shifts: dict[int, int] = {}
@@ -103,7 +103,7 @@ class TimelineRows:
 
     def lane(self, lane: int) -> LaneRows:
         """The rows of a lane."""
-        return self._made(RowsRequest("lane", lane))
+        return self._get_or_read(RowsRequest("lane", lane))
 
     def row(self, lane: int, depth: int) -> LaneRow:
         """One row of a lane; an empty one if the lane has fewer rows."""
@@ -126,14 +126,14 @@ class TimelineRows:
 
     def locate_event(self, event: int) -> tuple[int, int, int]:
         """Lane, depth and index in its row of an event."""
-        lane = self._lane_of(event)
+        lane = self._lane_of_event(event)
         slices = self.lane(lane)
         depth, index = slices.find(row_of(event) - slices.first)
         return lane, depth, index
 
     def busy_row(self, rank: int) -> LaneRow:
         """The busy intervals of a rank's device: the union of all events on its work lanes."""
-        return self._made(RowsRequest("rank", rank)).rows[0]
+        return self._get_or_read(RowsRequest("rank", rank)).rows[0]
 
     def busy_time(self, rank: int, start: int, end: int) -> int:
         """Busy time of a rank's device within `[start, end)`, ps."""
@@ -159,20 +159,20 @@ class TimelineRows:
     def read_rows(self, request: RowsRequest) -> LaneRows:
         """Read the requested rows; safe in any thread."""
         if request.of == "rank":
-            return LaneRows((self._busy(request.number),), NO_NAMES)
+            return LaneRows((self._read_busy_row(request.number),), NO_NAMES)
         lane = request.number
         if self._small:
-            frame = self._in_memory(lane)
-            return build_lane_rows(frame, row_of(int(frame["id"][0])) if frame.height else 0, self.colouring)
+            frame = self._events_in_memory(lane)
+            return build_lane_rows(frame, row_of(int(frame["id"][0])) if frame.height else 0, self.coloring)
         first = collect_frame(self.trace.events([lane]).select("id").head(1))["id"].to_list()
-        frame = self.trace.lane(lane, *ROW_COLUMNS, *self.colouring.columns)
-        return build_lane_rows(frame, row_of(first[0]) if first else 0, self.colouring)
+        frame = self.trace.lane(lane, *ROW_COLUMNS, *self.coloring.columns)
+        return build_lane_rows(frame, row_of(first[0]) if first else 0, self.coloring)
 
     def put(self, request: RowsRequest, made: LaneRows) -> None:
         """Keep the rows of a request."""
         self.cache.put(self.key(request), made)
 
-    def _made(self, request: RowsRequest) -> LaneRows:
+    def _get_or_read(self, request: RowsRequest) -> LaneRows:
         made = self.cache.get(self.key(request))
         if made is None:
             if not self._small:
@@ -183,9 +183,9 @@ class TimelineRows:
 
     def _lane_key(self, lane: int) -> tuple[Hashable, ...]:
         part = part_of(lane)
-        return (self.trace.parts[part], row_of(lane), self._shift(part), self.colouring.by)
+        return (self.trace.parts[part], row_of(lane), self._time_shift(part), self.coloring.by)
 
-    def _lane_of(self, event: int) -> int:
+    def _lane_of_event(self, event: int) -> int:
         """The lane of an event, from the numbers of events on the lanes of its file."""
         part = part_of(event)
         if part not in self._ends:
@@ -196,13 +196,13 @@ class TimelineRows:
         own_lanes, ends = self._ends[part]
         return int(own_lanes[np.searchsorted(ends, row_of(event), side="right")])
 
-    def _shift(self, part: int) -> int:
+    def _time_shift(self, part: int) -> int:
         """The shift of a file's times in this trace, ps."""
         if part not in self._shifts:
             lanes = self.trace.parts[part].lanes
             full = np.flatnonzero(lanes["events"].to_numpy() > 0)[
                 :1
-            ]  # no query: it would wait for those of the analyses
+            ]  # numpy, since a polars query would wait for those of analyses
             here = np.flatnonzero(np.isin(self.trace.lanes["lane"].to_numpy(), id_of(part, full)))
             before, after = lanes["first"].to_numpy()[full], self.trace.lanes["first"].to_numpy()[here]
             self._shifts[part] = int(after[0] - before[0]) if len(full) else 0
@@ -215,7 +215,7 @@ class TimelineRows:
             self._work[rank] = tuple(lanes["lane"].filter(chosen).to_list())
         return self._work[rank]
 
-    def _busy(self, rank: int) -> LaneRow:
+    def _read_busy_row(self, rank: int) -> LaneRow:
         """The union of all events on the rank's work lanes: an inner event can end after those around it."""
         lanes = self._work_lanes(rank)
         if self._small:
@@ -226,15 +226,15 @@ class TimelineRows:
         start = np.concatenate([start for start, _ in sides] or [EMPTY_ROW.start])
         end = np.concatenate([end for _, end in sides] or [EMPTY_ROW.end])
         row = row_of_intervals(union(start, np.maximum(end, start + 1)), "kernel")
-        _ = row.cover_by_kind  # now, where nobody waits
+        _ = row.cover_by_kind  # computed here, not while drawing
         return row
 
-    def _in_memory(self, lane: int) -> pl.DataFrame:
+    def _events_in_memory(self, lane: int) -> pl.DataFrame:
         """The events of a lane of a small trace, whose files are read as a whole."""
         part = part_of(lane)
         if part not in self._parts:
             self._parts[part] = collect_frame(
-                self.trace.frames[part].select("id", "lane", *ROW_COLUMNS, *self.colouring.columns)
+                self.trace.frames[part].select("id", "lane", *ROW_COLUMNS, *self.coloring.columns)
             )
         frame = self._parts[part]
         low, high = np.searchsorted(frame["lane"].to_numpy(), [lane, lane + 1])

@@ -38,9 +38,9 @@ class CellForm(IntEnum):
     """The type of a cell's content."""
 
     EMPTY = 0
-    FILL = 1  # slices too short for bars
+    FILL = 1  # events too short for bars
     BAR = 2
-    CHOSEN = 3  # the selected slice
+    CHOSEN = 3  # the selected event
     GRAPH = 4  # a counter's value
 
 
@@ -79,32 +79,32 @@ def encode_style(form: CellForm, kind: int, tint: int = 0) -> int:
     return form * _FORM_STEP + kind * _KIND_STEP + tint
 
 
-def cell_forms(inks: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+def cell_forms(styles: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """The form of each cell, as numbers of `CellForm`."""
-    return inks % _SHADED_STYLE // _FORM_STEP
+    return styles % _SHADED_STYLE // _FORM_STEP
 
 
 class EventBar(NamedTuple):
-    """An event drawn in cells `[first, last)`; `slice` is its index in the row."""
+    """An event drawn in cells `[first, last)`; `event_index` is its index in the row."""
 
     first: int
     last: int
-    slice: int
+    event_index: int
 
 
 class LaneCells(Struct, frozen=True):
     """A drawn line: a string per cell (empty behind a wide character), a style per cell, and the bars."""
 
     text: npt.NDArray[np.str_]
-    ink: npt.NDArray[np.int32]
+    styles: npt.NDArray[np.int32]
     bars: tuple[EventBar, ...] = ()
 
     def runs(self) -> Iterator[tuple[str, int]]:
         """Neighboring cells of equal style, as (text, style)."""
-        text, inks = self.text.tolist(), self.ink.tolist()
-        bounds = [0, *(np.flatnonzero(np.diff(self.ink)) + 1).tolist(), len(inks)]
+        text, styles = self.text.tolist(), self.styles.tolist()
+        bounds = [0, *(np.flatnonzero(np.diff(self.styles)) + 1).tolist(), len(styles)]
         for low, high in pairwise(bounds):
-            yield "".join(text[low:high]), inks[low]
+            yield "".join(text[low:high]), styles[low]
 
 
 def cell_bounds(start: int, end: int, width: int) -> Ints:
@@ -124,20 +124,20 @@ def draw_lane_row(row: LaneRow, bounds: Ints, glyphs: Glyphs, names: EventNames)
     first, last = _nearest_bounds(bounds, row.start[bars_at]), _nearest_bounds(bounds, row.end[bars_at])
     _subtract_bars(cover, row, bars_at, bounds)
     first, last = _shorten_bars(first, last, cover.sum(axis=0))
-    text, inks = _fill_cells(cover, np.diff(bounds), glyphs)
+    text, styles = _fill_cells(cover, np.diff(bounds), glyphs)
     bars = tuple(EventBar(*bar) for bar in zip(first.tolist(), last.tolist(), bars_at.tolist(), strict=True))
-    labelled = [bar.slice for bar in bars if bar.last - bar.first >= MIN_LABEL_CELLS]
+    labelled = [bar.event_index for bar in bars if bar.last - bar.first >= MIN_LABEL_CELLS]
     labels = dict(zip(labelled, names(labelled), strict=True))
     for bar in bars:
-        label = labels.get(bar.slice, "")
-        clipped = row.start[bar.slice] < bounds[0]
+        label = labels.get(bar.event_index, "")
+        clipped = row.start[bar.event_index] < bounds[0]
         text[bar.first] = glyphs.before if clipped else glyphs.edge
         text[bar.first + 1 : bar.last] = _bar_text(label, bar.last - bar.first - 1, glyphs)
-        kind = int(row.kind[bar.slice])
+        kind = int(row.kind[bar.event_index])
         if glyphs.fill == "letter" and not label:
             text[bar.first + 1 : bar.last] = glyphs.fill_characters(KINDS[kind])[-1]
-        inks[bar.first : bar.last] = encode_style(CellForm.BAR, kind, int(row.name[bar.slice]) % TINTS_PER_HUE)
-    return LaneCells(text[:width], inks, bars)
+        styles[bar.first : bar.last] = encode_style(CellForm.BAR, kind, int(row.name[bar.event_index]) % TINTS_PER_HUE)
+    return LaneCells(text[:width], styles, bars)
 
 
 def _bar_text(label: str, room: int, glyphs: Glyphs) -> list[str]:
@@ -199,36 +199,36 @@ def _fill_cells(cover: Ints, size: Ints, glyphs: Glyphs) -> tuple[npt.NDArray[np
     level = np.minimum(-(-total * FILL_LEVELS // np.maximum(size, 1)), FILL_LEVELS)
     table = np.array([list(glyphs.fill_characters(kind)) for kind in KINDS])
     text = table[leading, level]
-    inks = np.where(level > 0, CellForm.FILL * _FORM_STEP + leading * _KIND_STEP, 0).astype(np.int32)
-    return text, inks
+    styles = np.where(level > 0, CellForm.FILL * _FORM_STEP + leading * _KIND_STEP, 0).astype(np.int32)
+    return text, styles
 
 
 def mark_selected_event(cells: LaneCells, row: LaneRow, index: int, bounds: Ints, glyphs: Glyphs) -> LaneCells:
     """The line with one of its events selected; unchanged if that is not visible."""
     if row.end[index] <= bounds[0] or row.start[index] >= bounds[-1]:
         return cells
-    text, inks = cells.text.copy(), cells.ink.copy()
+    text, styles = cells.text.copy(), cells.styles.copy()
     kind = int(row.kind[index])
-    bar = next((bar for bar in cells.bars if bar.slice == index), None)
+    bar = next((bar for bar in cells.bars if bar.event_index == index), None)
     if bar is None:
         middle = (max(int(row.start[index]), int(bounds[0])) + min(int(row.end[index]), int(bounds[-1]))) // 2
         cell = min(int(np.searchsorted(bounds, middle, side="right")) - 1, len(text) - 1)
-        text[cell], inks[cell] = glyphs.mark, encode_style(CellForm.CHOSEN, kind)
-        return LaneCells(text, inks, cells.bars)
-    inks[bar.first : bar.last] = encode_style(CellForm.CHOSEN, kind)
+        text[cell], styles[cell] = glyphs.mark, encode_style(CellForm.CHOSEN, kind)
+        return LaneCells(text, styles, cells.bars)
+    styles[bar.first : bar.last] = encode_style(CellForm.CHOSEN, kind)
     text[bar.first] = glyphs.chosen
     if bar.last - bar.first > 1:
         text[bar.last - 1] = glyphs.chosen_end
-    return LaneCells(text, inks, cells.bars)
+    return LaneCells(text, styles, cells.bars)
 
 
 def shade_range(cells: LaneCells, first: int, last: int) -> LaneCells:
     """The line with the selected range under cells `[first, last)`; bars keep their background."""
-    inks = cells.ink.copy()
-    part = inks[first:last]
+    styles = cells.styles.copy()
+    part = styles[first:last]
     form = cell_forms(part)
     part[(form != CellForm.BAR) & (form != CellForm.CHOSEN)] += _SHADED_STYLE
-    return LaneCells(cells.text, inks, cells.bars)
+    return LaneCells(cells.text, styles, cells.bars)
 
 
 class EventPath(Struct, frozen=True, eq=False):
@@ -269,13 +269,13 @@ def mark_event_path(cells: LaneCells, intervals: tuple[Ints, Ints], bounds: Ints
     np.add.at(edges, low, 1)
     np.add.at(edges, np.maximum(high, low + 1), -1)
     on = np.cumsum(edges)[:-1] > 0
-    text, inks = cells.text.copy(), cells.ink.copy()
-    form = cell_forms(inks)
-    inks[~on & (form != CellForm.EMPTY)] += FADED_STYLE
+    text, styles = cells.text.copy(), cells.styles.copy()
+    form = cell_forms(styles)
+    styles[~on & (form != CellForm.EMPTY)] += FADED_STYLE
     begins = np.unique(low)
     begins = begins[form[begins] != CellForm.EMPTY]
     firsts = {bar.first for bar in cells.bars}
     for cell in begins.tolist():
         if cell in firsts or glyphs.fill == "letter" or form[cell] == CellForm.FILL:
             text[cell] = glyphs.path
-    return LaneCells(text, inks, cells.bars)
+    return LaneCells(text, styles, cells.bars)

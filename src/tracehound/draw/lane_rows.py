@@ -148,15 +148,15 @@ ROW_COLUMNS = ("start", "end", "depth", "kind", "name")
 """The event columns that rows are built from."""
 
 
-def build_lane_rows(frame: pl.DataFrame, first: int = 0, colouring: EventColoring = COLORING_BY_KIND) -> LaneRows:
+def build_lane_rows(frame: pl.DataFrame, first: int = 0, coloring: EventColoring = COLORING_BY_KIND) -> LaneRows:
     """The rows of one lane's events, which have `ROW_COLUMNS` and the columns of the coloring.
 
     Everything that drawing needs is computed here.
     """
     codes, vocabulary = encode_names(frame["name"])
-    rows = _split_by_depth(frame, codes, colouring.classes(frame, codes))
+    rows = _split_by_depth(frame, codes, coloring.classes(frame, codes))
     for row in rows:
-        _ = row.cover_by_kind  # now, where nobody waits, and not while something is drawn
+        _ = row.cover_by_kind  # computed here, not while drawing
     return LaneRows(rows, vocabulary, first)
 
 

@@ -111,7 +111,7 @@ def _shorten_similar_names(names: Sequence[str], width: int) -> dict[str, str]:
         found = _differing_words(group)
         differences.update(zip(group, (f"<{cut_middle(difference, width // 2)}>" for difference in found), strict=True))
         base, _, functor = bases[group[0]].removesuffix("]").partition("[")
-        if any(functor in difference.split(",") for difference in found):  # not that of all of them
+        if any(functor in difference.split(",") for difference in found):  # it differs among these names
             bases.update(dict.fromkeys(group, base))
     widths = dict.fromkeys(bases.values(), width)
     for name in names:
@@ -151,7 +151,7 @@ def _shorten_around_differences(names: Sequence[str], widths: Sequence[int]) -> 
     rest = [name[first:] for name in names]
     last = min(_common_prefix_length([text[::-1] for text in rest]), *(len(text) for text in rest))
     short = list(names)
-    for part, marked in ((3, True), (0, True), (0, False)):  # the fewer words are around, the more of these stay
+    for part, marked in ((3, True), (0, True), (0, False)):  # less context leaves more of the differing part
         short = [
             _shorten_around_range(name, first, len(name) - last, width, width // part if part else 0, marked=marked)
             for name, width in zip(names, widths, strict=True)
@@ -171,7 +171,7 @@ def _shorten_around_range(name: str, first: int, last: int, width: int, outside:
     before, after = (first > 0, last < len(name)) if marked and width > _ELLIPSIS_CELLS else (False, False)
     middle = cut_middle(name[first:last], width - max(min(outside, first + len(name) - last), before + after))
     room = width - len(middle)
-    end = max(room // 3, room - first, int(after))  # what the beginning leaves
+    end = max(room // 3, room - first, int(after))  # cells left for the end of the name
     tail = name[last:] if len(name) - last <= end else "…" + name[len(name) - max(0, end - 1) :]
     tail = "" if end < 1 else tail
     head = name[:first] if first <= room - len(tail) else name[: max(0, room - len(tail) - 1)] + "…"

@@ -69,14 +69,14 @@ def draw_ruler(bounds: Ints, focus: int | None, selection: tuple[int, int] | Non
     Times that would be partly hidden are left out; their ticks stay.
     """
     start, end, width = int(bounds[0]), int(bounds[-1]), len(bounds) - 1
-    text, inks = np.full(width, " ", "<U1"), np.zeros(width, np.int32)
+    text, styles = np.full(width, " ", "<U1"), np.zeros(width, np.int32)
     taken = np.zeros(width, bool)
     cell = cell_of_time(bounds, focus) if focus is not None and start <= focus < end else None
     if selection is not None:
-        _draw_selected_range(text, inks, bounds, selection, cell, glyphs)
-        taken |= inks != 0
+        _draw_selected_range(text, styles, bounds, selection, cell, glyphs)
+        taken |= styles != 0
     if cell is not None:
-        text[cell], inks[cell], taken[cell] = glyphs.focus, encode_style(CellForm.CHOSEN, 0), True
+        text[cell], styles[cell], taken[cell] = glyphs.focus, encode_style(CellForm.CHOSEN, 0), True
     ticks = choose_ticks(start, end, width)
     for time in ticks.between(start, end):
         at, words = cell_of_time(bounds, time), ticks.words(time)
@@ -85,12 +85,12 @@ def draw_ruler(bounds: Ints, focus: int | None, selection: tuple[int, int] | Non
         after = slice(at + 1, at + 1 + len(words))
         if after.stop <= width and not taken[at : after.stop + 1].any():
             text[after] = list(words)
-    return LaneCells(text, inks)
+    return LaneCells(text, styles)
 
 
 def _draw_selected_range(
     text: npt.NDArray[np.str_],
-    inks: npt.NDArray[np.int32],
+    styles: npt.NDArray[np.int32],
     bounds: Ints,
     selection: tuple[int, int],
     focus: int | None,
@@ -110,7 +110,7 @@ def _draw_selected_range(
         at = last if last + len(words) <= len(text) else max(0, first - len(words))
     fits = words[: len(text) - at]
     text[at : at + len(fits)] = list(fits)
-    inks[min(first, at) : max(last, at + len(fits))] = encode_style(CellForm.BAR, KIND_CODES["step"])
+    styles[min(first, at) : max(last, at + len(fits))] = encode_style(CellForm.BAR, KIND_CODES["step"])
 
 
 def _place_range_label(first: int, last: int, length: int, focus: int | None) -> int | None:
@@ -136,7 +136,7 @@ def cells_of_range(bounds: Ints, start: int, end: int) -> tuple[int, int] | None
     return first, min(max(last, first + 1), len(bounds) - 1)
 
 
-def build_steps_row(steps: pl.DataFrame, colouring: EventColoring = COLORING_BY_KIND) -> LaneRow:
+def build_steps_row(steps: pl.DataFrame, coloring: EventColoring = COLORING_BY_KIND) -> LaneRow:
     """Consecutive steps as a row of events. Neighbors differ in tint, or have the colors of steps."""
     ordered = _sort_steps(steps)
     start, end = ordered["start"].to_numpy(), ordered["end"].to_numpy()
@@ -144,7 +144,7 @@ def build_steps_row(steps: pl.DataFrame, colouring: EventColoring = COLORING_BY_
     size = len(start)
     kind = (
         color_classes_of_steps(ordered["step"])
-        if colouring.by == "step"
+        if coloring.by == "step"
         else np.full(size, KIND_CODES["step"], np.uint8)
     )
     return LaneRow(start, end, kind, np.arange(size, dtype=np.uint32) % 2)

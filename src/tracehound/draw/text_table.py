@@ -50,6 +50,13 @@ UNLIMITED_WIDTH = 1 << 30
 """A width in which every table fits."""
 
 
+INDENT_STEP = 2
+"""Cells for each tree level, if the deepest level fits."""
+
+LEAST_INDENT = 6
+"""Cells that names may be indented, however narrow the line is."""
+
+
 class TextLine(Struct, frozen=True):
     """One line and its role, for which the caller chooses a style."""
 
@@ -313,13 +320,6 @@ def _row_line(cells: Sequence[str], blocks: Sequence[_TableColumn], widths: Sequ
         parts.append(space + fit if column_alignment(block.column) == "right" else fit + space)
     line = COLUMN_GAP.join(parts).rstrip()
     return line if cell_len(line) <= width else cut_middle(line, width)
-
-
-INDENT_STEP = 2
-"""Cells for each tree level, if the deepest level fits."""
-
-LEAST_INDENT = 6
-"""Cells that names may be indented, however narrow the line is."""
 
 
 class TreeIndents(Struct, frozen=True):

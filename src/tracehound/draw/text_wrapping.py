@@ -16,6 +16,26 @@ BREAK_CHARACTERS = (" ", ",;/", ":.(){}[]=<>_-")
 """A line ends after one of these if possible; earlier groups are preferred."""
 
 
+_WRITTEN_WIDTH: Final = 120
+"""Width of the texts in this program's sources."""
+
+_TWO_COLUMN_LINE: Final = re.compile(r"(\s*\S.*?\s{2,})(\S.*)")
+"""A line of two columns: a name and its description."""
+
+_BELOW_INDENT: Final = 6
+"""Indentation of a description below its name."""
+
+CaptionStyle = Literal["title", "scope", "plain", "more"]
+"""The style of a piece: first part, second part, another part, or the key that shows what is left out."""
+
+WIDE_CAPTION: Final = 60
+"""Width from which the caption says in words what the key does."""
+
+_NO_BREAK_SPACE: Final = "\N{NO-BREAK SPACE}"
+
+_SPACE_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=[^\W\d]|%)")
+
+
 def wrap_paragraphs(text: str, width: int) -> list[str]:
     """The lines of a text, each wrapped to lines of at most `width` cells."""
     return [line for paragraph in text.split("\n") for line in wrap_text(paragraph, width)]
@@ -102,13 +122,6 @@ class _Paragraph(Struct):
     written: int
 
 
-_WRITTEN_WIDTH: Final = 120
-"""Width of the texts in this program's sources."""
-
-_TWO_COLUMN_LINE: Final = re.compile(r"(\s*\S.*?\s{2,})(\S.*)")
-"""A line of two columns: a name and its description."""
-
-
 def rewrap_text(text: str, width: int) -> str:
     """A text written on lines of 120 cells, on lines of at most `width`.
 
@@ -144,22 +157,6 @@ def _wrap_paragraph(block: _Paragraph, width: int) -> list[str]:
         break_on_hyphens=False,
     )
     return [*above, *(lines or [""])]
-
-
-_BELOW_INDENT: Final = 6
-"""Indentation of a description below its name."""
-
-
-CaptionStyle = Literal["title", "scope", "plain", "more"]
-"""The style of a piece: first part, second part, another part, or the key that shows what is left out."""
-
-
-WIDE_CAPTION: Final = 60
-"""Width from which the caption says in words what the key does."""
-
-
-_NO_BREAK_SPACE: Final = "\N{NO-BREAK SPACE}"
-_SPACE_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=[^\W\d]|%)")
 
 
 class CaptionPiece(NamedTuple):

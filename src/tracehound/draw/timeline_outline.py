@@ -114,7 +114,7 @@ def build_lane_groups(
             entry = LaneEntry(lane, name or "", GRAPH_HEIGHT, graph=True)
         else:
             continue
-        short_name = entry.name.removeprefix(f"{labels.get((host, rank))} ")  # which the title of the group says
+        short_name = entry.name.removeprefix(f"{labels.get((host, rank))} ")  # the title of the group has the label
         named_entry = replace(entry, name=short_name or entry.name, key=f"{_group_name((host, rank))}/{entry.name}")
         entries.setdefault((host, rank), []).append(named_entry)
     titles, ranks_by_host = _rank_titles(trace), _ranks_by_host(trace)

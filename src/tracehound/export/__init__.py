@@ -13,6 +13,16 @@ from tracehound.model.notes import Note
 from tracehound.model.trace import Trace, Window
 from tracehound.model.units import count_noun
 
+__all__ = [
+    "EXPORT_FORMATS",
+    "ExportFormat",
+    "ExportSummary",
+    "ReportProgress",
+    "TraceWriter",
+    "export_summary_text",
+    "find_format",
+]
+
 ReportProgress = Callable[[float], None]
 """Receives the finished share of the work, several times a second."""
 
@@ -31,16 +41,6 @@ def export_summary_text(written: Sequence[ExportSummary]) -> str:
     counted = [count_noun(files, "file")] * (files != 1) + [count_noun(events, "event")]
     return ", ".join(counted + [count_noun(curves, "counter track")] * (curves > 0))
 
-
-__all__ = [
-    "EXPORT_FORMATS",
-    "ExportFormat",
-    "ExportSummary",
-    "ReportProgress",
-    "TraceWriter",
-    "export_summary_text",
-    "find_format",
-]
 
 TraceWriter = Callable[[Trace, Window, BinaryIO, ReportProgress], ExportSummary]
 """Writes a trace, narrowed to a window, to a file. Raises TracehoundError where that cannot be."""

@@ -89,6 +89,7 @@ class _EventRows:
         return register_io_source(self._batches, schema=self._schema)
 
     def _batches(self, *_: object) -> Iterator[pl.DataFrame]:
+        """The rows, batch by batch."""
         times = replace(self._window, ranks=None)  # the lanes that are read are those of the ranks
         lanes = self._trace.lanes_of(self._window.ranks)
         done, total = 0, int(lanes["events"].sum())

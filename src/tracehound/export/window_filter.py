@@ -50,6 +50,8 @@ _MAX_MICROSECONDS: Final = 2**63
 
 
 class _ElementTimes(msgspec.Struct, gc=False):
+    """Phase, start and duration of an element."""
+
     ph: Any = None
     ts: Any = None
     dur: Any = None

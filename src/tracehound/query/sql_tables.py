@@ -322,15 +322,15 @@ def _with_driven_ranks(lanes: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame
 def _with_lane_columns(events: pl.LazyFrame, lanes: pl.DataFrame) -> pl.LazyFrame:
     """The events with columns of their lanes: looked up, not joined, so that unused columns are left out."""
 
-    def said(column: str) -> pl.Expr:
+    def lane_column(column: str) -> pl.Expr:
         values = lanes[column].cast(pl.String) if column == "role" else lanes[column]
         found = pl.col("lane").replace_strict(lanes["lane"], values, default=None, return_dtype=values.dtype)
         return found.alias(column)
 
     return events.with_columns(
-        *(said(name) for name in ("rank", "stream", "host", "role", "on_device", "work")),
+        *(lane_column(name) for name in ("rank", "stream", "host", "role", "on_device", "work")),
         _DURATION,
-        said("name").alias("lane"),
+        lane_column("name").alias("lane"),
         pl.col("lane").alias("lane_id"),
         (pl.col("device_end") - pl.col("device_start")).alias("device_duration"),
     )

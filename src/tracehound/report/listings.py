@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tracehound.analysis.result import Analysis, Column
 from tracehound.draw.cell_text import column_heading
@@ -13,8 +14,10 @@ from tracehound.draw.text_table import TextLine, wrap_sentence
 from tracehound.draw.text_wrapping import rewrap_text
 from tracehound.errors import printable
 from tracehound.model.units import count_noun, format_bytes
-from tracehound.query import SqlTable
 from tracehound.store.trace_cache import CacheEntry
+
+if TYPE_CHECKING:
+    from tracehound.query import SqlTable
 
 
 def list_analyses(analyses: Sequence[Analysis], width: int) -> Iterator[TextLine]:

@@ -41,11 +41,11 @@ def create_result_file(path: Path, header: ReportHeader, result: Result) -> None
             try:
                 _write_result(stream, writer, header, result)
             except BaseException:
-                path.unlink()  # half a table is worse than none
+                path.unlink()  # a partial table would be misleading
                 raise
     except FileExistsError:
         raise
-    except (OSError, ValueError) as error:  # a name may hold what no name may
+    except (OSError, ValueError) as error:  # ValueError: the name has an invalid character
         raise _write_error(path, error) from error
 
 

@@ -98,7 +98,7 @@ def _unusual_health_rows(health: Result, top: int) -> Result:
 def summarize_steps(steps: Result, top: int) -> Result:
     """The whole steps of each rank in one row: number and lengths; partial steps if a rank has no others."""
     longest = pl.col("step").sort_by("duration", "step", descending=[True, False]).first()
-    # A rank without device activity has no busy time, which is not the same as none of it.
+    # The busy time of a rank without device activity is unknown, not zero.
     busy = (pl.col("busy") * pl.col("duration")).sum() / pl.col("duration").filter(pl.col("busy").is_not_null()).sum()
     table = (
         steps.table.filter(~pl.col("partial") | pl.col("partial").all().over("rank"))

@@ -85,7 +85,7 @@ def _write_section(page: Summary, result: Result, style: ReportStyle) -> Iterato
     match result.analysis:
         case "overview":
             yield from body_lines(_select_columns(result, RANK_COLUMNS), style.width, style.unit)
-            yield from note_lines(note_texts(result.notes[1:]), style.width)  # the first is what the heading says
+            yield from note_lines(note_texts(result.notes[1:]), style.width)  # the heading has the first note
         case "findings":
             yield from _write_table(_select_columns(result, FINDING_COLUMNS), style)
         case "breakdown":

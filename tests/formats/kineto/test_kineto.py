@@ -41,14 +41,14 @@ def decoded(path: Path, progress: Progress = ignore_progress, sizes: ChunkSizes 
     return kineto.build_file_frames(path, [kineto.decode_shard(path, WHOLE_FILE, Spill(), progress, sizes)], Spill())
 
 
-def by_portions(path: Path, count: int, sizes: ChunkSizes, folder: Path) -> FileFrames:
+def by_shards(path: Path, count: int, sizes: ChunkSizes, folder: Path) -> FileFrames:
     """The file, decoded as by `count` processes."""
     spill = Spill(folder)
     folder.mkdir(exist_ok=True)
-    portions = [
+    shards = [
         kineto.decode_shard(path, FileShard(number, count), spill, ignore_progress, sizes) for number in range(count)
     ]
-    return kineto.build_file_frames(path, pickle.loads(pickle.dumps(portions)), spill)  # noqa: S301  # our own
+    return kineto.build_file_frames(path, pickle.loads(pickle.dumps(shards)), spill)  # noqa: S301  # our own
 
 
 def told(part: FileFrames) -> list[object]:
@@ -297,7 +297,7 @@ def test_an_operator_far_away_makes_a_kernel_a_collective(tmp_path):
     path = write(tmp_path / "t.json", [*kernels, operator])
     for got in (
         decoded(path, ignore_progress, ChunkSizes(300, 500, 64)),
-        by_portions(path, 2, ChunkSizes(300, 500, 64), tmp_path / "s"),
+        by_shards(path, 2, ChunkSizes(300, 500, 64), tmp_path / "s"),
     ):
         collectives = got.events.filter(pl.col("kind") == "collective")
         assert collectives.select(pl.col("name").cast(pl.String), "bytes").rows() == [("secret 7", 40)]
@@ -533,7 +533,7 @@ def test_several_processes_find_what_one_finds(tmp_path, events, sizes, count, l
     around = {"baseTimeNanoseconds": BASE, "distributedInfo": {"rank": 1}}
     document = {"traceEvents": [*strays, *events, params], **around}
     path.write_text(json.dumps(document if late else dict(reversed(document.items()))))
-    assert told(by_portions(path, count, sizes, tmp_path / "spill")) == told(decoded(path, ignore_progress, sizes))
+    assert told(by_shards(path, count, sizes, tmp_path / "spill")) == told(decoded(path, ignore_progress, sizes))
 
 
 def test_several_processes_find_what_one_finds_in_real_files(shared, tmp_path):
@@ -546,7 +546,7 @@ def test_several_processes_find_what_one_finds_in_real_files(shared, tmp_path):
             once = decoded(path, ignore_progress, sizes)
         except TracehoundError:
             continue
-        assert told(by_portions(path, 3, sizes, tmp_path / "spill")) == told(once), path
+        assert told(by_shards(path, 3, sizes, tmp_path / "spill")) == told(once), path
         assert told(decoded(path)) == [*told(once)[:-1], decoded(path).places.tolist()], path
 
 
@@ -758,7 +758,7 @@ def test_a_facet_has_all_its_columns_though_a_segment_lacks_some(tmp_path: Path)
     one = KINETO.read(path)
     small = ChunkSizes(chunk=512, segment=2048, preview=256)
     (tmp_path / "pieces").mkdir()
-    for part in (decoded(path, sizes=small), by_portions(path, 2, small, tmp_path / "pieces")):
+    for part in (decoded(path, sizes=small), by_shards(path, 2, small, tmp_path / "pieces")):
         assert rows(part.facets["called"]) == rows(one.facets["called"])
     assert len(rows(one.facets["called"])) == 80
 

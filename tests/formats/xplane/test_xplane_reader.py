@@ -104,26 +104,26 @@ def test_events_read_in_bulk_are_what_was_written(plane: Plane) -> None:
     (read,) = read_space(file, follow_events).planes
     entries, vocabulary = read_event_metadata(file, read.metadata), TextNumbers()
     stated = EventStats(file, entries, read.stat_names, NUMBERS + TEXTS, vocabulary)
-    stretches = [EventRange(at, *one) for at, line in enumerate(read.lines) for one in line.stretches]
+    ranges = [EventRange(at, *one) for at, line in enumerate(read.lines) for one in line.ranges]
     written = [(at, event) for at, line in enumerate(plane.lines) for event in line.events]
     rows = iter(written)
-    for part in decode_event_ranges(file, stretches, find_wanted_stats(read.stat_names, NUMBERS + TEXTS)):
+    for part in decode_event_ranges(file, ranges, find_wanted_stats(read.stat_names, NUMBERS + TEXTS)):
         position = read.metadata.positions(part.metadata)
         numbers = {name: stated.number(part, position, name) for name in NUMBERS}
         words = {name: stated.text(part, position, name) for name in TEXTS}
         for row, (at, event) in zip(range(len(part.line)), rows, strict=False):
             shared = plane.metadata_stats.get(event.name, [])
-            assert part.sound[row]
+            assert part.is_valid[row]
             assert part.line[row] == at
-            assert entries.shown[position[row]] == event.name
-            assert part.timed[row] == (event.occurrences is None)
+            assert entries.shown_names[position[row]] == event.name
+            assert part.has_time[row] == (event.occurrences is None)
             assert part.start[row] == (event.offset if event.occurrences is None else 0)
             assert part.length[row] == event.duration
             assert raw[part.record[row]] == 4 << 3 | 2
-            found = {name: one.value[row] for name, one in numbers.items() if one is not None and one.known[row]}
+            found = {name: one.values[row] for name, one in numbers.items() if one is not None and one.valid[row]}
             assert found == {name: value for name, value in integers(event, shared).items() if name in NUMBERS}
             said = {
-                name: vocabulary.words[one[row]] for name, one in words.items() if one is not None and one[row] >= 0
+                name: vocabulary.texts[one[row]] for name, one in words.items() if one is not None and one[row] >= 0
             }
             assert said == {name: value for name, value in texts(event, shared).items() if name in TEXTS}
     assert next(rows, None) is None
@@ -772,11 +772,11 @@ def test_gzip_is_read_too(tmp_path: Path) -> None:
     assert XPLANE.reader.args(read, read.events["record"][0])["k"] == 2
 
 
-# One file in several portions.
+# One file in several shards.
 
 
 def parts_of(path: Path, of: int, folder: Path | None) -> FileFrames:
-    """The file read in so many portions."""
+    """The file read in so many shards."""
     spill = Spill(folder)
     return XPLANE.reader.finish(
         path, [XPLANE.reader.decode(path, FileShard(number, of), spill, ignore_progress) for number in range(of)], spill
@@ -791,7 +791,7 @@ def assert_same(one: FileFrames, other: FileFrames) -> None:
 
 
 @pytest.fixture
-def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of a few kilobytes are cut as if they were gigabytes long."""
     monkeypatch.setattr(xspace, "RANGE_BYTES", 1 << 12)
     monkeypatch.setattr(xspace, "SHORT_LINE_BYTES", 1 << 11)
@@ -800,7 +800,7 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plane_columns, "ROWS_PER_SPILL", 1 << 8)
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_ranges")
 @pytest.mark.parametrize(
     "folder",
     [
@@ -808,39 +808,39 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
         "captures/jax/collectives_cold", "captures/torch_xla/spmd4",
     ],
 )  # fmt: skip
-def test_portions_are_the_whole_file_however_many_there_are(shared: Path, tmp_path: Path, folder: str) -> None:
+def test_shards_are_the_whole_file_however_many_there_are(shared: Path, tmp_path: Path, folder: str) -> None:
     path = next((shared / folder).rglob("*.xplane.pb"))
     alone = XPLANE.read(path, ignore_progress)
     assert_same(alone, parts_of(path, 3, None))
     assert_same(alone, parts_of(path, 2, tmp_path))
 
 
-@pytest.mark.usefixtures("short_stretches")
-def test_stretches_prove_to_end_where_they_were_cut(shared: Path) -> None:
+@pytest.mark.usefixtures("short_ranges")
+def test_ranges_end_at_ends_of_events(shared: Path) -> None:
     path = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb"))
-    portions = [XPLANE.reader.decode(path, FileShard(number, 3), Spill(), ignore_progress) for number in range(3)]
-    assert all(portion.share is not None for portion in portions)
+    shards = [XPLANE.reader.decode(path, FileShard(number, 3), Spill(), ignore_progress) for number in range(3)]
+    assert all(shard.result is not None for shard in shards)
     file = InflatedFile(path.read_bytes(), path.stat().st_size)
     probed_lines, followed_lines = (
         [line for plane in read_space(file, extent).planes for line in plane.lines]
         for extent in (probe_events, follow_events)
     )
     for one, other in zip(probed_lines, followed_lines, strict=True):
-        assert (one.name, one.id, bool(one.stretches)) == (other.name, other.id, bool(other.stretches))
-        if one.stretches:
-            assert one.stretches[0][0] == other.stretches[0][0]
-            assert one.stretches[-1][1] == other.stretches[-1][1]
-    assert max(len(line.stretches) for line in probed_lines) > 10
+        assert (one.name, one.id, bool(one.ranges)) == (other.name, other.id, bool(other.ranges))
+        if one.ranges:
+            assert one.ranges[0][0] == other.ranges[0][0]
+            assert one.ranges[-1][1] == other.ranges[-1][1]
+    assert max(len(line.ranges) for line in probed_lines) > 10
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_ranges")
 def test_bytes_that_look_like_events_inside_an_event_deceive_nobody(tmp_path: Path) -> None:
     disguised = b"".join(block(4, whole(1, 1) + whole(2, n) + whole(3, 5)) for n in range(400))
     events = [Event("a", n * 10, 5, [Stat("blob", 6, disguised)]) for n in range(40)]
     path = tmp_path / "host0.xplane.pb"
     path.write_bytes(space(Plane("/host:CPU", [Line("python", events, display_id=9)])))
     torn = [
-        XPLANE.reader.decode(path, FileShard(number, 2), Spill(), ignore_progress).share is None for number in range(2)
+        XPLANE.reader.decode(path, FileShard(number, 2), Spill(), ignore_progress).result is None for number in range(2)
     ]
     assert any(torn)
     for read in (XPLANE.read(path, ignore_progress), parts_of(path, 2, None), parts_of(path, 3, tmp_path)):
@@ -850,8 +850,8 @@ def test_bytes_that_look_like_events_inside_an_event_deceive_nobody(tmp_path: Pa
 
 @given(planes=st.lists(any_planes, min_size=1, max_size=3))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_profile_is_the_same_in_one_portion_and_in_several(planes: list[Plane], tmp_path: Path) -> None:
-    for plane in planes:  # equal events of lines that are drawn as one come in the order of the portions
+def test_any_profile_is_the_same_in_one_shard_and_in_several(planes: list[Plane], tmp_path: Path) -> None:
+    for plane in planes:  # equal events of lines that are drawn as one come in the order of the shards
         plane.lines[:] = [structs.replace(line, id=at) for at, line in enumerate(plane.lines)]
     path = tmp_path / "any.xplane.pb"
     path.write_bytes(space(*planes))
@@ -896,11 +896,11 @@ def test_a_glance_tells_the_devices_and_hosts(shared: Path, tmp_path: Path) -> N
 
 
 LONG = 100_000
-"""Events of a file that is read in several portions, each of as few as these tests let a portion have."""
+"""Events of a file that is read in several shards, each of as few as these tests let a shard have."""
 
 
 @pytest.fixture
-def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_decoder, "DECODED_BYTES", 1 << 16)
     monkeypatch.setattr(xspace, "RANGE_BYTES", 1 << 19)
     monkeypatch.setattr(xplane_reader, "_BYTES_PER_REPORT", 1 << 18)
@@ -908,11 +908,11 @@ def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def long_space() -> bytes:
-    """A file that is read in several portions."""
+    """A file that is read in several shards."""
     return space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(LONG)])]))
 
 
-@pytest.mark.usefixtures("small_portions")
+@pytest.mark.usefixtures("small_shards")
 def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "x.xplane.pb"
     path.write_bytes(long_space())
@@ -929,7 +929,7 @@ def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) ->
         XPLANE.read(path, stop)
 
 
-@pytest.mark.usefixtures("small_portions")
+@pytest.mark.usefixtures("small_shards")
 def test_a_file_that_is_cut_while_it_is_read_is_told_of(tmp_path: Path) -> None:
     path = tmp_path / "x.xplane.pb"
     raw = long_space()

@@ -12,6 +12,7 @@ from tracehound.draw.notes import note_texts
 from tracehound.store import TraceReader
 from tracehound.ui.background.event_links import EventLink, LinkFinder
 from tracehound.ui.bindings.keys import KEYS
+from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.widgets.prompts import AnswerInput
 
 
@@ -223,10 +224,6 @@ async def test_marks(opening: TraceReader) -> None:
 
 
 def test_every_way_is_on_a_key_and_known(opening: TraceReader) -> None:
-    from tracehound.ui.screens.explorer_screen import (
-        ExplorerScreen,  # noqa: PLC0415 - a screen outside of an application
-    )
-
     asked = {key.action.split("'")[1] for key in KEYS if key.action.removeprefix("screen.").startswith("travel(")}
     assert asked == set(ExplorerScreen(opening).travels.ways)
 

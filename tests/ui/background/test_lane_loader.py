@@ -22,7 +22,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
         self.made: list[RowsRequest] = []
-        make = TimelineRows.make
+        make = TimelineRows.read_rows
 
         def wait(rows: TimelineRows, wish: RowsRequest) -> object:
             assert self.open.wait(PATIENCE)
@@ -30,7 +30,7 @@ class Gate:
             return make(rows, wish)
 
         monkeypatch.setattr("tracehound.draw.lane_cache.FEW_EVENTS", 0)
-        monkeypatch.setattr(TimelineRows, "make", wait)
+        monkeypatch.setattr(TimelineRows, "read_rows", wait)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ async def test_a_lane_that_cannot_be_read_is_empty(error: BaseException, monkeyp
         raise error
 
     monkeypatch.setattr("tracehound.draw.lane_cache.FEW_EVENTS", 0)
-    monkeypatch.setattr(TimelineRows, "make", gone)
+    monkeypatch.setattr(TimelineRows, "read_rows", gone)
     async with stage() as (_, timeline, pilot):
         await settled(pilot, timeline)
         assert not timeline.supply.busy

@@ -47,7 +47,9 @@ def written(folder: Path, rank: int) -> Path:
 class Gated(TraceReader, dict=True):
     """An opening whose files are read when they are let through."""
 
-    def parts(self, listen: object, cancelled: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, FileFrames]]:
+    def read_files(
+        self, listen: object, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[int, FileFrames]]:
         del listen
         self.order = list[int]()
         self.bad = dict[int, str]()
@@ -77,7 +79,7 @@ class Gated(TraceReader, dict=True):
 class Silent(TraceReader, dict=True):
     """An opening of which nothing comes until it is let go."""
 
-    def blank(self, number: int) -> FileFrames:
+    def placeholder(self, number: int) -> FileFrames:
         del number
         self.go.wait()
         raise CancelledError

@@ -103,7 +103,7 @@ def _with_initial_levels(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def memory_device_name(device: pl.Expr) -> pl.Expr:
-    """Name of a memory device for users; for `UNTOLD` the file does not say which one it is."""
+    """Name of a memory device for users; for `UNKNOWN_DEVICE` the file does not say which one it is."""
     known = (
         pl.when(device == HOST_DEVICE).then(pl.lit("CPU")).when(device == UNKNOWN_DEVICE).then(pl.lit("unknown device"))
     )

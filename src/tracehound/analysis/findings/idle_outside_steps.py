@@ -15,7 +15,7 @@ from tracehound.analysis.findings.device_rules import find_compiling
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.idle_in_steps import main_host_activity, whole_steps
 from tracehound.analysis.findings.xla_rules import find_time_between_steps
-from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS, compilations
+from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS, find_compilations
 from tracehound.analysis.hosts.thread_activity import ALL_ACTIVITIES
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Column, Options, Result
@@ -57,7 +57,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         BEFORE_STEPS: _single_interval(-_FOREVER, first),
         BETWEEN_STEPS: _single_interval(first, last),
         AFTER_STEPS: _single_interval(last, _FOREVER),
-        IN_COMPILING: _intervals_of_rows(compilations(rank_trace)),
+        IN_COMPILING: _intervals_of_rows(find_compilations(rank_trace)),
     }
     rows = idle.idle_within(rank_trace, options, idle_intervals, conditions).filter("whole")
     return rows.with_columns(pl.lit(high - low, pl.Int64).alias("recorded"))

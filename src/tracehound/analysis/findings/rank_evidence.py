@@ -15,9 +15,9 @@ from tracehound.analysis.findings.evidence import FindingLocation
 from tracehound.analysis.hosts.host_compilations import (
     LOADED_PROGRAMS,
     UNKNOWN_FUNCTION,
-    compilations,
     compiled_function,
     count_compilations,
+    find_compilations,
 )
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
@@ -128,7 +128,7 @@ def _select_pageable_copies(events: pl.LazyFrame) -> pl.DataFrame:
 
 def _measure_compiling(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
     """Compilations on the threads of the host, and the time in which any thread compiles."""
-    compile_events = compilations(rank_trace).with_columns(_length_in_window(rank_trace.with_host_window))
+    compile_events = find_compilations(rank_trace).with_columns(_length_in_window(rank_trace.with_host_window))
     longest = compile_events.sort("length", "event", descending=[True, False]).head(1)
     start, end = (
         compile_events[side].clip(rank_trace.with_host_window.start, rank_trace.with_host_window.end).to_numpy()

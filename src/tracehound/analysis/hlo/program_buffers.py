@@ -20,9 +20,9 @@ SPACE_NAMES: Final = {0: "device", 5: "host"}
 """Names of the memory spaces with one meaning on every backend."""
 
 
-def note_no_buffers(scene: RunContext) -> Note:
+def note_no_buffers(context: RunContext) -> Note:
     """A note about missing buffers: the programs' protos are damaged, or the files have none."""
-    programs = (one for facts in scene.facts for one in facts.programs)
+    programs = (one for facts in context.facts for one in facts.programs)
     damaged = [one.name for one in programs if one.damaged]
     if not damaged:
         return note("no_buffer_assignment", level="missing")

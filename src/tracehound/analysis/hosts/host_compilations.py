@@ -31,7 +31,7 @@ COMPILATION_COLUMNS: Final = {
     "stage": pl.String,  # of `_STAGE_PATTERNS`, or `_COMPILING_STAGE`
     "function": pl.String,  # null if unknown
 }
-"""Columns of `compilations`."""
+"""Columns of `find_compilations`."""
 
 _EVENT_COLUMNS: Final = ("id", "lane", "step", "start", "end", "name", "kind", "parent")
 
@@ -82,7 +82,7 @@ def count_compilations(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return most.select(*keys, pl.col("stages").cast(pl.Int64).alias("count"), COUNTED_EVENTS)
 
 
-def compilations(rank_trace: RankTrace) -> pl.DataFrame:
+def find_compilations(rank_trace: RankTrace) -> pl.DataFrame:
     """The outermost compilation events that overlap the window, ordered by start, unclipped.
 
     Threads that help with a compilation of another thread are left out: their time belongs to that one.
@@ -90,7 +90,7 @@ def compilations(rank_trace: RankTrace) -> pl.DataFrame:
     return HOST_COMPILATIONS.of(rank_trace)
 
 
-def _find_compilations(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
+def _compilations_of_host(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
     compiling = [kind_name for kind_name in _kinds_and_names(rank_trace.threads) if _is_compilation(*kind_name)]
     if not compiling:
@@ -112,7 +112,7 @@ def _find_compilations(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataF
     )
 
 
-HOST_COMPILATIONS: Final = HostComputation(_find_compilations)
+HOST_COMPILATIONS: Final = HostComputation(_compilations_of_host)
 """Compilations on the threads of a host, in the window."""
 
 

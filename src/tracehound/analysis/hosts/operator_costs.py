@@ -45,7 +45,7 @@ class OperatorInputs(Struct, frozen=True):
             prod(self.shapes[place]) * _element_size(self.types[place]) for place in places if self.shapes[place]
         )
 
-    def has(self, place: int) -> bool:
+    def has_tensor(self, place: int) -> bool:
         """True if there is a tensor at this index."""
         return 0 <= place < len(self.shapes) and bool(self.shapes[place])
 
@@ -151,8 +151,8 @@ def _scaled_mm_cost(inputs: OperatorInputs) -> OperatorCost:
     packed = 2 if inputs.types[0].endswith("_x2") else 1
     sizes = (1, rows, inner * packed, columns)
     result = inputs.type_at(asked, inputs.types[0])
-    found = _product_cost(inputs, 0, sizes, *([bias] if inputs.has(bias) else []), result=result)
-    return found._replace(bytes=found.bytes + inputs.size(*filter(inputs.has, scales)))
+    found = _product_cost(inputs, 0, sizes, *([bias] if inputs.has_tensor(bias) else []), result=result)
+    return found._replace(bytes=found.bytes + inputs.size(*filter(inputs.has_tensor, scales)))
 
 
 def _addmm_cost(inputs: OperatorInputs) -> OperatorCost:
@@ -173,7 +173,7 @@ def _baddbmm_cost(inputs: OperatorInputs) -> OperatorCost:
 def _linear_cost(inputs: OperatorInputs) -> OperatorCost:
     *batch, inner = inputs.shapes[0]
     columns, _ = inputs.shapes[1]
-    return _product_cost(inputs, 0, (1, prod(batch), inner, columns), *([2] if inputs.has(2) else []))
+    return _product_cost(inputs, 0, (1, prod(batch), inner, columns), *([2] if inputs.has_tensor(2) else []))
 
 
 class _ConvolutionArguments(NamedTuple):
@@ -207,7 +207,7 @@ def _convolution_model(places: _ConvolutionArguments) -> Callable[[OperatorInput
             features = kernel[0]
             operations = 2 * image[0] * features * prod(out) * prod(kernel[1:])
         result = image[0] * features * prod(out)
-        added = [places.bias] if inputs.has(places.bias) else []
+        added = [places.bias] if inputs.has_tensor(places.bias) else []
         moved = inputs.size(0, 1, *added) + result * _element_size(inputs.types[0])
         return OperatorCost(operations + result * len(added), moved, inputs.types[0])
 

@@ -100,7 +100,7 @@ def group_rows(*keys: Ints) -> tuple[Ints, Ints]:
     """
     number, many = np.zeros(len(keys[0]), np.int64), 1
     for key in keys:
-        number, many = _renumber(number * (int(key.max(initial=0)) + 1) + key)
+        number, many = _renumber_densely(number * (int(key.max(initial=0)) + 1) + key)
     first = np.empty(many, np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     return number, first
@@ -166,7 +166,7 @@ def _running_sum(values: Ints, fresh: Mask) -> Ints:
     return total - np.repeat(base, np.diff(np.append(begins, len(values))))
 
 
-def _renumber(values: Ints) -> tuple[Ints, int]:
+def _renumber_densely(values: Ints) -> tuple[Ints, int]:
     """The values numbered in their order, and the count of distinct values."""
     if int(values.max(initial=0)) > _MAX_TABLE_FACTOR * len(values):
         known, number = np.unique(values, return_inverse=True)

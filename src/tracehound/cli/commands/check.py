@@ -98,7 +98,7 @@ def print_verdicts(
     for verdict in verdicts:
         if verdict.failed:
             console.print_message(printable(f"failed: {verdict.condition.text}: {verdict.why}"))
-        elif verdict.spared:
+        elif verdict.may_be_chance:
             console.print_message(printable(f"passed: {verdict.condition.text}: {verdict.why}; {_WITHIN_NOISE}"))
     return EXIT_CONDITION_FAILED if page.failed else 0
 

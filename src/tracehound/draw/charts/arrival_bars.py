@@ -106,7 +106,7 @@ def draw_rank_line(
     low = min(low, high - 1)
     middle = min(max(middle, low), high)
     if middle == high and row["duration"] > row["wait"]:
-        middle = max(low, high - 1)  # a transfer is never drawn as none
+        middle = max(low, high - 1)  # a transfer has at least one cell
     return [
         (name, sort),
         (" " * low, "plain"),

@@ -71,6 +71,30 @@ first column of times, else the first amount.
 """
 
 
+KEY_COLUMNS: Final = ("rank", "step")
+"""Numbers before a name if they are not equal in all rows."""
+
+LABEL_FRACTION: Final = 3
+"""A label takes at most one part in so many of the width; with two texts, or three columns, half of it."""
+
+MOST_EXTRA_COLUMNS: Final = 2
+"""Columns added to the name at most if rows look alike; each must resolve more than half of the duplicates."""
+
+MOST_COMPARED_LABEL_ROWS: Final = 10_000
+"""Rows compared at most: comparing more would delay each key press."""
+
+LEAST_LABEL_CELLS: Final = 8
+"""Cells of texts at least, whatever stands beside them."""
+
+_UNIT_ORDER: Final[Mapping[Unit, int]] = MappingProxyType({"text": 1, "instant": 2})
+"""The order of columns in a label, by unit; numbers come first."""
+
+TOTAL_GLYPH: Final = "█"
+"""Character of the steps themselves in a waterfall: in ASCII #."""
+
+NARROWEST_WATERFALL: Final = 40
+
+
 def draw_row_bars(result: Result, column: str, cursor: int, size: ChartSize) -> list[str]:
     """A bar for each row: its value of `column`, or of the answer column.
 
@@ -144,22 +168,6 @@ def _draw_signed_bar(fraction: float, width: int) -> str:
     return f"{LESS_GLYPH * less:>{half}}│{MORE_GLYPH * more:<{half}}".ljust(width)
 
 
-KEY_COLUMNS: Final = ("rank", "step")
-"""Numbers before a name if they are not equal in all rows."""
-
-LABEL_FRACTION: Final = 3
-"""A label takes at most one part in so many of the width; with two texts, or three columns, half of it."""
-
-MOST_EXTRA_COLUMNS: Final = 2
-"""Columns added to the name at most if rows look alike; each must resolve more than half of the duplicates."""
-
-MOST_COMPARED_LABEL_ROWS: Final = 10_000
-"""Rows compared at most: comparing more would delay each key press."""
-
-LEAST_LABEL_CELLS: Final = 8
-"""Cells of texts at least, whatever stands beside them."""
-
-
 def row_labels(result: Result, rows: pl.DataFrame, width: int) -> list[str]:
     """Labels of some rows of a result, all of one width, for a chart of this `width`."""
     columns = label_columns(result)
@@ -204,10 +212,6 @@ def label_columns(result: Result) -> list[Column]:
     return sorted(chosen or keys, key=lambda column: (_UNIT_ORDER.get(column.unit, 0), columns.index(column)))
 
 
-_UNIT_ORDER: Final[Mapping[Unit, int]] = MappingProxyType({"text": 1, "instant": 2})
-"""The order of columns in a label, by unit; numbers come first."""
-
-
 def _extra_label_columns(columns: Sequence[Column]) -> list[Column]:
     """Columns that can tell rows apart beside their names, the most readable first."""
     kinds = {
@@ -244,15 +248,9 @@ def _shorten_side_by_side(texts: dict[str, list[str]], room: int) -> dict[str, l
     return shortened
 
 
-TOTAL_GLYPH: Final = "█"
-"""Character of the steps themselves in a waterfall: in ASCII #."""
-
-NARROWEST_WATERFALL: Final = 40
-
-
 class _WaterfallRow(NamedTuple):
     name: str
-    start: int | None  # None for a step itself
+    start: int | None  # None for a step, not a change
     end: int
     change: int | None
     verdict: str

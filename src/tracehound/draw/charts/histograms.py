@@ -29,6 +29,10 @@ FEWEST_BINS = 8
 """Columns of a histogram, at least."""
 
 
+_LAUNCH_MEASURES: Final = (("delay", "delays of work"), ("device_time", "lengths of work"), ("call_time", "calls"))
+"""The measures of launches that are drawn, and their names."""
+
+
 def draw_length_spread(lengths: Ints, ranks: Ints, outliers: Collection[int], size: ChartSize) -> list[str]:
     """A histogram of lengths (ps); for several ranks also a box for each, with outliers (`outliers`) marked."""
     if len(np.unique(ranks)) < 2:
@@ -119,10 +123,6 @@ def _spread_labels(words: list[str], width: int) -> str:
         max(0, width - max(len(left), len(right)) - len(left))
     )
     return line[: width - len(right)].ljust(width - len(right)) + right
-
-
-_LAUNCH_MEASURES: Final = (("delay", "delays of work"), ("device_time", "lengths of work"), ("call_time", "calls"))
-"""The measures of launches that are drawn, and their names."""
 
 
 def draw_launch_histograms(launches: Result, row: Mapping[str, Any], size: ChartSize) -> list[str]:

@@ -154,7 +154,7 @@ def _draw_figure(
     import plotext  # noqa: PLC0415, its import takes longer than many a report
 
     plotext.terminal.limit(width=False, height=False)
-    # plotext has one figure for the whole process; another of its type is independent of what others drew there.
+    # plotext has one figure for the whole process; a new one of its type is independent of other charts.
     figure = type(plotext.figure)(plotext.terminal)
     figure.theme("colorless")
     figure.plot_size(width, height)

@@ -55,6 +55,28 @@ NARROWEST_BAR = 20
 _TIME_COLUMN = Column("duration", "time", "")
 
 
+STEP_TIME_GLYPHS = MappingProxyType(
+    {
+        "compute": "█",
+        "collectives": "▓",
+        "input": "i",
+        "output": "o",
+        "device_to_device": "░",
+        "compile": "c",
+        "host": "h",
+        "other": "∙",
+    }
+)
+"""The parts of a step and their characters, in the order of a bar."""
+
+DEVICE_TIME_GLYPHS = MappingProxyType(
+    {name: STEP_TIME_GLYPHS[name] for name in ("compute", "collectives", "input", "output", "device_to_device")}
+)
+
+DIVISION_GLYPHS: Final = "█▓▒░:"
+"""Characters of parts, the largest first; the last one is for all others."""
+
+
 def draw_step_parts(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
     """A bar for each step, as long as the step, or a bar for each rank, divided like an average step."""
     table = result.table
@@ -139,25 +161,6 @@ def _fit_legend(words: list[str], last: list[str], width: int, most: int) -> lis
     return flow_words(shown, width)[:most]
 
 
-STEP_TIME_GLYPHS = MappingProxyType(
-    {
-        "compute": "█",
-        "collectives": "▓",
-        "input": "i",
-        "output": "o",
-        "device_to_device": "░",
-        "compile": "c",
-        "host": "h",
-        "other": "∙",
-    }
-)
-"""The parts of a step and their characters, in the order of a bar."""
-
-DEVICE_TIME_GLYPHS = MappingProxyType(
-    {name: STEP_TIME_GLYPHS[name] for name in ("compute", "collectives", "input", "output", "device_to_device")}
-)
-
-
 def draw_step_time(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
     """A bar for each step, as long as the step; or for each rank, divided like an average whole step."""
     table = result.table
@@ -182,10 +185,6 @@ def _draw_time_parts(
 ) -> list[str]:
     parts = table.select(pl.col(name).fill_null(0) for name in glyphs).to_numpy().astype(np.int64)
     return draw_stacked_bars(labels, parts, glyphs, cursor, size)
-
-
-DIVISION_GLYPHS: Final = "█▓▒░:"
-"""Characters of parts, the largest first; the last one is for all others."""
 
 
 class TimeDivision(NamedTuple):

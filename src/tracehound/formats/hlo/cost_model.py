@@ -61,6 +61,8 @@ class InstructionCost(NamedTuple):
 
 
 class _ParsedInstruction(NamedTuple):
+    """The fields of an instruction that its cost depends on."""
+
     opcode: str
     results: tuple[ArrayShape, ...]
     operands: tuple[int, ...]

@@ -95,6 +95,7 @@ class ProtoMessage(Struct, frozen=True):
         return {entry.text(1): entry.text(2) for entry in self.submessages(number)}
 
     def _byte_ranges(self, number: int) -> list[tuple[int, int]]:
+        """Start and end of each field with a length and this number."""
         return [(part.at, part.at + part.value) for part in self.fields_by_number.get(number, ()) if part.wire == BYTES]
 
 

@@ -67,7 +67,7 @@ def add_device_curves(frames: FileFrames) -> FileFrames:
         return frames
     first_lane = (
         int(frames.lanes["lane"].to_numpy().max(initial=-1)) + 1
-    )  # some numbers have no lane: of counters in no time
+    )  # counters without valid times have numbers, but no lanes
     curves = list(_device_curves(frames))
     frames = _without_exported_curves(frames, curves)
     lanes, samples = [frames.lanes], [frames.counters]

@@ -214,13 +214,13 @@ def _sum_memory_changes(samples: CounterSamples) -> CounterSamples:
 class _RankFinder:
     """Finds the host and the row of the rank (None: no rank) of a counter."""
 
-    def __init__(self, ranks: pl.DataFrame, whose: MergedRuns) -> None:
+    def __init__(self, ranks: pl.DataFrame, runs: MergedRuns) -> None:
         self._of = {place: row for row, place in reversed(list(enumerate(ranks.select("host", "device").iter_rows())))}
-        self._whose = whose
+        self._runs = runs
 
     def rank_of_process(self, process: RawId, device: int) -> tuple[int, int | None]:
         """Host and rank of a device, of the run of a process."""
-        host = self._whose.run_of(process)
+        host = self._runs.run_of(process)
         return host, self._of.get((host, device))
 
     def rank_of_device(self, device: int) -> tuple[int, int | None]:

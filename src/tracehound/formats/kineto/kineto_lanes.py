@@ -96,7 +96,10 @@ def build_lanes(
     belongs to the device that works longest; devices on which next to nothing runs are drawn with it (see
     `_owner_of_devices`). In a merged file each run has its own host and ranks, numbered by its mark.
     """
-    stripped = {(what, normalize_id(pid), normalize_id(tid)): name.strip() for (what, pid, tid), name in names.items()}
+    stripped = {
+        (metadata_name, normalize_id(pid), normalize_id(tid)): name.strip()
+        for (metadata_name, pid, tid), name in names.items()
+    }
     threads = _HostThreads(
         stripped,
         {
@@ -254,7 +257,11 @@ class _HostThreads(Struct, frozen=True, dict=True):
     @cached_property
     def processes(self) -> dict[RawId, str]:
         """First recorded name of each process."""
-        return {pid: name for (what, pid, _), name in reversed(list(self.names.items())) if what == "process_name"}
+        return {
+            pid: name
+            for (metadata_name, pid, _), name in reversed(list(self.names.items()))
+            if metadata_name == "process_name"
+        }
 
     def lane_row(self, key: HostThread, run: int) -> dict[str, object]:
         """Row of a thread's lane: the main thread comes first, the others follow by their number of events."""

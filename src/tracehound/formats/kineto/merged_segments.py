@@ -291,7 +291,7 @@ LocatedEvents = tuple[SpilledEvents, Ints, int]
 _FLOW_END_SCHEMA: Final[Mapping[str, pl.DataType]] = {
     "record": pl.Int64(),
     "begins": pl.Boolean(),
-    "arrow": pl.String(),
+    "flow": pl.String(),
     "lane": pl.Int64(),
     "start": pl.Int64(),
 }
@@ -313,9 +313,9 @@ def add_launch_correlations(
     if ends.is_empty() or not located_events:
         return list(located_events)
     events = pl.concat([_event_starts(*each) for each in located_events]).sort("record")
-    starts = _match_flow_ends(ends.filter("begins"), events, "backward").select("arrow", correlation="event")
-    finishes = _match_flow_ends(ends.filter(~pl.col("begins")), events, "forward").select("arrow", "event")
-    launched = finishes.join(starts, on="arrow").drop("arrow")
+    starts = _match_flow_ends(ends.filter("begins"), events, "backward").select("flow", correlation="event")
+    finishes = _match_flow_ends(ends.filter(~pl.col("begins")), events, "forward").select("flow", "event")
+    launched = finishes.join(starts, on="flow").drop("flow")
     ids = pl.concat([launched, launched.select(event="correlation", correlation="correlation")]).unique(
         "event", keep="first", maintain_order=True
     )
@@ -379,7 +379,7 @@ def _match_flow_ends(
     return (
         matched.with_columns(event=pl.coalesce("near", "far"))
         .drop_nulls("event")
-        .unique("arrow", keep="first", maintain_order=True)
+        .unique("flow", keep="first", maintain_order=True)
     )
 
 

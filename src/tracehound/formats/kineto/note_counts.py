@@ -74,7 +74,7 @@ class NoteCounts(Struct):
 
     def notes(self) -> tuple[Note, ...]:
         """One note for each kind; notes of level info name no event."""
-        found = [(what, *self.counts[what]) for what in _NOTE_ORDER if what in self.counts]
+        found = [(kind, *self.counts[kind]) for kind in _NOTE_ORDER if kind in self.counts]
         return tuple(
             Note(level, code, count, where="" if level == "info" else f"event {first:,}")
             for (level, code), count, first in found

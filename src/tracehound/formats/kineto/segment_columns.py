@@ -59,7 +59,7 @@ from tracehound.formats.kineto.kineto_counters import (
     memory_samples_of_args,
     missing_memory_args,
 )
-from tracehound.formats.kineto.native_scan import ScannedColumnBuilder, ScannedEvents, is_counter_sample
+from tracehound.formats.kineto.native_scan import ScannedEvents, is_counter_sample
 from tracehound.formats.kineto.note_counts import (
     COUNTER_SAMPLES,
     EVENT_WITHOUT_DURATION,
@@ -71,6 +71,7 @@ from tracehound.formats.kineto.note_counts import (
     NoteCounts,
 )
 from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORY, LaunchFlowEnd, launch_flow_ends
+from tracehound.formats.kineto.scanned_columns import ScannedColumnBuilder
 from tracehound.formats.kineto.segment_facets import KnownCombinations, SegmentFacets
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
 from tracehound.numeric.intervals import Ints, Mask

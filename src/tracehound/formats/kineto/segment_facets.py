@@ -47,7 +47,7 @@ class ArgCombinations:
     def __init__(self, facet: str) -> None:
         self._facet = facet
         self._keys = ValueCodes()
-        self._series: list[pl.Series] = []  # kept: polars frees categories that no series uses
+        self._series: list[pl.Series] = []  # polars frees categories that no series uses
         self._parsed_count = 0
         self._columns: dict[str, MaskedColumn] = {}
 

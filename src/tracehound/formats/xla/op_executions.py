@@ -205,10 +205,10 @@ def _number_executions_by_order(ops: pl.DataFrame) -> pl.Series:
         pl.col("end").cum_max().shift(1).over("device").fill_null(-1).alias("reach"),
         pl.col("root").first().over(_MODULE_KEYS).alias("opening"),
         pl.col("root").shift(1).over("device").alias("before"),
-        pl.struct("module", "program").rle_id().over("device").alias("stretch"),
+        pl.struct("module", "program").rle_id().over("device").alias("module_run"),
     )
     is_next_iteration = pl.col("loop").is_not_null() & (pl.col("before") == pl.col("root"))
-    starts_execution = (pl.col("stretch") != pl.col("stretch").shift(1).over("device").fill_null(-1)) | (
+    starts_execution = (pl.col("module_run") != pl.col("module_run").shift(1).over("device").fill_null(-1)) | (
         (pl.col("root") == pl.col("opening")) & (pl.col("start") >= pl.col("reach")) & ~is_next_iteration
     )
     numbered = with_previous.with_columns(starts_execution.alias("begins")).with_columns(

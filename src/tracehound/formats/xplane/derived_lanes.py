@@ -247,7 +247,7 @@ class OpEnds:
             return ops
         producing = np.flatnonzero(ops["produces"].is_not_null().to_numpy())
         ids = ops["produces"].fill_null(0).to_numpy()[producing]
-        order = np.argsort(ids, kind="stable")  # what is near is looked up together
+        order = np.argsort(ids, kind="stable")  # lookups close to one another are faster
         producing, ids = producing[order], ids[order]
         at = np.minimum(np.searchsorted(self._consumes, ids), len(self._consumes) - 1)
         ends_later = (self._consumes[at] == ids) & (self._end[at] > ops["end"].to_numpy()[producing])

@@ -253,16 +253,16 @@ def _decode_fields(data: PaddedBytes, bounds: EventBounds, wanted: WantedStats) 
     odd = size > 8
     at = at + size
     word = words[at]
-    lasts = (word & uint64(0xFF)) == uint64(DURATION_PS << 3)
+    has_duration = (word & uint64(0xFF)) == uint64(DURATION_PS << 3)
     word >>= uint64(8)
     word |= _VARINT_STOP
     length, size = decode_leading_varints(word)
-    if lasts.all():
+    if has_duration.all():
         at += size + 1
     else:
-        at += np.where(lasts, size + 1, 0)
-        length = np.where(lasts, length, uint64(0))
-    odd |= lasts & (size > 8)
+        at += np.where(has_duration, size + 1, 0)
+        length = np.where(has_duration, length, uint64(0))
+    odd |= has_duration & (size > 8)
     columns = _StatColumns(len(at), wanted)
     odd |= _decode_stats(data, at, bounds.end, wanted, columns)
     odd[bounds.odd] = True
@@ -369,8 +369,8 @@ def _decode_stat_values(
         columns.put(int(code[0]), row, field, bits)
         return is_valid
     for each in np.flatnonzero(np.bincount(code)).tolist():
-        mine = code == each
-        columns.put(each, row[mine], field if isinstance(field, int) else field[mine], bits[mine])
+        has_code = code == each
+        columns.put(each, row[has_code], field if isinstance(field, int) else field[has_code], bits[has_code])
     return is_valid
 
 
@@ -387,8 +387,8 @@ def _decode_in_any_order(
     has_time, is_valid, stat_tables = np.ones(len(rows), bool), np.ones(len(rows), bool), []
     for field_round in iterate_field_rounds(data.words, bounds.head[rows] + 1 + size, bounds.end[rows]):
         for number, column in integers.items():
-            here = field_round.where(number, VARINT)
-            column[field_round.message[here]] = field_round.value[here].view(np.int64)
+            has_number = field_round.where(number, VARINT)
+            column[field_round.message[has_number]] = field_round.value[has_number].view(np.int64)
         has_time[field_round.message[field_round.where(OCCURRENCES, VARINT)]] = False
         has_time[field_round.message[field_round.where(OFFSET_PS, VARINT)]] = True
         is_valid[field_round.message[field_round.number == 0]] = False
@@ -403,7 +403,7 @@ def _decode_in_any_order(
     table: StatTable = concat_stats(stat_tables)
     code = wanted.codes_of(table.id)
     for each in np.unique(code[code >= 0]).tolist():
-        mine = table.take(code == each)
-        sized = (mine.field == TEXT) | (mine.field == BLOB)
-        places = mine.at.view(uint64) << uint64(32) | np.minimum(mine.value, uint64((1 << 32) - 1))
-        columns.put(each, rows[mine.owner], mine.field, np.where(sized, places, mine.value))
+        stat_rows = table.take(code == each)
+        sized = (stat_rows.field == TEXT) | (stat_rows.field == BLOB)
+        text_positions = stat_rows.at.view(uint64) << uint64(32) | np.minimum(stat_rows.value, uint64((1 << 32) - 1))
+        columns.put(each, rows[stat_rows.owner], stat_rows.field, np.where(sized, text_positions, stat_rows.value))

@@ -102,7 +102,7 @@ class DevicePlaneColumns:
     def _op_number(self, at: int) -> int:
         """Number of the op that the metadata at a position describes; -1 for none."""
         rows = self._rows
-        return rows.state.ops.of_metadata(rows.number, rows.plane, rows.event_metadata, at) if at >= 0 else -1
+        return rows.state.ops.op_of_metadata(rows.number, rows.plane, rows.event_metadata, at) if at >= 0 else -1
 
     def columns(self, events: DecodedEvents, line_in_plane: Offsets, position: Offsets) -> ColumnArrays:
         """Columns of decoded events."""

@@ -312,7 +312,7 @@ _FIRST_SIDE_LINE_ID: Final = -(1 << 62)
 def add_side_lines(lines: Sequence[XLine]) -> tuple[XLine, ...]:
     """The lines of a GPU, and after them an empty side line for each that needs one."""
     asides = [
-        replace(line, id=_FIRST_SIDE_LINE_ID + at, name=side_lane_name(line.name), display_id=0, stretches=())
+        replace(line, id=_FIRST_SIDE_LINE_ID + at, name=side_lane_name(line.name), display_id=0, ranges=())
         for at, line in enumerate(lines)
         if may_have_idle_events(line.name)
     ]

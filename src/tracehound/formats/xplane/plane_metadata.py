@@ -134,11 +134,11 @@ def _read_texts_and_stats(
         rows = order[which]
         for field_round in iterate_field_rounds(data.words, start[rows] - base, end[rows] - base):
             for number, column in texts.items():
-                here = field_round.where(number, BYTES)
+                has_text = field_round.where(number, BYTES)
                 spans = zip(
-                    rows[field_round.message[here]].tolist(),
-                    field_round.at[here].tolist(),
-                    field_round.value[here].tolist(),
+                    rows[field_round.message[has_text]].tolist(),
+                    field_round.at[has_text].tolist(),
+                    field_round.value[has_text].tolist(),
                     strict=True,
                 )
                 for row, at, size in spans:
@@ -146,10 +146,10 @@ def _read_texts_and_stats(
             has_stat = field_round.where(METADATA_STAT, BYTES)
             if has_stat.any():
                 low = field_round.at[has_stat]
-                found = decode_stats(
+                stats = decode_stats(
                     data, rows[field_round.message[has_stat]], low, low + field_round.value[has_stat].view(np.int64)
                 )
-                stat_tables.append(found._replace(at=found.at + base))
+                stat_tables.append(stats._replace(at=stats.at + base))
     return texts, concat_stats(stat_tables)
 
 
@@ -214,10 +214,10 @@ def decode_stats(file: PaddedBytes, owner: Offsets, start: Offsets, end: Offsets
 
 def _holds_value(number: Offsets, wire: Offsets) -> Flags:
     """Mask of the fields that hold a stat's value in the wire type that belongs to them."""
-    whole = (wire == VARINT) & ((number == UNSIGNED) | (number == SIGNED) | (number == REF))
-    long = (wire == BYTES) & ((number == TEXT) | (number == BLOB))
-    valued: Flags = whole | long | ((wire == FIXED64) & (number == DOUBLE))
-    return valued
+    is_integer = (wire == VARINT) & ((number == UNSIGNED) | (number == SIGNED) | (number == REF))
+    is_text = (wire == BYTES) & ((number == TEXT) | (number == BLOB))
+    has_value: Flags = is_integer | is_text | ((wire == FIXED64) & (number == DOUBLE))
+    return has_value
 
 
 def stat_value(file: PaddedBytes | InflatedFile, field: int, bits: int, at: int, names: Mapping[int, str]) -> StatValue:

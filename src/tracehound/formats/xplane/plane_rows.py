@@ -61,7 +61,7 @@ _KERAS_BATCH_EVENT: Final = "Profiled batch"
 
 
 class ShardState(Struct, dict=True):
-    """What is needed to read the events of a shard, and the results so far.
+    """Inputs for reading the events of a shard, and the results so far.
 
     `base_ns` is the time of lines that becomes 0, `middle_ns` that of the middle line; `stem` is the prefix of spill
     files; `tick` gets the bytes and events read.
@@ -125,8 +125,8 @@ class ShardState(Struct, dict=True):
             tuple(self.events), tuple(self.named_ops), tuple(self.unnamed_work), tuple(self.end_marks),
             tuple(self.dispatches),
             tuple(self.launch_calls), self.compilations.intervals(), self.event_counts, tuple(self.ops.executed),
-            self.without_time, self.damaged, self.bad_clocks, tuple(self.memory_events), tuple(self.kernel_launches), tuple(self.counter_samples),
-            self.ops.op_users() if self.end_marks else None,
+            self.without_time, self.damaged, self.bad_clocks, tuple(self.memory_events), tuple(self.kernel_launches),
+            tuple(self.counter_samples), self.ops.op_users() if self.end_marks else None,
         )  # fmt: skip
 
 
@@ -170,8 +170,8 @@ class PlaneRows:
                 & (events.length >= 0)
                 & (events.length < MAX_DISTANCE_PS)
             )
-            sound = events.is_valid & (in_range & ~self._far.take(line_in_plane) | ~events.has_time)
-            yield events.delayed(self._shift.take(line_in_plane)), line_in_plane, sound
+            is_valid = events.is_valid & (in_range & ~self._far.take(line_in_plane) | ~events.has_time)
+            yield events.delayed(self._shift.take(line_in_plane)), line_in_plane, is_valid
 
     def spill_decoded(
         self,
@@ -182,13 +182,13 @@ class PlaneRows:
     ) -> None:
         """Decode the ranges and spill their rows, as many at a time as fill the buffer, which starts empty."""
         state = self.state
-        for decoded, line, sound in self.decode(ranges):
-            is_kept = sound & decoded.has_time
+        for decoded, line, is_valid in self.decode(ranges):
+            is_kept = is_valid & decoded.has_time
             state.tick(decoded.data.size, len(is_kept))
             events, line_in_plane = decoded, line
             if not is_kept.all():
-                state.without_time += int((sound & ~decoded.has_time).sum())
-                state.damaged += int((~sound).sum())
+                state.without_time += int((is_valid & ~decoded.has_time).sum())
+                state.damaged += int((~is_valid).sum())
                 events, line_in_plane = decoded.take(is_kept), line[is_kept]
             columns = make_columns(events, line_in_plane, self.plane.metadata.positions(events.metadata))
             state.event_counts[:] += np.bincount(columns["lane"], minlength=len(state.event_counts))  # type: ignore[arg-type]  # known of all

@@ -57,7 +57,7 @@ class PlaneLocations(Struct, frozen=True):
 
     planes: tuple[PlaneLocation, ...]
 
-    def of(self, record: int) -> PlaneLocation:
+    def plane_at(self, record: int) -> PlaneLocation:
         """The plane in which a record lies."""
         return self.planes[bisect_right([plane.start for plane in self.planes], record) - 1]
 
@@ -82,7 +82,7 @@ def read_args(part: FileFrames, record: int, /, read: SectionReader = read_secti
 
     Names are resolved, bytes are replaced by their size; the event's own stats take precedence.
     """
-    plane = part.places.of(record)
+    plane = part.places.plane_at(record)
     event = pad_bytes(read(part.path, record, min(plane.end - record, MAX_EVENT_BYTES), part.state))
     try:
         body, _ = read_field(event.data, 0, event.size)

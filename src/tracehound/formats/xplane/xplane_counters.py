@@ -143,14 +143,14 @@ def merge_allocator_events(frames: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame
     )
 
 
-def allocator_counters(held: pl.DataFrame | None, ranks: pl.DataFrame) -> FileCounters:
+def allocator_counters(memory_events: pl.DataFrame | None, ranks: pl.DataFrame) -> FileCounters:
     """A counter for each allocator: the bytes that it holds, allocated or reserved for the stacks of programs.
 
     It belongs to the rank of its device, else to the host.
     """
-    if held is None:
+    if memory_events is None:
         return FileCounters()
-    columns = held.select("time", "allocator", "device", "allocated", "stack")
+    columns = memory_events.select("time", "allocator", "device", "allocated", "stack")
     recorded = columns.filter(pl.col("allocated").is_not_null()).with_columns(allocator_columns())
     of_device = {device: row for row, device in enumerate(ranks["device"].to_list()) if device is not None}
     lanes: list[dict[str, object]] = []

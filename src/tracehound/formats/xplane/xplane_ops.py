@@ -155,7 +155,7 @@ class OpCollector(Struct):
     _known_modules: dict[int, dict[int, str]] = field(default_factory=dict)
     _known_kernels: dict[int, dict[str, str]] = field(default_factory=dict)
 
-    def of_metadata(self, number: int, plane: XPlane, metadata: EventMetadata, position: int) -> int:
+    def op_of_metadata(self, number: int, plane: XPlane, metadata: EventMetadata, position: int) -> int:
         """Number of the op of events with this metadata, whose stats describe it completely (TPU)."""
         origin = OpOrigin(number, 0, position)
         if origin not in self._op_numbers:
@@ -297,8 +297,8 @@ class OpCollector(Struct):
         )
 
     def _index_module(self, location: LocatedProgram) -> InstructionIndex:
-        piece = self.file.read_intervals((location.offset, location.offset + location.size))
-        return index_instructions(piece, 0, piece.size)
+        data = self.file.read_intervals((location.offset, location.offset + location.size))
+        return index_instructions(data, 0, data.size)
 
 
 def _module_names(names: Sequence[str]) -> dict[int, str]:

@@ -68,7 +68,7 @@ from tracehound.model.trace import FileFrames
 
 
 class ProfileOutline(Struct, frozen=True):
-    """What every shard knows of the whole file."""
+    """Facts of the whole file, which every shard reads."""
 
     planes: tuple[PlaneSummary, ...]
     host: str
@@ -326,7 +326,7 @@ def _ranges_of_shard(space: XSpace, shard: FileShard) -> list[tuple[int, EventRa
     for number, plane in enumerate(space.planes):
         for line in plane.lines:
             if number in plane_numbers:
-                ranges += [(number, EventRange(line_number, *stretch)) for stretch in line.ranges]
+                ranges += [(number, EventRange(line_number, *byte_range)) for byte_range in line.ranges]
             line_number += 1
     size = np.array([one.end - one.start for _, one in ranges], np.int64)
     middle = np.cumsum(size) - size // 2

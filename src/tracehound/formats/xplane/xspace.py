@@ -312,7 +312,7 @@ def _read_plane_stats(file: InflatedFile, spans: MessageOffsets, names: Mapping[
     """Stats of a plane, by name."""
     found: dict[str, StatValue] = {}
     _, start, end = spans.arrays()
-    for which, piece, base in read_message_groups(file, start, end):
-        table = decode_stats(piece, start[which], start[which] - base, end[which] - base)
-        found |= {name: value for _, name, value in iterate_stat_values(piece, table, names)}
+    for which, data, base in read_message_groups(file, start, end):
+        table = decode_stats(data, start[which], start[which] - base, end[which] - base)
+        found |= {name: value for _, name, value in iterate_stat_values(data, table, names)}
     return found

@@ -94,7 +94,7 @@ def innermost_intervals(
 ) -> tuple[Ints, Ints, Ints] | None:
     """Start, end and owner of the parts in which an interval is the innermost of its lane, lane by lane, in order.
 
-    Sorted by (group, start, -end). Lanes are runs of one `group`; without it there is one lane, or with `separate_roots`
+    Sorted by (group, start, -end). Lanes are runs of one `group`; without it there is one lane, or (`separate_roots`)
     each top-level interval is a lane. Touching parts with one `label` are joined, and labels below 0 are left out. No
     intervals of a lane may partially overlap.
     """

@@ -105,7 +105,7 @@ class StepAlignment:
         if slots is None:
             screen.key_bar.say("this walks through matched ops: align by matched sequence first")
             return
-        found = slots.unlike(view_moves.focus_time(screen.state.views[0]), direction)
+        found = slots.next_changed_op(view_moves.focus_time(screen.state.views[0]), direction)
         if found is not None:
             side, event = found
             view = view_moves.go_to_event(slots.traces[side], screen.state.views[side], event)

@@ -50,7 +50,9 @@ class TraceUpdates:
         """Say how far the reading is."""
         screen = self._screen
         screen.header.news = short_progress_sentence(message.reading, screen.app.size.width // 2)
-        screen.timeline_area.show_progress(message.reading, messages.file_progress(message.reading, self._opening.files))
+        screen.timeline_area.show_progress(
+            message.reading, messages.file_progress(message.reading, self._opening.files)
+        )
 
     def stopped(self, message: TraceLoader.Stopped) -> None:
         """Say that there will be no more, and ask all of what there is."""

@@ -55,7 +55,9 @@ class FlamePane(VerticalBox):
 
     def _show_result(self) -> None:
         result = self.table_pane.table.result
-        self.flame_view.empty = self.table_pane.table.empty if result is None or result.table.is_empty() else "no time in any frame"
+        self.flame_view.empty = (
+            self.table_pane.table.empty if result is None or result.table.is_empty() else "no time in any frame"
+        )
         self.flame_view.show(result, self.table_pane.so_far)
 
     def focus_pane(self) -> None:

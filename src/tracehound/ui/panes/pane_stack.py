@@ -87,7 +87,9 @@ class PaneStack(VerticalBox):
     def table(self, name: str) -> TablePane:
         """Pane with the rows of a result, made on first use and kept in `tables`."""
         if name not in self.tables:
-            self.tables[name] = self._flame_pane(name).table_pane if name in FLAME_WEIGHTS else TablePane(name, self._glyphs)
+            self.tables[name] = (
+                self._flame_pane(name).table_pane if name in FLAME_WEIGHTS else TablePane(name, self._glyphs)
+            )
             self.tables[name].set_full_text_key(self._full_text_key)
         return self.tables[name]
 

@@ -22,7 +22,8 @@ from tracehound.ui.widgets.prompts import Prompt
 EXAMPLE_QUERY = "SELECT name, count(*) AS runs, sum(duration) AS total FROM events GROUP BY name ORDER BY total DESC"
 QUERY_HELP = (
     f"tables: {', '.join(table.name for table in ALL_TABLES if table.name not in NAMES)}, "
-    "and every analysis in the menu, such as steps, ops or gaps. Times are written 1.5ms. Enter on a row goes to its event where the query selects id, "
+    "and every analysis in the menu, such as steps, ops or gaps. Times are written 1.5ms. "
+    "Enter on a row goes to its event where the query selects id, "
     "or to its window where it selects start and duration. tracehound query --tables lists the columns."
 )
 

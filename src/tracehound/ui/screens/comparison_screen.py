@@ -186,7 +186,7 @@ class ComparisonScreen(SafeScreen[None]):
         sides = zip(self.sides, (found.baseline, found.candidate), self.state.views, strict=True)
         return [
             linked_views.compared_steps(
-                profile.stretches, None if side.trace is None else view_moves.rank_of_view(side.trace, view)
+                profile.step_intervals, None if side.trace is None else view_moves.rank_of_view(side.trace, view)
             )
             for side, profile, view in sides
         ]

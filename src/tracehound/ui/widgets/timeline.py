@@ -139,7 +139,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._rows is None:
             return Strip.blank(picture.shown.total, self.rich_style)
         if self._painter is None:
-            how = resolve_styles(self, self._glyphs, self._rows.colouring)
+            how = resolve_styles(self, self._glyphs, self._rows.coloring)
             self._painter = TimelinePainter(self._rows, how, reading_status=self.news, critical_path=self.path)
         return self._painter.paint_line(y, picture)
 

@@ -245,8 +245,8 @@ def describe_selection(trace: Trace, view: View) -> tuple[str, ...]:
 def _describe_event(trace: Trace, event: int) -> tuple[str, ...]:
     found = trace.event(event)
     lane = trace.lanes.filter(pl.col("lane") == found["lane"])["name"][0]
-    return (printable(found["name"]), format_duration(found["end"] - found["start"]), f"at {format_instant(found['start'])}",
-            found["kind"], printable(lane))  # fmt: skip
+    length = format_duration(found["end"] - found["start"])
+    return printable(found["name"]), length, f"at {format_instant(found['start'])}", found["kind"], printable(lane)
 
 
 def describe_counter(trace: Trace, view: View) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def users(*rows: tuple[str, str]) -> pl.DataFrame:
 
 
 def ends(frame: pl.DataFrame, marked: pl.DataFrame, needing: pl.DataFrame = NO_USERS) -> list[int]:
-    return OpEnds(marked, needing, [frame[:2], frame[2:]]).of(frame)["end"].to_list()
+    return OpEnds(marked, needing, [frame[:2], frame[2:]]).correct_ends(frame)["end"].to_list()
 
 
 def test_an_op_ends_with_the_later_of_itself_and_its_mark() -> None:

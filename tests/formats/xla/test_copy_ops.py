@@ -94,7 +94,8 @@ def test_what_waits_for_what() -> None:
 
 
 def test_memories_have_names() -> None:
-    assert [memory_of_shape(f"f32[2]{{0:T(128){inside}}}") for inside in ("", "S(0)", "S(1)", "S(5)", "S(6)", "S(9)")] == [
+    spaces = ("", "S(0)", "S(1)", "S(5)", "S(6)", "S(9)")
+    assert [memory_of_shape(f"f32[2]{{0:T(128){space}}}") for space in spaces] == [
         "HBM", "HBM", "VMEM", "host", "SMEM", "space 9",
     ]  # fmt: skip
 

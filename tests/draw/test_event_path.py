@@ -69,7 +69,7 @@ def test_what_is_not_on_the_path_steps_back(glyphs) -> None:
     bounds = cell_bounds(0, 100, 20)
     cells = draw_lane_row(slices, bounds, glyphs, lambda indices: ["" for _ in indices])
     on = mark_event_path(cells, (np.array([40]), np.array([80])), bounds, glyphs)
-    faded = [decode_style(code).faded for code in on.ink.tolist()]
+    faded = [decode_style(code).faded for code in on.styles.tolist()]
     assert faded == [*[True] * 8, *[False] * 12], "where nothing is, nothing steps back"
     assert on.text[8] == glyphs.path
     assert list(on.text[:8]) == list(cells.text[:8])
@@ -79,7 +79,7 @@ def test_a_part_of_a_bar_stays_and_the_rest_of_it_steps_back() -> None:
     bounds = cell_bounds(0, 100, 20)
     cells = draw_lane_row(row((0, 100)), bounds, UNICODE, lambda indices: ["name" for _ in indices])
     on = mark_event_path(cells, (np.array([50]), np.array([60])), bounds, UNICODE)
-    assert [decode_style(code).faded for code in on.ink.tolist()] == [*[True] * 10, False, False, *[True] * 8]
+    assert [decode_style(code).faded for code in on.styles.tolist()] == [*[True] * 10, False, False, *[True] * 8]
     assert "name" in "".join(on.text)
 
 
@@ -88,7 +88,7 @@ def test_the_shortest_slice_of_a_path_shows() -> None:
     cells = draw_lane_row(row((501, 502)), bounds, UNICODE, lambda indices: ["" for _ in indices])
     on = mark_event_path(cells, (np.array([501]), np.array([502])), bounds, UNICODE)
     assert on.text[5] == UNICODE.path
-    assert decode_style(int(on.ink[5])) == (CellForm.FILL, "op", 0, False, False)
+    assert decode_style(int(on.styles[5])) == (CellForm.FILL, "op", 0, False, False)
 
 
 def test_a_path_out_of_sight_marks_nothing() -> None:
@@ -96,4 +96,4 @@ def test_a_path_out_of_sight_marks_nothing() -> None:
     cells = draw_lane_row(row((0, 50)), bounds, UNICODE, lambda indices: ["" for _ in indices])
     on = mark_event_path(cells, (np.array([500]), np.array([600])), bounds, UNICODE)
     assert list(on.text) == list(cells.text)
-    assert [decode_style(code).faded for code in on.ink.tolist()] == [*[True] * 5, *[False] * 5]
+    assert [decode_style(code).faded for code in on.styles.tolist()] == [*[True] * 5, *[False] * 5]

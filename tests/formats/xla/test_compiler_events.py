@@ -29,7 +29,7 @@ def told(rows: list[Row]) -> dict[int, Intervals]:
     for row in rows:
         line, start, end = (np.array([number]) for number in row[:3])
         compiling.add(line, np.array([KIND_CODES[row[3]]]), start, end)
-    return compiling.spans()
+    return compiling.intervals()
 
 
 def test_lines_drawn_together_and_portions_tell_of_one_another() -> None:

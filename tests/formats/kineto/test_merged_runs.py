@@ -40,7 +40,7 @@ def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tup
     found = find_merged_runs(processes, names)
     assert found.marks == marks
     assert found.ranks == ranks
-    assert all(marks[found.member(each)] in str(each) + names.get(each, "") for each in processes)
+    assert all(marks[found.run_of(each)] in str(each) + names.get(each, "") for each in processes)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tup
 )
 def test_other_files_are_of_one_run(processes: list, names: dict) -> None:
     found = find_merged_runs(processes, names)
-    assert not found.several
-    assert not found.marked
+    assert not found.has_several_runs
+    assert not found.is_merged
     assert found.ranks == (None,)
-    assert [found.member(each) for each in processes] == [0] * len(processes)
+    assert [found.run_of(each) for each in processes] == [0] * len(processes)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_keys_of_lists_that_are_refused_are_forgotten(monkeypatch):
     scan = kineto_scan.native_decoder()
     for turn in range(100):
         events = [{"ph": "X", "name": f"event {turn} {n}", "args": {"dtype": 1}} for n in range(100)]
-        assert isinstance(scan.decoded(memoryview(json.dumps(events).encode())), list)
+        assert isinstance(scan.decode(memoryview(json.dumps(events).encode())), list)
         assert scan._scanner.key_bytes < 200_000
 
 
@@ -205,13 +205,13 @@ def compare_small(paths: Iterable[Path], limit: int) -> None:
 
 def test_events_of_collectives_are_left_over_and_no_others():
     names = ["aten::mm", "record_param_comms", "gloo:barrier", *["aten::add"] * 20]
-    found = kineto_scan.native_decoder().decoded(
+    found = kineto_scan.native_decoder().decode(
         memoryview(json.dumps([{"ph": "X", "name": name} for name in names]).encode())
     )
     assert isinstance(found, ScannedEvents)
-    assert [event.name for event in found.elements] == names[1:3]
+    assert [event.name for event in found.leftovers] == names[1:3]
     disguised = b'[{"ph":"X","name":"gl\\u006fo:barrier"},{"ph":"X","name":"b"}]'
-    assert isinstance(kineto_scan.native_decoder().decoded(memoryview(disguised)), list)
+    assert isinstance(kineto_scan.native_decoder().decode(memoryview(disguised)), list)
 
 
 def test_most_events_of_a_real_trace_are_scanned(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,11 +219,11 @@ def test_most_events_of_a_real_trace_are_scanned(samples: Path, monkeypatch: pyt
 
     def counted(self: NativeDecoder, data: memoryview) -> object:
         found = decode(self, data)
-        counts.append((len(found), len(found.elements) if isinstance(found, ScannedEvents) else len(found)))
+        counts.append((len(found), len(found.leftovers) if isinstance(found, ScannedEvents) else len(found)))
         return found
 
-    decode = NativeDecoder.decoded
-    monkeypatch.setattr(NativeDecoder, "decoded", counted)
+    decode = NativeDecoder.decode
+    monkeypatch.setattr(NativeDecoder, "decode", counted)
     path = max((samples / "torch_stacks").glob("*.json*"), key=lambda path: path.stat().st_size)
     part = read(path, DEFAULT_SIZES)
     events, left = (sum(column) for column in zip(*counts, strict=True))

@@ -40,7 +40,7 @@ from tracehound.formats.kineto.kineto_lanes import format_thread_name
 )
 def test_categories_of_all_years(spelling, kind, row):
     found = parse_category(spelling)
-    assert (found.kind, found.row) == (kind, row)
+    assert (found.kind, found.role) == (kind, row)
 
 
 @pytest.mark.parametrize(
