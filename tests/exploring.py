@@ -17,8 +17,7 @@ from textual.pilot import Pilot
 from tracehound.model.trace import FileFrames, Trace
 from tracehound.store import TraceReader, open_trace_files
 from tracehound.store.reading_progress import ProgressListener, ignore_progress
-from tracehound.ui.comparison_app import ComparisonApp
-from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.explorer_app import ComparisonApp, ExplorerApp
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 ROUNDS = 3
@@ -44,9 +43,9 @@ class ReadOnce(TraceReader, kw_only=True):
         del listen, cancelled, idle
         return iter(_read(self.paths)[1])
 
-    def settled(self, parts: Sequence[FileFrames]) -> Trace:
+    def merge_on_final_clock(self, parts: Sequence[FileFrames]) -> Trace:
         """The trace of all parts, the same one each time."""
-        return _trace(self.paths) if len(parts) == len(_read(self.paths)[1]) else super().settled(parts)
+        return _trace(self.paths) if len(parts) == len(_read(self.paths)[1]) else super().merge_on_final_clock(parts)
 
 
 @cache

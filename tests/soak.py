@@ -187,7 +187,7 @@ def soak(args: Sequence[str], inputs: Iterator[Input], seconds: float, patience:
                     last.extend(typed for typed, _ in batch)
                     count += terminal.take(batch)
                     more = len(batch) == LOOK
-                    wrong = "" if terminal.rank_results(patience) else f"no answer in {patience:g} s"
+                    wrong = "" if terminal.answers(patience) else f"no answer in {patience:g} s"
                 if not terminal.child.isalive() and (terminal.child.exitstatus or terminal.child.signalstatus):
                     wrong = f"ended with status {terminal.child.exitstatus}, signal {terminal.child.signalstatus}"
                 if wrong:

@@ -85,6 +85,14 @@ def test_links_and_pictures_exist(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+def test_modules_and_folders_that_the_architecture_names_exist() -> None:
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]*)+(?:\.py)?)`", page("architecture")))
+    assert len(named) > 40
+    folders = {f"{path.name}/" for path in (ROOT / "src").rglob("*") if path.is_dir()}
+    package = ROOT / "src" / "tracehound"
+    assert not [path for path in named - folders if not (package / path).exists() and not (ROOT / path).exists()]
+
+
 def test_readme_is_short_and_links_every_page() -> None:
     assert len(README.splitlines()) <= 250
     assert all(f"](docs/{path.name})" in README for path in PAGES)

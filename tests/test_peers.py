@@ -66,7 +66,7 @@ def test_breakdown_as_hta_cuts_it(two_ranks: Trace) -> None:
     assert (second["communication"] + second["copy"]) // US == 202
 
 
-def test_rows_of_stream_synchronisation_are_no_work(shared: Path) -> None:
+def test_rows_of_stream_synchronization_are_no_work(shared: Path) -> None:
     """HTA counts them: 808 us idle instead of 1,048."""
     trace = load_trace(open_trace_files([shared / "golden" / "two_rank" / "sync"]))
     assert [row["idle"] // US for row in rows(run_analysis(get_analysis("breakdown"), trace))] == [1253, 1463]
@@ -192,7 +192,7 @@ def test_idle_as_hta_tells_it(two_ranks: Trace) -> None:
     idle = run_analysis(get_analysis("idle"), two_ranks, Window(first, first + 2200 * US, ranks=(0,)))
     found = {(row["stream"], row["cause"]): (row["idle"] // US, row["count"]) for row in rows(idle)}
     assert found["stream 7", "host"] == (1238 - 2 * 170, 6)
-    assert found["stream 7", "synchronisation"] == (2 * 170, 2)
+    assert found["stream 7", "synchronization"] == (2 * 170, 2)
     assert found["stream 7", "kernel"] == (10, 2)
     assert found["stream 7", "other stream"] == (100, 2)
     assert found["stream 20", "host"] == (790 + 750, 2)
@@ -514,14 +514,14 @@ def test_steps_of_a_real_trace_as_the_plugin_bounds_them(shared: Path) -> None:
 
 def test_gpu_metrics_of_the_plugin(told_to_plugin: Trace) -> None:
     """The card of the device: 47.5 %, 25.75 %, 25 %; the card speaks of rank 0, whose collective begins earlier."""
-    first, second = rows(run_analysis(get_analysis("utilisation"), told_to_plugin))
+    first, second = rows(run_analysis(get_analysis("utilization"), told_to_plugin))
     assert first["span"] == 3000 * US
-    measures = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm")
+    measures = ("utilization", "sm_efficiency", "occupancy", "blocks_per_sm")
     assert [first[name] for name in measures] == pytest.approx([0.475, 0.2575, 0.25, 0.5])
     assert [second[name] for name in measures] == pytest.approx([0.385, 0.2075, 0.25, 0.5])
 
 
-def test_utilisation_over_time_of_the_plugin(shared: Path) -> None:
+def test_utilization_over_time_of_the_plugin(shared: Path) -> None:
     """The counters that it put into a trace of 2021, in percent: one for each millisecond of the profiler's span."""
     trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "gpu_counters"]))
     lane = trace.lanes.filter(pl.col("name").str.contains("(?i)gpu 0 utilization"))["lane"][0]
@@ -529,7 +529,7 @@ def test_utilisation_over_time_of_the_plugin(shared: Path) -> None:
     start, length = trace.parts[0].facts.span_ns or (0, 0)
     begin = start * 1000 - (trace.origin_ns or 0) * 1000
     (share,) = rank_traces(trace, Window())
-    ours = measure_occupancy(share).mean_measures(*bucket_edges(begin, begin + length * 1000, 1000 * US))["utilisation"]
+    ours = measure_occupancy(share).mean_measures(*bucket_edges(begin, begin + length * 1000, 1000 * US))["utilization"]
     assert len(theirs) == 15
     assert [100 * value for value in ours] == pytest.approx(theirs[2:])
 
@@ -606,9 +606,9 @@ PLUGIN_TRANSFERS = {
 }
 
 
-def test_transfer_and_synchronising_of_the_plugin(told_to_plugin: Trace, variant: str) -> None:
+def test_transfer_and_synchronizing_of_the_plugin(told_to_plugin: Trace, variant: str) -> None:
     """Legacy: it adds the host's range to the transfer. Without the device's ranges today it has the host's alone."""
-    ours = of_steps(told_to_plugin, "transfer", "synchronising")
+    ours = of_steps(told_to_plugin, "transfer", "synchronizing")
     assert ours == [[110, 100], [110, 0]]
     theirs = PLUGIN_TRANSFERS[variant]
     if variant == "legacy":

@@ -24,7 +24,7 @@ import pytest
 from building import US, Building, Lane
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
-from tracehound.formats.xla.op_costs import cost_from_hlo_text
+from tracehound.formats.xla.op_executions import cost_from_hlo_text
 from tracehound.formats.xla.op_kinds import op_kind
 from tracehound.model.trace import Trace
 from tracehound.model.units import format_duration
@@ -75,7 +75,7 @@ def test_every_row_of_hlo_stats(shared: Path, name: str) -> None:
         assert mine["self"] / US == pytest.approx(number(row, "Total self time (us)"), abs=1e-6)
         assert mine["time_share"] * 100 == pytest.approx(number(row, "Total self time (%)"), abs=1e-9)
         assert (mine["framework"] or "") == row["Framework op name"].removesuffix(":")
-        assert mine["rematerialised"] == (row["Rematerialization"] == "Yes")
+        assert mine["rematerialized"] == (row["Rematerialization"] == "Yes")
         halves = row["HLO op category"].endswith(("-start", "-done"))
         if not halves and row["HLO op name"] != "cudnn-conv.1.0":
             assert mine["rate"] / 1e9 == pytest.approx(number(row, "Model GFLOP/s"), rel=1e-9)
@@ -294,7 +294,7 @@ def test_every_row_of_a_training_job(v5p: tuple[list[dict[str, str]], dict[str, 
     differ: dict[tuple[str, str | None, str | None], int] = {}
     for place, row in enumerate(rows):
         mine = found[str(place)]
-        assert mine["rematerialised"] == (row["hlo_rematerialization"] == "Yes")
+        assert mine["rematerialized"] == (row["hlo_rematerialization"] == "Yes")
         if not row["category"].endswith(("-start", "-done")) and "async-collective" not in row["hlo_op_name"]:
             counted = {name: 0 if mine["estimated"] else mine[name] or 0 for name in ("rate", "bandwidth")}
             assert counted["rate"] / 1e9 == pytest.approx(number(row, "model_flop_rate"), rel=1e-6, abs=0.1)

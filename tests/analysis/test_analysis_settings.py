@@ -40,6 +40,12 @@ def test_the_last_choice_counts_and_their_order_does_not() -> None:
     )
 
 
+def test_an_older_name_of_a_choice_is_that_choice() -> None:
+    settings = (Setting("by", "name", "a word", one_of("name", "rematerialized")), SETTINGS[3])
+    words = ["by=rematerialised", "group=rematerialised"]  # a pattern stays as it is
+    assert parse_choices(settings, words) == (("by", "rematerialized"), ("group", "rematerialised"))
+
+
 @pytest.mark.parametrize(
     ("word", "why"),
     [
@@ -49,7 +55,7 @@ def test_the_last_choice_counts_and_their_order_does_not() -> None:
         ("delay=5", "delay: '5' is not a time; write a number and a unit"),
         ("delay=-5us", "delay: '-5us' is less than no time"),
         ("least=-1", "least: '-1' is not a whole number"),
-        ("by=colour", "by: 'colour' is not one of name, shape"),
+        ("by=color", "by: 'color' is not one of name, shape"),
         ("group=(", "group: '(' is not a regular expression"),
     ],
 )

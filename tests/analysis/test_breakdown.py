@@ -114,7 +114,7 @@ def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
     (note,) = note_texts(breakdown(trace).notes)
     assert note.startswith("no device activity was recorded on rank 0: ")
     assert said in note
-    assert said in note_texts(run_analysis(get_analysis("utilisation"), trace).notes)[0]
+    assert said in note_texts(run_analysis(get_analysis("utilization"), trace).notes)[0]
     health = render_note_columns(run_analysis(get_analysis("health"), trace)).table
     missing = [what for what in health["what"] if what.startswith("device activity: ")]
     assert [said in what for what in missing] == ([True] if calls else [])
@@ -130,7 +130,7 @@ def test_memory_of_a_device_proves_that_there_is_one(tmp_path: Path) -> None:
     held |= {"Device Id": 0, "Device Type": 1}
     proof = "memory of a device was allocated, but none of its work recorded: "
     assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format(proof)]
-    assert proof in note_texts(run_analysis(get_analysis("utilisation"), job(tmp_path, rank)).notes)[0]
+    assert proof in note_texts(run_analysis(get_analysis("utilization"), job(tmp_path, rank)).notes)[0]
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
     assert list(note_texts(breakdown(b.trace()).notes)) == [said.format("if it has a GPU, ")]

@@ -17,7 +17,7 @@ from tracehound.cli.main import main
 from tracehound.draw.notes import note_texts
 from tracehound.model.trace import Trace
 from tracehound.store import load_trace, open_trace_files
-from tracehound.store.clock_alignment import AlignChoice, set_alignment
+from tracehound.store.trace_reader import AlignChoice, set_alignment
 
 
 def ranks_with_clocks(*clocks: int, jitter: int = 0) -> list[Rank]:
@@ -66,7 +66,7 @@ def test_ranks_that_meet_only_through_others(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_groups_of_two_sorts_that_cross(tmp_path: Path) -> None:
-    """Four hosts with two ranks each: every rank meets its neighbour and its likes on all hosts, in turns."""
+    """Four hosts with two ranks each: every rank meets its neighbor and its likes on all hosts, in turns."""
     ranks = [Rank(number, 8, 1000 * number) for number in range(8)]
     for number in range(40):
         for rank in ranks:

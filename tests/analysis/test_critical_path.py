@@ -312,7 +312,7 @@ def test_where_waits_are_recorded_there_are_no_others() -> None:
     assert path_rows(with_streams(b.trace()))[-2] == (20, 85, "launch", "cudaLaunchKernel")
 
 
-def test_a_recorded_synchronisation_tells_which_stream_was_waited_for() -> None:
+def test_a_recorded_synchronization_tells_which_stream_was_waited_for() -> None:
     b = two_streams()
     b.event(MAIN, "cudaStreamSynchronize", 40, 210, "sync", correlation=5)
     b.event(MAIN, "aten::add", 210, 220, "op")
@@ -550,7 +550,7 @@ def test_what_ends_after_the_window_is_not_waited_for_in_it() -> None:
 
 
 def graph() -> Building:
-    """A graph of three nodes, the second on another stream, and a row of synchronisation that says nothing of it."""
+    """A graph of three nodes, the second on another stream, and a row of synchronization that says nothing of it."""
     b = Building()
     launch(b, MAIN, 0, 1, "cudaGraphLaunch")
     for number, name, start, end in ((7, "first", 10, 20), (8, "forked", 22, 100), (7, "last", 103, 110)):

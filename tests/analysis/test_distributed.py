@@ -16,7 +16,7 @@ from tracehound.draw.notes import note_texts
 from tracehound.model.trace import Trace, Window
 
 PARTS = ("computation", "overlap", "communication", "other")
-HALVES = ("transfer", "synchronising", "unmatched")
+HALVES = ("transfer", "synchronizing", "unmatched")
 
 
 def two_ranks(folder: Path) -> list[Rank]:
@@ -81,7 +81,7 @@ def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> N
         rank.collective(max(start - 1, 0), start, end, Seq=1)
     trace = job(tmp_path, *found)
     result = asked("distributed", trace)
-    assert sum(result.table["synchronising"]) == 10 * US
+    assert sum(result.table["synchronizing"]) == 10 * US
     told = "by when the last rank came, all ranks together waited 40.00 us (arrivals): calls end apart here"
     assert told in note_texts(result.notes)
     assert told not in note_texts(asked("distributed", trace, by="step").notes)

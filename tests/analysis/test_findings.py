@@ -759,7 +759,7 @@ def test_the_plugins_recommendations_are_found_on_every_variant(shared: Path, va
     """Rules 1, 4 and 5: 10 %, 15 % and 47.5 %.
 
     It judges each rank alone: 15 % of the steps of rank 0 are communication, 8 % of those of rank 1. Here communication
-    beside copies counts, too, as in the breakdown: 12.5 % on average, where it has 11.5 %. In place of its utilisation
+    beside copies counts, too, as in the breakdown: 12.5 % on average, where it has 11.5 %. In place of its utilization
     (rank 1 is busy for 40.6 % of the steps, rank 0 for 47.6 %) are the reasons of most idleness.
     """
     rows = findings_by_title(load_trace(open_trace_files([shared / "golden" / "two_rank" / variant])))

@@ -1,4 +1,4 @@
-"""Gaps: bounds, neighbours, launch and what the host did."""
+"""Gaps: bounds, neighbors, launch and what the host did."""
 
 from __future__ import annotations
 

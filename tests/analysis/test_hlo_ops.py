@@ -276,7 +276,7 @@ def test_what_a_loop_counts_of_the_ops_inside_is_counted_once_in_a_group() -> No
     for start in (10, 50):
         b.event(OPS, "dot", start, start + 40, "op", op=1)
     trace = b.trace()
-    for way in ("program", "scope", "source", "bound", "rematerialised"):
+    for way in ("program", "scope", "source", "bound", "rematerialized"):
         (row,) = rows_by_name(trace, ("by", way), PEAK).values()
         assert (row["rate"], row["bandwidth"]) == (pytest.approx(2e6 / 100e-6), pytest.approx(40_000 / 100e-6)), way
         assert row["intensity"] == 50
@@ -417,8 +417,8 @@ def test_ops_laid_together() -> None:
     assert {name: row["ops"] for name, row in rows_by_name(trace, ("by", "source")).items()} == {
         "m.py:1": 2, "m.py:9": 1, "(not known)": 1,
     }  # fmt: skip
-    assert {name: row["ops"] for name, row in rows_by_name(trace, ("by", "rematerialised")).items()} == {
-        "computed once": 3, "rematerialised": 1,
+    assert {name: row["ops"] for name, row in rows_by_name(trace, ("by", "rematerialized")).items()} == {
+        "computed once": 3, "rematerialized": 1,
     }  # fmt: skip
     assert rows_by_name(trace, ("by", "program"))[f"jit_f({2**64 - 1})"]["self"] == 40 * US
     assert set(rows_by_name(trace, ("by", "framework"))) == {"d", *(str(each["framework"]) for each in SCOPED[:3])}

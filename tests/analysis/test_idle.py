@@ -52,13 +52,13 @@ def after_a_copy(call: str, called: float, returned: float) -> Building:
 @pytest.mark.parametrize(
     ("built", "cause"),
     [
-        (after_a_copy("hipMemcpyWithStream", 101, 220), "synchronisation"),
-        (after_a_copy("cudaMemcpy", 150, 220), "synchronisation"),
-        (after_a_copy("cuMemcpyDtoH_v2", 150, 205), "synchronisation"),
+        (after_a_copy("hipMemcpyWithStream", 101, 220), "synchronization"),
+        (after_a_copy("cudaMemcpy", 150, 220), "synchronization"),
+        (after_a_copy("cuMemcpyDtoH_v2", 150, 205), "synchronization"),
         (after_a_copy("cudaMemcpy", 151, 220), "host"),
-        (after_a_copy("cudaMemcpyAsync", 101, 210), "synchronisation"),
+        (after_a_copy("cudaMemcpyAsync", 101, 210), "synchronization"),
         (after_a_copy("cudaMemcpyAsync", 101, 209), "host"),
-        (after_a_copy("cudaMemcpyAsync", 90, 210), "synchronisation"),
+        (after_a_copy("cudaMemcpyAsync", 90, 210), "synchronization"),
         (after_a_copy("cudaMemcpyAsync", 90, 209), "host"),
         (after_a_copy("cudaMemcpyAsync", 90, 199), "other"),
         (after_a_copy("cudaLaunchKernel", 150, 220), "host"),
@@ -76,11 +76,11 @@ def test_before_a_copy_that_its_call_waits_for(built: Building, cause: str) -> N
     first(
         3,
         [
-            ("urEventWait", "synchronisation"),
-            ("urQueueFinish", "synchronisation"),
-            ("zeEventHostSynchronize", "synchronisation"),
-            ("aclrtSynchronizeStream", "synchronisation"),
-            ("musaMemcpy", "synchronisation"),
+            ("urEventWait", "synchronization"),
+            ("urQueueFinish", "synchronization"),
+            ("zeEventHostSynchronize", "synchronization"),
+            ("aclrtSynchronizeStream", "synchronization"),
+            ("musaMemcpy", "synchronization"),
             ("urUSMDeviceAlloc", "allocation"),
             ("zeMemFree", "allocation"),
             ("musaMalloc", "allocation"),
@@ -120,7 +120,7 @@ def test_a_stream_that_waits_with_the_whole_device_has_its_cause(shared: Path) -
     assert [(row["cause"], row["count"], row["duration"] // US) for row in rows] == [("other", 1, 465_581)]
 
 
-@pytest.mark.parametrize(("begun", "cause"), [(149, "synchronisation"), (150, "other"), (190, "other")])
+@pytest.mark.parametrize(("begun", "cause"), [(149, "synchronization"), (150, "other"), (190, "other")])
 def test_a_host_that_waits_for_a_device_that_stands_still(begun: float, cause: str) -> None:
     """Stream 7 has no work while the host waits for stream 20, whose work begins long after its launch."""
     b = after_a_pause(195, ("cudaDeviceSynchronize", 90, 194))
@@ -140,7 +140,7 @@ def idle_by_cause(trace: Trace, window: Window | None = None) -> dict[tuple[int,
     ("built", "cause"),
     [
         (after_a_pause(150), "host"),
-        (after_a_pause(150, ("cudaDeviceSynchronize", 120, 149)), "synchronisation"),
+        (after_a_pause(150, ("cudaDeviceSynchronize", 120, 149)), "synchronization"),
         (after_a_pause(150, ("cudaDeviceSynchronize", 126, 149)), "host"),
         (after_a_pause(150, ("hipMalloc", 90, 140)), "allocation"),
         (after_a_pause(150, ("enumerate(DataLoader)#_Iter.__next__", 10, 149)), "data loading"),
@@ -346,7 +346,7 @@ def slow(
     delay: int,
 ) -> dict:
     """Instant by instant."""
-    kinds = {"cudaStreamSynchronize": "synchronisation", "cudaFree": "allocation", "DataLoader": "data loading"}
+    kinds = {"cudaStreamSynchronize": "synchronization", "cudaFree": "allocation", "DataLoader": "data loading"}
     busy = {
         cause: {t for name, start, length in host if kinds.get(name) == cause for t in range(start, start + length)}
         for cause in kinds.values()
@@ -355,7 +355,7 @@ def slow(
     for i, ((_, start, length), call) in enumerate(zip(work, calls, strict=False)):
         if call and (call[0] == NAMES[2] or (call[0] == NAMES[1] and call[1] + call[2] >= start + length)):
             copies.add(i)
-            busy["synchronisation"] |= set(range(call[1], call[1] + call[2]))
+            busy["synchronization"] |= set(range(call[1], call[1] + call[2]))
     pauses = []
     lanes = list(dict.fromkeys(number for number, *_ in work))
     for name in (DEVICE_STREAM, *sorted({f"stream {number}" for number, *_ in work})):
@@ -404,7 +404,7 @@ def with_the_device(pauses: list[tuple[str, str, set[int]]]) -> dict:
     still = {t for name, cause, when in pauses if (name, cause) == (DEVICE_STREAM, "other") for t in when}
     found = defaultdict(list)
     for name, cause, when in pauses:
-        vain = cause == "synchronisation" and 2 * len(still & when) >= len(when)
+        vain = cause == "synchronization" and 2 * len(still & when) >= len(when)
         found[0, name, "other" if vain else cause].append(len(when))
     return dict(found)
 

@@ -79,6 +79,15 @@ def test_any_two_groups(busy: Trace, given: dict[str, str], both: int) -> None:
     assert [lengths[2] / US for lengths in overlap(busy, **given).values()] == [both]
 
 
+@pytest.mark.parametrize("name", ["normalization", "normalisation"])
+def test_a_group_has_its_older_name_too(name: str) -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 30)
+    b.event(stream(0, 8), "rms_norm", 10, 15)
+    assert overlap(b.trace(), first=name, second="gemm") == {0: (5 * US, 30 * US, 5 * US)}
+    assert overlap(b.trace(), first=name, second="gemm", classes=f"{name}:gem+") == {0: (30 * US, 0, 0)}
+
+
 def test_what_is_in_both_groups_does_not_overlap_itself() -> None:
     """A norm runs beside the product from 10 to 15, and alone from 30 to 35."""
     b = Building()

@@ -130,6 +130,43 @@ EXAMPLES: list[tuple[str, Callable[[Row], bool]]] = [
 ]
 
 
+RENAMED = (
+    Column("cause", "text", ""),
+    Column("utilization", "share", "", "span"),
+    Column("utilization_curve", "count", ""),
+    Column("rematerialized", "flag", ""),
+)
+RENAMED_ROWS = pl.DataFrame(
+    {
+        "cause": ["synchronization", "launch", "synchronisation"],  # the last is a name from a trace
+        "utilization": [0.5, 0.05, None],
+        "utilization_curve": [1, 2, 3],
+        "rematerialized": [True, False, None],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("utilisation > 10%", [0]),
+        ("Utilisation > 10%", [0]),
+        ("utilisation curve > 1", [1, 2]),
+        ("rematerialised = yes", [0]),
+        ("remateriali = yes", [0]),
+        ("rematerialis = yes", [0]),
+        ("rematerialised and utilization_curve > 0", [0]),
+        ("cause = synchronisation", [0, 2]),
+        ('cause != "synchronisation"', [1]),
+        ("cause = synchronization", [0]),
+        ("cause ~ synchronisation", [2]),
+    ],
+)
+def test_older_names_of_columns_and_values_are_known(text: str, rows: list[int]) -> None:
+    kept = RENAMED_ROWS.with_row_index().filter(filter_condition(text, RENAMED))
+    assert kept["index"].to_list() == rows
+
+
 @pytest.mark.parametrize(("text", "says"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
 def test_a_filter_is_what_python_says(text: str, says: Callable[[Row], bool]) -> None:
     assert names(text) == [row["name"] for row in ROWS if says(row)]

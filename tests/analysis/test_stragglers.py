@@ -59,7 +59,7 @@ def test_a_data_loader(tmp_path: Path) -> None:
 
 
 def test_a_slow_kernel_and_the_host_that_waits_for_it(tmp_path: Path) -> None:
-    """The host of rank 0 synchronises with its device: what it waits for is the kernel."""
+    """The host of rank 0 synchronizes with its device: what it waits for is the kernel."""
     job_ = ranks()
     for rank in job_:
         slow = 200 if rank.rank == 0 else 0
@@ -132,7 +132,7 @@ def test_what_a_graph_runs_behind_other_nodes_has_no_delay(tmp_path: Path) -> No
 
 
 def test_a_wait_for_one_rank_is_no_cause_of_the_next(tmp_path: Path) -> None:
-    """Rank 1 waits for rank 0 at the first collective, in a synchronisation; at the second it is late by its kernel."""
+    """Rank 1 waits for rank 0 at the first collective, in a synchronization; at the second it is late by its kernel."""
     job_ = ranks()
     for rank in job_:
         first, second = (300 if rank.rank == 0 else 0), (100 if rank.rank == 1 else 0)

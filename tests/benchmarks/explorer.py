@@ -4,7 +4,7 @@
     python tests/benchmarks/explorer.py --events 500K --sizes 80x24 --only pan,zoom --from trace.json.gz
 
 The trace is made of a real one (see `grow_kineto`) and read into a cache first. Then the program runs in a
-pseudo-terminal of 256 colours of each size, and every action is a few keys, pressed when the program has come to rest.
+pseudo-terminal of 256 colors of each size, and every action is a few keys, pressed when the program has come to rest.
 `ms` is the time to the last byte, `cpu` the work of the thread that draws, medians of all presses; `bytes` are all that
 a key causes. What comes in two steps (a letter, then what it matches) counts until the second. The targets are those
 of a slow line and of an impatient person: 50 ms for every move, 150 ms for what looks at the whole trace, 10 kB for a
@@ -30,7 +30,7 @@ from ours import loaded
 from pressing import Effect, Terminal
 
 from tracehound.store import load_trace, open_trace_files
-from tracehound.store.worker_pool import default_jobs
+from tracehound.store.worker_processes import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "torch_stacks").glob("*.json.gz"))
 PACKAGES = ("tracehound", "textual", "polars")

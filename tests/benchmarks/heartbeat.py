@@ -94,7 +94,7 @@ def beating(out: Path, arguments: list[str]) -> int:
                 await asyncio.sleep(BEAT)
                 late = time.monotonic() - began - BEAT
                 self.beats.append((self.explorer.reading.busy, late, time.thread_time() - worked))
-                if not self.beats[-1][0] and self.explorer.growth.any_read:
+                if not self.beats[-1][0] and self.explorer.trace_updates.any_read:
                     _all_read(out).touch()
 
         def on_unmount(self) -> None:

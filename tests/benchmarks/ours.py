@@ -22,7 +22,7 @@ from tracehound.store import load_trace, make_read_context, open_trace_files, tr
 from tracehound.store.find_files import find_trace_files
 from tracehound.store.ingest import MIN_SHARED_BYTES, decode_shard, estimate_inflated_size
 from tracehound.store.reading_progress import SharedProgress
-from tracehound.store.worker_pool import WorkerPool, default_jobs
+from tracehound.store.worker_processes import WorkerPool, default_jobs
 
 if TYPE_CHECKING:
     from tracehound.analysis import Result

@@ -358,6 +358,36 @@ def test_a_report_keeps_the_rows_that_a_filter_holds_for(job: Path, capsys: pyte
     assert document["notes"][0] == "where rank = 1: 1 of 2 rows"
 
 
+@pytest.mark.parametrize(
+    ("command", "older"),
+    [
+        (["report", "utilization"], ["report", "utilisation"]),
+        (
+            ["report", "utilization", "--where", "utilization < 50%", "--set", "by=step"],
+            ["report", "utilisation", "--where", "utilisation < 50%", "--set", "by=step"],
+        ),
+        (["report", "utilization_curve", "--explain"], ["report", "utilisation_curve", "--explain"]),
+        (["query", "--tables", "utilization"], ["query", "--tables", "utilisation"]),
+        (
+            ["query", "SELECT rank FROM utilization", "--set", "utilization.by=kernel"],
+            ["query", "SELECT rank FROM utilisation", "--set", "utilisation.by=kernel"],
+        ),
+    ],
+)
+def test_older_names_are_accepted(
+    command: list[str], older: list[str], job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = list[str]()
+    for first_word, *rest in (command, older):
+        paths = [] if {"--tables", "--explain"} & {*rest} else [str(job)]
+        assert main([first_word, *paths, *rest]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1].replace("utilisation", "utilization")
+    monkeypatch.chdir(job)
+    assert main(["utilisation"]) == 2
+    assert "did you mean tracehound report PATH utilisation?" in capsys.readouterr().err
+
+
 def test_a_filter_is_of_the_columns_that_the_rows_have_as_they_were_chosen(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -848,7 +878,7 @@ def test_data_is_utf8_whatever_the_locale(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.thorough
-def test_colours_are_for_terminals_that_want_them(job: Path) -> None:
+def test_colors_are_for_terminals_that_want_them(job: Path) -> None:
     wanted = at_a_terminal(["summary", job], {})
     refused = at_a_terminal(["summary", job], {"NO_COLOR": "1"})
     dumb = at_a_terminal(["summary", job], {"TERM": "dumb"})
@@ -1065,5 +1095,5 @@ def test_a_long_word_is_no_analysis_and_no_path(job: Path, capsys: pytest.Captur
 
 
 def test_control_characters_of_a_query_are_made_visible(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["query", str(job), "SELECT '\x1b[31mred' AS colour FROM ranks LIMIT 1"])
+    main(["query", str(job), "SELECT '\x1b[31mred' AS color FROM ranks LIMIT 1"])
     assert "␛[31mred" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from runs import measured, run
 from test_run_comparison import compared
 
 from short import first
-from tracehound.diff.comparison_notes import outlier_notes
+from tracehound.diff.comparison_tables import outlier_notes
 from tracehound.draw.notes import note_texts
 
 

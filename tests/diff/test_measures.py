@@ -16,7 +16,7 @@ from test_run_comparison import compared
 from building import Building, Lane, stream, thread
 from short import first
 from tracehound.analysis import Options, get_analysis
-from tracehound.analysis import run_analysis as analysed
+from tracehound.analysis import run_analysis as analyzed
 from tracehound.diff import Comparison, RunProfile, compare_runs, load_baseline, save_baseline
 from tracehound.diff.step_measures import _interval_averages, _interval_peaks
 from tracehound.draw.notes import note_texts
@@ -161,7 +161,7 @@ def test_what_an_earlier_recording_left_is_not_compared(other: Trace) -> None:
     assert note_texts(memory.notes) == (f"CPU memory allocated: {why}",)
 
 
-def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None:
+def test_utilization_is_that_of_the_report_from_the_start_of_a_step_on() -> None:
     """The first kernel of the run begins 600 us into the first step, in which kernels run for 300 of 1,000 us."""
     built = Building()
     for step in range(4):
@@ -174,14 +174,14 @@ def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None
             built.event(stream(), "gemm", begin, begin + 50, correlation=count)
     trace = merge_file_frames("curves", [add_device_curves(built.part())])
     profile = measured(trace)
-    found = profile.measures.filter(topic="counters", name="GPU utilisation").sort("step")["value"].to_list()
-    by_step = analysed(get_analysis("utilisation"), trace, options=Options(None, (("by", "step"),))).table[
-        "utilisation"
+    found = profile.measures.filter(topic="counters", name="GPU utilization").sort("step")["value"].to_list()
+    by_step = analyzed(get_analysis("utilization"), trace, options=Options(None, (("by", "step"),))).table[
+        "utilization"
     ]
     assert by_step.to_list() == pytest.approx([0.3] * 4)
     assert found == pytest.approx([30] * 4, abs=0.5), "the curve has stretches of its own"
     counters = compare_runs(profile, profile).sections[-1].table["counter"].to_list()
-    assert "GPU utilisation (%)" in counters
+    assert "GPU utilization (%)" in counters
 
 
 def test_a_counter_of_one_run_alone_is_named() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.diff import sequence_alignment
-from tracehound.diff.sequence_alignment import UNALIGNED, SequenceAlignment, align_sequences
+from tracehound.diff import aligned_steps
+from tracehound.diff.aligned_steps import UNALIGNED, SequenceAlignment, align_sequences
 
 SEQUENCES = st.lists(st.integers(0, 4), max_size=40)
 
@@ -54,7 +54,7 @@ def test_what_was_taken_out_and_put_in_is_all_that_is_alone(base: list[int], dat
 @given(SEQUENCES, SEQUENCES, st.integers(0, 3))
 def test_in_pieces_it_is_an_alignment_still(base: list[int], other: list[int], most: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sequence_alignment, "MAX_EDITS", most)
+        patched.setattr(aligned_steps, "MAX_EDITS", most)
         assert check(base, other) <= longest(base, other)
 
 

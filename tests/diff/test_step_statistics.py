@@ -60,7 +60,7 @@ def test_without_steps_all_is_0() -> None:
     assert [each.tolist() for each in (none.means, none.medians, none.spreads)] == [[0, 0]] * 3
 
 
-def test_folded_are_the_averages_of_neighbours() -> None:
+def test_folded_are_the_averages_of_neighbors() -> None:
     found = quantities_of_array(np.array([[1.0], [3.0], [10.0], [0.0], [5.0]]))
     assert found.average_neighbors(2).dense_columns(0, 1).tolist() == [[4.666666666666667, 2.5]]
     assert found.average_neighbors(1) is found
@@ -80,7 +80,7 @@ def test_a_change_of_one_among_many_steps_is_found(base: int, other: int) -> Non
 
 
 @pytest.mark.parametrize(("runs", "apart"), first(1, ((8, 1000), (8, 5000), (20, 5000))))
-def test_neighbours_that_resemble_each_other_are_no_more_than_one(runs: int, apart: int) -> None:
+def test_neighbors_that_resemble_each_other_are_no_more_than_one(runs: int, apart: int) -> None:
     """Of many steps five in a row are the same: there is less to tell from than it seems."""
     rng, wrong = np.random.default_rng(0), 0
     for _ in range(runs):

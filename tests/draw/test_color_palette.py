@@ -28,22 +28,22 @@ def test_every_kind_has_a_hue_and_a_letter_of_its_own() -> None:
     assert all(letter.lower() in kind for kind, letter in KIND_LETTERS.items())
 
 
-def test_no_more_than_seven_hues_and_grey() -> None:
-    assert len(set(KIND_HUES.values()) - {"grey"}) <= 7
+def test_no_more_than_seven_hues_and_gray() -> None:
+    assert len(set(KIND_HUES.values()) - {"gray"}) <= 7
 
 
 @pytest.mark.parametrize("palette", [DARK_PALETTE, LIGHT_PALETTE], ids=lambda palette: palette.name)
 def test_names_can_be_read_on_every_shade(palette: ColorPalette) -> None:
-    """Contrast of at least 4.5 between a slice's colour and what is written on it, as accessibility guides ask."""
+    """Contrast of at least 4.5 between a slice's color and what is written on it, as accessibility guides ask."""
     for kind in KINDS:
         for tint in range(TINTS_PER_HUE):
-            colours = (palette.text_color_on(KIND_HUES[kind]), palette.kind_color(kind, tint) or "")
-            dark, light = sorted(map(luminance, colours))
-            assert (light + 0.05) / (dark + 0.05) >= 4.5, (kind, colours)
+            colors = (palette.text_color_on(KIND_HUES[kind]), palette.kind_color(kind, tint) or "")
+            dark, light = sorted(map(luminance, colors))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (kind, colors)
 
 
-def luminance(colour: str) -> float:
-    parts = [part / 255 for part in Color.parse(colour).get_truecolor()]
+def luminance(color: str) -> float:
+    parts = [part / 255 for part in Color.parse(color).get_truecolor()]
     linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -56,9 +56,9 @@ def test_what_fits_a_terminal() -> None:
     assert NO_COLOR_PALETTE.kind_color("kernel") is None
 
 
-def test_hues_stay_apart_in_sixteen_colours() -> None:
-    colours = {hue: shades[0] for hue, shades in SIXTEEN_COLOR_PALETTE.shades.items()}
-    assert len(set(colours.values())) == len(colours)
+def test_hues_stay_apart_in_sixteen_colors() -> None:
+    colors = {hue: shades[0] for hue, shades in SIXTEEN_COLOR_PALETTE.shades.items()}
+    assert len(set(colors.values())) == len(colors)
 
 
 def test_legend_in_order() -> None:

@@ -27,7 +27,7 @@ def test_a_value_holds_until_the_next_sample() -> None:
     assert drawn(graph((2, 8), (4, 1), (6, 0), (8, 4)), 0, 10, 10) == ["  ██▁▁__▄▄"]
 
 
-def test_without_colour_or_blocks_it_is_a_ramp() -> None:
+def test_without_color_or_blocks_it_is_a_ramp() -> None:
     assert drawn(graph((0, 0), (1, 1), (2, 2), (3, 4), (4, 8)), 0, 5, 5, glyphs=ASCII) == ["_.:=@"]
 
 

@@ -55,13 +55,13 @@ def test_categories_with_most_ops_come_first_and_none_is_the_last() -> None:
     assert (found["gemm"], found["add"], found["copy"]) == ([0, 0], [1, 7], [7])
 
 
-def test_steps_have_the_colours_of_their_line() -> None:
+def test_steps_have_the_colors_of_their_line() -> None:
     frame = pl.DataFrame({"step": [3, 4, 10, None], "start": [0, 5, 9, 12], "end": [5, 9, 12, 14]})
     assert build_steps_row(frame, build_coloring("step", built(ops=[]))).kind.tolist() == [3, 4, 3, 7]
     assert len(set(build_steps_row(frame).kind.tolist())) == 1
 
 
-def test_the_ways_to_colour_follow_each_other() -> None:
+def test_the_ways_to_color_follow_each_other() -> None:
     ways: list[ColorBy] = ["kind"]
     for _ in range(4):
         ways.append(next_coloring(ways[-1], built(ops=OPS)))
@@ -70,7 +70,7 @@ def test_the_ways_to_colour_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("by", get_args(ColorBy))
-def test_every_kind_has_cells_in_every_colouring_where_letters_stand_for_colours(by: ColorBy) -> None:
+def test_every_kind_has_cells_in_every_coloring_where_letters_stand_for_colors(by: ColorBy) -> None:
     letters = replace(ASCII, letters=build_coloring(by, built(ops=OPS)).letters)
     assert all(len(letters.fill_characters(kind)) == 9 for kind in KINDS)
 
@@ -88,7 +88,7 @@ def test_every_class_has_a_hue_and_a_letter_of_its_own(by: ColorBy) -> None:
         assert len(set(found.letters.values())) == 8
 
 
-def test_another_colouring_changes_no_text_but_letters() -> None:
+def test_another_coloring_changes_no_text_but_letters() -> None:
     trace = built(ops=OPS)
     lane, bounds = trace.lanes["lane"][0], cell_bounds(0, 50_000_000, 40)
     drawn = {

@@ -11,7 +11,7 @@ from tracehound.draw.glyphs import ASCII, UNICODE
 @pytest.mark.parametrize(
     ("name", "width", "cut"),
     [
-        ("GPU utilisation", 11, "GPU uti…ion"),
+        ("GPU utilization", 11, "GPU uti…ion"),
         ("Async XLA Ops", 11, "Async X…Ops"),
         ("python (25738)", 11, "python …38)"),
         ("stream 7", 11, "stream 7"),
@@ -27,7 +27,7 @@ def test_what_is_left_out_leaves_a_sign(name: str, width: int, cut: str) -> None
 
 
 def test_the_sign_is_one_of_the_alphabet() -> None:
-    assert ASCII.cut("GPU utilisation", 11) == "GPU uti~ion"
+    assert ASCII.cut("GPU utilization", 11) == "GPU uti~ion"
     assert ASCII.cut("a\x1bb", 11) == "a?b"
 
 

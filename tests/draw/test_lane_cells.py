@@ -60,7 +60,7 @@ def test_the_same_in_letters() -> None:
     assert text(cells) == "|ev0_name  yKK .    "
 
 
-def test_a_bar_too_short_for_a_name_shows_its_letter_where_there_is_no_colour() -> None:
+def test_a_bar_too_short_for_a_name_shows_its_letter_where_there_is_no_color() -> None:
     assert text(drawn([(20, 60, "collective")], (0, 100), 10, MONO)) == "  ▏CCC    "
     assert text(drawn([(20, 60, "collective")], (0, 100), 10)) == "  ▏       "
 

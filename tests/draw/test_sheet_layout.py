@@ -1,4 +1,4 @@
-"""Labelled values as lines: nothing is cut, nothing is too wide, and what a search finds can be shown."""
+"""Labeled values as lines: nothing is cut, nothing is too wide, and what a search finds can be shown."""
 
 from __future__ import annotations
 

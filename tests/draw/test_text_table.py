@@ -191,7 +191,7 @@ def test_a_verdict_can_be_read_on_80_columns() -> None:
     [
         ("operator_roofline", (), ("rate", "of peak", "bound by")),
         ("collectives", (), ("message", "total", "wait", "last", "bus")),
-        ("distributed", (), ("computation", "overlap", "communication", "synchronising", "waiting")),
+        ("distributed", (), ("computation", "overlap", "communication", "synchronizing", "waiting")),
         ("launches", ("kernel", "stream", "at"), ("call time", "delay", "short", "long", "late")),
         ("hlo_ops", (), ("self", "rate", "bandwidth", "bound by")),
     ],

@@ -12,7 +12,7 @@ from short import some
 from tracehound.cli.main import main
 from tracehound.draw.notes import note_text
 from tracehound.export import EXPORT_FORMATS, ExportFormat, find_format
-from tracehound.export.folder_layout import file_names, ranks_by_part
+from tracehound.export.export_destination import file_names, ranks_by_part
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
 

@@ -61,7 +61,7 @@ def test_curves_are_those_of_the_analyses(tmp_path: Path) -> None:
     } == {
         (0, "Queue length, stream 7"): [(1, 1), (2, 2), (10, 1), (30, 0)],
         (0, "Copy bandwidth, HtoD"): [(50, 0.5), (52, 0)],
-        (0, "Utilisation, GPU"): [(10, 100), (20, 12.5), (21, 0), (30, 100), (40, 12.5), (41, 0)],
+        (0, "Utilization, GPU"): [(10, 100), (20, 12.5), (21, 0), (30, 100), (40, 12.5), (41, 0)],
     }
 
 
@@ -83,7 +83,7 @@ def test_the_export_reads_back_as_it_was(tmp_path: Path) -> None:
         ("Queue length, stream 7", "launches", [(0, 1), (1_000_000, 2), (9_000_000, 1), (29_000_000, 0)]),
         ("Copy bandwidth, HtoD", "GB/s", [(49_000_000, 0.5), (51_000_000, 0)]),
         (
-            "Utilisation, GPU",
+            "Utilization, GPU",
             "%",
             [(9 * US, 100), (19 * US, 12.5), (20 * US, 0), (29 * US, 100), (39 * US, 12.5), (40 * US, 0)],
         ),
@@ -107,12 +107,12 @@ def test_a_run_and_its_export_have_the_same_curves(tmp_path: Path) -> None:
     written(trace, tmp_path / "out.json")
     again = opened(tmp_path / "out.json")
     assert set(again.lanes.filter(role="counter")["name"]) == {
-        *("GPU utilisation", "SM efficiency"),
+        *("GPU utilization", "SM efficiency"),
         *("Queue length, stream 7", "Copy bandwidth, HtoD"),
     }
     counters = compare_runs(profile_run(trace, Window()), profile_run(again, Window())).sections[-1]
     assert counters.table.select("counter", "verdict").rows() == [
-        ("GPU utilisation (%)", "the same"), ("SM efficiency (%)", "the same"),
+        ("GPU utilization (%)", "the same"), ("SM efficiency (%)", "the same"),
     ]  # fmt: skip
     assert not counters.notes
 

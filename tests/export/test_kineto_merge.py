@@ -18,7 +18,7 @@ from tracehound.analysis import Options, get_analysis, run_analysis
 from tracehound.draw.notes import note_text, note_texts
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
-from tracehound.store.clock_alignment import set_alignment
+from tracehound.store.trace_reader import set_alignment
 
 
 def of_name(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -148,7 +148,7 @@ def curves(trace: Trace) -> list[tuple[int | None, str]]:
     return sorted(trace.lanes.filter(role="counter").select("rank", "name").rows(), key=repr)
 
 
-CURVES = ("Copy bandwidth, HtoD", "Queue length, stream 7", "Utilisation, GPU")
+CURVES = ("Copy bandwidth, HtoD", "Queue length, stream 7", "Utilization, GPU")
 
 
 def annotated(number: int, device: int = 0, pid: int = 10) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_what_overlaps_is_written_whole(tmp_path: Path) -> None:
     assert [event["name"] for event in kept] == ["k1", "PyTorch Profiler (0)"]
     assert points(found) == {
         (0, "Queue length, stream 7"): [(35, 0)],
-        (0, "Utilisation, GPU"): [(35, 100), (40, 12.5), (41, 0)],
+        (0, "Utilization, GPU"): [(35, 100), (40, 12.5), (41, 0)],
     }
 
 

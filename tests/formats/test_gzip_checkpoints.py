@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.gzip_checkpoints import GzipCheckpoints
 from tracehound.formats.inflate import open_stream, read_section
+from tracehound.store.event_args import GzipCheckpoints
 
 TEXT = random.Random(3).randbytes(600_000).hex().encode()
 SPACING = 100_000
@@ -91,7 +91,7 @@ def test_a_damaged_file_gives_what_comes_before_the_damage(file, damage):
     assert points.section(600_000, 100) == TEXT[600_000:600_100]
 
 
-def test_neighbours_are_taken_from_what_was_inflated_last(file, monkeypatch):
+def test_neighbors_are_taken_from_what_was_inflated_last(file, monkeypatch):
     points = GzipCheckpoints(file(gzip.compress(TEXT)), spacing=SPACING)
     points.build()
     points.section(500_000, 50_000)

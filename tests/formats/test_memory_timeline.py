@@ -49,7 +49,7 @@ def categories(trace: Trace) -> dict[str, tuple[int, int]]:
     return {name: (held, most) for name, held, most in table.select("category", "at_peak", "most").iter_rows()}
 
 
-def test_it_is_recognised_by_its_rows(tmp_path: Path) -> None:
+def test_it_is_recognized_by_its_rows(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     assert trace.parts[0].format == "memory_timeline"
     assert detect_format(tmp_path / "memory.raw.json.gz") is MEMORY_TIMELINE

@@ -8,7 +8,7 @@ from threading import enumerate as enumerate_threads
 
 import pytest
 
-from tracehound.formats.prefetch import prefetch, run_in_background
+from tracehound.formats.inflate import prefetch, run_in_background
 
 
 def test_all_items_in_their_order() -> None:

@@ -40,7 +40,7 @@ def test_a_fusion_is_opened() -> None:
     assert describe_instruction(MADE, MADE.instruction(MADE.rows["param_0"])) == ["stands for %y in %f"]
 
 
-def test_a_neighbourhood_is_a_tree() -> None:
+def test_a_neighborhood_is_a_tree() -> None:
     found = [
         node for node in instruction_neighborhood(MADE, MADE.rows["f"], 2) if not node.relation.startswith("inside")
     ]

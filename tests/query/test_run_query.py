@@ -14,7 +14,7 @@ import tracehound.query.run_query
 from building import Building, Lane, stream, thread
 from samples import sample
 from short import first, some
-from tracehound.analysis import ANALYSES, Analysis, Options, run_analysis
+from tracehound.analysis import ANALYSES, Analysis, Options, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts, render_note_columns
 from tracehound.errors import TracehoundError
 from tracehound.model.trace import Trace, Window, collect_frame
@@ -343,6 +343,75 @@ def test_a_query_that_reads_events_twice_ends(statement: str, folder: str) -> No
     events = trace.events().with_columns(pl.col("lane").alias("lane_id"))
     expected = collect_frame(pl.SQLContext(events=events).execute(statement))
     assert answer_query(prepare_query(statement), trace).table.rows() == expected.rows()
+
+
+# --- older names
+
+
+@pytest.fixture
+def waiting() -> Trace:
+    """A device that is busy for a quarter of the time, since the host waits for it."""
+    b = Building()
+    for number, start in enumerate((0, 700)):
+        b.event(thread(), "cudaLaunchKernel", start - 1, start, "runtime", correlation=number)
+        b.event(stream(), "rms_norm", start, start + 100, correlation=number)
+    b.event(thread(), "cudaStreamSynchronize", 1, 698, "runtime")
+    b.event(thread(), "normalisation", 1, 5, "annotation")
+    return b.trace()
+
+
+@pytest.mark.parametrize(
+    ("statement", "older"),
+    [
+        ("SELECT * FROM utilization", "SELECT * FROM utilisation"),
+        ("SELECT * FROM utilization_curve", "SELECT * FROM Utilisation_Curve"),
+        ("SELECT rank, utilization FROM utilization", "SELECT rank, utilisation FROM utilization"),
+        ("SELECT u.utilization FROM utilization u", "SELECT u.utilization FROM utilisation AS u"),
+        (
+            "SELECT utilization.utilization FROM utilization WHERE utilization > 0.1",
+            'SELECT utilisation.utilisation FROM utilisation WHERE "utilisation" > 0.1',
+        ),
+        ("SELECT max(synchronizing) FROM distributed", "SELECT max(synchronising) FROM distributed"),
+        ("SELECT * FROM idle WHERE cause = 'synchronization'", "SELECT * FROM idle WHERE cause = 'synchronisation'"),
+    ],
+)
+def test_older_names_have_the_same_answer(statement: str, older: str, waiting: Trace) -> None:
+    expected, found = (answer_query(prepare_query(each), waiting) for each in (statement, older))
+    assert found.table.height
+    assert found.table.rows() == expected.table.rows()
+    assert [(c.unit, c.meaning, c.base) for c in found.columns] == [
+        (c.unit, c.meaning, c.base) for c in expected.columns
+    ]
+
+
+def test_columns_have_the_names_of_the_statement(waiting: Trace) -> None:
+    def names(statement: str) -> list[str]:
+        return answer_query(prepare_query(statement), waiting).table.columns
+
+    assert names("SELECT * FROM utilization") == [column.name for column in get_analysis("utilization").columns]
+    assert "utilisation" in names("SELECT * FROM utilisation")
+    assert "utilization" not in names("SELECT * FROM utilisation")
+    assert names("SELECT utilisation FROM utilization") == ["utilisation"]
+    assert rows("SELECT name FROM events WHERE name = 'normalisation'", waiting) == [("normalisation",)]
+
+
+def test_settings_of_an_analysis_have_its_older_name_too() -> None:
+    for word in ("utilisation.by=step", "utilization.by=step"):
+        (table,) = prepare_query("SELECT * FROM utilisation", [word]).tables
+        assert (table.name, table.given) == ("utilization", (("by", "step"),))
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT zzz FROM utilisation", "query, column 8: no column 'zzz'"),
+        ("SELECT utilisation.occupancyy FROM utilisation", "no column 'occupancyy'; did you mean occupancy?"),
+        ("SELECT utilisation FROM events", "query, column 8: no column 'utilisation'"),
+        ("SELECT * FROM utilisatio", "query, column 15: no table 'utilisatio'; did you mean utilization"),
+    ],
+)
+def test_errors_of_statements_with_older_names(statement: str, why: str) -> None:
+    assert why in refused(statement)
 
 
 # --- only what is needed

@@ -32,6 +32,33 @@ def test_times_decimals_and_reserved_columns_are_written_for_polars(text: str, s
     assert parse_statement(text).sql.rstrip(" ;") == sql.rstrip()
 
 
+BOTH = "'synchronisation', 'synchronization'"
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("a = 'synchronisation'", f"a IN ({BOTH})"),
+        ("a=='synchronisation'", f"a IN ({BOTH})"),
+        ("a != 'synchronisation' AND b", f"a NOT IN ({BOTH}) AND b"),
+        ("a <> 'synchronisation'", f"a NOT IN ({BOTH})"),
+        ("a IN ('x', 'synchronisation')", f"a IN ('x', {BOTH})"),
+        ("a NOT IN ('synchronisation')", f"a NOT IN ({BOTH})"),
+        *(
+            (same, same)
+            for same in (
+                "a = 'synchronization'", "a = 'a synchronisation'", "a LIKE 'synchronisation'",
+                "a <= 'synchronisation'",
+                "a = f('x', 'synchronisation')", "a IN (f('synchronisation'))", 'a = "synchronisation"',
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_value_with_an_older_name_is_compared_with_both(text: str, sql: str) -> None:
+    found = parse_statement(f"SELECT 1 FROM t WHERE {text}")
+    assert found.sql.split("WHERE ")[1].split() == sql.split()
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

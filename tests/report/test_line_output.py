@@ -1,4 +1,4 @@
-"""Colours, only where they are wanted."""
+"""Colors, only where they are wanted."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Terminal(io.StringIO):
         ({}, False),
     ],
 )
-def test_a_terminal_gets_colours_unless_it_refuses(environment: dict[str, str], *, wanted: bool) -> None:
+def test_a_terminal_gets_colors_unless_it_refuses(environment: dict[str, str], *, wanted: bool) -> None:
     assert report_output.wants_color(Terminal(), environment) is wanted
     assert not report_output.wants_color(io.StringIO(), environment)
 
 
-def test_roles_have_colours_and_end_them() -> None:
+def test_roles_have_colors_and_end_them() -> None:
     out = io.StringIO()
     report_output.write_lines(
         [TextLine("Ops", "title"), TextLine("row"), TextLine("", "note")], out, report_output.colored_text

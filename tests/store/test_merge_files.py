@@ -209,8 +209,8 @@ def told(*parts: FileFrames) -> tuple[list[tuple[int, bool]], list[str]]:
 
 def test_a_file_may_record_the_rank_of_each_device() -> None:
     def of(name: str, *ranks: int) -> FileFrames:
-        labelled = [{"rank": rank, "host": 0, "label": f"TPU:{rank}"} for rank in ranks]
-        return replace(part(name, 100, 0), format="chrome", ranks=pl.DataFrame(labelled, schema=RANKS))
+        labeled = [{"rank": rank, "host": 0, "label": f"TPU:{rank}"} for rank in ranks]
+        return replace(part(name, 100, 0), format="chrome", ranks=pl.DataFrame(labeled, schema=RANKS))
 
     numbering = number_ranks([of("a.json", 3, 5), of("b.json", 5, 6), of("c.json", 4)])
     assert numbering.numbers == ((3, 5), (7, 6), (4,))

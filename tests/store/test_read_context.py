@@ -15,11 +15,11 @@ from tracehound.formats.spill import SPILL_SUFFIX
 from tracehound.model.trace import FileFrames
 from tracehound.store import ingest, load_trace, make_read_context, open_trace_files, trace_reader
 from tracehound.store.ingest import FileIngest
-from tracehound.store.read_context import ReadContext
 from tracehound.store.reading_progress import SharedProgress, StoppedError
 from tracehound.store.trace_cache import TraceCache, open_cache
 from tracehound.store.trace_files import TraceFile
-from tracehound.store.worker_pool import WorkerPool
+from tracehound.store.trace_reader import ReadContext
+from tracehound.store.worker_processes import WorkerPool
 
 
 def full(path: Path) -> OSError:

@@ -12,7 +12,7 @@ from textual.app import App
 
 from exploring import read_once, written
 from tracehound.store import TraceReader
-from tracehound.ui.background import analysis_runner, comparison_runner
+from tracehound.ui.background import analysis_runner
 from tracehound.ui.widgets import status_bars
 
 
@@ -21,7 +21,7 @@ def _answered_once() -> Iterator[None]:
     """What explorers ask of one trace is worked out once in each process: what the answers are is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analysis_runner, "run_analysis", cache(analysis_runner.run_analysis))
-        patch.setattr(comparison_runner, "profile_run", cache(comparison_runner.profile_run))
+        patch.setattr(analysis_runner, "profile_run", cache(analysis_runner.profile_run))
         yield
 
 

@@ -21,7 +21,7 @@ from exploring import explored, press, read_once, settled
 from short import some
 from tracehound.store import TraceReader
 from tracehound.ui.command_palette import CommandPaletteScreen
-from tracehound.ui.screens.base_screens import DismissOnceScreen, is_removed
+from tracehound.ui.widgets.base_screens import DismissOnceScreen, is_removed
 
 
 @pytest.fixture

@@ -20,10 +20,9 @@ from terminal import Terminal
 from tracehound.cli.main import main
 from tracehound.model.trace import collect_frame
 from tracehound.store import TraceReader, open_trace_files
-from tracehound.ui.background.comparison_runner import ComparisonRunner, TracePair
+from tracehound.ui.background.analysis_runner import ComparisonRunner, TracePair
 from tracehound.ui.bindings.keys import KEYS
-from tracehound.ui.command_palette import ComparisonCommands
-from tracehound.ui.comparison_app import ComparisonApp
+from tracehound.ui.explorer_app import ComparisonApp, ComparisonCommands
 from tracehound.ui.panes.comparison_panes import ComparisonPanes
 from tracehound.ui.screens.comparison_screen import ComparisonScreen
 from tracehound.ui.screens.hlo_screen import HloScreen
@@ -598,7 +597,7 @@ def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:
     with Terminal(*arguments) as terminal:
         terminal.wait_for("aligned: by step", "- base", "+ other", "XLA Ops", "all-reduce")
         terminal.press("m")
-        terminal.wait_for("aligned: matched sequence", "colours by difference")
+        terminal.wait_for("aligned: matched sequence", "colors by difference")
         terminal.press("5")
         terminal.wait_for("other step")
         terminal.press("q")

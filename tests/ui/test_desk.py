@@ -190,12 +190,12 @@ async def test_show_all_shows_all_ranks() -> None:
         assert timeline.view.ranks is None
 
 
-async def test_colour_by_something_else() -> None:
+async def test_color_by_something_else() -> None:
     async with stage() as (app, timeline, pilot):
         panel = app.query_one(TimelinePanel)
         before = [segment.style for segment in timeline.render_line(3)]
         await pilot.press("c")
-        assert panel.saved_arrangement == {"colour": "name"}
+        assert panel.saved_arrangement == {"color": "name"}
         assert "by name" in str(panel.legend.render())
         assert [segment.style for segment in timeline.render_line(3)] != before
         await pilot.press("c")
@@ -213,9 +213,9 @@ async def test_the_legend_names_categories_as_text() -> None:
         said = str(app.query_one(TimelinePanel).legend.render())
         assert "[red]fu" in said
         assert "\x1b" not in said
-        app.query_one(TimelinePanel).restore_arrangement({"colour": "step"})
+        app.query_one(TimelinePanel).restore_arrangement({"color": "step"})
         await pilot.pause()
-        assert app.query_one(TimelinePanel).saved_arrangement == {"colour": "step"}
+        assert app.query_one(TimelinePanel).saved_arrangement == {"color": "step"}
 
 
 async def test_what_is_kept_is_restored() -> None:

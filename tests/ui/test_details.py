@@ -25,7 +25,7 @@ from tracehound.ui.explorer_app import ExplorerApp
 from tracehound.ui.panes.details_pane import ARGS_DELAY, NO_EVENT_TEXT, DetailsPane, FactSheet
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.screens.source_screen import SourceLineDialog, SourceScreen
-from tracehound.ui.source.source_files import SourceFolders
+from tracehound.ui.source_files import SourceFolders
 from tracehound.ui.wording.event_facts import MAX_TEXT, args_facts, event_facts, source_lines
 
 CODE = "\n".join(f"line_{number} = {number}  # {'long ' * 30}" for number in range(1, 81))
@@ -65,7 +65,7 @@ async def details_of(
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "slash")
-        app.explorer.seeking.prompt.input.value = name
+        app.explorer.search_session.prompt.input.value = name
         await settled(pilot)
         await press(pilot, "enter", "9")
         assert isinstance(pilot.app.focused, FactSheet)

@@ -37,10 +37,9 @@ from tracehound.errors import TracehoundError
 from tracehound.model.notes import text_note
 from tracehound.model.trace import FileFrames, Trace
 from tracehound.store import TraceReader, open_trace_files
-from tracehound.ui.bindings import pane_menu
 from tracehound.ui.bindings.keys import KEYS, Group
-from tracehound.ui.command_palette import ExplorerCommands
-from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.explorer_app import ExplorerApp, ExplorerCommands
+from tracehound.ui.panes import pane_menu
 from tracehound.ui.panes.arrivals_pane import ArrivalsPane
 from tracehound.ui.panes.details_pane import FactSheet
 from tracehound.ui.panes.overview_pane import OverviewPane
@@ -337,20 +336,20 @@ async def test_search_counts_while_one_types_and_cycles(opening: TraceReader) ->
 async def test_search_is_over_hosts_and_devices_and_by_regular_expression(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash")
-        explorer.seeking.prompt.input.value = "~^(gemm|aten::)"
+        explorer.search_session.prompt.input.value = "~^(gemm|aten::)"
         await settled(pilot)
         names = table(explorer, "search").result
         assert names is not None
         assert sorted(names.table["name"].to_list()) == ["aten::copy_", "gemm"]
-        explorer.seeking.prompt.input.value = "~("
+        explorer.search_session.prompt.input.value = "~("
         await settled(pilot)
-        assert "unclosed group" in str(explorer.seeking.prompt._count.render())
+        assert "unclosed group" in str(explorer.search_session.prompt._count.render())
         said = " ".join(lines(table(explorer, "search")))
         assert "not a regular expression" in said
         assert "unclosed group" in said
         assert explorer.walk is None, "that there is no match is not known"
         await press(pilot, "escape")
-        assert not explorer.seeking.prompt.open
+        assert not explorer.search_session.prompt.open
 
 
 @pytest.mark.parametrize("key", ["escape", *in_full("enter")])
@@ -388,7 +387,7 @@ async def test_one_thing_is_asked_at_a_time(opening: TraceReader) -> None:
         await explorer.run_action("travel('mark')")
         await settled(pilot)
         assert isinstance(explorer.focused, AnswerInput)
-        assert not explorer.seeking.prompt.open
+        assert not explorer.search_session.prompt.open
         assert not explorer.key_bar.display
         await press(pilot, "escape")
         assert explorer.focused is explorer.timeline
@@ -409,9 +408,9 @@ async def test_the_tab_in_sight_is_named_and_the_last_others_make_way(opening: T
     async with explored(opening, (width, 24)) as (explorer, pilot):
         for keys, name in (("t", "t host"), (["slash", "g"], "/ "), ("9", "9 details")):
             await press(pilot, *keys)
-            assert name in lines(explorer.arrangement.tabs)[0]
-            assert lines(explorer.arrangement.tabs)[0].startswith(" 1 over")
-            assert "M all" in lines(explorer.arrangement.tabs)[0]
+            assert name in lines(explorer.pane_layout.tabs)[0]
+            assert lines(explorer.pane_layout.tabs)[0].startswith(" 1 over")
+            assert "M all" in lines(explorer.pane_layout.tabs)[0]
             await press(pilot, "escape")
 
 
@@ -434,9 +433,9 @@ async def test_a_search_from_another_tab_shows_what_it_finds(opening: TraceReade
 async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/")
-        explorer.seeking.prompt.input.value = "gemm"
-        explorer.seeking.typed("gemm")
-        explorer.seeking.submit("gemm")
+        explorer.search_session.prompt.input.value = "gemm"
+        explorer.search_session.typed("gemm")
+        explorer.search_session.submit("gemm")
         explorer.action_show("details")
         await settled(pilot)
         assert explorer.trace is not None
@@ -648,7 +647,7 @@ async def test_tables_filter_and_sort(opening: TraceReader) -> None:
 async def test_the_mouse_does_the_same(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
-        await pilot.click(explorer.arrangement.tabs, offset=(lines(explorer.arrangement.tabs)[0].index("ops"), 0))
+        await pilot.click(explorer.pane_layout.tabs, offset=(lines(explorer.pane_layout.tabs)[0].index("ops"), 0))
         await settled(pilot)
         assert pilot.app.focused is ops
         await pilot.click(ops, offset=(3, 0))
@@ -944,7 +943,7 @@ async def test_the_first_part_is_explored_while_the_second_is_read(opening: Trac
     app = ExplorerApp(slow)  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
         explorer = app.explorer
-        await until(pilot, lambda: explorer.growth.any_read)
+        await until(pilot, lambda: explorer.trace_updates.any_read)
         assert explorer.trace is not None
         assert [part.lanes.height > 0 for part in explorer.trace.parts] == [True, False]
         await pilot.press("w")
@@ -963,7 +962,7 @@ async def test_quitting_does_not_wait_for_the_reading(opening: TraceReader) -> N
     slow = Slow(opening)
     app = ExplorerApp(slow)  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.growth.any_read)
+        await until(pilot, lambda: app.explorer.trace_updates.any_read)
         await pilot.press("q")
     assert app.return_code == 0
     assert slow.cancelled.wait(PATIENCE), "the reader was told"

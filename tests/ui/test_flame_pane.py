@@ -37,7 +37,7 @@ def stacks() -> Result:
 
 
 class Flames(App[None]):
-    """One pane, which is shown in colour unless `no_color`."""
+    """One pane, which is shown in color unless `no_color`."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ async def test_in_other_alphabets(glyphs: Glyphs, first: str) -> None:
         assert glyphs.name != "ascii" or all(line.isascii() for line in lines(app))
 
 
-async def test_without_colour_a_line_fills_a_bar_and_the_cursor_has_an_edge_of_its_own(
+async def test_without_color_a_line_fills_a_bar_and_the_cursor_has_an_edge_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")

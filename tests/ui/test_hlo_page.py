@@ -16,7 +16,7 @@ from tracehound.ui.explorer_app import ExplorerApp
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.screens.hlo_screen import HloScreen, HloView
 from tracehound.ui.screens.source_screen import SourceScreen
-from tracehound.ui.source.source_files import SourceFolders, SourceMapping
+from tracehound.ui.source_files import SourceFolders, SourceMapping
 from tracehound.ui.state.hlo_page import HloPage, HloPageLine
 from xspaces import block, whole
 

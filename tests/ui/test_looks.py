@@ -13,9 +13,8 @@ from textual.widget import Widget
 
 from exploring import read_once, settled
 from tracehound.store import ReadingProgress, open_trace_files
-from tracehound.ui.comparison_app import ComparisonApp
-from tracehound.ui.explorer_app import ExplorerApp
-from tracehound.ui.source.source_files import SourceFolders, SourceMapping
+from tracehound.ui.explorer_app import ComparisonApp, ExplorerApp
+from tracehound.ui.source_files import SourceFolders, SourceMapping
 from tracehound.ui.themes import DARK
 from tracehound.ui.widgets.timeline_area import ReadingPanel
 
@@ -119,7 +118,7 @@ def test_critical_path(snap_compare: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_critical_path_in_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_critical_path_in_sixteen_colors(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLORTERM")
     monkeypatch.setenv("TERM", "xterm")
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("P"))
@@ -142,7 +141,7 @@ def test_ascii(snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=NARROW, run_before=keys("3", "enter"))
 
 
-def test_no_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
     app = explorer("jax_cpu8_b128")
     assert snap_compare(app, terminal_size=NARROW, run_before=keys("3", "enter"))
@@ -175,7 +174,7 @@ def test_light(snap_compare: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sixteen_colors(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLORTERM")
     monkeypatch.setenv("TERM", "xterm")
     app = explorer("jax_cpu8_b128")
@@ -183,7 +182,7 @@ def test_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.thorough
-def test_details_without_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_details_without_color(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
     app = explorer("jax_cpu8_b128")
     assert snap_compare(app, terminal_size=NARROW, run_before=keys("2", "enter", "9", "f", *"hlo", "enter"))
@@ -201,7 +200,7 @@ def test_reading(snap_compare: Any) -> None:
 
 
 class Alone(App[None]):
-    """One widget in the colours of the explorer."""
+    """One widget in the colors of the explorer."""
 
     def __init__(self, widget: Widget) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ import pytest
 
 from exploring import explored, press, settled
 from tracehound.store import TraceReader, load_trace, open_trace_files
-from tracehound.ui.comparison_app import ComparisonApp
+from tracehound.ui.explorer_app import ComparisonApp
 from tracehound.ui.state import view_moves
 from tracehound.ui.state.view import View
 
@@ -31,12 +31,12 @@ def opening(folder: Path, name: str, size: int) -> TraceReader:
 
 async def test_the_explorer_begins_with_what_memory_is_for(tmp_path: Path) -> None:
     async with explored(opening(tmp_path, "one", 50)) as (explorer, pilot):
-        assert explorer.arrangement.active == "memory"
+        assert explorer.pane_layout.active == "memory"
         table = explorer.pane_stack.pane_for("memory").table
         assert table.result is not None
         assert table.result.table["category"].to_list() == ["parameter", "activation"]
         await press(pilot, "2")
-        assert explorer.arrangement.active == "ops"
+        assert explorer.pane_layout.active == "ops"
         assert "nothing but memory" in explorer.pane_stack.pane_for("ops").table.empty
 
 

@@ -111,7 +111,7 @@ async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest
 
 
 @pytest.mark.thorough
-async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ascii_and_no_color(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = ExplorerApp(read_once(samples / "jax_cpu8_b128"), "ascii")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -122,7 +122,7 @@ async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def _cursor_is_seen(app: ExplorerApp, pilot: Pilot[None]) -> None:
-    """The title under the cursor looks different, without any colour."""
+    """The title under the cursor looks different, without any color."""
     pane = app.explorer.pane_stack.overview
     before = [list(pane.render_line(y)) for y in range(pane.size.height)]
     await press(pilot, "down")

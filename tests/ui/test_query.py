@@ -140,9 +140,9 @@ async def test_a_query_is_stopped(opening: TraceReader, monkeypatch: pytest.Monk
             explorer.pane_stack.query_pane.prompt.input.value = "SELECT * FROM events"
             await pilot.press("enter")
             await until(pilot, lambda: "running, Esc stops it" in caption(explorer, "query"))
-            assert explorer.asker.busy
+            assert explorer.query_runner.busy
             await press(pilot, "escape")
             assert " Query: stopped" in lines(table(explorer, "query"))
-            assert not explorer.asker.busy
+            assert not explorer.query_runner.busy
         await asked(pilot, explorer, "SELECT 1 AS one FROM ranks")
         assert rows(explorer) == [(1,)]

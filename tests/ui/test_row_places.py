@@ -14,7 +14,7 @@ from tracehound.analysis.topics import unavailable_note
 from tracehound.model.trace import Window
 from tracehound.store import load_trace
 from tracehound.ui.bindings.keys import KEYS
-from tracehound.ui.bindings.pane_menu import menu_keys
+from tracehound.ui.panes.pane_menu import menu_keys
 from tracehound.ui.state import row_target, view_moves
 from tracehound.ui.state.view import View
 

@@ -16,7 +16,7 @@ from exploring import explored, header, press, rows_in_full, settled
 from jobs import files, sized
 from tracehound.store import TraceReader, open_trace_files
 from tracehound.ui.explorer_app import ExplorerApp
-from tracehound.ui.screens.choice_dialogs import ColumnsDialog
+from tracehound.ui.panes.choice_dialogs import ColumnsDialog
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.wording import messages
 
@@ -272,7 +272,7 @@ async def test_a_row_that_counts_nothing_leads_through_nothing_of_the_row_before
 @pytest.mark.thorough
 async def test_enter_on_a_row_of_a_whole_rank_says_that_it_is_in_sight(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
-        explorer.arrangement.show("kernel_types")
+        explorer.pane_layout.show("kernel_types")
         await press(pilot, "tab")
         table(explorer, "kernel_types").focus()
         await press(pilot, "enter", "enter")
@@ -283,7 +283,7 @@ async def test_enter_on_a_row_of_a_whole_rank_says_that_it_is_in_sight(opening: 
 async def test_a_match_leads_through_those_of_its_own_row(tmp_path: Path) -> None:
     async with explored(open_trace_files(files(tmp_path, *sized())), (200, 50)) as (explorer, pilot):
         await press(pilot, "slash", *"nccl", "enter")
-        explorer.arrangement.show("search")
+        explorer.pane_layout.show("search")
         await press(pilot, "tab")
         matches = explorer.pane_stack.tables["search"].table
         matches.focus()

@@ -1,4 +1,4 @@
-"""Every screen on every sort of terminal: sixteen colours, none, and ASCII. Meaning never rests on hue alone."""
+"""Every screen on every sort of terminal: sixteen colors, none, and ASCII. Meaning never rests on hue alone."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from exploring import in_full, press, rows_in_full, settled
 from terminal import Terminal
 from tracehound.store import open_trace_files
 from tracehound.ui.bindings.keys import KEYS
-from tracehound.ui.bindings.pane_menu import menu_keys
 from tracehound.ui.command_palette import CommandPaletteScreen
 from tracehound.ui.explorer_app import ExplorerApp
-from tracehound.ui.screens.choice_dialogs import ColumnsDialog, SettingsDialog
+from tracehound.ui.panes.choice_dialogs import ColumnsDialog, SettingsDialog
+from tracehound.ui.panes.pane_menu import menu_keys
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.screens.menu_screen import MenuScreen
 from tracehound.ui.screens.source_screen import SourceLineDialog, SourceScreen
 from tracehound.ui.screens.text_dialogs import HelpScreen
-from tracehound.ui.source.source_files import SourceFolders
+from tracehound.ui.source_files import SourceFolders
 
 SCREENS: dict[str, tuple[tuple[str, ...], type[Screen[Any]]]] = {
     "nothing": (("9",), ExplorerScreen),
@@ -75,15 +75,15 @@ def _sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def foreign(cells: list[Segment]) -> bool:
-    """Whether a screen has colours that are not the terminal's own sixteen, or none of these."""
+    """Whether a screen has colors that are not the terminal's own sixteen, or none of these."""
     grounds = {style.bgcolor for _, style, _ in cells if style and style.bgcolor}
     used = grounds | {style.color for text, style, _ in cells if text.strip() and style and style.color}
-    kinds = {colour.type for colour in used}
+    kinds = {color.type for color in used}
     return not kinds <= {ColorType.DEFAULT, ColorType.STANDARD} or ColorType.STANDARD not in kinds
 
 
 def unreadable(cells: list[Segment]) -> list[str]:
-    """Texts in the colour of their ground."""
+    """Texts in the color of their ground."""
     return [
         text
         for text, style, _ in cells
@@ -94,7 +94,7 @@ def unreadable(cells: list[Segment]) -> list[str]:
 
 @pytest.mark.parametrize("alphabet", ["ascii", *in_full("unicode")])
 @pytest.mark.usefixtures("_sixteen")
-async def test_sixteen_colours_are_the_terminals_own_and_words_and_their_ground_differ(
+async def test_sixteen_colors_are_the_terminals_own_and_words_and_their_ground_differ(
     tmp_path: Path, alphabet: str
 ) -> None:
     async with exploring(tmp_path, alphabet) as pilot:
@@ -105,15 +105,15 @@ async def test_sixteen_colours_are_the_terminals_own_and_words_and_their_ground_
 
 
 @pytest.mark.thorough
-async def test_without_colour_nothing_is_coloured_and_the_place_is_marked(
+async def test_without_color_nothing_is_colored_and_the_place_is_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with exploring(tmp_path) as pilot:
         async for screen, cells in walked(pilot):
             styles = [style for text, style, _ in cells if style is not None]
-            used = {colour for style in styles for colour in (style.color, style.bgcolor) if colour}
-            assert all(colour.is_default for colour in used), (screen, used)
+            used = {color for style in styles for color in (style.color, style.bgcolor) if color}
+            assert all(color.is_default for color in used), (screen, used)
             assert any(style.reverse or style.underline or style.bold for style in styles), screen
 
 
@@ -127,7 +127,7 @@ async def test_ascii_is_ascii(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("alphabet", ["unicode", *in_full("ascii")])
 @pytest.mark.thorough
-async def test_where_letters_stand_for_colours_help_begins_with_them(
+async def test_where_letters_stand_for_colors_help_begins_with_them(
     tmp_path: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")

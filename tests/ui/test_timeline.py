@@ -54,7 +54,7 @@ async def test_the_screen_in_ascii() -> None:
         assert lines(timeline)[3].startswith(">stream 7    |")
 
 
-async def test_without_colour_letters_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_color_letters_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with stage() as (_, timeline, pilot):
         await pilot.press("0")
@@ -64,7 +64,7 @@ async def test_without_colour_letters_tell(monkeypatch: pytest.MonkeyPatch) -> N
         assert bars[0].style.reverse
 
 
-async def test_the_colours_follow_the_theme() -> None:
+async def test_the_colors_follow_the_theme() -> None:
     async with stage() as (app, timeline, pilot):
         grounds = set()
         for theme in ("textual-dark", "textual-light"):
@@ -77,7 +77,7 @@ async def test_the_colours_follow_the_theme() -> None:
         assert len(grounds) == 2
 
 
-async def test_a_range_hides_nothing_where_the_terminal_has_sixteen_colours() -> None:
+async def test_a_range_hides_nothing_where_the_terminal_has_sixteen_colors() -> None:
     async with stage() as (app, timeline, pilot):
         app.theme = "ansi-dark"
         await pilot.press("v", "D", "D")

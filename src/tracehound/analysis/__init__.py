@@ -10,6 +10,7 @@ from typing import Final, overload
 from tracehound.analysis.analysis_run import run_analyses, run_analysis
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.errors import TracehoundError, printable
+from tracehound.model.old_names import current_name
 
 NAMES: Final = (
     "overview",
@@ -20,8 +21,8 @@ NAMES: Final = (
     "step_time",
     "programs",
     "step_parts",
-    "utilisation",
-    "utilisation_curve",
+    "utilization",
+    "utilization_curve",
     "memory",
     "memory_curve",
     "memory_operators",
@@ -88,9 +89,9 @@ ANALYSES: Final[Sequence[Analysis]] = _LazyAnalyses()
 
 
 def get_analysis(name: str) -> Analysis:
-    """The analysis of this name. Raises TracehoundError with the nearest names when there is none."""
-    if name in NAMES:
-        return _import_analysis(name)
+    """The analysis of this name, or older name. Raises TracehoundError with the nearest names when there is none."""
+    if current_name(name) in NAMES:
+        return _import_analysis(current_name(name))
     partial_matches = [each for each in NAMES if len(name) > 2 and name.lower() in each]
     suggestions = list(dict.fromkeys([*difflib.get_close_matches(name.lower(), NAMES, 3), *partial_matches]))[:3]
     hint = " ".join(

@@ -24,7 +24,7 @@ from tracehound.analysis.rank_trace import (
 )
 from tracehound.analysis.result import Analysis, Options, Result, empty_result
 from tracehound.analysis.topics import memory_only_note
-from tracehound.model.arrow_bytes import to_arrow_bytes
+from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
 from tracehound.model.trace import Trace, Window, collect_frame
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 from tracehound.errors import TracehoundError, printable
+from tracehound.model.old_names import current_name
 from tracehound.model.units import parse_duration
 
 T = TypeVar("T")
@@ -88,7 +89,10 @@ RUN_OR_STEP: Final = Setting(
 
 
 def parse_choices(settings: Sequence[Setting[Any]], words: Sequence[str]) -> ChosenSettings:
-    """Parse words ``NAME=VALUE``. Raises TracehoundError for an unknown setting or an invalid value."""
+    """Parse words ``NAME=VALUE``; older names of choices become the current ones.
+
+    Raises TracehoundError for an unknown setting or an invalid value.
+    """
     given = dict[str, str]()
     for word in words:
         name, equals, value = word.partition("=")
@@ -97,6 +101,7 @@ def parse_choices(settings: Sequence[Setting[Any]], words: Sequence[str]) -> Cho
             raise TracehoundError(f"no setting {printable(name)!r}", remedy=_suggest_setting(settings, name))
         if not equals:
             raise TracehoundError(f"no value for the setting {name}", remedy=f"write {name}=...")
+        value = current_name(value) if found.choices else value
         try:
             found.read(value)
         except TracehoundError as error:

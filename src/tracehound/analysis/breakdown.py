@@ -50,7 +50,7 @@ contains other work (an HLO while) counts only where none of its parts runs. All
 own (TPU), and the bounds of steps and of a window, are on that.
 
 HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and calls the other two together "non
-compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronisation rows as device work,
+compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronization rows as device work,
 which they are not. TraceLens' gpu_timeline has the same four, but takes memsets for computation.
 
 With the setting by=step there is a row for each rank and step, clipped to its mark (and to the window): what ran in

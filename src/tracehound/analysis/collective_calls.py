@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.rank_trace import RankTrace, RunContext
-from tracehound.analysis.ranks import bus_bandwidth
+from tracehound.analysis.ranks import rank_collectives
 from tracehound.analysis.ranks.collective_matching import (
     MATCHING_DEFINITION,
     WAIT_PER_RANK_NOTE,
@@ -41,7 +41,7 @@ arrivals has a row for each rank.
 
 {WAITS_DEFINITION}
 
-{bus_bandwidth.BANDWIDTH_DEFINITION}"""
+{rank_collectives.BANDWIDTH_DEFINITION}"""
 
 COLUMNS = (
     Column("number", "number", "of the collective, in the order of first arrivals", brief=False),
@@ -97,8 +97,8 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
             pl.col("present").first().alias("ranks"),
             *collect_counted_events(options, pl.col("event").sort_by("start", "event")),
         )
-        .with_columns(pl.col("late").clip(lower_bound=0), bus_bandwidth.bus_factor().alias("factor"))
-        .with_columns(bus_bandwidth.bandwidth_columns(pl.col("bytes"), pl.col("transfer")))
+        .with_columns(pl.col("late").clip(lower_bound=0), rank_collectives.bus_factor().alias("factor"))
+        .with_columns(rank_collectives.bandwidth_columns(pl.col("bytes"), pl.col("transfer")))
         .sort("start", "event")
         .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("number"))
     )

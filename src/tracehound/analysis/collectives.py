@@ -10,7 +10,7 @@ import polars as pl
 from tracehound.analysis.analysis_settings import Setting, one_of
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.rank_trace import RankTrace, RunContext
-from tracehound.analysis.ranks import bus_bandwidth
+from tracehound.analysis.ranks import rank_collectives
 from tracehound.analysis.ranks.collective_matching import (
     MATCHING_DEFINITION,
     NO_COLLECTIVES_NOTE,
@@ -52,7 +52,7 @@ else; what lies between, and hides the rest, is in async_overlap.
 
 {WAITS_DEFINITION}
 
-{bus_bandwidth.BANDWIDTH_DEFINITION}
+{rank_collectives.BANDWIDTH_DEFINITION}
 
 TraceLens has the same transfer ("comm latency"), wait and bandwidths, but matches by order alone. The PyTorch
 TensorBoard plugin counts the host's range around a collective as communication, too."""
@@ -128,10 +128,10 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         pl.col("message_mean").alias("message"),
         pl.when(pl.col("sized") > 0).then("bytes").alias("bytes"),
         pl.when(pl.col("matched") > 0).then("wait").alias("wait"),
-        bus_bandwidth.bus_factor().alias("factor"),
+        rank_collectives.bus_factor().alias("factor"),
     )
     order = ("total", "name", "process_group", "message", "collective", "dtype", "group_size")
-    rated = table.with_columns(bus_bandwidth.bandwidth_columns(pl.col("moved"), pl.col("took"))).sort(
+    rated = table.with_columns(rank_collectives.bandwidth_columns(pl.col("moved"), pl.col("took"))).sort(
         order, descending=[name in ("total", "message") for name in order]
     )
     waits = [note(WAIT_PER_RANK_NOTE)] if rated["wait"].count() else []

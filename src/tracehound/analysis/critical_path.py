@@ -73,7 +73,7 @@ not returned yet is launch.
 The rows are the sums by class and name, the largest first; with by=class the sums by class; with by=event the path
 itself, a row for each stretch of an event, in the order of time.
 
-Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
+Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronization rows where they
 were recorded (enable_cuda_sync_events). The work waited for is what had been launched on that stream before the call
 that recorded the event; of an event whose stream and call the row does not name, what had been launched on other
 streams before the wait; and of several that which ended last. Else a call waited for what ended last during it, and
@@ -82,7 +82,7 @@ takes the place of the 30 us.
 
 HolisticTraceAnalysis builds a graph of the events launched in the window and takes the path of the largest weight, in
 which waits, blocking calls and time between operators weigh nothing: its path need not be continuous, its shares are of
-its own length, and a pause of more than 1.5 ms breaks it. It needs the synchronisation rows, takes the device's shadow
+its own length, and a pause of more than 1.5 ms breaks it. It needs the synchronization rows, takes the device's shadow
 of an annotation for one more instance, and leaves out graph launches. Its classes are ours: cpu_bound is CPU,
 gpu_compute_bound is compute and copy."""
 
@@ -360,7 +360,7 @@ def _why_empty(context: RunContext) -> Note:
 ANALYSIS = Analysis(
     name="critical_path",
     title="Critical path",
-    question="What bounds a step: CPU, launches, compute, communication, delays, synchronisation or data loading?",
+    question="What bounds a step: CPU, launches, compute, communication, delays, synchronization or data loading?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=per_rank,

@@ -53,8 +53,8 @@ outside its collectives. Where a file does not tell several devices apart they a
 another communicates: a note says so. All times of a device with a clock of its own (TPU), and the bounds of steps and
 of a window, are on that, as in breakdown.
 
-transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part, as
-long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting for
+transfer and synchronizing share out the time in which communication runs, hidden or not: of each call the last part, as
+long as the shortest call of that collective on any rank, is transfer, and what is before is synchronizing: waiting for
 the last to come. Of an asynchronous collective of a TPU, whose call lasts from its start to its done, only these two
 run, here as in breakdown: what the ops between them hide is neither, and is in async_overlap. That needs no common
 clock, and is least where the calls of a collective end apart (gloo): by the time at which the last one came, as in
@@ -66,7 +66,7 @@ collective transfers at once, a wait is hidden. unmatched is the rest: communica
 {MATCHING_DEFINITION}
 
 The PyTorch TensorBoard plugin has the same computation, overlapping, communication and other, and data transfer and
-synchronising. It also counts the host's range around a collective as communication (and as transfer); it takes the
+synchronizing. It also counts the host's range around a collective as communication (and as transfer); it takes the
 i-th collective of every rank for the same, and shows nothing when their numbers differ; since PyTorch 2.0 it takes
 NCCL's kernels for computation. Its steps last until the last kernel that was launched in them, as those of step_parts
 do; here they end where they are marked to end, and a note tells how much of their work ran outside of that."""
@@ -79,8 +79,8 @@ _TIME_COLUMNS: Final = (
     Column(
         "transfer", "time", "communication that moves data: as long as the shortest call of the collective", brief=False
     ),
-    Column("synchronising", "time", "communication that only waits for the last to come"),
-    Column("waiting", "share", "synchronising", "the span"),
+    Column("synchronizing", "time", "communication that only waits for the last to come"),
+    Column("waiting", "share", "synchronizing", "the span"),
     Column("unmatched", "time", "communication that no other rank here has", brief=False),
 )
 
@@ -217,7 +217,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         ]
     )
     table = split_rows.with_columns((pl.col("until") - pl.col("from")).alias("span")).with_columns(
-        (pl.col("synchronising") / pl.col("span")).fill_nan(None).alias("waiting")
+        (pl.col("synchronizing") / pl.col("span")).fill_nan(None).alias("waiting")
     )
     order = ("step", "rank", "start") if by_step else ("rank",)
     notes = [
@@ -270,7 +270,7 @@ def _split_communication(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataF
     )
     lengths = {
         "transfer": covered_lengths(intersect(transferring, communicating_on_device), low, high),
-        "synchronising": covered_lengths(intersect(waiting, communicating_on_device), low, high),
+        "synchronizing": covered_lengths(intersect(waiting, communicating_on_device), low, high),
         "unmatched": covered_lengths(intersect(subtract(communicating, matched), communicating_on_device), low, high),
         "waited": covered_lengths(waiting, low, high),
     }
@@ -298,7 +298,7 @@ def _clock_notes(table: pl.DataFrame, context: RunContext, *, by_step: bool) -> 
 
 def _notes(table: pl.DataFrame, matching: MatchedCalls) -> list[Note]:
     """A note with the share of communication that only waits."""
-    waiting, transferring = int(table["synchronising"].sum()), int(table["transfer"].sum())
+    waiting, transferring = int(table["synchronizing"].sum()), int(table["transfer"].sum())
     if waiting + transferring:
         all_matched = not table["unmatched"].sum()
         return [note("communication_waits", waiting=waiting / (waiting + transferring), every=all_matched)]

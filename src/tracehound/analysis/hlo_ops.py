@@ -46,7 +46,7 @@ BY_SETTING: Final = Setting(
     "by",
     "op",
     "what makes a row: each op, or ops together: by HLO category, by program, by the framework's op, as a tree of the"
-    " framework's scopes, by source line, with their duplicates, by what bounds them, or rematerialised or not",
+    " framework's scopes, by source line, with their duplicates, by what bounds them, or rematerialized or not",
     one_of(*OP_GROUPINGS),
 )
 
@@ -72,7 +72,7 @@ A group's rates are over the self time of its ops, without what copies and colle
 run, and without what a loop or call counts of the ops inside it; of a group of nothing but such ops, over their times
 from start to end. What it is bound by is what its longest op is bound by. In the tree of scopes
 (jit(step)/layer0/attention) a row holds all below it. Duplicates are ops with the same HLO, as the compiler says it or
-else as their lines tell. Rematerialised is what bears .remat or rematted_computation in its name. XProf's
+else as their lines tell. Rematerialized is what bears .remat or rematted_computation in its name. XProf's
 framework_op_stats counts an operation as often as its most frequent op; here all are counted."""
 
 COLUMNS: Final = (
@@ -94,7 +94,7 @@ COLUMNS: Final = (
     Column("hbm_bandwidth", "rate", "bytes of the device's main memory / total", brief=False),
     Column("intensity", "decimal", "operations / bytes", brief=False),
     *BOUND_COLUMNS,
-    Column("rematerialised", "flag", "computed again to save memory", brief=False),
+    Column("rematerialized", "flag", "computed again to save memory", brief=False),
     Column("framework", "text", "the framework's name of the op", brief=False),
     SOURCE_COLUMN,
     Column("text", "text", "HLO line", brief=False),

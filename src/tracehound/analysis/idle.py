@@ -62,15 +62,15 @@ all of a pause of 30 us or more (a first launch may load code, HIP sends the nod
 returned (on a stream of a GPU, where a first launch may load code for long) or began (of XLA, whose threads carry
 launches out later) not more than half of the pause, and 300 us, before its end: else the work was kept by something
 that the next words look for. Of these, where on the launching thread at least half of the time from the start of the
-pause to the launch is spent in one of them: synchronisation = waiting for the device (cudaStreamSynchronize and the
+pause to the launch is spent in one of them: synchronization = waiting for the device (cudaStreamSynchronize and the
 like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only when the copy had ended, as
 from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading = below a DataLoader or an
 input iterator. Before such a copy itself that time lasts to the end of the pause, and what would be other is
-synchronisation, too. kernel = launched in time, and the pause is shorter than 30 us: what starting one kernel after
+synchronization, too. kernel = launched in time, and the pause is shorter than 30 us: what starting one kernel after
 another costs. other stream = launched in time, or by a call that is not recorded, and the pause is longer, and work on
 another stream of the rank ended during the last 30 us of it: most likely an event was waited for. other = launched in
 time, and none of these: what it waited for is not recorded, as what ran before the recording began. A pause of a stream
-that would be synchronisation is other where the device as a whole idles for that for at least half of it: what the host
+that would be synchronization is other where the device as a whole idles for that for at least half of it: what the host
 waited for waited itself. unknown = no launch is recorded that tells, and no other stream explains the pause. share is
 of all pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of the 30 us, ten times
 it that of the 300 us.
@@ -451,7 +451,7 @@ def _notes(rows: pl.DataFrame) -> list[Note]:
 ANALYSIS = Analysis(
     name="idle",
     title="Idle",
-    question="Why do the streams idle: host, synchronisation, data loading, other streams?",
+    question="Why do the streams idle: host, synchronization, data loading, other streams?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=per_rank,

@@ -15,10 +15,10 @@ import polars as pl
 
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.result import Analysis, Options
-from tracehound.model.arrow_bytes import to_arrow_bytes
+from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
 from tracehound.system.atomic_file import atomic_write
 
-VERSION: Final = 63
+VERSION: Final = 64
 """Raised when the map of any analysis changes its result: older tables are no longer found."""
 
 MAX_ROWS: Final = 20_000

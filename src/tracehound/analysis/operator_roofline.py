@@ -60,7 +60,7 @@ by the device's name or by the setting peak.
 
 TraceLens has the same operations, but that it counts both gradients of a convolution whether they are asked for or not,
 and the gradient that it is given once for each of them in the bytes. It has models for elementwise operators,
-reductions and normalisations too, and unites the kernels of an operator instead of summing them. PyTorch's own flops
+reductions and normalizations too, and unites the kernels of an operator instead of summing them. PyTorch's own flops
 (with_flops=True) know no attention and no backward pass."""
 
 COLUMNS: Final = (

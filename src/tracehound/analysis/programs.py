@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.analysis_settings import Setting, one_of
-from tracehound.analysis.hlo.command_buffers import NO_COMMAND_BUFFERS_FLAG, may_use_command_buffers
+from tracehound.analysis.hlo.hlo_op_executions import NO_COMMAND_BUFFERS_FLAG, may_use_command_buffers
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import (

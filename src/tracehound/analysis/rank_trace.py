@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.timing.window_bounds import UNBOUNDED, TimeBounds, exported_bounds, host_windows, rank_windows
+from tracehound.analysis.window_bounds import UNBOUNDED, TimeBounds, exported_bounds, host_windows, rank_windows
 from tracehound.formats.device_occupancy import UNKNOWN_CAPACITY, DeviceCapacity
 from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.model.facet_schemas import empty_facet

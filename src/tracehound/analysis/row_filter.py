@@ -21,10 +21,62 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.result import TEXT_UNITS, Column, Result, Unit, filter_tree_rows
-from tracehound.analysis.text_match import REGEX_SIGN, check_search_text, contains_text, matches_regex, text_matches
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.notes import note
+from tracehound.model.old_names import current_name, old_name
 from tracehound.model.units import parse_duration
+
+REGEX_SIGN: Final = "~"
+"""First character of a search text that is a regular expression."""
+
+MAX_LENGTH: Final = 1_000
+"""Most characters of a search text."""
+
+_ERROR_REASON = re.compile(r"^error: (?P<what>[^\n]+)", re.MULTILINE)
+
+
+def text_matches(text: pl.Expr, needle: str) -> pl.Expr:
+    """Condition: the text matches `needle`.
+
+    Raises TracehoundError for a regular expression that polars does not accept.
+    """
+    needle = needle.strip() if needle.lstrip().startswith(REGEX_SIGN) else needle
+    return (
+        matches_regex(text, needle[len(REGEX_SIGN) :].strip())
+        if needle.startswith(REGEX_SIGN)
+        else contains_text(text, needle)
+    )
+
+
+def contains_text(text: pl.Expr, piece: str) -> pl.Expr:
+    """Condition: the text contains this piece, in any case."""
+    return text.str.to_lowercase().str.contains(check_search_text(piece).lower(), literal=True)
+
+
+def matches_regex(text: pl.Expr, pattern: str) -> pl.Expr:
+    """Condition: a regular expression matches somewhere in the text, in any case; ``(?-i)`` makes the case count."""
+    if not pattern:
+        raise TracehoundError(
+            "a regular expression without a character", remedy=f"write one after {REGEX_SIGN}: all.?reduce"
+        )
+    anywhere = f"(?i){check_search_text(pattern)}"
+    try:
+        pl.select(pl.lit("").str.contains(anywhere))
+    except pl.exceptions.ComputeError as error:
+        reason = _ERROR_REASON.search(str(error))
+        what = reason["what"] if reason else "too large"
+        raise TracehoundError(f"not a regular expression: {printable(what)}") from error
+    return text.str.contains(anywhere)
+
+
+def check_search_text(text: str) -> str:
+    """The text, if polars can hold it; TracehoundError if it is too long or not UTF-8."""
+    if len(text) > MAX_LENGTH:
+        raise TracehoundError(f"{len(text):,} characters to look for", remedy=f"write at most {MAX_LENGTH:,}")
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise TracehoundError("bytes that are not UTF-8")
+    return text
+
 
 MAX_NESTING: Final = 40
 """Deepest nesting of brackets and `not`."""
@@ -200,7 +252,7 @@ class _FilterParser:
                 f"{column_heading(column)} {sign} what?", f'a text: {column_heading(column)} {sign} "gemm"'
             )
         if sign not in (REGEX_SIGN, "!~"):
-            return lambda text: text == value
+            return lambda text: text.is_in([value, current_name(value)])
         try:
             matches_regex(pl.lit(""), value)
         except TracehoundError as error:
@@ -340,16 +392,14 @@ def example_value(column: Column) -> str:
 
 
 def find_column(name: str, columns: Sequence[Column]) -> Column | None:
-    """The column of that name, or the only one with that prefix; case does not matter."""
+    """The column of that name (or older name), or the only one with that prefix; case does not matter."""
     plain = _plain_name(name)
-    return next((each for each in columns if _plain_name(each.name) == plain), None) or column_with_prefix(
-        plain, columns
-    )
+    return next((each for each in columns if plain in _plain_names(each)), None) or column_with_prefix(plain, columns)
 
 
 def column_with_prefix(name: str, columns: Sequence[Column]) -> Column | None:
-    """The only column whose name has this prefix."""
-    found = [each for each in columns if name and _plain_name(each.name).startswith(name)]
+    """The only column whose name, or older name, has this prefix."""
+    found = [each for each in columns if name and any(known.startswith(name) for known in _plain_names(each))]
     return found[0] if len(found) == 1 else None
 
 
@@ -408,6 +458,11 @@ def _parse_number(of: Column, number: str, unit: str) -> int | float:
 
 def _plain_name(name: str) -> str:
     return name.lower().replace("_", " ")
+
+
+def _plain_names(column: Column) -> list[str]:
+    """The name of a column, and its older one if it has one."""
+    return [_plain_name(name) for name in (column.name, old_name(column.name)) if name is not None]
 
 
 def _comparison_unit(of: Column) -> Unit:

@@ -52,7 +52,7 @@ whose marks overlap it, at full length.
 
 {PARTIAL}
 
-Where nothing marks steps they are inferred, and so labelled: from the annotations of an inference engine (vLLM, SGLang;
+Where nothing marks steps they are inferred, and so labeled: from the annotations of an inference engine (vLLM, SGLang;
 phase says which steps are prefill and which decode, where the names do), from annotations that follow one another and
 cover most of the time, from the ends of an optimizer's steps, or from replays of CUDA or HIP graphs, in that order.
 

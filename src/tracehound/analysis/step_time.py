@@ -38,7 +38,7 @@ the host does something else that is recorded (calls of the runtime, annotations
 mark of the step); other = none of these.
 
 A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; without marks, one execution of the
-module that takes the most device time, from its start to the next start, labelled inferred. Steps of a device with a
+module that takes the most device time, from its start to the next start, labeled inferred. Steps of a device with a
 clock of its own (TPU) are measured on that, and what the host does is put on it. Hosts run ahead of devices:
 a step begins when its mark does, but not before the device work of the step before has ended, and ends when its mark
 and all device work that it launched have.

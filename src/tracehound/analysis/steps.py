@@ -34,7 +34,7 @@ comes again later (a loop of evaluation after that of training), the first mark 
 on after the largest; health tells how many. Without marks, one execution of the module that takes the most device
 time, from its start to the next start; where there are no modules, the annotations of an inference engine (vLLM,
 SGLang), annotations that follow one another and cover most of the time, the stretches between the ends of an
-optimizer's steps, or those between replays of graphs, in that order. Such steps are labelled inferred, and counted from
+optimizer's steps, or those between replays of graphs, in that order. Such steps are labeled inferred, and counted from
 0 on each rank; but the executions of one run (one run_id of one program) have one number on all ranks, that of the rank
 which begins first, where the runs that ranks share are at about one time (most within half a step).
 

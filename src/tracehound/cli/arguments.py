@@ -25,10 +25,11 @@ from tracehound.cli.argument_parser import (
 )
 from tracehound.errors import TracehoundError
 from tracehound.export import EXPORT_FORMATS
+from tracehound.model.old_names import current_name
 from tracehound.model.units import TimeUnit
 from tracehound.report import WRITERS
-from tracehound.store.clock_alignment import ALIGN_CHOICES
-from tracehound.store.worker_pool import default_jobs
+from tracehound.store.trace_reader import ALIGN_CHOICES
+from tracehound.store.worker_processes import default_jobs
 
 OPTIONS_WITH_VALUE = (
     "--cache",
@@ -129,7 +130,7 @@ def _pop_command(rest: list[str]) -> str:
 def _refuse_misspelled_command(word: str) -> None:
     """Raise TracehoundError for a word that is nearly a command, or an analysis, and not a path."""
     near = difflib.get_close_matches(word.lower(), COMMANDS, 1) if word.isalpha() else []
-    meant = near[0] if near else f"tracehound report PATH {word}" if word in NAMES else ""
+    meant = near[0] if near else f"tracehound report PATH {word}" if current_name(word) in NAMES else ""
     if meant and not os.path.lexists(word):
         raise TracehoundError(f"no file or command is called {word}", remedy=f"did you mean {meant}?")
 

@@ -39,7 +39,7 @@ A file that is called like a command is opened as ./summary.
 exit codes: 0 done, 1 a condition of --fail-on failed, 2 the input or the arguments cannot be used (one line on stderr
 says why), 70 a fault of the program or of its cache, 130 interrupted, 128 and the signal's number after another one.
 
-environment: NO_COLOR turns colours off (letters stand for kinds then, ? says which), LC_ALL=C has a terminal drawn on
+environment: NO_COLOR turns colors off (letters stand for kinds then, ? says which), LC_ALL=C has a terminal drawn on
 as --ascii does, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE says where the cache is,
 TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow, XDG_CONFIG_HOME where tracehound/config.toml is
 (keys), XDG_STATE_HOME where it is remembered where you were. TRACEHOUND_DEBUG=1 shows where a fault of the program
@@ -141,7 +141,7 @@ OUT's name says what is written, or --format does (a folder's is json.gz without
 {{forms}}
 
 The JSON keeps every event of a JSON file as it is, byte for byte, and adds counter tracks: the length of each stream's
-queue, the bandwidth of copies and memsets, and where it is known the device's utilisation, SM efficiency and occupancy.
+queue, the bandwidth of copies and memsets, and where it is known the device's utilization, SM efficiency and occupancy.
 Of an xplane.pb it has what Tracehound shows. Several ranks become one file, in which their processes and ids are told
 apart, on one clock: that of --align, which nothing corrects when it is read back. The tables have the columns of the
 table events, as tracehound query --tables events lists them.

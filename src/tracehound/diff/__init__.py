@@ -6,7 +6,7 @@ A `RunProfile` has the measurements of one run, a `Comparison` the differences o
 from __future__ import annotations
 
 from tracehound.diff.baseline_file import load_baseline, refuse_non_baseline, save_baseline
-from tracehound.diff.comparison_notes import comparability_notes
+from tracehound.diff.comparison_tables import comparability_notes
 from tracehound.diff.gate_conditions import (
     COMPARISON_GRAMMAR,
     SINGLE_RUN_GRAMMAR,

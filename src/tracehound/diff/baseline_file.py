@@ -19,6 +19,7 @@ from tracehound.diff.step_measures import MEASURE_SCHEMA
 from tracehound.errors import TracehoundError
 from tracehound.formats.file_signatures import BASELINE_START
 from tracehound.model.notes import Note, text_note
+from tracehound.model.old_names import CURRENT_NAMES
 from tracehound.system.atomic_file import atomic_write
 
 BASELINE_SCHEMA: Final = "tracehound.profile/1"
@@ -120,6 +121,8 @@ def _profile_from_json(document: dict[str, Any]) -> RunProfile:
             (measure_columns, MEASURE_SCHEMA),
         )
     ]
+    own = pl.col("topic").is_in(["idle", "counters"])
+    measures = measures.with_columns(pl.when(own).then(pl.col("name").replace(CURRENT_NAMES)).otherwise("name"))
     if any(sum(frame.null_count().row(0)) for frame in frames):
         raise ValueError("a value is missing")
     times = [steps.select("duration", *STEP_PARTS), ops.select("count", "time", "exposed"), measures.select("count")]

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
-from tracehound.diff.comparison_notes import category_notes, cross_category_notes, op_notes, step_notes
 from tracehound.diff.comparison_numbers import (
     ADDED,
     REMOVED,
@@ -34,7 +33,11 @@ from tracehound.diff.comparison_tables import (
     OP_COLUMNS,
     STEP_COLUMNS,
     WATERFALL_COLUMNS,
+    category_notes,
+    cross_category_notes,
     measure_tables,
+    op_notes,
+    step_notes,
 )
 from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY
 from tracehound.diff.op_matching import NO_MATCH, OpMatch, match_ops
@@ -75,7 +78,7 @@ called a change. "noise" is said where they tell that there is next to none (wit
 change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average, however sure;
 "unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
 it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other number,
-takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
+takes the average of neighboring steps for one, as many as leave 1,000 at most."""
 
 
 class Comparison(Struct, frozen=True, eq=False):

@@ -1,6 +1,6 @@
 """Colors of events: hues and letters of kinds, and coloring by kind, name, HLO category, step or difference.
 
-There is one palette: seven hues and a grey, each in true color and in the sixteen colors of a terminal. A hue stands
+There is one palette: seven hues and a gray, each in true color and in the sixteen colors of a terminal. A hue stands
 for an activity: computing, communicating, moving memory, running operators on the host, calling the runtime, waiting,
 and naming an interval. Uses no terminal toolkit.
 """
@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from tracehound.model.trace import KIND_CODES, KINDS, Trace
 from tracehound.numeric.intervals import Ints
 
-Hue = Literal["blue", "orange", "yellow", "green", "cyan", "red", "violet", "grey"]
+Hue = Literal["blue", "orange", "yellow", "green", "cyan", "red", "violet", "gray"]
 
 KIND_HUES: Mapping[str, Hue] = MappingProxyType(
     {
@@ -35,8 +35,8 @@ KIND_HUES: Mapping[str, Hue] = MappingProxyType(
         "annotation": "violet",
         "step": "violet",
         "module": "violet",
-        "python": "grey",
-        "other": "grey",
+        "python": "gray",
+        "other": "gray",
     }
 )
 """The hue of each kind."""
@@ -67,7 +67,7 @@ TINTS_PER_HUE = 3
 
 ColorBy = Literal["kind", "name", "category", "step", "difference"]
 
-CLASS_HUES: Final[tuple[Hue, ...]] = ("blue", "orange", "green", "violet", "yellow", "cyan", "red", "grey")
+CLASS_HUES: Final[tuple[Hue, ...]] = ("blue", "orange", "green", "violet", "yellow", "cyan", "red", "gray")
 """The hue of each class if classes are not kinds; the last is for events without a class."""
 
 _NO_CLASS: Final = len(CLASS_HUES) - 1
@@ -98,14 +98,14 @@ class ColorPalette(Struct, frozen=True):
     """The colors of hues on one type of terminal.
 
     `shades[hue]` are `TINTS_PER_HUE` colors in any notation of rich, the most visible first. `text_color` is the color
-    of text on them, `text_color_on_grey` on greys. A palette without shades is for terminals without color: events are
+    of text on them, `text_color_on_gray` on grays. A palette without shades is for terminals without color: events are
     drawn in reverse there.
     """
 
     name: str
     shades: Mapping[Hue, tuple[str, str, str]]
     text_color: str
-    text_color_on_grey: str
+    text_color_on_gray: str
 
     def kind_color(self, kind: str, tint: int = 0) -> str | None:
         """The color of a kind; None on a terminal without color."""
@@ -117,7 +117,7 @@ class ColorPalette(Struct, frozen=True):
 
     def text_color_on(self, hue: Hue) -> str:
         """The color of text on a hue."""
-        return self.text_color_on_grey if hue == "grey" else self.text_color
+        return self.text_color_on_gray if hue == "gray" else self.text_color
 
 
 DARK_PALETTE = ColorPalette(
@@ -131,11 +131,11 @@ DARK_PALETTE = ColorPalette(
             "cyan": ("#4fbfcf", "#7dd3df", "#38a7b7"),
             "red": ("#ec6a6a", "#f49393", "#d75151"),
             "violet": ("#b08cf0", "#c7acf7", "#9873dc"),
-            "grey": ("#5c677b", "#4b5567", "#3f4858"),
+            "gray": ("#5c677b", "#4b5567", "#3f4858"),
         }
     ),
     text_color="#0d1117",
-    text_color_on_grey="#e6edf3",
+    text_color_on_gray="#e6edf3",
 )
 """True color on a dark background. Rich reduces it to 256 colors if the terminal has no more."""
 
@@ -150,11 +150,11 @@ LIGHT_PALETTE = ColorPalette(
             "cyan": ("#2fa3b5", "#50b4c3", "#1a8fa1"),
             "red": ("#e25c5c", "#ea7b7b", "#d85050"),
             "violet": ("#9c76e6", "#ae8eee", "#9068de"),
-            "grey": ("#a9b3c1", "#c3cad5", "#b6bfcb"),
+            "gray": ("#a9b3c1", "#c3cad5", "#b6bfcb"),
         }
     ),
     text_color="#0d1117",
-    text_color_on_grey="#0d1117",
+    text_color_on_gray="#0d1117",
 )
 """True color on a light background."""
 
@@ -169,15 +169,15 @@ SIXTEEN_COLOR_PALETTE = ColorPalette(
             "cyan": ("bright_cyan",) * 3,
             "red": ("bright_red",) * 3,
             "violet": ("magenta",) * 3,
-            "grey": ("bright_black",) * 3,
+            "gray": ("bright_black",) * 3,
         }
     ),
     text_color="black",
-    text_color_on_grey="bright_white",
+    text_color_on_gray="bright_white",
 )
 """The sixteen colors of the terminal, as its user configured them."""
 
-NO_COLOR_PALETTE = ColorPalette("none", MappingProxyType({}), text_color="", text_color_on_grey="")
+NO_COLOR_PALETTE = ColorPalette("none", MappingProxyType({}), text_color="", text_color_on_gray="")
 
 
 def kind_legend(kinds: Iterable[str]) -> list[tuple[str, str]]:
@@ -241,7 +241,7 @@ class EventColoring(Struct, frozen=True, eq=False):
         """The meaning of colors, as a phrase."""
         return {
             "kind": "by kind",
-            "name": "by name: equal names have equal colours",
+            "name": "by name: equal names have equal colors",
             "category": "by HLO category:",
             "step": "by step, as in the line of steps",
             "difference": "by difference:",

@@ -126,8 +126,8 @@ def draw_lane_row(row: LaneRow, bounds: Ints, glyphs: Glyphs, names: EventNames)
     first, last = _shorten_bars(first, last, cover.sum(axis=0))
     text, styles = _fill_cells(cover, np.diff(bounds), glyphs)
     bars = tuple(EventBar(*bar) for bar in zip(first.tolist(), last.tolist(), bars_at.tolist(), strict=True))
-    labelled = [bar.event_index for bar in bars if bar.last - bar.first >= MIN_LABEL_CELLS]
-    labels = dict(zip(labelled, names(labelled), strict=True))
+    labeled = [bar.event_index for bar in bars if bar.last - bar.first >= MIN_LABEL_CELLS]
+    labels = dict(zip(labeled, names(labeled), strict=True))
     for bar in bars:
         label = labels.get(bar.event_index, "")
         clipped = row.start[bar.event_index] < bounds[0]

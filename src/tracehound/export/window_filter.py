@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.rank_trace import overlapping_events
-from tracehound.analysis.timing.window_bounds import Interval, lane_windows
+from tracehound.analysis.window_bounds import Interval, lane_windows
 from tracehound.formats.inflate import file_changed_error
 from tracehound.formats.json.array_repair import parse_leniently
 from tracehound.formats.json.json_document import ElementTexts, read_element_text

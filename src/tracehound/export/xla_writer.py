@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from tracehound.analysis.rank_trace import overlapping_events, rank_traces
-from tracehound.analysis.timing.window_bounds import Interval, lane_windows
+from tracehound.analysis.window_bounds import Interval, lane_windows
 from tracehound.export import ExportSummary, ReportProgress
 from tracehound.export.chrome_document import EVENT_SEPARATOR, ChromeDocument, TrackTarget, counter_events, format_us
 from tracehound.export.window_filter import export_windows

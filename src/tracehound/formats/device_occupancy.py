@@ -203,7 +203,7 @@ def bucket_edges(start: int, end: int, size: int) -> tuple[Ints, Ints]:
     return edges[:-1], edges[1:]
 
 
-OCCUPANCY_MEASURES: Final = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
+OCCUPANCY_MEASURES: Final = ("utilization", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
 
 
 def is_grid_in_threads(calls: pl.LazyFrame) -> pl.Expr:
@@ -295,7 +295,7 @@ def mean_occupancy(of: Mapping[str, Floats], start: Ints, end: Ints) -> pl.DataF
         known |= of["runs"] == 0
     return pl.DataFrame(
         {
-            "utilisation": _divide(of["works"], length),
+            "utilization": _divide(of["works"], length),
             "sm_efficiency": np.where(known, _divide(of["taken"], length), np.nan),
             "occupancy": _divide(of["occupancy"], of["has occupancy"]),
             "blocks_per_sm": _divide(of["blocks"], of["has blocks"]),
@@ -311,7 +311,7 @@ def drawable_measures(found: pl.DataFrame, measures: Iterable[str]) -> dict[str,
     A curve has no gaps, and 0 would be wrong where kernels without known values run: it begins behind those at the
     start and ends before those at the end. Where more than one in `_MISSING_ONE_IN` is left between, there is no curve.
     """
-    busy = (found["utilisation"] > 0).to_numpy()
+    busy = (found["utilization"] > 0).to_numpy()
     curves = dict[str, slice]()
     for name in measures:
         lacking = busy & found[name].is_null().to_numpy()

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from tracehound.formats.truncation import SOURCE_ENDS_EARLY
 from tracehound.model.file_facts import ExportedWindow
-from tracehound.model.notes import Note
+from tracehound.model.notes import SOURCE_ENDS_EARLY, Note
+from tracehound.model.old_names import current_name
 from tracehound.model.units import PS_PER_US
 
 WINDOW_KEY: Final = "exportedWindow"
@@ -35,9 +35,9 @@ _LATEST_PS: Final = 1 << 61
 
 QUEUE_TITLE: Final = "Queue length"
 COPY_BANDWIDTH_TITLE: Final = "Copy bandwidth"
-UTILIZATION_TITLE: Final = "Utilisation"
+UTILIZATION_TITLE: Final = "Utilization"
 
-UTILIZATION_LABELS: Final = {"utilisation": "GPU", "sm_efficiency": "SM", "occupancy": "occupancy"}
+UTILIZATION_LABELS: Final = {"utilization": "GPU", "sm_efficiency": "SM", "occupancy": "occupancy"}
 """The drawn occupancy measures of a device and their labels, which follow `UTILIZATION_TITLE`."""
 
 
@@ -46,9 +46,15 @@ def counter_name(title: str, series: str) -> str:
     return f"{title}, {series}"
 
 
+def current_counter_name(name: str) -> str:
+    """Return the name that an export gives today to a counter, which an older export may have named otherwise."""
+    title, separator, series = name.partition(counter_name("", ""))
+    return f"{current_name(title)}{separator}{series}" if separator else name
+
+
 def is_exported_counter(name: str) -> bool:
     """Return whether a counter of that name was computed from the events by an export, and not recorded."""
-    return name.startswith(
+    return current_counter_name(name).startswith(
         tuple(counter_name(title, "") for title in (QUEUE_TITLE, COPY_BANDWIDTH_TITLE, UTILIZATION_TITLE))
     )
 

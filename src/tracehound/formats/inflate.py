@@ -1,4 +1,4 @@
-"""The bytes of a file, inflated where it is gzip, up to the last byte before a damage.
+"""The bytes of a file, inflated where it is gzip, up to the last byte before a damage; the next block in a thread.
 
 Gzip is recognized by its first two bytes. A file may inflate up to a limit, and a change of the file since it was first
 read is noticed. igzip inflates three times as fast as zlib; zlib is used to resume at a checkpoint, and to read all
@@ -11,10 +11,13 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from threading import Event
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from isal import igzip, igzip_lib
 from msgspec import Struct
@@ -394,3 +397,36 @@ def _describe_damage(error: str, inflated_count: int, *, begun: bool) -> str:
     if "data check" in error or "length check" in error:
         return "has a wrong checksum, so what it holds may be damaged anywhere"
     return "is damaged here"
+
+
+T = TypeVar("T")
+
+
+def prefetch(items: Iterable[T]) -> Iterator[T]:
+    """Yield the items in order, and make the next one meanwhile; an exception of an item is raised at its position."""
+    source = iter(items)
+
+    def following() -> list[T]:
+        return list(islice(source, 1))
+
+    with ThreadPoolExecutor(1, "tracehound ahead") as maker:
+        coming = maker.submit(following)
+        while made := coming.result():
+            coming = maker.submit(following)
+            yield made[0]
+
+
+@contextmanager
+def run_in_background(items: Iterable[T]) -> Iterator[Callable[[], list[T]]]:
+    """Make all items in a thread while the context lasts.
+
+    The function it gives waits for all of them and raises their exceptions. When the context is left early, only the
+    item in progress is waited for.
+    """
+    given_up = Event()
+    with ThreadPoolExecutor(1, "tracehound aside") as maker:
+        coming = maker.submit(lambda: list(takewhile(lambda _: not given_up.is_set(), items)))
+        try:
+            yield coming.result
+        finally:
+            given_up.set()

@@ -17,7 +17,7 @@ COLLECTIVE_PARAMS: Final = "record_param_comms"
 MODULE_PREFIX: Final = "nn.Module: "
 """Prefix of the profiler's events for calls of modules; class and number follow."""
 
-UTILIZATION_COUNTERS: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficiency"}
+UTILIZATION_COUNTERS: Final = {"utilization": "GPU utilization", "sm_efficiency": "SM efficiency"}
 """The drawn measures and the names of their counters; a counter is 0 before the first kernel and after the last."""
 
 _TYPES_BY_SIZE: Final = {

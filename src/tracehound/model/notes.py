@@ -5,7 +5,8 @@ Code never looks at the sentence of a note: it compares the code or reads the va
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -45,3 +46,13 @@ def text_note(text: str) -> Note:
 def note(code: str, *, level: Level = "info", **values: NoteValue | Note) -> Note:
     """Make a note with these values."""
     return Note(level, code, values=tuple(values.items()))
+
+
+EVENTS_WITHOUT_END: Final = "events_without_end"
+FILE_ENDS_EARLY: Final = "file_ends_early"
+SOURCE_ENDS_EARLY: Final = "source_ends_early"
+
+
+def is_truncated(notes: Iterable[Note]) -> bool:
+    """True if these notes are of a file that ends within its events, as a killed run leaves it, or of its export."""
+    return any(note.code in (EVENTS_WITHOUT_END, FILE_ENDS_EARLY, SOURCE_ENDS_EARLY) for note in notes)

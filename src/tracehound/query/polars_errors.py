@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.errors import TracehoundError
+from tracehound.model.old_names import current_name
 from tracehound.query.sql_statement import TABLES_COMMAND as LISTING
 from tracehound.query.sql_statement import SqlStatement
 from tracehound.query.sql_tables import ALL_TABLES, SqlTable
@@ -79,7 +80,7 @@ def translate_polars_errors(statement: SqlStatement) -> Iterator[None]:
 def find_table(name: str) -> SqlTable:
     """The table with this name; TracehoundError with the nearest one when there is none."""
     for table in ALL_TABLES:
-        if table.name == name:
+        if table.name == current_name(name):
             return table
     raise TracehoundError(f"no table {name!r}", remedy=_name_hint(name, [table.name for table in ALL_TABLES]))
 
@@ -112,7 +113,8 @@ def _unknown_name_error(statement: SqlStatement, line: str) -> TracehoundError |
     if found := _UNKNOWN_COLUMN.fullmatch(line):
         return _no_column_error(statement, found["name"], re.findall(r'"([^"]*)"', found["there"]))
     if found := _UNKNOWN_COLUMN_OF_TABLE.fullmatch(line):
-        there = [column.name for t in ALL_TABLES if t.name == found["table"].lower() for column in t.columns]
+        table = current_name(found["table"].lower())
+        there = [column.name for t in ALL_TABLES if t.name == table for column in t.columns]
         return _no_column_error(statement, found["name"], there)
     if found := _UNKNOWN_FUNCTION.fullmatch(line):
         return _no_function_error(statement, found["name"])

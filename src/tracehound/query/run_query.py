@@ -6,7 +6,7 @@ answer get names and units. Knows no form of output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Final
 
@@ -20,6 +20,7 @@ from tracehound.analysis.timing.device_clock import CLOCK_TOLERANCE
 from tracehound.draw.notes import render_note_columns
 from tracehound.errors import TracehoundError
 from tracehound.model.notes import Note, note
+from tracehound.model.old_names import CURRENT_NAMES, current_name
 from tracehound.model.trace import Trace, Window, collect_streaming
 from tracehound.query.answer_columns import answer_column_names, column_origins, count_columns
 from tracehound.query.polars_errors import translate_polars_errors, unknown_table_name
@@ -32,6 +33,7 @@ from tracehound.query.sql_tables import (
     analysis_frame,
     answer_column,
     empty_frame,
+    frames_by_name,
     model_frames,
     refuse_unused_settings,
     table_with_settings,
@@ -61,10 +63,10 @@ def prepare_query(text: str, words: Sequence[str] = ()) -> CheckedQuery:
     while True:
         with translate_polars_errors(statement):
             try:
-                _query_frame(statement, {name: empty_frame(table) for name, table in needed.items()}).collect_schema()
+                _query_frame(statement, [(table, empty_frame(table)) for table in needed.values()]).collect_schema()
                 break
             except pl.exceptions.SQLInterfaceError as error:  # polars itself says which tables it needs
-                name = unknown_table_name(str(error)).lower()
+                name = current_name(unknown_table_name(str(error)).lower())
                 if name not in there or name in needed:
                     raise
                 needed[name] = table_with_settings(there[name], words)
@@ -94,7 +96,7 @@ def answer_query(
         total = collect(rows.select(pl.len())).item() if cut else table.height
     table = table.select(map(_narrow_integers, table))
     names, counts = answer_column_names(query.statement, table.columns), count_columns(query.statement, table.columns)
-    found = column_origins(query.statement, table.columns, [table.name for table in query.tables])
+    found = column_origins(query.statement, table.columns, [*CURRENT_NAMES, *(table.name for table in query.tables)])
     columns = [
         Column(name, "count", "") if at in counts else answer_column(name, kind, origin, query.tables)
         for at, (name, kind, origin) in enumerate(zip(names, table.dtypes, found, strict=True))
@@ -117,20 +119,24 @@ def answer_query(
     )
 
 
-def _query_frame(statement: SqlStatement, tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+def _query_frame(statement: SqlStatement, tables: Iterable[tuple[SqlTable, pl.LazyFrame]]) -> pl.LazyFrame:
     """The rows of a statement over these tables, lazily."""
-    return pl.SQLContext(frames=dict(tables), eager=False).execute(statement.sql)
+    names = {token.name for token in statement.tokens if token.kind in ("word", "quoted")}
+    frames = dict[str, pl.LazyFrame]()
+    for table, frame in tables:
+        frames |= frames_by_name(table, frame, names)
+    return pl.SQLContext(frames=frames, eager=False).execute(statement.sql)
 
 
 def _frames_of_tables(
     query: CheckedQuery, trace: Trace, window: Window, executor: Executor | None
-) -> dict[str, pl.LazyFrame]:
-    """The tables that the query names."""
+) -> list[tuple[SqlTable, pl.LazyFrame]]:
+    """The tables that the query names, and their frames."""
     named = {table.name: table for table in query.tables}
     asked = [(each, Options(given=named[each.name].given)) for each in ANALYSES if each.name in named]
     results = map(render_note_columns, run_analyses(asked, trace, window, executor)) if asked else ()
-    lazily = {name: frame for name, frame in model_frames(trace, window).items() if name in named}
-    return {**lazily, **{result.analysis: analysis_frame(result, named[result.analysis]) for result in results}}
+    lazily = [(named[name], frame) for name, frame in model_frames(trace, window).items() if name in named]
+    return [*lazily, *((named[each.analysis], analysis_frame(each, named[each.analysis])) for each in results)]
 
 
 def _setting_notes(tables: Sequence[SqlTable]) -> list[Note]:

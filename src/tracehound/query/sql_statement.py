@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Final, Literal, NoReturn
@@ -15,6 +16,7 @@ from typing import Final, Literal, NoReturn
 from msgspec import Struct
 
 from tracehound.errors import TracehoundError
+from tracehound.model.old_names import current_name
 from tracehound.model.units import MAX_TIME_PS as LONGEST_TIME
 from tracehound.model.units import parse_duration
 
@@ -131,7 +133,7 @@ def parse_statement(text: str) -> SqlStatement:
     _refuse_forbidden(text, tokens)
     _refuse_empty_select(text, tokens)
     _refuse_time_overflow(text, tokens)
-    written = _polars_sql_pieces(every, {token.start for token in tokens})
+    written = _polars_sql_pieces(every, {token.start for token in tokens}, _with_current_values(tokens))
     starts = accumulate((len(piece) for _, piece in written), initial=0)
     offset_pairs = tuple((low, offset) for low, (offset, _) in zip(starts, written, strict=False))
     return SqlStatement(text, "".join(piece for _, piece in written), tuple(tokens), offset_pairs)
@@ -208,7 +210,34 @@ def _raise_at_token(text: str, token: SqlToken, what: str, remedy: str) -> NoRet
     raise TracehoundError(what, where=_position_phrase(text, token.start), remedy=remedy)
 
 
-def _polars_sql_pieces(every: list[SqlToken], kept: set[int]) -> list[tuple[int, str]]:
+def _with_current_values(tokens: list[SqlToken]) -> dict[int, str]:
+    """The SQL of some tokens, by their offsets: what is compared with an older name may also be its current one."""
+    rewritten: dict[int, str] = {}
+    in_list = False
+    for before, sign, token in zip([None, None, *tokens], [None, *tokens], tokens, strict=False):
+        if token.text == "(":
+            in_list = sign is not None and sign.name == "in"
+        elif token.kind not in ("text", "number") and token.text != ",":
+            in_list = False
+        value = token.text[1:-1]
+        if token.kind != "text" or current_name(value) == value or before is None or sign is None:
+            continue
+        both = f"'{value}', '{current_name(value)}'"
+        two_signs = before.text in ("!", "=", "<", ">")
+        operator = f"{before.text * two_signs}{sign.text}"
+        if in_list:
+            rewritten[token.start] = both
+        elif operator in _OPERATORS_WITH_LIST:
+            rewritten |= {before.start: ""} if two_signs else {}
+            rewritten |= {sign.start: _OPERATORS_WITH_LIST[operator], token.start: f"({both})"}
+    return rewritten
+
+
+_OPERATORS_WITH_LIST = MappingProxyType({"=": " IN ", "==": " IN ", "!=": " NOT IN ", "<>": " NOT IN "})
+"""Operators that compare with a list, in place of those that compare with one value."""
+
+
+def _polars_sql_pieces(every: list[SqlToken], kept: set[int], rewritten: Mapping[int, str]) -> list[tuple[int, str]]:
     """The sql in pieces, each with its offset in the text."""
     offset_pairs: list[tuple[int, str]] = []
     before = ""
@@ -219,7 +248,8 @@ def _polars_sql_pieces(every: list[SqlToken], kept: set[int]) -> list[tuple[int,
             value = before in _BEFORE_VALUES
             negative = token.text == "-" and value and after is not None and after.kind not in ("number", "space")
             sign = _NEGATION_AFTER.get(before, "-1 * ") if negative else ""
-            offset_pairs.append((token.start, sign or _polars_sql_of_token(token, value=value)))
+            usual = sign or _polars_sql_of_token(token, value=value)
+            offset_pairs.append((token.start, rewritten.get(token.start, usual)))
             before = token.name
     return offset_pairs
 

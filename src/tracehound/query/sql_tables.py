@@ -6,7 +6,7 @@ analysis (`steps`, `ops`) have other names here: `marks`, `hlo`. Knows no SQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -17,9 +17,10 @@ from tracehound.analysis import ANALYSES
 from tracehound.analysis.analysis_settings import ChosenSettings, parse_choices
 from tracehound.analysis.rank_trace import overlapping_events
 from tracehound.analysis.result import Column, Result, Unit, empty_table
-from tracehound.analysis.timing.window_bounds import lane_windows
+from tracehound.analysis.window_bounds import lane_windows
 from tracehound.config import configured_settings
 from tracehound.errors import TracehoundError, printable
+from tracehound.model.old_names import current_name, old_name
 from tracehound.model.trace import Trace, Window
 from tracehound.query.answer_columns import ColumnOrigin
 
@@ -112,7 +113,7 @@ LANES_TABLE = SqlTable(
 
 COUNTERS_TABLE = SqlTable(
     "counters",
-    "the samples of counters: memory, utilisation, queue lengths; a value holds until the next sample",
+    "the samples of counters: memory, utilization, queue lengths; a value holds until the next sample",
     (
         Column("lane", "text", "name of the counter"),
         Column("time", "instant", "of the sample, since the trace began"),
@@ -197,6 +198,7 @@ def table_with_settings(table: SqlTable, words: Sequence[str] = ()) -> SqlTable:
     if analysis is None:
         return table
     before = f"{analysis.name}."
+    words = _with_current_analyses(words)
     own = [word.removeprefix(before) for word in words if word.startswith(before)]
     names = {setting.name for setting in analysis.settings} - {word.partition("=")[0] for word in own}
     for_all = [word for word in words if word.partition("=")[0] in names]
@@ -208,6 +210,7 @@ def table_with_settings(table: SqlTable, words: Sequence[str] = ()) -> SqlTable:
 
 def refuse_unused_settings(tables: Sequence[SqlTable], words: Sequence[str]) -> None:
     """Raise TracehoundError for a word that sets nothing in any of these tables, which already have their settings."""
+    words = _with_current_analyses(words)
     among = [_ANALYSES[table.name] for table in tables if table.name in _ANALYSES]
     known = {setting.name: setting for analysis in among for setting in analysis.settings}
     others = [word for word in words if not any(word.startswith(f"{analysis.name}.") for analysis in among)]
@@ -223,12 +226,46 @@ def refuse_unused_settings(tables: Sequence[SqlTable], words: Sequence[str]) -> 
     parse_choices([*known.values()], [word for word in others if word.partition("=")[0] not in known])
 
 
+def _with_current_analyses(words: Sequence[str]) -> list[str]:
+    """The words; the analysis of ``ANALYSIS.NAME=VALUE`` under its current name."""
+    parts = (word.partition(".") for word in words)
+    return [f"{current_name(analysis)}{dot}{setting}" for analysis, dot, setting in parts]
+
+
 _ANALYSES: Final = {analysis.name: analysis for analysis in ANALYSES}
 
 
 def empty_frame(table: SqlTable) -> pl.LazyFrame:
     """The table without rows: enough to check a statement."""
     return pl.LazyFrame(schema=table.schema)
+
+
+def frames_by_name(table: SqlTable, frame: pl.LazyFrame, names: Collection[str]) -> dict[str, pl.LazyFrame]:
+    """The frame of a table under its name, and its older name if that is among the `names` in a statement.
+
+    Columns, too, have their older names if those are among the names; under the older name of the table they all do.
+    """
+    frames = {table.name: _with_names_of_columns(table, frame, names)}
+    if (old := old_name(table.name)) is not None and old in names:
+        older = [name for column in table.columns if (name := old_name(column.name)) is not None]
+        frames[old] = _with_names_of_columns(table, frame, {*names, *older})
+    return frames
+
+
+def _with_names_of_columns(table: SqlTable, frame: pl.LazyFrame, names: Collection[str]) -> pl.LazyFrame:
+    """The frame with the older names of columns that are among the names; if the current ones are, too, with both."""
+    if not any(old_name(column.name) in names for column in table.columns):
+        return frame
+    return frame.select(
+        pl.col(column.name).alias(name) for column in table.columns for name in _names_of_column(column.name, names)
+    )
+
+
+def _names_of_column(name: str, names: Collection[str]) -> list[str]:
+    old = old_name(name)
+    if old is None or old not in names:
+        return [name]
+    return [name, old] if name in names else [old]
 
 
 def model_frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
@@ -338,9 +375,10 @@ def _with_lane_columns(events: pl.LazyFrame, lanes: pl.DataFrame) -> pl.LazyFram
 
 def answer_column(name: str, kind: pl.DataType, origin: ColumnOrigin | None, tables: Sequence[SqlTable]) -> Column:
     """The column of an answer: that of its origin if the type allows, else one with the unit of its type."""
+    table_name, column_name = ("", "") if origin is None else map(current_name, (origin.table, origin.name))
     for table in tables:
         for known in table.columns:
-            of_it = origin and origin.table in ("", table.name) and known.name == origin.name
+            of_it = table_name in ("", table.name) and known.name == column_name
             if of_it and _type_fits_column(known, kind, table.schema[known.name]):
                 return Column(name, _ANSWER_UNITS.get(known.unit, known.unit), known.meaning, known.base)
     if kind.is_integer():

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.timing.window_bounds import rank_windows, steps_per_rank
+from tracehound.analysis.window_bounds import rank_windows, steps_per_rank
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.trace import Trace, Window
 from tracehound.model.units import format_duration, format_ranges, format_ranks, parse_duration, parse_number_list

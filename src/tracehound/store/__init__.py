@@ -5,9 +5,15 @@ from __future__ import annotations
 from tracehound.store.common_clock import ClockAlignment
 from tracehound.store.event_args import CheckpointedFiles, read_event_args
 from tracehound.store.merge_files import merge_file_frames
-from tracehound.store.read_context import ReadContext, make_read_context
 from tracehound.store.reading_progress import ReadingProgress
-from tracehound.store.trace_reader import CancelledError, TraceReader, load_trace, open_trace_files
+from tracehound.store.trace_reader import (
+    CancelledError,
+    ReadContext,
+    TraceReader,
+    load_trace,
+    make_read_context,
+    open_trace_files,
+)
 
 __all__ = [
     "CancelledError",

@@ -20,7 +20,7 @@ from tracehound.store.reading_progress import SharedProgress
 from tracehound.store.saved_frames import load_frames, save_frames
 from tracehound.store.trace_cache import FileStamp, TraceCache, stamp_file
 from tracehound.store.trace_files import TraceFile
-from tracehound.store.worker_pool import WorkerPool
+from tracehound.store.worker_processes import WorkerPool
 from tracehound.system.malloc import keep_freed_memory, return_free_memory
 
 _SPILL_FOLDER: Final = "pieces"

@@ -15,9 +15,8 @@ from isal.isal_zlib import crc32
 from msgspec.structs import replace
 
 from tracehound.formats.assembly import arrow_storage
-from tracehound.formats.assembly.arrow_storage import scan_events, write_events
+from tracehound.formats.assembly.arrow_storage import scan_events, to_arrow_bytes, write_events
 from tracehound.formats.spill import frame_to_columns
-from tracehound.model.arrow_bytes import to_arrow_bytes
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileFrames, FileState

@@ -1,4 +1,8 @@
-"""Reading of the files of a trace: their order, cancellation, and one bad file among many."""
+"""Reading of the files of a trace: their order, cancellation, one bad file among many, and the alignment of clocks.
+
+`ReadContext` has the resources: worker processes, and a place for the frames of files (the cache, else a folder for
+temporary files, else memory).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Literal, Self, get_args
 
 import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
 from polars.exceptions import PanicException
 
+from tracehound.analysis import get_analysis, run_analysis
 from tracehound.errors import TracehoundError, is_out_of_memory, printable_file_name
 from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.notes import Note
@@ -31,10 +37,98 @@ from tracehound.store.ingest import (
     start_ingest,
 )
 from tracehound.store.merge_files import merge_file_frames
-from tracehound.store.read_context import ReadContext, make_memory_context
 from tracehound.store.reading_progress import ProgressCounter, ProgressListener, ignore_progress
-from tracehound.store.trace_cache import TraceCache, stamp_file
+from tracehound.store.trace_cache import TraceCache, open_temporary_cache, stamp_file
 from tracehound.store.trace_files import TraceFile
+from tracehound.store.worker_processes import WorkerPool
+
+_EXPECTED_ERRORS: Final = (
+    TracehoundError, BrokenPipeError, BrokenExecutor, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit,
+)  # fmt: skip
+"""Errors that end a run and do not mean damaged events. Polars may raise anything for damaged events, even panics."""
+
+
+class ReadContext(Struct):
+    """A context in which files are read.
+
+    `cache_openers` are tried in order; `failures` has the errors of those that failed.
+    """
+
+    pool: WorkerPool = field(default_factory=lambda: WorkerPool(1))
+    cache_openers: list[Callable[[], TraceCache]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    _cache: TraceCache | None = None
+    _opened: list[TraceCache] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        """Starts nothing: workers and caches start on first use."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End the workers and close the caches.
+
+        Raises TracehoundError instead of an error that was caused by an entry damaged while it was in use.
+        """
+        damaged = self._damaged_files(error)
+        self.close()
+        if damaged:
+            why = "what the cache held of it was damaged, and is removed"
+            raise TracehoundError(why, damaged[0], remedy="run again to read the file anew") from error
+
+    @property
+    def cache(self) -> TraceCache | None:
+        """The first cache that works; None if there is none, and everything stays in memory."""
+        while self._cache is None and self.cache_openers:
+            try:
+                self._cache = self.cache_openers[0]()
+            except OSError as error:
+                self._drop_current(error)
+            else:
+                self._opened.append(self._cache)
+        return self._cache
+
+    def drop_cache(self, failed: TraceCache, error: OSError) -> None:
+        """Give up a cache that failed; if it is the one in use, the next one is used from now on.
+
+        All files that were being read into the failed cache fail.
+        """
+        if failed is self._cache:
+            self._drop_current(error)
+
+    def _drop_current(self, error: OSError) -> None:
+        where = f" ({error.filename})" if error.filename else ""
+        self.failures.append(f"{(error.strerror or str(error)).lower()}{where}")
+        self._cache = None
+        del self.cache_openers[:1]
+
+    def _damaged_files(self, error: BaseException | None) -> list[Path]:
+        """The files whose damaged entries may have caused the error."""
+        if error is None or isinstance(error, _EXPECTED_ERRORS):
+            return []
+        with suppress(OSError):
+            return [path for cache in self._opened for path in cache.remove_damaged()]
+        return []
+
+    def close(self) -> None:
+        """Kill the workers; their unfinished entries are removed."""
+        self.pool.close()
+        for cache in self._opened:
+            with suppress(OSError):
+                cache.close()
+        self._opened.clear()
+        self._cache = None
+        self.cache_openers.clear()
+
+
+def make_read_context(jobs: int, cache: Callable[[], TraceCache] | None) -> ReadContext:
+    """A context with workers, the cache if one is wanted, and a temporary folder as its replacement."""
+    return ReadContext(WorkerPool(jobs), [*([cache] if cache else []), open_temporary_cache])
+
+
+def make_memory_context() -> ReadContext:
+    """A context without workers and caches."""
+    return ReadContext()
+
 
 SLOW_TO_FINISH: Final = ("xplane",)
 """Formats for which most of the time goes to finishing the decoded shards, which one process does."""
@@ -316,3 +410,37 @@ def _trace_name(paths: Sequence[Path]) -> str:
     first = paths[0].resolve()
     name = first.name or str(first)
     return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
+
+
+AlignChoice = Literal["auto", "wall", "collectives", "start"]
+
+ALIGN_CHOICES: Final[tuple[AlignChoice, ...]] = get_args(AlignChoice)
+"""`auto`: the wall clock, or collectives if the files have no common wall clock; `wall`: only the wall clock;
+`collectives`: the wall clock, corrected so that collectives end together; `start`: each file from its first event."""
+
+
+def set_alignment(reader: TraceReader, choice: AlignChoice) -> TraceReader:
+    """Set how the files of a trace will be aligned once they are read; returns the reader."""
+    if choice == "start":
+        reader.alignment = ClockAlignment("start")
+    elif choice == "collectives":
+        reader.choose_clock = align_by_collectives
+    elif choice == "auto":
+        reader.choose_clock = _align_without_wall_clock
+    return reader
+
+
+def align_by_collectives(trace: Trace) -> ClockAlignment | None:
+    """The alignment by which collectives end at the same time on all ranks; None if there are none to compare."""
+    if len(trace.parts) < 2:
+        return None
+    table = run_analysis(get_analysis("clocks"), trace).table
+    hosts = dict(trace.ranks.select("rank", "host").iter_rows())
+    parts = {trace.hosts[hosts[rank]].part: shift for rank, shift in table.select("rank", "shift").iter_rows()}
+    if not parts:
+        return None
+    return ClockAlignment("wall", parts, max(table["exact"].to_list()))
+
+
+def _align_without_wall_clock(trace: Trace) -> ClockAlignment | None:
+    return None if trace.origin_ns is not None else align_by_collectives(trace)

@@ -26,16 +26,16 @@ from textual.worker import WorkerFailed
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.errors import TracehoundError
-from tracehound.ui.actions.explorer_layout import WIDE_COLUMNS
+from tracehound.ui.actions.screen_layouts import WIDE_COLUMNS
 from tracehound.ui.bindings.key_remapping import textual_keymap
 from tracehound.ui.bindings.keys import KEYS, Key, textual_bindings
 from tracehound.ui.command_palette import CommandPaletteScreen
-from tracehound.ui.screens.base_screens import comes_from_removed_widget
 from tracehound.ui.terminal.driver import QuickDriver, minimal_update
 from tracehound.ui.terminal.end_signals import end_when_terminal_gone
 from tracehound.ui.terminal.outside_programs import notify_warning
 from tracehound.ui.terminal.type_ahead import TypeAhead
 from tracehound.ui.themes import THEMES, choose_theme
+from tracehound.ui.widgets.base_screens import comes_from_removed_widget
 from tracehound.ui.widgets.status_bars import KeyBar
 
 NO_JOB_CONTROL: Final = "no shell waits here that could bring this back"
@@ -59,7 +59,7 @@ class BaseApp(App[None]):
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
         self.set_keymap(textual_keymap(table))
-        self.typed = TypeAhead(self)
+        self.type_ahead = TypeAhead(self)
         self.failure: TracehoundError | None = None
         """Error that ended the application before it could show anything."""
         self._prompt_actions = {key.action for key in table if key.asks}
@@ -75,7 +75,7 @@ class BaseApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Hold keys back until the prompt that they are meant for is open."""
-        if not (isinstance(event, events.Key) and self.typed.take(event)):
+        if not (isinstance(event, events.Key) and self.type_ahead.take(event)):
             await super().on_event(event)
 
     async def run_action(
@@ -97,7 +97,7 @@ class BaseApp(App[None]):
                 bar.clear_message()
         self.clear_notifications()
         if action in self._prompt_actions:
-            self.typed.expect_prompt()
+            self.type_ahead.expect_prompt()
         return await super().run_action(action, default_namespace, namespaces)
 
     def fail(self, error: TracehoundError) -> None:

@@ -54,7 +54,7 @@ def run_explorer(opening: TraceReader, options: Namespace, alphabet: str) -> int
     if not _prepare_terminal("summary"):
         return EXIT_BAD_INPUT
     from tracehound.ui.explorer_app import ExplorerApp  # noqa: PLC0415 - Textual reads its settings on import
-    from tracehound.ui.source.source_files import parse_source_maps  # noqa: PLC0415 - with the rest of the explorer
+    from tracehound.ui.source_files import parse_source_maps  # noqa: PLC0415 - with the rest of the explorer
 
     app = ExplorerApp(opening, alphabet, _load_keys(), options.theme, parse_source_maps(options.source_map))
     app.explorer.command_words = (*options.paths, *_reading_options(options))
@@ -62,7 +62,7 @@ def run_explorer(opening: TraceReader, options: Namespace, alphabet: str) -> int
     if session_path is not None and options.reset:
         saved_session.delete_session(session_path)
     elif session_path is not None:
-        app.explorer.travels.session = saved_session.load_session(session_path)
+        app.explorer.navigation.session = saved_session.load_session(session_path)
     _run_app(app, options)
     if app.failure is not None:
         raise app.failure
@@ -75,8 +75,8 @@ def run_comparison(baseline: TraceReader, candidate: TraceReader, options: Names
     """Run the comparison of two runs until the user quits, and end the process, as `run_explorer` does."""
     if not _prepare_terminal("diff"):
         return EXIT_BAD_INPUT
-    from tracehound.ui.comparison_app import ComparisonApp  # noqa: PLC0415 - Textual reads its settings on import
-    from tracehound.ui.source.source_files import parse_source_maps  # noqa: PLC0415 - with the rest of the explorer
+    from tracehound.ui.explorer_app import ComparisonApp  # noqa: PLC0415 - Textual reads its settings on import
+    from tracehound.ui.source_files import parse_source_maps  # noqa: PLC0415 - with the rest of the explorer
 
     app = ComparisonApp(
         baseline, candidate, alphabet, _load_keys(), options.theme, parse_source_maps(options.source_map)
@@ -147,10 +147,10 @@ def _run_app(app: BaseApp, options: Namespace) -> None:
 
 def _save_session(app: ExplorerApp, session_path: Path | None) -> None:
     """Save the session."""
-    travels = app.explorer.travels
-    remembered = travels.remembered
+    navigation = app.explorer.navigation
+    remembered = navigation.remembered
     if session_path is not None and remembered is not None:
-        args = (session_path, remembered, travels.marked)
+        args = (session_path, remembered, navigation.marked)
         writing = threading.Thread(target=saved_session.save_session, args=args, daemon=True)
         writing.start()
         writing.join(EXIT_TIMEOUT)

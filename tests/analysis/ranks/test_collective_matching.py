@@ -57,7 +57,7 @@ def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     notes = note_texts(asked("collective_calls", trace).notes)
     assert "not matched: 1 call that no other rank here has (all_reduce)" in notes
     (parts, _) = rows("distributed", trace)
-    assert times(parts, "transfer", "synchronising", "unmatched") == [20, 10, 20]
+    assert times(parts, "transfer", "synchronizing", "unmatched") == [20, 10, 20]
     told = note_texts(asked("distributed", trace).notes)[0]
     assert told == "all ranks: 20.00 % of the matched communication only waits for the last rank"
 
@@ -96,7 +96,7 @@ def test_the_file_lists_the_ranks_of_groups_that_calls_do_not_name(tmp_path: Pat
 
 
 def mesh(*machines: str) -> list[Rank]:
-    """Four ranks, two by two: in each of three steps neighbours meet first, then all of them; gloo names no group."""
+    """Four ranks, two by two: in each of three steps neighbors meet first, then all of them; gloo names no group."""
     ranks = [Rank(number, 4, machine=machine) for number, machine in enumerate(machines)]
     for rank in ranks:
         row, column = divmod(rank.rank, 2)

@@ -305,21 +305,21 @@ def test_kernels_and_parts_of_ranks_are_told_by_the_clock_that_breakdown_is_told
 ) -> None:
     seen = Window(window[0] * US, window[1] * US) if window else None
     parts, used, ranks = (
-        run_analysis(get_analysis(name), cut_copy(), seen) for name in ("breakdown", "utilisation", "distributed")
+        run_analysis(get_analysis(name), cut_copy(), seen) for name in ("breakdown", "utilization", "distributed")
     )
     told, of_rank = parts.table.row(0, named=True), ranks.table.row(0, named=True)
     assert (of_rank["span"], of_rank["computation"]) == (told["span"], told["compute"])
     assert of_rank["other"] == told["span"] - told["compute"]
     row = used.table.row(0, named=True)
-    assert (row["span"], row["utilisation"]) == (told["span"], pytest.approx(told["compute_share"]))
+    assert (row["span"], row["utilization"]) == (told["span"], pytest.approx(told["compute_share"]))
     for result in (used, ranks):
         assert [note for note in note_texts(result.notes) if "own clocks" in note] == [
             n for n in note_texts(parts.notes) if "own clocks" in n
         ]
-    by_kernel = run_analysis(get_analysis("utilisation"), cut_copy(), seen, Options(given=(("by", "kernel"),))).table
+    by_kernel = run_analysis(get_analysis("utilization"), cut_copy(), seen, Options(given=(("by", "kernel"),))).table
     assert by_kernel["total"].sum() == told["compute"]
-    curve = run_analysis(get_analysis("utilisation_curve"), cut_copy(), seen, Options(given=(("bucket", "1s"),))).table
-    assert curve["utilisation"].to_list() == pytest.approx([told["compute_share"]])
+    curve = run_analysis(get_analysis("utilization_curve"), cut_copy(), seen, Options(given=(("bucket", "1s"),))).table
+    assert curve["utilization"].to_list() == pytest.approx([told["compute_share"]])
     assert curve["duration"].to_list() == [(window[1] - window[0] if window else 50) * US]
 
 
@@ -327,9 +327,9 @@ def test_kernels_have_the_lengths_of_the_device_s_own_clock() -> None:
     b = Building(format="xplane", ops=OPS)
     b.event(CORE, "fusion", 0, 0, "op", op=2, device_start=100 * US, device_end=110 * US)
     b.event(CORE, "fusion", 5, 10, "op", op=2, device_start=110 * US, device_end=120 * US)
-    result = run_analysis(get_analysis("utilisation"), b.trace())
+    result = run_analysis(get_analysis("utilization"), b.trace())
     row = result.table.row(0, named=True)
-    assert (row["span"], row["utilisation"], row["kernels"]) == (20 * US, 1.0, 2)
+    assert (row["span"], row["utilization"], row["kernels"]) == (20 * US, 1.0, 2)
     assert not [note for note in note_texts(result.notes) if "without a length" in note]
 
 
@@ -339,7 +339,7 @@ def test_what_ranks_wait_and_transfer_adds_up_to_communication_on_the_devices_ow
         lane = Lane("XLA Ops", rank, "ops", work=True)
         b.event(lane, "all-reduce", start, 40, "collective", device_start=own[0] * US, device_end=own[1] * US)
     rows = run_analysis(get_analysis("distributed"), b.trace()).table
-    found = rows.select("span", "communication", "transfer", "synchronising") / US
+    found = rows.select("span", "communication", "transfer", "synchronizing") / US
     assert found.rows() == [(20, 20, 5, 15), (5, 5, 5, 0)]
 
 
@@ -372,12 +372,12 @@ def test_all_that_tell_of_busy_time_agree(executed: Executed, start: int, length
     for window in (None, Window(start, start + length)):
         parts, used, ranks = (
             run_analysis(get_analysis(name), built, window).table
-            for name in ("breakdown", "utilisation", "distributed")
+            for name in ("breakdown", "utilization", "distributed")
         )
         assert ranks["span"].to_list() == parts["span"].to_list()
         assert ranks["computation"].to_list() == parts["compute"].to_list()
         assert (ranks["communication"] + ranks["overlap"]).to_list() == parts["all_communication"].to_list()
         assert ranks["unmatched"].to_list() == parts["all_communication"].to_list()
-        for kernels, span, utilisation in used.select("kernels", "span", "utilisation").rows():
+        for kernels, span, utilization in used.select("kernels", "span", "utilization").rows():
             worked = parts["compute"].item() + parts["all_communication"].item() if kernels else 0
-            assert (span, utilisation or 0) == (parts["span"].item(), pytest.approx(worked / span if span else 0))
+            assert (span, utilization or 0) == (parts["span"].item(), pytest.approx(worked / span if span else 0))

@@ -55,11 +55,11 @@ def curve(**launched: float) -> Result:
     for number in range(50):
         b.event(stream(), "k", 10 * number, 10 * number + (2 if number < 25 else 10), record=number)
         b.facets.setdefault("launched", []).append({"record": number, **launched})
-    return run_analysis(get_analysis("utilisation_curve"), b.trace())
+    return run_analysis(get_analysis("utilization_curve"), b.trace())
 
 
 def test_a_curve_has_times_shares_and_its_average() -> None:
-    lines = draw_chart(curve(), "utilisation", 0, (70, 12))
+    lines = draw_chart(curve(), "utilization", 0, (70, 12))
     assert len(lines) == 12
     assert {len(line) for line in lines} == {70}
     assert lines[0].startswith("100 %")
@@ -68,7 +68,7 @@ def test_a_curve_has_times_shares_and_its_average() -> None:
 
 
 def test_with_room_the_multiprocessors_stand_below() -> None:
-    lines = draw_chart(curve(blocks_per_sm=0.5), "utilisation", 0, (70, 20))
+    lines = draw_chart(curve(blocks_per_sm=0.5), "utilization", 0, (70, 20))
     assert len(lines) == 20
     assert lines[9].startswith("rank 0: kernels run")
     assert lines[-1].rstrip() == "rank 0: multiprocessors taken, 30.00 % on average"
@@ -79,7 +79,7 @@ def test_a_single_stretch_is_no_curve() -> None:
     b.event(stream(), "k", 0, 1)
     assert not any(
         "┤" in line
-        for line in draw_chart(run_analysis(get_analysis("utilisation_curve"), b.trace()), "utilisation", 0, (70, 12))
+        for line in draw_chart(run_analysis(get_analysis("utilization_curve"), b.trace()), "utilization", 0, (70, 12))
     )
 
 

@@ -1,4 +1,4 @@
-"""Charts have exactly the size asked for, keep spikes and carry no colours."""
+"""Charts have exactly the size asked for, keep spikes and carry no colors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_parts_of_a_stacked_bar_fill_it_exactly() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(40, 8), (80, 12), (200, 30)])
-def test_a_curve_has_the_size_asked_for_and_no_colours(width: int, height: int) -> None:
+def test_a_curve_has_the_size_asked_for_and_no_colors(width: int, height: int) -> None:
     x = np.arange(1000)
     lines = primitives.draw_curve(x, np.sin(x / 50), width, height)
     assert [len(line) for line in lines] == [width] * height

@@ -12,7 +12,7 @@ from hloprotos import array, instruction
 from tracehound.formats.hlo.cost_model import InstructionCost, estimate_costs
 from tracehound.formats.hlo.hlo_instructions import index_instructions
 from tracehound.formats.protobuf_wire import pad_bytes
-from tracehound.formats.xla.op_costs import bytes_by_memory, cost_from_hlo_text, hbm_bytes_from_hlo_text
+from tracehound.formats.xla.op_executions import bytes_by_memory, cost_from_hlo_text, hbm_bytes_from_hlo_text
 from xspaces import block, varint, whole
 
 F32, BF16 = 11, 16

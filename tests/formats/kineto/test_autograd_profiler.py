@@ -152,7 +152,7 @@ def test_exported_each_device_has_its_own_curves(tmp_path: Path, files: int) -> 
     out = tmp_path / "out.json"
     written(opened(*paths), out)
     again = opened(out)
-    curves = again.lanes.filter(role="counter", name="Utilisation, GPU")
+    curves = again.lanes.filter(role="counter", name="Utilization, GPU")
     assert sorted(curves["rank"].to_list()) == again.ranks["rank"].to_list() == list(range(2 * files))
 
 

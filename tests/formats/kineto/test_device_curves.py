@@ -1,4 +1,4 @@
-"""The curves of utilisation that a Kineto file gets as counters of its devices."""
+"""The curves of utilization that a Kineto file gets as counters of its devices."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def curves(part: FileFrames) -> dict[str, list[tuple[int, float]]]:
     return {name: [(time, value) for lane, time, value in samples if lane == own] for own, name in lanes}
 
 
-def test_a_device_has_its_utilisation_and_efficiency_in_percent(tmp_path: Path) -> None:
+def test_a_device_has_its_utilization_and_efficiency_in_percent(tmp_path: Path) -> None:
     part = read(tmp_path, MIN_KERNELS, **{"blocks per SM": 0.25})
     found = curves(part)
-    assert list(found) == ["GPU utilisation", "SM efficiency"]
-    assert found["GPU utilisation"][:4] == [(0, 100.0), (5, 0.0), (10, 100.0), (15, 0.0)]
+    assert list(found) == ["GPU utilization", "SM efficiency"]
+    assert found["GPU utilization"][:4] == [(0, 100.0), (5, 0.0), (10, 100.0), (15, 0.0)]
     assert found["SM efficiency"][:4] == [(0, 25.0), (5, 0.0), (10, 25.0), (15, 0.0)]
     assert found["SM efficiency"][-1] == (10 * MIN_KERNELS - 5, 0.0)
     assert part.lanes.filter(role="counter").select("rank", "unit").rows() == [(0, "%")] * 2
 
 
 def test_what_is_not_recorded_has_no_curve(tmp_path: Path) -> None:
-    assert list(curves(read(tmp_path, MIN_KERNELS))) == ["GPU utilisation"]
+    assert list(curves(read(tmp_path, MIN_KERNELS))) == ["GPU utilization"]
 
 
 def test_a_curve_is_there_where_it_is_known(tmp_path: Path) -> None:
@@ -66,20 +66,22 @@ def test_a_curve_is_there_where_it_is_known(tmp_path: Path) -> None:
         ]  # fmt: skip
 
     later = curves(read(tmp_path, 20, known(*range(50, 130))))
-    assert (later["GPU utilisation"][0], later["SM efficiency"][0]) == ((0, 100.0), (500, 25.0))
+    assert (later["GPU utilization"][0], later["SM efficiency"][0]) == ((0, 100.0), (500, 25.0))
     apart = curves(read(tmp_path, 20, known(*range(20, 60))))
     assert apart["SM efficiency"][0] == (200, 25.0)
     unknown = [{**event, "args": {"device": 0, "stream": 7}} for event in known(*range(60, 80))]
     between = [*known(*range(20, 60)), *unknown, *known(*range(80, 120))]
-    assert list(curves(read(tmp_path, 1, between))) == ["GPU utilisation"]
+    assert list(curves(read(tmp_path, 1, between))) == ["GPU utilization"]
     assert "SM efficiency" in curves(read(tmp_path, 1, [*known(*range(20, 120)), *unknown[:1]]))
 
 
 def test_those_of_an_export_make_way_for_them(tmp_path: Path) -> None:
-    names = ("Utilisation, GPU", "Utilisation, occupancy", "Queue length, stream 7")
+    names = ("Utilization, GPU", "Utilization, occupancy", "Queue length, stream 7")
     told = [{"ph": "C", "name": name, "pid": 0, "ts": 0, "by": "tracehound", "args": {"%": 7}} for name in names]
-    assert list(curves(read(tmp_path, MIN_KERNELS, told))) == [*names[1:], "GPU utilisation"]
+    assert list(curves(read(tmp_path, MIN_KERNELS, told))) == [*names[1:], "GPU utilization"]
     assert list(curves(read(tmp_path, MIN_KERNELS - 1, told))) == list(names), "which then are all that is known"
+    older = [{**told[0], "name": name} for name in ("Utilisation, GPU", "Utilisation, occupancy")]
+    assert list(curves(read(tmp_path, MIN_KERNELS, older))) == ["Utilisation, occupancy", "GPU utilization"]
     others = [{**told[0], "name": "GPU utilization"}]
     assert list(curves(read(tmp_path, MIN_KERNELS, others))) == ["GPU utilization"]
 
@@ -89,7 +91,7 @@ def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
 
 
 def test_a_curve_is_short_however_long_the_trace(tmp_path: Path) -> None:
-    assert len(curves(read(tmp_path, 3000))["GPU utilisation"]) <= 1001
+    assert len(curves(read(tmp_path, 3000))["GPU utilization"]) <= 1001
 
 
 @pytest.mark.parametrize("seed", first(2, range(8)))
@@ -141,7 +143,7 @@ def test_a_curve_has_a_lane_of_its_own_beside_those_of_memory(tmp_path: Path) ->
     assert part.lanes["lane"].is_unique().all()
     found = curves(part)
     assert {value for _, value in found["memory reserved"]} == {128.0}
-    assert {value for _, value in found["GPU utilisation"]} == {0.0, 100.0}
+    assert {value for _, value in found["GPU utilization"]} == {0.0, 100.0}
 
 
 def test_what_is_reserved_is_told_where_it_changes(tmp_path: Path) -> None:

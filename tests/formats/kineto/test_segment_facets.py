@@ -139,7 +139,7 @@ def test_a_collective_is_told_by_its_operator_and_by_its_kernel(tmp_path: Path) 
     assert second == {"record": 2, "collective": "allreduce", "sequence": 41}
 
 
-def test_a_row_of_synchronisation_says_what_was_waited_for(tmp_path: Path) -> None:
+def test_a_row_of_synchronization_says_what_was_waited_for(tmp_path: Path) -> None:
     """CUPTI says -1 for what it does not know, as one number of 32 bits or another."""
 
     def row(name: str, ts: float, **args: object) -> dict[str, Any]:

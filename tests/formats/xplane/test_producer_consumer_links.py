@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracehound.formats.spill import Spill
-from tracehound.formats.xplane.producer_consumer_links import producer_consumer_frames
+from tracehound.formats.xplane.xplane_reader import producer_consumer_frames
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 
 LINK = st.none() | st.integers(0, 9)

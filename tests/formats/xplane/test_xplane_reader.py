@@ -21,7 +21,7 @@ from growth import TOO_FAST, growth
 from hloprotos import F32, array, computation, instruction, proto
 from short import some
 from tracehound.analysis import get_analysis
-from tracehound.analysis import run_analysis as analysed
+from tracehound.analysis import run_analysis as analyzed
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
 from tracehound.formats import XPLANE, FileShard, ignore_progress
@@ -687,7 +687,7 @@ def test_what_a_file_says_of_its_environment_is_taken_for_nothing_else(
     device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a = f32[] add(%x)", 0, 5)])], stats=[Stat("of", 3, 1)])
     read, plain = part(*told, device), part(device)
     assert read.facts == plain.facts
-    assert analysed(get_analysis("overview"), merge_file_frames("t", [read])).table.height == 1
+    assert analyzed(get_analysis("overview"), merge_file_frames("t", [read])).table.height == 1
 
 
 def test_of_the_environment_the_versions_are_kept(part: Callable[..., FileFrames]) -> None:
@@ -725,10 +725,10 @@ def test_errors_and_warnings_of_the_profiler_are_passed_on(tmp_path: Path) -> No
     assert "the profiler warns: slow" in text
 
 
-# Recognising.
+# Recognizing.
 
 
-def test_an_xspace_is_recognised_whole_or_by_its_beginning() -> None:
+def test_an_xspace_is_recognized_whole_or_by_its_beginning() -> None:
     raw = space(Plane("/host:CPU", [Line("python", [Event("event", n, 1) for n in range(20_000)])]))
     assert XPLANE.matches(raw[:65536])
     assert XPLANE.matches(space(Plane("Task Environment")))

@@ -15,8 +15,8 @@ from tracehound.draw.lane_cells import decode_style
 from tracehound.model.trace import Window
 from tracehound.store import load_trace, open_trace_files
 from tracehound.ui.actions.critical_path_overlay import path_intervals
-from tracehound.ui.bindings import pane_menu
 from tracehound.ui.bindings.keys import KEYS
+from tracehound.ui.panes import pane_menu
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.wording.messages import LONGEST_INTERVAL, NO_EVENTS
 
@@ -179,7 +179,7 @@ async def test_a_trace_without_a_path_says_so(samples: Path) -> None:
 
 @pytest.mark.parametrize("alphabet", ["NO_COLOR", *in_full("TERM")])
 @pytest.mark.thorough
-async def test_a_path_reads_in_few_colours(samples: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_path_reads_in_few_colors(samples: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLORTERM", raising=False)
     monkeypatch.setenv(alphabet, "1" if alphabet == "NO_COLOR" else "xterm")
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):

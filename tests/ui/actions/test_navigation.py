@@ -39,7 +39,7 @@ def slices() -> list[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("travels"), slices())
+    return written(tmp_path_factory.mktemp("navigation"), slices())
 
 
 @pytest.fixture
@@ -220,12 +220,12 @@ async def test_marks(opening: TraceReader) -> None:
         await press(pilot, "apostrophe", "b")
         assert "no mark b; set: a" in said(explorer)
         await press(pilot, "m", "escape")
-        assert set(explorer.travels.marks) == {"a"}
+        assert set(explorer.navigation.marks) == {"a"}
 
 
 def test_every_way_is_on_a_key_and_known(opening: TraceReader) -> None:
     asked = {key.action.split("'")[1] for key in KEYS if key.action.removeprefix("screen.").startswith("travel(")}
-    assert asked == set(ExplorerScreen(opening).travels.ways)
+    assert asked == set(ExplorerScreen(opening).navigation.ways)
 
 
 async def test_slices_of_the_lane_under_the_cursor_in_the_window(opening: TraceReader) -> None:

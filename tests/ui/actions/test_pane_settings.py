@@ -10,10 +10,10 @@ from exploring import explored, press, read_once, said, settled
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.analysis_settings import Setting, one_of, parse_whole_number
 from tracehound.ui.actions.pane_settings import SET_BY_CURSOR, settings_of_pane, valid_settings
-from tracehound.ui.bindings import pane_menu
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.explorer_app import ExplorerApp
-from tracehound.ui.screens.choice_dialogs import SettingsDialog
+from tracehound.ui.panes import pane_menu
+from tracehound.ui.panes.choice_dialogs import SettingsDialog
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.state.saved_session import SavedSession
 
@@ -67,7 +67,7 @@ async def test_another_way_to_group_is_shown_said_copied_and_saved(samples: Path
         app.query_one("#pane-hlo_ops Prompt PromptInput").value = str(path)  # type: ignore[attr-defined]
         await press(pilot, "enter")
         assert "with by=category" in path.read_text()
-        kept = explorer.travels.remembered
+        kept = explorer.navigation.remembered
         assert kept is not None
         assert kept.settings == {"hlo_ops": {"by": "category"}}
         await press(pilot, "B", "backspace", "enter")
@@ -81,11 +81,11 @@ async def test_what_was_chosen_is_there_at_the_next_visit(samples: Path) -> None
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "M", LETTERS["operators"], "B", "left", "enter")
-        kept = app.explorer.travels.remembered
+        kept = app.explorer.navigation.remembered
     assert kept is not None
     assert kept.settings == {"operators": {"by": "frame"}}
     app = ExplorerApp(read_once(samples / "torch_stacks"))
-    app.explorer.travels.session = kept
+    app.explorer.navigation.session = kept
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         assert app.explorer.pane_stack.active == "operators"
@@ -144,7 +144,7 @@ def test_only_what_is_a_choice_still_comes_back() -> None:
 async def test_settings_of_another_world_do_no_harm(samples: Path) -> None:
     app = ExplorerApp(read_once(samples / "torch_stacks"))
     view = (await _seen(samples)).view
-    app.explorer.travels.session = SavedSession(
+    app.explorer.navigation.session = SavedSession(
         view, "operators", settings={"operators": {"by": "\x1b[2J"}, "x": {"y": "z"}}
     )
     async with app.run_test(size=(80, 24)) as pilot:
@@ -157,7 +157,7 @@ async def _seen(samples: Path) -> SavedSession:
     """A visit that was left in another place than the first."""
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "w", "w")
-        kept = explorer.travels.remembered
+        kept = explorer.navigation.remembered
         assert kept is not None
         return kept
 

@@ -40,7 +40,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 async def settled(pilot: Pilot[None], timeline: Timeline) -> None:
     await pilot.pause(0.01)
-    await until(pilot, lambda: not timeline.supply.busy)
+    await until(pilot, lambda: not timeline.lane_loader.busy)
     await pilot.pause()
 
 
@@ -133,6 +133,6 @@ async def test_a_lane_that_cannot_be_read_is_empty(error: BaseException, monkeyp
     monkeypatch.setattr(TimelineRows, "read_rows", gone)
     async with stage() as (_, timeline, pilot):
         await settled(pilot, timeline)
-        assert not timeline.supply.busy
+        assert not timeline.lane_loader.busy
         await pilot.press("j", "full_stop", "right_square_bracket", "enter")
         assert lines(timeline)[3].split() == ["▌stream", "7", "│"]

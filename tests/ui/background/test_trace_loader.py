@@ -21,8 +21,8 @@ from tracehound.model.trace import FileFrames
 from tracehound.store import CancelledError, ClockAlignment, ReadingProgress, TraceReader, open_trace_files
 from tracehound.ui.background import analysis_runner
 from tracehound.ui.background.trace_loader import TraceLoader
-from tracehound.ui.bindings.pane_menu import menu_entries
 from tracehound.ui.explorer_app import ExplorerApp
+from tracehound.ui.panes.pane_menu import menu_entries
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.screens.menu_screen import MenuList, MenuScreen
 
@@ -110,7 +110,7 @@ async def exploring(
 async def quiet(explorer: ExplorerScreen, pilot: Pilot[None]) -> None:
     """Everything that is known is shown."""
     await pilot.pause()
-    await until(pilot, lambda: not explorer.background.busy and not explorer.timeline.supply.busy)
+    await until(pilot, lambda: not explorer.background.busy and not explorer.timeline.lane_loader.busy)
     await pilot.pause()
 
 
@@ -144,7 +144,7 @@ async def test_every_rank_has_its_place_before_anything_is_read(tmp_path: Path) 
         seen = [line for line in timeline(explorer) if "rank " in line]
         assert [line.split()[2] for line in seen] == ["0", "1", "2", "3"]
         assert all(line.endswith("not read yet") for line in seen)
-        assert not explorer.growth.any_read
+        assert not explorer.trace_updates.any_read
 
 
 @pytest.mark.thorough
@@ -200,7 +200,7 @@ async def test_ranks_fill_in_where_they_stand(tmp_path: Path) -> None:
     opening = gated(tmp_path, 4)
     async with exploring(opening, (120, 40)) as (explorer, pilot):
         await let(explorer, pilot, opening, 2)
-        assert explorer.growth.any_read
+        assert explorer.trace_updates.any_read
         lines = timeline(explorer)
         at = next(y for y, line in enumerate(lines) if "rank 2" in line)
         assert "k0 of" in lines[at + 1]
@@ -290,7 +290,7 @@ async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
         await quiet(explorer, pilot)
         assert explorer.header.news == "stopped: 1 of 4 files read"
         assert sum(line.endswith("not read yet") for line in timeline(explorer)) == 3
-        assert explorer.growth.any_read
+        assert explorer.trace_updates.any_read
         assert "1 of 4 ranks read" in caption(explorer, "ops")
 
 
@@ -363,7 +363,7 @@ async def test_the_menu_offers_everything_until_all_is_read(tmp_path: Path) -> N
     opening = gated(tmp_path, 2)
     async with exploring(opening) as (explorer, pilot):
         opening.let(0)
-        await until(pilot, lambda: explorer.growth.any_read)
+        await until(pilot, lambda: explorer.trace_updates.any_read)
         read = menu_entries(explorer.keys, explorer.trace)
         assert any(entry.lacks for _, under in read for entry in under), "of what is read something is missing"
         await pilot.press("M")
@@ -371,7 +371,7 @@ async def test_the_menu_offers_everything_until_all_is_read(tmp_path: Path) -> N
         assert not any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)
         await pilot.press("escape")
         opening.let(1)
-        await until(pilot, lambda: explorer.growth.whole is not None)
+        await until(pilot, lambda: explorer.trace_updates.whole is not None)
         await pilot.press("M")
         await until(pilot, lambda: isinstance(pilot.app.screen, MenuScreen))
         assert any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)

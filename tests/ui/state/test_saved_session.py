@@ -154,31 +154,31 @@ async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "down", "p", "c", "w", "w", "full_stop", "m", "a", "5")
-        view, kept = app.explorer.view, app.explorer.travels.remembered
+        view, kept = app.explorer.view, app.explorer.navigation.remembered
         assert kept is not None
 
     app = ExplorerApp(read_once(samples / "torch_stacks"))
-    app.explorer.travels.session = kept
+    app.explorer.navigation.session = kept
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         assert app.explorer.view == view
         assert app.explorer.pane_stack.active == "annotations"
-        assert set(app.explorer.travels.marks) == {"a"}
+        assert set(app.explorer.navigation.marks) == {"a"}
         assert "where you were the last time" in said(app.explorer)
         await press(pilot, "u")
         assert app.explorer.view.event is None
-        again = app.explorer.travels.remembered
+        again = app.explorer.navigation.remembered
         assert again is not None
         assert again.lanes == kept.lanes
-        assert set(again.lanes) >= {"pinned", "colour"}
+        assert set(again.lanes) >= {"pinned", "color"}
 
 
 @pytest.mark.thorough
 async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
     app = ExplorerApp(read_once(samples / "torch_stacks"))
     odd = View(-5, -9, ranks=(7,), lane=44, event=1 << 50, selection=(9, 3), focus=-1)
-    app.explorer.travels.session = SavedSession(
-        odd, "no such tab", {"a": odd}, {"folded": 3, "pinned": [4, "none"], "order": 7, "colour": [], "hidden": {}}
+    app.explorer.navigation.session = SavedSession(
+        odd, "no such tab", {"a": odd}, {"folded": 3, "pinned": [4, "none"], "order": 7, "color": [], "hidden": {}}
     )
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tracehound.ui.state.view import View
-from tracehound.ui.state.view_history import MAX_PLACES, REST_SECONDS, ViewHistory, list_mark_letters, return_to_place
+from tracehound.ui.state.view import MAX_PLACES, REST_SECONDS, View, ViewHistory, list_mark_letters, return_to_place
 
 WHOLE = View(0, 1000)
 

@@ -13,7 +13,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from exploring import in_full
-from tracehound.ui.terminal.screen_contents import COLOR_SYSTEMS, ScreenContents
+from tracehound.ui.terminal.driver import COLOR_SYSTEMS, ScreenContents
 
 WIDTH, HEIGHT = 40, 6
 STYLES = [
@@ -25,7 +25,7 @@ STYLES = [
     Style(reverse=True, underline=True),
     Style(bgcolor="blue"),
 ]
-"""In colours that every terminal has: rich keeps what it made of a style for the first one."""
+"""In colors that every terminal has: rich keeps what it made of a style for the first one."""
 
 WORDS = ["a", "kernel", " " * 7, "▏▂▃", "内核", "é", "x内y"]
 
@@ -93,7 +93,7 @@ def test_a_style_is_told_by_what_differs_from_the_one_before() -> None:
     ("system", "codes"),
     [("standard", "91;40"), ("256", "38;5;208;48;5;233"), ("truecolor", "38;2;255;136;0;48;2;16;16;16")],
 )
-def test_colours_are_those_that_the_terminal_has(system: str, codes: str) -> None:
+def test_colors_are_those_that_the_terminal_has(system: str, codes: str) -> None:
     sent = ScreenContents().write([(0, 0, Strip([Segment("a", ORANGE)]))], WIDTH, COLOR_SYSTEMS[system])
     assert sent == f"\x1b[1;1H\x1b[{codes}ma\x1b[39;49m"
 

@@ -212,13 +212,13 @@ def _waiting_calls(host: pl.DataFrame, ran: StreamWork, rank_trace: RankTrace) -
     own: dict[int, list[int]] = {}
     for row in np.flatnonzero(membership_mask(np.array(ran.call, np.int64), host["id"].to_numpy()[copies])).tolist():
         own.setdefault(ran.call[row], []).append(row)
-    synchronised = _synchronized_work(rank_trace)
+    synchronized = _synchronized_work(rank_trace)
     found: dict[int, list[WaitingCall]] = {}
     for event, lane, start, end, kind, correlation in waiting.select(
         "id", "lane", "start", "end", pl.col("kind").cast(pl.String), "correlation"
     ).iter_rows():
         copied = None if kind == "sync" else tuple(own.get(event, ()))
-        wait = DeviceWait(start, *synchronised.get(correlation, (None, start)))
+        wait = DeviceWait(start, *synchronized.get(correlation, (None, start)))
         found.setdefault(lane, []).append(WaitingCall(event, end, wait, copied))
     return found
 

@@ -1,4 +1,4 @@
-"""Classes of kernels by name (gemm, attention, normalisation, ...), tensor cores, and groups of a device's work.
+"""Classes of kernels by name (gemm, attention, normalization, ...), tensor cores, and groups of a device's work.
 
 Holds the patterns of the classes, the types of work that they add up to, custom classes, and groups as users name them:
 a type of work, a class, or a regular expression. Communication and copies are told by the `kind` of events; classes
@@ -21,6 +21,7 @@ from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import COMMUNICATION_KINDS, COPY_KINDS, device_work, parent_rows
 from tracehound.analysis.timing.device_clock import DEVICE_TIMES, work_on_device_clock
 from tracehound.errors import TracehoundError, printable
+from tracehound.model.old_names import current_name
 from tracehound.numeric.intervals import Intervals, clip, union
 from tracehound.numeric.self_time import self_intervals
 
@@ -41,7 +42,7 @@ KERNEL_CLASSES: Final = (
     ("convolution", r"igemm_(?:fwd|bwd|wrw)|im\dd\dcol|im2col|compute\w*OffsetsKernel|miopensp3|fft2d_"),
     ("gemm", r"(?:^b?|[^b]|[^f]b)gemm|gemv|matmul|_b?mm_|cijk_|nvjet|splitk_?reduce|\bdot_kernel|marlin|machete|^bmm_"),
     ("gemm", r"cublaslt|xmma_|fused_moe|s16816|s1688|scaled_mm|flatmm|wvsplitk"),
-    ("normalisation", r"(?:batch|layer|group|instance|rms|qk)_?norm|bn_[fb]w|rowwisemoments|gammabeta|welford"),
+    ("normalization", r"(?:batch|layer|group|instance|rms|qk)_?norm|bn_[fb]w|rowwisemoments|gammabeta|welford"),
     ("softmax", r"softmax"),
     ("moe routing", r"moe|routing|topk_forward|bitmatrix|expert"),
     ("rotary", r"rotary|(?:^|[^a-z])rope(?:$|[^a-z])"),
@@ -52,7 +53,7 @@ KERNEL_CLASSES: Final = (
     ("foreach", r"multi_tensor_apply|foreach"),
     ("random", r"distribution|dropout|philox|random"),
     ("sort and scan", r"sort|scan|topk|histogram|unique|nonzero|devicecompact|deviceselect|devicerun"),
-    ("quantisation", r"quant|fp8rowwise|_get_fp8|_hfp8"),
+    ("quantization", r"quant|fp8rowwise|_get_fp8|_hfp8"),
     ("indexing", r"index|gather|scatter|take_kernel"),
     ("reduction", r"reduce|reduction|argmax|argmin|segment"),
     ("elementwise", r"elementwise|pointwise|activation|act_and_mul|silu|gelu|relu|subtensorop|op_generic_tensor"),
@@ -118,7 +119,7 @@ def parse_custom_classes(text: str) -> tuple[CustomClass, ...]:
         name, colon, class_pattern = word.partition(":")
         if not (colon and name.strip() and class_pattern.strip()):
             raise TracehoundError(f"{printable(word.strip())!r} is not a class", remedy="write NAME:REGEX; NAME:REGEX")
-        found.append(CustomClass(name.strip(), parse_pattern(class_pattern.strip())))
+        found.append(CustomClass(current_name(name.strip()), parse_pattern(class_pattern.strip())))
     return tuple(found)
 
 
@@ -252,7 +253,7 @@ def _masks_by_name(
 def _is_in_group(group: WorkGroup, classified: pl.DataFrame, classes: set[str]) -> pl.Series:
     if group.is_work_type:
         return classified["type"] == group.text
-    if group.text in classes:
-        return classified["class"] == group.text
+    if (name := current_name(group.text)) in classes:
+        return classified["class"] == name
     names = classified["name"].cast(pl.String).to_list()
     return pl.Series([group.name.search(name) is not None for name in names], dtype=pl.Boolean)

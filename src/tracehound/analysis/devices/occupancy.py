@@ -1,6 +1,6 @@
 """Occupancy of a rank's device over time: running kernels, multiprocessors in use, occupancy.
 
-The base of `utilisation` and `utilisation_curve`.
+The base of `utilization` and `utilization_curve`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from tracehound.numeric.intervals import Intervals, Ints, union
 from tracehound.numeric.self_time import self_intervals
 
 OCCUPANCY_DEFINITION: Final = """\
-utilisation = time in which a kernel runs, collectives included and copies not, / span. SM efficiency = blocks per
-multiprocessor of all kernels that run, at most 1, on average over the span: waves are not modelled, a grid of one block
+utilization = time in which a kernel runs, collectives included and copies not, / span. SM efficiency = blocks per
+multiprocessor of all kernels that run, at most 1, on average over the span: waves are not modeled, a grid of one block
 more than the device has multiprocessors counts as full. occupancy = the profiler's estimated achieved occupancy, and
 blocks per SM = blocks of the grid / multiprocessors, both averaged over kernels, weighted with their time in the span.
 occupancy limit = threads of the grid / threads that the multiprocessors hold, at most 1, likewise: no kernel

@@ -33,8 +33,7 @@ from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
 from tracehound.formats.inflate import GZIP_ENDS_EARLY
 from tracehound.formats.json.array_repair import EVENT_CUT_OFF
-from tracehound.formats.truncation import is_truncated
-from tracehound.model.notes import Note, note
+from tracehound.model.notes import Note, is_truncated, note
 from tracehound.model.units import format_ranks
 
 RULES: Final = (
@@ -68,7 +67,7 @@ rank and the event lead to where it is seen best. The rules:
     + """
 
 The rules with a number are those of the PyTorch TensorBoard plugin, with numbers that are right on today's traces: its
-data loader, communication and utilisation come from step times that are wrong since 2023, and its tensor cores know the
+data loader, communication and utilization come from step times that are wrong since 2023, and its tensor cores know the
 names of 2021. Where it advises a larger batch for every idle device, the idle rule says what the device waited for."""
 )
 

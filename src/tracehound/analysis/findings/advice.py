@@ -68,7 +68,7 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
     {
         "host": "launch less and earlier: torch.compile or CUDA graphs, fused optimizers, a larger batch; look at what"
         " the host does in the gaps",
-        "synchronisation": "do not read values of the device within a step (.item(), .cpu(), printing a loss, nonzero);"
+        "synchronization": "do not read values of the device within a step (.item(), .cpu(), printing a loss, nonzero);"
         " copy with non_blocking=True from pinned memory",
         "allocation": "keep the caching allocator from giving memory back: no empty_cache() within steps, less"
         " fragmentation (expandable_segments), equal shapes in every step",
@@ -105,7 +105,7 @@ _XLA_RUN_AHEAD: Final = (
 _XLA: Final[Mapping[str, str]] = MappingProxyType(
     {
         "host": _XLA_RUN_AHEAD,
-        "synchronisation": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
+        "synchronization": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
         "allocation": "equal shapes in every step, donated buffers",
         "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
         " compiles",
@@ -145,7 +145,7 @@ _PYTORCH_XLA: Final[Mapping[str, str]] = MappingProxyType(
         **_XLA,
         "host": _PYTORCH_XLA_RUN_AHEAD,
         BETWEEN_REPLAYS: _PYTORCH_XLA_RUN_AHEAD,
-        "synchronisation": "do not read values of tensors within a step (.item(), .cpu(), printing a loss): that ends"
+        "synchronization": "do not read values of tensors within a step (.item(), .cpu(), printing a loss): that ends"
         " the graph there and waits for it; fetch them seldom, of earlier steps (xm.add_step_closure)",
         "allocation": "equal shapes in every step",
         "compiling": "compile before the loop begins; keep shapes and types the same, and what the step does (no"
@@ -165,8 +165,8 @@ TOPIC_OF_ACTIVITY: Final[Mapping[str, str]] = MappingProxyType(
     {
         LOADER: "data loading",
         LOADING: "data loading",
-        VALUE: "synchronisation",
-        COPYING: "synchronisation",
+        VALUE: "synchronization",
+        COPYING: "synchronization",
         ALLOCATING: "allocation",
         COMPILING: "compiling",
     }

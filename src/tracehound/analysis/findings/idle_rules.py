@@ -40,7 +40,7 @@ FIRST_USE_SHARE: Final = 0.9
 _IDLE_TITLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "host": "the device runs dry: the host launches its work too late",
-        "synchronisation": "the device runs dry while the host waits for it",
+        "synchronization": "the device runs dry while the host waits for it",
         "allocation": "the device waits while its memory is allocated or freed",
         "data loading": "the device runs dry while the host fetches data",
         "kernel": "the device pauses between kernels that follow one another",
@@ -137,7 +137,7 @@ _RULE_OF_HOST_PART: Final[Mapping[str, FindFunction]] = MappingProxyType(
 """The rule that reports each part of the host's time for an XLA program."""
 
 _HOST_PART_OF_TOPIC: Final = MappingProxyType(
-    {"data loading": "input", "synchronisation": "output", "compiling": "compile"}
+    {"data loading": "input", "synchronization": "output", "compiling": "compile"}
 )
 """The part of the host's time that a topic of advice is about."""
 
@@ -252,7 +252,7 @@ IDLE_CAUSE_RULE: Final = Rule(
 )
 
 LOW_UTILIZATION_RULE: Final = Rule(
-    "utilisation",
+    "utilization",
     f"a device is busy for less than {BUSY_SHARE:.0%} of that time (TensorBoard plugin, rule 5), and the rules of what"
     " it waits for explain less than half of its idleness",
     find_low_utilization,

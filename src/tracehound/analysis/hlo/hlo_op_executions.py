@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.devices.async_ops import join_async_events, module_executions
-from tracehound.analysis.hlo.command_buffers import may_use_command_buffers
+from tracehound.analysis.graphs import LAUNCH_PATTERN
 from tracehound.analysis.rank_trace import RankTrace, device_lane_events
 from tracehound.analysis.result import JOINED_EVENTS, Options, collect_counted_events
 from tracehound.analysis.timing.device_clock import (
@@ -25,9 +25,23 @@ from tracehound.analysis.timing.device_clock import (
     idle_window_length,
     measure_events,
 )
+from tracehound.formats.xla.op_executions import EXECUTION_EVENT_SUFFIX
 from tracehound.model.trace import OPS, collect_frame
 from tracehound.numeric.id_set import find_rows
 from tracehound.numeric.intervals import union
+
+NO_COMMAND_BUFFERS_FLAG: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="
+"""The XLA flag that launches each kernel by itself on a GPU: kernels in a graph do not name their op."""
+
+
+def may_use_command_buffers(rank_trace: RankTrace) -> bool:
+    """True where the rank executes modules of XLA, or its host executes them or launches graphs."""
+    if rank_trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules")).height:
+        return True
+    calls = rank_trace.threads.filter(pl.col("kind") == "runtime").select(pl.col("name").unique().cast(pl.String))
+    found = collect_frame(calls.filter(pl.col("name").str.contains(f"{EXECUTION_EVENT_SUFFIX}$|{LAUNCH_PATTERN}")))
+    return found.height > 0
+
 
 OP_KEY: Final = ("name", "category", "module", "program")
 """Columns that identify an op over all ranks."""

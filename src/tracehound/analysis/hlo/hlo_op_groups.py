@@ -22,7 +22,7 @@ OP_GROUPINGS: Final = (
     "source",
     "duplicates",
     "bound",
-    "rematerialised",
+    "rematerialized",
 )
 
 NO_SCOPE: Final = "(no scope)"
@@ -57,7 +57,7 @@ def group_ops(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     `category`, `module` and others of a group are the values that all its ops share. `scope` gives a tree, depth first:
     a row includes all rows below it.
     """
-    marked_rows = rows.with_columns(is_rematerialized().alias("rematerialised"))
+    marked_rows = rows.with_columns(is_rematerialized().alias("rematerialized"))
     if by == "op":
         flat = marked_rows.with_columns(pl.lit(1, pl.Int64).alias("ops"), pl.lit(None, pl.Int64).alias("depth"))
         return flat.sort("self", *OP_KEY, descending=_SORT_DESCENDING, nulls_last=True)
@@ -115,8 +115,8 @@ _GROUP_KEYS: Final[dict[str, Callable[[], pl.Expr]]] = {
     "source": lambda: pl.col("source").fill_null(NOT_KNOWN),
     "duplicates": _duplicate_key,
     "bound": lambda: pl.col("bound").fill_null(NOT_KNOWN),
-    "rematerialised": lambda: pl.when("rematerialised")
-    .then(pl.lit("rematerialised"))
+    "rematerialized": lambda: pl.when("rematerialized")
+    .then(pl.lit("rematerialized"))
     .otherwise(pl.lit("computed once")),
 }
 
@@ -150,7 +150,7 @@ def _aggregate_ops(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
             ),
             pl.col("bound").first(),
             pl.col("estimated").any(),
-            pl.col("rematerialised").all(),
+            pl.col("rematerialized").all(),
             JOINED_EVENTS,
         )
     )

@@ -123,7 +123,7 @@ def launch_doubt_notes(unknown: int, early: int, context: RunContext) -> list[No
     return found
 
 
-SYNCHRONIZATION: Final = "synchronisation"
+SYNCHRONIZATION: Final = "synchronization"
 ALLOCATION: Final = "allocation"
 LOADING: Final = "data loading"
 

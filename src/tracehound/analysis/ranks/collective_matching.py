@@ -51,7 +51,7 @@ WAITS_DEFINITION: Final = """\
 Three numbers tell of waiting for the last rank. wait (arrivals, collectives, collective_calls) is each rank's own, from
 its arrival to that of the last, also while it computes something else; over ranks it adds up. waited for (the first
 note of stragglers) is the time in which any of the others had nothing to compute meanwhile, once however many they are:
-what the lateness cost. synchronising (distributed) is the time by which a rank's calls are longer than the shortest of
+what the lateness cost. synchronizing (distributed) is the time by which a rank's calls are longer than the shortest of
 the same collective, also while it computes, without what transfers of others hide: it needs no common clock."""
 
 WAIT_PER_RANK_NOTE: Final = "wait_per_rank"
@@ -229,9 +229,9 @@ def _runs_agree(rows: pl.DataFrame) -> bool:
     rank = pl.col("rank")
     disjoint = (pl.col("start").max() > pl.col("end").min()).over(*alike, "part") & _must_overlap()
     beside = (rank.n_unique().over(*alike, "part") > 1) & ~disjoint
-    neighbours = rank.n_unique().over("circle", "part") > 1
+    neighbors = rank.n_unique().over("circle", "part") > 1
     numbered = numbered_calls.with_columns(pl.col("event").cum_count().over(*alike[:-1], "rank").alias("turn"))
-    met = numbered.select(pl.when(neighbours).then(beside).otherwise(rank.n_unique().over(alike) > 1)).to_series()
+    met = numbered.select(pl.when(neighbors).then(beside).otherwise(rank.n_unique().over(alike) > 1)).to_series()
     return numbered_calls.height > 0 and 2 * int(met.sum()) >= numbered_calls.height
 
 

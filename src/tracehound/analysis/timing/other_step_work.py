@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.rank_trace import RankTrace, overlapping_events
 from tracehound.analysis.result import Result
-from tracehound.analysis.timing.window_bounds import rank_windows
+from tracehound.analysis.window_bounds import rank_windows
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import CPU_LABEL, Trace, Window, collect_frame
 

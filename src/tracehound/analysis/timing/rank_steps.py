@@ -11,7 +11,7 @@ import polars as pl
 
 from tracehound.analysis.analysis_settings import Setting, one_of
 from tracehound.analysis.rank_trace import RankComputation, RankTrace
-from tracehound.analysis.timing.window_bounds import UNBOUNDED, TimeBounds, intersect_bounds
+from tracehound.analysis.window_bounds import UNBOUNDED, TimeBounds, intersect_bounds
 from tracehound.formats.assembly.step_detection import GRAPH_LAUNCHES
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import CPU_LABEL, collect_frame

@@ -11,14 +11,7 @@ from tracehound.cli import console
 from tracehound.cli.commands.trace_input import find_trace, open_read_context, read_trace_with_warning
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError, printable
-from tracehound.export import (
-    ExportFormat,
-    ExportSummary,
-    export_destination,
-    export_summary_text,
-    find_format,
-    folder_layout,
-)
+from tracehound.export import ExportFormat, ExportSummary, export_destination, export_summary_text, find_format
 from tracehound.export.export_destination import ExportDestination
 from tracehound.model.trace import Trace, Window
 
@@ -30,7 +23,7 @@ def run(options: Namespace) -> int:
         raise TracehoundError(f"export {what}", remedy="tracehound export PATH... OUT")
     *options.paths, out = options.paths
     folder = export_destination.named_folder(out)
-    form = find_format(options.format or (folder_layout.FOLDER_FORMAT if folder else ""), out)
+    form = find_format(options.format or (export_destination.FOLDER_FORMAT if folder else ""), out)
     with open_read_context(options) as context:
         reader = find_trace(options.paths, options, context)
         places = _export_destinations(out, folder, form, [file.path for file in reader.files], force=options.force)
@@ -41,7 +34,7 @@ def run(options: Namespace) -> int:
                 "lies in the folder that is read, and would be read with it", Path(out), remedy=remedy
             )
         trace, window = read_trace_with_warning(reader, options)
-        narrowed = folder_layout.windows_by_file(trace, window) if folder else {Path(out): window}
+        narrowed = export_destination.windows_by_file(trace, window) if folder else {Path(out): window}
         for path in () if options.force else narrowed:
             places[path].refuse_old()
         written = [_write_export(form, trace, window, places[path]) for path, window in narrowed.items()]
@@ -67,7 +60,7 @@ def _export_destinations(
             if force
             else export_destination.new_destination(out, files)
         }
-    words = [str(folder / name) for name in folder_layout.file_names(files, form.suffix)]
+    words = [str(folder / name) for name in export_destination.file_names(files, form.suffix)]
     return {
         file: export_destination.any_destination(word, files, folder) for file, word in zip(files, words, strict=True)
     }

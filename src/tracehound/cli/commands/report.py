@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 
 from tracehound.analysis import ANALYSES, LIST_COMMAND, NAMES, Analysis, Options, get_analysis, row_filter
-from tracehound.analysis import run_analysis as analysed
+from tracehound.analysis import run_analysis as analyzed
 from tracehound.cli import console
 from tracehound.cli.arguments import COMMANDS
 from tracehound.cli.commands.result_output import print_result, refuse_format
@@ -16,6 +16,7 @@ from tracehound.config import configured_settings
 from tracehound.draw.notes import render_note_columns
 from tracehound.draw.text_table import UNLIMITED_WIDTH
 from tracehound.errors import TracehoundError, printable
+from tracehound.model.old_names import current_name
 from tracehound.report import find_writer, listings
 
 
@@ -41,7 +42,7 @@ def run(options: Namespace) -> int:
     with open_read_context(options) as context:
         trace, window = read_trace(options, context, devices=analysis.device_ops_only and not form.of_trace)
         top = options.top or form.readable
-        result = analysed(
+        result = analyzed(
             analysis, trace, window, Options(None if options.where else top, given), analysis_workers(trace, context)
         )
     result = render_note_columns(result)
@@ -57,8 +58,8 @@ def _pop_analysis(options: Namespace) -> Analysis:
     *options.paths, last = options.paths
     if last in COMMANDS and options.paths:
         raise TracehoundError(f"{last} is a command, not an analysis", remedy=f"tracehound {last} PATH...")
-    if last not in NAMES and os.path.lexists(last):
-        early = next((word for word in options.paths if word in NAMES), None)
+    if current_name(last) not in NAMES and os.path.lexists(last):
+        early = next((word for word in options.paths if current_name(word) in NAMES), None)
         after = f"name {early} after it" if early else f"name an analysis after it; {LIST_COMMAND} names them all"
         raise TracehoundError(f"{printable(last)} is a path", remedy=after)
     return get_analysis(last)

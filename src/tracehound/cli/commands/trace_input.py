@@ -21,7 +21,7 @@ from tracehound.model.trace import Trace, Window
 from tracehound.progress import ProgressLine
 from tracehound.report.window_arguments import parse_window, window_cut_warning
 from tracehound.store import ReadContext, TraceReader, load_trace, make_read_context, open_trace_files, trace_cache
-from tracehound.store.clock_alignment import set_alignment
+from tracehound.store.trace_reader import set_alignment
 from tracehound.system.malloc import keep_large_freed_memory
 
 MIN_RANKS_FOR_WORKERS = 16

@@ -44,7 +44,7 @@ SIGNED_UNITS: Final[tuple[Unit, ...]] = ("difference", "growth")
 ANSWER_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "overview": ("events", "host_events"),
-        "utilisation": ("utilisation",),
+        "utilization": ("utilization",),
         "memory": ("peak",),
         "memory_operators": ("self_allocation_size", "allocation_size"),
         "memory_blocks": ("size",),

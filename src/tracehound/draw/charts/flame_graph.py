@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.analysis.result import Result, indented_column, row_depths
-from tracehound.analysis.text_match import text_matches
+from tracehound.analysis.row_filter import text_matches
 from tracehound.errors import printable
 from tracehound.formats.torch_names import MODULE_PREFIX
 from tracehound.numeric.intervals import Ints, Mask

@@ -238,7 +238,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "no_kernels": "no kernels",
     "no_kernels_in_window": "no kernel runs in the window",
-    "no_gpus": "SM efficiency and occupancy are measures of GPUs: there are none here, only utilisation",
+    "no_gpus": "SM efficiency and occupancy are measures of GPUs: there are none here, only utilization",
     "steps_alone": _steps_alone,
     "kernel_time_total": _kernel_time_total,
     "kernels_without_length": _kernels_without_length,

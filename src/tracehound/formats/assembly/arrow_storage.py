@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from statistics import median_low
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,6 +24,19 @@ from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.trace import EVENTS, collect_frame
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.system.malloc import return_free_memory
+
+
+def to_arrow_bytes(frame: pl.DataFrame, compression: Literal["uncompressed", "zstd"] = "uncompressed") -> bytes:
+    """The frame as an Arrow IPC stream.
+
+    A clone of the frame (without copies of its columns) is written: polars locks the frame while it writes and waits
+    for the interpreter with each chunk, and a thread that reads the height of the locked frame holds the interpreter,
+    so both would wait forever.
+    """
+    content = BytesIO()
+    frame.clone().write_ipc_stream(content, compression=compression)
+    return content.getvalue()
+
 
 _SPLIT_COLUMNS: Final = ("start", "length", "inner", "ahead", "device_length")
 _UNCHANGED_COLUMNS: Final = (

@@ -47,7 +47,7 @@ from tracehound.formats.assembly.step_detection import (
     steps_from_executions,
     steps_from_marks,
 )
-from tracehound.formats.prefetch import prefetch
+from tracehound.formats.inflate import prefetch
 from tracehound.formats.spill import MaskedColumn, Spill, columns_to_frame
 from tracehound.formats.value_bounds import drop_impossible_sizes
 from tracehound.model.notes import Note

@@ -36,8 +36,7 @@ from tracehound.formats.json.array_repair import (
 )
 from tracehound.formats.json.array_window import ChunkSizes, EventBoundary, SlidingWindow
 from tracehound.formats.json.lenient_json import BYTES_NOT_UTF8
-from tracehound.formats.truncation import EVENTS_WITHOUT_END
-from tracehound.model.notes import Note
+from tracehound.model.notes import EVENTS_WITHOUT_END, Note
 
 LONGEST_TAIL: Final = 16 << 20
 """The bytes behind the array that are read."""

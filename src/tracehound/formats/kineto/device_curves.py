@@ -28,7 +28,13 @@ from tracehound.formats.device_occupancy import (
     mean_occupancy,
     occupancy_curves,
 )
-from tracehound.formats.export_metadata import UTILIZATION_LABELS, UTILIZATION_TITLE, counter_name, is_exported_counter
+from tracehound.formats.export_metadata import (
+    UTILIZATION_LABELS,
+    UTILIZATION_TITLE,
+    counter_name,
+    current_counter_name,
+    is_exported_counter,
+)
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
 from tracehound.model.facet_schemas import empty_facet
 from tracehound.model.trace import COUNTERS, LANES, FileFrames, collect_streaming
@@ -85,7 +91,7 @@ def _without_exported_curves(frames: FileFrames, curves: Sequence[_Curve]) -> Fi
         (curve.rank, counter_name(UTILIZATION_TITLE, UTILIZATION_LABELS[curve.measure])) for curve in curves
     }
     rows = frames.lanes.filter(role="counter").select("lane", "rank", "name").iter_rows()
-    lanes = [lane for lane, *counter in rows if tuple(counter) in exported_names]
+    lanes = [lane for lane, rank, name in rows if (rank, current_counter_name(name)) in exported_names]
     is_other_lane = ~pl.col("lane").is_in(lanes)
     return replace(frames, lanes=frames.lanes.filter(is_other_lane), counters=frames.counters.filter(is_other_lane))
 

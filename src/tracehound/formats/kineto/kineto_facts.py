@@ -16,9 +16,8 @@ from tracehound.formats.kineto.note_counts import FOREIGN_CATEGORIES, UNKNOWN_PH
 from tracehound.formats.kineto.process_ids import MergedRuns
 from tracehound.formats.runtime_names import LAUNCH_CALL, RUNTIME_CALL, runtime_family
 from tracehound.formats.torch_names import MODULE_PREFIX
-from tracehound.formats.truncation import is_truncated
 from tracehound.model.file_facts import DeviceProperties, FileFacts, NoDeviceWork, PeekedFacts, ProcessGroup
-from tracehound.model.notes import Note
+from tracehound.model.notes import Note, is_truncated
 from tracehound.model.trace import FileFrames, collect_frame
 
 MERGED_RANKS_KEY: Final = "mergedRanks"

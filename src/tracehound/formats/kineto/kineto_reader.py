@@ -15,6 +15,7 @@ from tracehound.formats.assembly.arrow_storage import scan_facets
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
 from tracehound.formats.export_metadata import exported_window_notes, truncated_source_notes
+from tracehound.formats.inflate import run_in_background
 from tracehound.formats.json.array_segments import ElementDecoder, JsonSegment, read_segments
 from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
 from tracehound.formats.json.json_document import chain_segments, merge_segments, read_args, read_file_ends
@@ -34,7 +35,6 @@ from tracehound.formats.kineto.native_scan import native_decoder
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.kineto.segment_events import KindCache, SegmentResult, spill_segment
 from tracehound.formats.kineto.segment_facets import KnownCombinations
-from tracehound.formats.prefetch import run_in_background
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.trace import FileFrames

@@ -19,12 +19,13 @@ from tracehound.formats.json.value_columns import INVALID
 from tracehound.formats.protobuf_wire import as_signed
 from tracehound.formats.value_bounds import MAX_DISTANCE_PS
 from tracehound.formats.xla.compiler_events import mark_compilations
-from tracehound.formats.xla.op_costs import cost_from_hlo_text, hbm_bytes_from_hlo_text
 from tracehound.formats.xla.op_executions import (
     OP_SCOPE_SEPARATOR,
     add_launching_calls,
     assign_unnamed_work,
+    cost_from_hlo_text,
     find_module_executions,
+    hbm_bytes_from_hlo_text,
     innermost_op,
     outermost_loop,
 )

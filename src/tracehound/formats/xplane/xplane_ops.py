@@ -27,7 +27,7 @@ from tracehound.formats.hlo.hlo_instructions import (
 )
 from tracehound.formats.hlo.proto_message import read_message
 from tracehound.formats.protobuf_wire import BYTES, InflatedFile, Offsets, WireError, as_signed, iterate_fields
-from tracehound.formats.xla.op_costs import bytes_by_memory, cost_from_hlo_proto, cost_from_hlo_text
+from tracehound.formats.xla.op_executions import bytes_by_memory, cost_from_hlo_proto, cost_from_hlo_text
 from tracehound.formats.xla.op_kinds import bytes_moved_by_op, op_kind
 from tracehound.formats.xla.profile_builder import _MOVING_KINDS, OpTable
 from tracehound.formats.xla.xla_names import EventKind, kernel_name_of_op, opcode_of_name

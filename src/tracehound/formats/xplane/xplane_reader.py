@@ -1,4 +1,4 @@
-"""Reader of XLA profiles as JAX, PyTorch/XLA and TensorFlow write them: ``*.xplane.pb``."""
+"""Reader of XLA profiles (``*.xplane.pb``) as JAX, PyTorch/XLA and TensorFlow write them; their facet ``handed``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,12 +18,13 @@ from tracehound.errors import TracehoundError, printable_file_name
 from tracehound.formats import WHOLE_FILE, FileShard, FormatReader, Progress, ignore_progress
 from tracehound.formats.assembly.arrow_storage import scan_facets, store_facet
 from tracehound.formats.assembly.counter_samples import append_counters
+from tracehound.formats.assembly.event_batches import concat_column_sets
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.file_signatures import REPLACEMENT_CHARACTER
 from tracehound.formats.hlo.buffer_assignment import buffers_of_program
 from tracehound.formats.inflate import open_stream, read_all, read_first_bytes
 from tracehound.formats.protobuf_wire import FileShortenedError, InflatedFile, Offsets
-from tracehound.formats.spill import Spill
+from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame
 from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE
 from tracehound.formats.xplane.event_decoder import EventRange, WrongCutError
 from tracehound.formats.xplane.plane_event_columns import decode_events_of_shard
@@ -35,7 +37,6 @@ from tracehound.formats.xplane.plane_lanes import (
     summarize_plane,
 )
 from tracehound.formats.xplane.plane_rows import ShardState
-from tracehound.formats.xplane.producer_consumer_links import producer_consumer_frames
 from tracehound.formats.xplane.xplane_args import PlaneLocations, locate_planes, read_args
 from tracehound.formats.xplane.xplane_counters import allocator_counters, line_counters, merge_allocator_events
 from tracehound.formats.xplane.xplane_facts import (
@@ -47,12 +48,7 @@ from tracehound.formats.xplane.xplane_facts import (
     session_start,
     space_notes,
 )
-from tracehound.formats.xplane.xplane_ops import (
-    LocatedProgram,
-    OpCollector,
-    ids_of_unique_programs,
-    locate_programs,
-)
+from tracehound.formats.xplane.xplane_ops import LocatedProgram, OpCollector, ids_of_unique_programs, locate_programs
 from tracehound.formats.xplane.xspace import (
     EventLocator,
     XPlane,
@@ -62,9 +58,63 @@ from tracehound.formats.xplane.xspace import (
     read_plane_names,
     read_space,
 )
+from tracehound.model.facet_schemas import FACET_SCHEMAS, LINK_COLUMNS
 from tracehound.model.file_facts import FileFacts, PeekedFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames
+
+
+class _LinkedRows(Struct, frozen=True, eq=False):
+    """Rows of a chunk with links, and the first and last of their records."""
+
+    spilled: SpilledRows
+    rows: npt.NDArray[np.intp]
+    first: int
+    last: int
+
+    def read(self) -> dict[str, MaskedColumn]:
+        """Columns of the rows."""
+        columns = self.spilled.read(0, self.spilled.height, ["record", *_link_columns(self.spilled)])
+        return {name: column.at(self.rows) for name, column in columns.items()}
+
+
+def producer_consumer_frames(chunks: Sequence[SpilledRows]) -> Iterator[pl.DataFrame]:
+    """The facet in frames, ordered by record; events that derived lanes repeat are in it once.
+
+    Chunks are read one after the other; only chunks that overlap in the file are read together.
+    """
+    waiting, last = list[_LinkedRows](), -1
+    for linked in sorted(filter(None, map(_find_linked_rows, chunks)), key=lambda linked: linked.first):
+        if waiting and linked.first > last:
+            yield _merge_linked_rows(waiting)
+            waiting = []
+        waiting.append(linked)
+        last = max(last, linked.last)
+    if waiting:
+        yield _merge_linked_rows(waiting)
+
+
+def _link_columns(spilled: SpilledRows) -> list[str]:
+    return [name for name in LINK_COLUMNS if name in spilled.dtypes]
+
+
+def _find_linked_rows(spilled: SpilledRows) -> _LinkedRows | None:
+    """Rows with links; None if the chunk has none."""
+    columns = spilled.read(0, spilled.height, _link_columns(spilled))
+    has_link = [np.ones(spilled.height, np.bool_) if valid is None else valid for _, valid in columns.values()]
+    rows = np.flatnonzero(np.any(has_link, axis=0)) if has_link else np.empty(0, np.intp)
+    if not len(rows):
+        return None
+    record = spilled.read(0, spilled.height, ["record"])["record"].values[rows]
+    return _LinkedRows(spilled, rows, int(record.min()), int(record.max()))
+
+
+def _merge_linked_rows(chunks: Sequence[_LinkedRows]) -> pl.DataFrame:
+    columns = concat_column_sets([one.read() for one in chunks], [len(one.rows) for one in chunks])
+    record = columns["record"].values
+    order = np.argsort(record, kind="stable")
+    order = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
+    return columns_to_frame({name: column.at(order) for name, column in columns.items()}, FACET_SCHEMAS["handed"])
 
 
 class ProfileOutline(Struct, frozen=True):

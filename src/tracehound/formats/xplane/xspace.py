@@ -27,7 +27,6 @@ from tracehound.formats.protobuf_wire import (
     read_message_groups,
     read_varint,
 )
-from tracehound.formats.truncation import FILE_ENDS_EARLY
 from tracehound.formats.xplane.event_bounds import (
     EVENT_TAG,
     EventTagFinder,
@@ -43,7 +42,7 @@ from tracehound.formats.xplane.plane_metadata import (
     locate_event_metadata,
     read_stat_names,
 )
-from tracehound.model.notes import Note
+from tracehound.model.notes import FILE_ENDS_EARLY, Note
 
 PLANE, ERROR, WARNING, HOSTNAME = 1, 2, 3, 4
 PLANE_ID, PLANE_NAME, LINE, EVENT_METADATA, STAT_METADATA, PLANE_STAT = 1, 2, 3, 4, 5, 6

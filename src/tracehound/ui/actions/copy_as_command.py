@@ -23,7 +23,7 @@ NO_COMMAND = {
 
 def copy_command(screen: ExplorerScreen, trace: Trace) -> str:
     """Copy the command that prints what the tab shows; what was done, or why nothing can be."""
-    tab = screen.arrangement.active
+    tab = screen.pane_layout.active
     line = _command_of_tab(screen, trace, tab)
     if not line:
         return NO_COMMAND[tab]
@@ -40,7 +40,7 @@ def _command_of_tab(screen: ExplorerScreen, trace: Trace, tab: str) -> str:
         asked = screen.results.queried if screen.pane_stack.tables["query"].table.result is not None else None
         return "" if asked is None else shell_command.query_command(screen.command_words, *asked)
     if tab == "search":
-        needle = screen.seeking.needle
+        needle = screen.search_session.needle
         return shell_command.search_command(screen.command_words, needle) if needle else ""
     window = (
         shell_command.shown_window(trace, screen.view) if screen.focused is screen.timeline else screen.view.selection

@@ -125,7 +125,7 @@ class CriticalPathOverlay:
         view = screen.view
         inside = min(high, view.end) - max(low, view.start)
         if found.aim.event is None and (summed or inside * LEGIBLE_SHARE < view.end - view.start):
-            screen.travels.jump(view_moves.frame_interval(screen.trace, view, low, high))
+            screen.navigation.jump(view_moves.frame_interval(screen.trace, view, low, high))
         through = (
             f"n and N go through {count_noun(len(walk), 'event')} of {walk.what}" if len(walk) else LONGEST_INTERVAL
         )

@@ -32,7 +32,7 @@ from tracehound.store import CheckpointedFiles
 from tracehound.ui.actions.source_navigation import SourceNavigation
 from tracehound.ui.background.background_thread import ScreenTasks
 from tracehound.ui.screens.hlo_screen import HloCallbacks, HloScreen
-from tracehound.ui.source.source_files import SourceFolders
+from tracehound.ui.source_files import SourceFolders
 from tracehound.ui.state import row_target
 from tracehound.ui.state.event_walk import EventWalk, walk_events
 from tracehound.ui.state.hlo_page import HloPage
@@ -69,7 +69,7 @@ class HloPages:
     """Shows the HLO of one op after the other on a screen; only the newest request counts."""
 
     def __init__(self, screen: Screen[None], visits: SourceNavigation, glyphs: Glyphs, give: SectionReader) -> None:
-        self.errands = ScreenTasks(screen, "showing its HLO")
+        self.tasks = ScreenTasks(screen, "showing its HLO")
         self._screen = screen
         self._visits = visits
         self._glyphs = glyphs
@@ -84,11 +84,11 @@ class HloPages:
             program = next((one for one in programs_of_trace(trace) if one.program == row["program"]), None)
             return self._shown(trace, program, row["name"], start)
 
-        self.errands.run(work)
+        self.tasks.run(work)
 
     def of_name(self, trace: Trace, title: str, name: str, start: HloOrigin) -> None:
         """Show an instruction by its name, in a program by its own."""
-        self.errands.run(
+        self.tasks.run(
             lambda: self._shown(trace, next(iter(find_programs(programs_of_trace(trace), title)), None), name, start)
         )
 
@@ -124,7 +124,7 @@ class HloPages:
             step = came.step(by) if came.place >= 0 else found.after(start.at)
             return lambda: self._leave(step, start)
 
-        self.errands.run(work)
+        self.tasks.run(work)
 
     def _leave(self, found: EventWalk, start: HloOrigin) -> None:
         while isinstance(self._screen.app.screen, HloScreen):
@@ -136,7 +136,7 @@ class HloOfExplorer:
     """Opens the HLO of the op under the cursor, in the explorer of one run."""
 
     def __init__(self, screen: ExplorerScreen, give: SectionReader) -> None:
-        self.pages = HloPages(screen, screen.visits, screen.glyphs, give)
+        self.pages = HloPages(screen, screen.source_navigation, screen.glyphs, give)
         self._screen = screen
 
     def of_cursor(self, trace: Trace) -> None:
@@ -155,9 +155,9 @@ class HloOfExplorer:
         op = trace.event(chosen)["op"] if chosen is not None else None
         named = _instruction_of_row(row) if row is not None and (mine is None or op is None) else None
         if named is not None:
-            self.pages.of_name(trace, *named, HloOrigin(None, screen.view.start, screen.travels.to))
+            self.pages.of_name(trace, *named, HloOrigin(None, screen.view.start, screen.navigation.to))
         elif op is not None:
-            self.pages.of_op(trace, op, HloOrigin(chosen, screen.view.start, screen.travels.to))
+            self.pages.of_op(trace, op, HloOrigin(chosen, screen.view.start, screen.navigation.to))
         else:
             screen.key_bar.say(NO_OP)
 
@@ -166,8 +166,8 @@ class HloOfComparison:
     """Opens the HLO of the op under the cursor, in a comparison of two runs."""
 
     def __init__(self, screen: ComparisonScreen, sources: SourceFolders) -> None:
-        self.visits = SourceNavigation(screen, sources, screen.glyphs)
-        self.pages = HloPages(screen, self.visits, screen.glyphs, CheckpointedFiles().read)
+        self.source_navigation = SourceNavigation(screen, sources, screen.glyphs)
+        self.pages = HloPages(screen, self.source_navigation, screen.glyphs, CheckpointedFiles().read)
         self._screen = screen
 
     def of_cursor(self) -> None:
@@ -187,12 +187,12 @@ class HloOfComparison:
     @property
     def busy(self) -> bool:
         """True while a program is being read."""
-        return self.pages.errands.busy or self.visits.errands.busy
+        return self.pages.tasks.busy or self.source_navigation.tasks.busy
 
     def close(self) -> None:
         """Nobody waits for anything any more."""
-        self.pages.errands.close()
-        self.visits.errands.close()
+        self.pages.tasks.close()
+        self.source_navigation.tasks.close()
 
 
 def _instruction_of_row(row: ResultRow) -> tuple[str, str] | None:

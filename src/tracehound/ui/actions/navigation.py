@@ -1,14 +1,13 @@
-"""Going places: along links, to steps and times, back and forward, to marks, from one of a sort to the next.
+"""Navigation: to the row of a table, along links, to steps and times, back and forward, and to marks.
 
-Owns what is remembered for that, and the line on which a place is asked for. The screen owns the view, and is told
-where to go; it says in its header what it is told to say.
+Keeps the history and the marks, and shows the prompt for a destination. The screen keeps the view.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 from msgspec.structs import replace
@@ -25,9 +24,9 @@ from tracehound.ui.background.event_links import LinkDirection, LinkFinder
 from tracehound.ui.state import row_target, typed_targets, view_moves
 from tracehound.ui.state.event_walk import EventWalk
 from tracehound.ui.state.saved_session import SavedSession, valid_view
-from tracehound.ui.state.view import View
-from tracehound.ui.state.view_history import Marks, ViewHistory, list_mark_letters, return_to_place
+from tracehound.ui.state.view import Marks, View, ViewHistory, list_mark_letters, return_to_place
 from tracehound.ui.widgets.prompts import QuestionBar, QuestionCallbacks
+from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.wording import messages
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Navigation:
 
     def __init__(self, screen: ExplorerScreen) -> None:
         self.linker = LinkFinder(screen)
-        self.trail = CriticalPathOverlay(screen, screen.background)
+        self.critical_path_overlay = CriticalPathOverlay(screen, screen.background)
         self.history = ViewHistory()
         self.marks: Marks = {}
         self.marked: set[str] = set()
@@ -58,7 +57,8 @@ class Navigation:
         self._steps_due = 0
         self.ways: Mapping[str, Callable[..., None]] = {
             "link": self.link, "step": self.step, "walk": self.walk, "back": self.back,
-            "path": self.trail.switch, "place": self.ask_place, "mark": self.ask_mark, "to_mark": self.ask_jump,
+            "path": self.critical_path_overlay.switch,
+            "place": self.ask_place, "mark": self.ask_mark, "to_mark": self.ask_jump,
         }  # fmt: skip
 
     # -- what the screen tells
@@ -88,10 +88,10 @@ class Navigation:
 
     def open(self, trace: Trace) -> None:
         """Show first what the trace is about."""
-        if is_memory_only(trace) and self._screen.arrangement.active == FIRST_PANE:
+        if is_memory_only(trace) and self._screen.pane_layout.active == FIRST_PANE:
             self._first = MEMORY_PANE
             self._screen.results.choose(MEMORY_PANE, (("by", "category"),))
-            self._screen.arrangement.show(MEMORY_PANE)
+            self._screen.pane_layout.show(MEMORY_PANE)
 
     def recall(self) -> None:
         """Be where one was the last time, unless one has gone somewhere meanwhile."""
@@ -101,7 +101,7 @@ class Navigation:
         self._screen.timeline_area.timeline_panel.restore_arrangement(session.lanes)
         for pane, given in pane_settings.valid_settings(session.settings).items():
             self._screen.results.choose(pane, given)
-        arrangement = self._screen.arrangement
+        arrangement = self._screen.pane_layout
         if session.pane in self._screen.pane_stack.tabs and arrangement.active == self._first:
             arrangement.show(session.pane)
         self._screen.results.ask(view)
@@ -118,7 +118,7 @@ class Navigation:
             return None
         return SavedSession(
             screen.view,
-            screen.arrangement.active,
+            screen.pane_layout.active,
             self.marks,
             screen.timeline_area.timeline_panel.saved_arrangement,
             screen.results.kept,
@@ -158,12 +158,12 @@ class Navigation:
         """Have the instances of an event's op worked out, to walk from one to the next."""
         self._steps_due = 0
         self._screen.walk = None
-        self._screen.seeking.finder.walk(trace, event)
+        self._screen.search_session.finder.walk(trace, event)
 
     def begin_row(self, row: CountingRow) -> None:
         """Have the events that a row counts worked out, to walk from one to the next."""
         self._steps_due = 0
-        self._screen.seeking.finder.walk_row(self._screen.results.counted, row)
+        self._screen.search_session.finder.walk_row(self._screen.results.counted, row)
 
     def begun(self, found: EventFinder.Walked) -> None:
         """They are known: make the steps that were asked for meanwhile."""
@@ -192,10 +192,10 @@ class Navigation:
 
     def _on_silence(self) -> bool:
         """True if the critical path table is visible and its cursor is on time in which nothing was recorded."""
-        deck = self._screen.pane_stack
+        pane_stack = self._screen.pane_stack
         row = (
-            deck.table(critical_path_overlay.ANALYSIS_NAME).table.row
-            if critical_path_overlay.ANALYSIS_NAME in deck.active_results
+            pane_stack.table(critical_path_overlay.ANALYSIS_NAME).table.row
+            if critical_path_overlay.ANALYSIS_NAME in pane_stack.active_results
             else None
         )
         return row is not None and row["event"] is None
@@ -262,7 +262,7 @@ class Navigation:
         if view is None and text.strip() and self._prompt is not None:
             self._prompt.show_reply(words)
             return
-        self._screen.prompting.end()
+        self._screen.prompt_line.end()
         if view is not None:
             self.jump(view)
             if self._screen.trace is not None:
@@ -283,7 +283,7 @@ class Navigation:
         self._ask("mark this place as", f"a letter; set: {list_mark_letters(self.marks)}", self._mark, self._mark)
 
     def _mark(self, text: str) -> None:
-        self._screen.prompting.end()
+        self._screen.prompt_line.end()
         if text.isalnum():
             self.marks = {**self.marks, text: self._screen.view}
             self.marked.add(text)
@@ -294,7 +294,7 @@ class Navigation:
         self._ask("go to mark", f"a letter; set: {list_mark_letters(self.marks)}", self._to_mark, self._to_mark)
 
     def _to_mark(self, text: str) -> None:
-        self._screen.prompting.end()
+        self._screen.prompt_line.end()
         place = self.marks.get(text)
         if place is not None:
             self.jump(return_to_place(self._screen.view, place))
@@ -307,8 +307,75 @@ class Navigation:
     def _ask(self, question: str, hint: str, typed: Callable[[str], None], entered: Callable[[str], None]) -> None:
         screen = self._screen
         prompt = QuestionBar(
-            question, screen.glyphs.words(hint), QuestionCallbacks(typed, entered, screen.prompting.end)
+            question, screen.glyphs.words(hint), QuestionCallbacks(typed, entered, screen.prompt_line.end)
         )
-        screen.prompting.begin(prompt.input, prompt.remove)
+        screen.prompt_line.begin(prompt.input, prompt.remove)
         screen.mount(prompt, before=screen.key_bar)
         self._prompt = prompt
+
+
+ROWS_OF_MARKED_STEPS: Final = ("breakdown", "distributed")
+"""Tables whose rows may be steps as they are marked, or what of them lies in the window."""
+
+STEP_TABLES: Final = ("steps", "step_parts", "step_time", "utilization", *ROWS_OF_MARKED_STEPS)
+"""Tables whose rows may be steps: what is an event are the marks, and their numbers may be of other stretches."""
+
+
+def go_to_row(screen: ExplorerScreen, trace: Trace, chosen: ResultTable.RowChosen) -> None:
+    """Go to what the column under the cursor is about, else to what the row is about."""
+    row, table, navigation = chosen.row, screen.pane_stack.result_name(chosen.table), screen.navigation
+    event, window = row_target.event_of_row(trace, row), row_target.window_of_row(trace, row)
+    beside = row_target.go_to_column_target(trace, screen.view, row, chosen.column)
+    screen.walk = None  # that of the row before
+    if beside is not None:
+        navigation.jump(beside)
+    elif not row_target.has_target(trace, row):
+        screen.key_bar.say("this row has no place in the timeline")
+    elif table == "gaps" and window is not None:
+        screen.results.pick(window, table, screen.view)
+        navigation.jump(row_target.select_gap(trace, screen.view, row))
+    elif _is_one_step(table, row) and window is not None:
+        screen.results.pick(window, table, screen.view)
+        navigation.jump(view_moves.select_window(trace, screen.view, window))
+        _describe_step_bounds(screen, trace, table, row)
+    elif table == critical_path_overlay.ANALYSIS_NAME:
+        if event is not None or window is not None:
+            navigation.jump(row_target.go_to_row_target(trace, screen.view, row))
+        if event is not None or window is None:
+            about = screen.view.window.at(*(screen.pane_stack.tables[table].charted_table.window or (None, None)))
+            navigation.critical_path_overlay.begin(
+                trace, row["rank"], about, critical_path_overlay.target_of_row(row, event)
+            )
+    else:
+        there = row_target.go_to_row_target(trace, screen.view, row)
+        if there == screen.view and event is None and window is None:
+            screen.key_bar.say(messages.ROW_OF_WHOLE_RANK)
+        navigation.jump(there)
+        if event is not None and (counting := screen.results.counting(trace, table, row)) is not None:
+            navigation.begin_row(counting)
+
+
+def select_row_window(screen: ExplorerScreen, trace: Trace, picked: ResultTable.WindowRequested) -> None:
+    """Narrow every table to a row's window, and show it."""
+    window = row_target.window_of_row(trace, picked.row)
+    if window is None:
+        screen.key_bar.say("this row has no window")
+        return
+    table = screen.pane_stack.result_name(picked.table)
+    screen.results.pick(window, table, screen.view)
+    screen.navigation.jump(view_moves.select_range_in_sight(trace, screen.view, *window))
+    if _is_one_step(table, picked.row):
+        _describe_step_bounds(screen, trace, table, picked.row)
+
+
+def _is_one_step(table: str, row: row_target.ResultRow) -> bool:
+    """True if a row is one step; tables by rank or by part have rows that cover many steps."""
+    return table in STEP_TABLES and "step" in row and isinstance(row.get("start"), int)
+
+
+def _describe_step_bounds(screen: ExplorerScreen, trace: Trace, table: str, row: row_target.ResultRow) -> None:
+    """Say whether the step that was selected goes by its mark, or until its work is done, and what its mark is then."""
+    window, mark = (row_target.window_of_row(trace, each) for each in (row, {"event": row["event"]}))
+    if window is not None:
+        until = "as its row has it" if table in ROWS_OF_MARKED_STEPS else "until its work is done"
+        screen.key_bar.say(messages.step_selected(row["step"], window, mark, until))

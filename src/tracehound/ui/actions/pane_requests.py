@@ -1,20 +1,24 @@
-"""Requests of panes that run in the background: queries, saved tables, and data that a chart needs beyond its table.
+"""Requests of panes: queries, saved tables, data for charts, and all notes of a pane in a dialog.
 
-Owns event durations for histograms and the second result of a chart. Knows no widget but the one that asked.
+They run in the background. Event durations for histograms and the second result of a chart are kept here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from threading import Event
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
+from textual.screen import Screen
 
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.timing.device_clock import measure_events
 from tracehound.config import configured_settings
+from tracehound.draw.glyphs import Glyphs
+from tracehound.draw.sheet_layout import FactSection
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.trace import Trace, Window, collect_frame, collect_interruptible
 from tracehound.query import answer_query, prepare_query
@@ -24,7 +28,12 @@ from tracehound.ui.background.event_finder import CountingRow, RowEvents
 from tracehound.ui.panes.charted_table import ChartedTable
 from tracehound.ui.panes.query_pane import QueryPane
 from tracehound.ui.panes.table_pane import TablePane
+from tracehound.ui.screens.text_dialogs import FullTextScreen
 from tracehound.ui.state.view import View
+from tracehound.ui.widgets.result_table import ResultTable
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 
 def measure_row_events(
@@ -130,3 +139,21 @@ class QueryRunner(BackgroundThread):
         """Give up the query that runs, and end."""
         self.stop()
         super().close()
+
+
+def show_full_text(screen: ExplorerScreen) -> None:
+    """Tell of the table with the keys, and then of what else is in sight of the tab that is shown."""
+    pane_stack, focused = screen.pane_stack, screen.focused
+    first = [pane_stack.result_name(focused)] if isinstance(focused, ResultTable) else []
+    names = dict.fromkeys([*first, *pane_stack.active_results, *pane_stack.dependent_results])
+    sections = [section for name in names for section in pane_stack.pane_for(name).full_text]
+    if sections:
+        push_full_text(screen, pane_stack.active, sections, screen.glyphs)
+    else:
+        screen.key_bar.say(f"{pane_stack.active.replace('_', ' ')}: all there is to say is shown")
+
+
+def push_full_text(screen: Screen[None], pane: str, sections: Sequence[FactSection], glyphs: Glyphs) -> None:
+    """Show a page of it."""
+    title = pane.replace("_", " ")
+    screen.app.push_screen(FullTextScreen(f"{title[:1].upper()}{title[1:]} in full", sections, glyphs))

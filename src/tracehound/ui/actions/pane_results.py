@@ -27,10 +27,10 @@ TimeRange = tuple[int, int]
 
 
 class PaneResults:
-    """Keeps the tables of a deck up to date."""
+    """Keeps the tables of a pane_stack up to date."""
 
-    def __init__(self, deck: PaneStack, answers: AnalysisRunner) -> None:
-        self._deck = deck
+    def __init__(self, pane_stack: PaneStack, answers: AnalysisRunner) -> None:
+        self._pane_stack = pane_stack
         self._answers = answers
         self._snapshot: TraceSnapshot | None = None
         self._picked: tuple[str, TimeRange | None, TimeRange | None] = ("", None, None)
@@ -55,10 +55,10 @@ class PaneResults:
     def forget(self) -> None:
         """Show nothing: the ids in the tables mean something else now."""
         self._shown.clear()
-        for pane in self._deck.tables.values():
+        for pane in self._pane_stack.tables.values():
             pane.clear_result()
-        self._deck.arrivals.clear_result()
-        for slot in self._deck.overview.sections.values():
+        self._pane_stack.arrivals.clear_result()
+        for slot in self._pane_stack.overview.sections.values():
             slot.clear_result()
 
     def choose(self, pane: str, given: ChosenSettings) -> None:
@@ -88,12 +88,12 @@ class PaneResults:
     def ask(self, view: View) -> None:
         """Have the results that are in sight worked out for the view; while there is nothing to ask, say so."""
         snapshot = self._snapshot
-        for name in self._deck.active_results:
+        for name in self._pane_stack.active_results:
             if snapshot is None:
-                self._deck.pane_for(name).show_waiting(messages.NOTHING_READ)
+                self._pane_stack.pane_for(name).show_waiting(messages.NOTHING_READ)
             elif name not in PROMPT_TABS:
                 analysis = name.rpartition("/")[2]
-                narrowed, shows = self._narrowed(analysis, view), self._deck.pane_for(name)
+                narrowed, shows = self._narrowed(analysis, view), self._pane_stack.pane_for(name)
                 if isinstance(shows, TablePane):
                     shows.set_ignores_window(ignores=narrowed is None and view.selection is not None)
                 window = view.window.at(*(narrowed or (None, None)))
@@ -112,7 +112,7 @@ class PaneResults:
         """Show an answer, if its pane still waits for it."""
         if not self._answers.wanted(answer):
             return
-        table, snapshot, window = self._deck.pane_for(answer.pane), answer.snapshot, answer.question.window
+        table, snapshot, window = self._pane_stack.pane_for(answer.pane), answer.snapshot, answer.question.window
         if answer.result is None:
             table.show_failure(answer.failure)
             return

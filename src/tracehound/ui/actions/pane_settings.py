@@ -13,7 +13,7 @@ from tracehound.analysis.analysis_settings import ChosenSettings, Setting, parse
 from tracehound.config import configured_settings
 from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
-from tracehound.ui.screens.choice_dialogs import SettingsDialog
+from tracehound.ui.panes.choice_dialogs import SettingsDialog
 from tracehound.ui.widgets.result_table import ResultTable
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""The line at the bottom on which something is asked: it has the footer's place and the keys, and gives both back.
+"""The prompt at the bottom of a screen, and the search for events that is typed into it.
 
-Owns what had the keys before, and that one thing is asked at a time. What it is knows who asks.
+The prompt replaces the key bar and takes the focus; both are given back when it closes.
 """
 
 from __future__ import annotations
@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from textual.widget import Widget
 
+from tracehound.ui.background.background_thread import BackgroundThread
+from tracehound.ui.background.event_finder import EventFinder
 from tracehound.ui.bindings import keys
 from tracehound.ui.panes.arrivals_pane import ArrivalsPane
+from tracehound.ui.state.name_search import SearchMatches
 from tracehound.ui.widgets.flame_view import FlameView
+from tracehound.ui.widgets.prompts import SearchBar
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.status_bars import KeyBar
+from tracehound.ui.wording import messages
 
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer_screen import ExplorerScreen
@@ -53,7 +59,7 @@ class PromptLine:
         if before is not None and before in screen.focus_chain:
             screen.set_focus(before)
         else:
-            screen.arrangement.go_to(screen.arrangement.active)
+            screen.pane_layout.go_to(screen.pane_layout.active)
 
     def _ended(self) -> Callable[[], object] | None:
         """Show the footer again; what takes the line away, None where nothing is asked."""
@@ -73,3 +79,63 @@ def show_keys_of_focus(bar: KeyBar, focused: Widget) -> None:
 def show_row_keys(bar: KeyBar, focused: Widget | None) -> None:
     """Name no key of rows where there is none."""
     bar.has_no_rows = isinstance(focused, ResultTable | ArrivalsPane | FlameView) and focused.has_no_rows
+
+
+class SearchSession:
+    """The search of a screen."""
+
+    def __init__(self, screen: ExplorerScreen, background: BackgroundThread) -> None:
+        self.prompt = SearchBar()
+        self.finder = EventFinder(screen, background)
+        self._screen = screen
+        self._due: str | None = None
+        self._left = ""
+        self.needle = ""
+        """What was last found, if anything can be."""
+
+    def begin(self) -> None:
+        """Open the prompt; what was sent off before is not waited for any more."""
+        self._due = None
+        self._screen.prompt_line.begin(self.prompt.input, self._close)
+        self.prompt.begin()
+        if self._screen.trace is not None:
+            self.finder.prepare(self._screen.trace)
+
+    def typed(self, needle: str) -> None:
+        """The text is another one."""
+        if self._screen.trace is not None:
+            self.finder.search(self._screen.trace, needle)
+
+    def show(self, found: SearchMatches) -> None:
+        """Show what matches; go there only when the search was sent off before."""
+        screen, trace = self._screen, self._screen.trace
+        if trace is None or found.needle != self.prompt.input.value:
+            return
+        self.needle = "" if found.failure else found.needle
+        walk = found.walk.after(screen.view.start)
+        count = messages.search_matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
+        self.prompt.show_count(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
+        nothing = found.failure or messages.why_no_rows("search" if found.needle else "prompt", trace, None)
+        screen.pane_stack.table("search").show(found.result, None, nothing)
+        if self._due is None or screen.pane_layout.active == self._left:
+            screen.pane_layout.show("search")  # unless another pane was chosen since it was sent off
+            if screen.focused is not self.prompt.input:
+                screen.prompt_line.give_back(screen.focused)
+        screen.walk = walk if found.needle and not found.failure else None
+        if self._due == found.needle:
+            self._due = None
+            screen.navigation.to(walk)
+
+    def submit(self, needle: str) -> None:
+        """Go to the first match in sight, or after what is in sight."""
+        screen = self._screen
+        screen.prompt_line.end()
+        screen.view = replace(screen.view, needle=needle)
+        if screen.walk is not None and screen.walk.what == needle:
+            screen.navigation.to(screen.walk)
+        else:
+            self._due, self._left = needle, screen.pane_layout.active
+
+    def _close(self) -> None:
+        self.prompt.end()
+        self._screen.selected.place()

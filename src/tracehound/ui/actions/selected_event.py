@@ -44,7 +44,7 @@ class SelectedEvent:
         if new.event is None and old.event is None and new.selection != old.selection:
             self.tell()
         if new.event is not None:
-            screen.arrangement.open_details()
+            screen.pane_layout.open_details()
         if new.event != old.event:
             if trace is not None and new.event is not None:
                 self.decoder.describe(trace, new.event)
@@ -85,7 +85,7 @@ class SelectedEvent:
         """Say where in a walk one is, and in which, unless that is the name beside it."""
         header, walk = self._screen.header, self._screen.walk
         there = walk is not None and walk.event in (None, self._screen.view.event)
-        if walk is None or not (there or self._screen.seeking.prompt.open):
+        if walk is None or not (there or self._screen.search_session.prompt.open):
             header.place = ""  # one has gone elsewhere: n goes on all the same
         elif walk.event is not None and header.event[:1] == (printable(walk.what),):
             header.place = walk.words

@@ -17,8 +17,7 @@ from tracehound.model.trace import Trace, collect_frame
 from tracehound.store import read_event_args
 from tracehound.ui.background.background_thread import ScreenTasks
 from tracehound.ui.screens.source_screen import SourceLineDialog, SourcePage, SourceScreen
-from tracehound.ui.source.source_files import SourceFolders, read_source_lines
-from tracehound.ui.source.source_lines import SourceLine, parse_source_line
+from tracehound.ui.source_files import SourceFolders, SourceLine, parse_source_line, read_source_lines
 from tracehound.ui.terminal.outside_programs import notify_warning, open_in_editor
 from tracehound.ui.wording.event_facts import args_facts, event_facts, source_lines
 
@@ -34,7 +33,7 @@ class SourceNavigation:
         self._screen = screen
         self._sources = sources
         self._glyphs = glyphs
-        self.errands = ScreenTasks(screen, "showing its source")
+        self.tasks = ScreenTasks(screen, "showing its source")
 
     def of_event(self, trace: Trace, event: int) -> None:
         """Show the source line of an event; where it has several, let the user choose."""
@@ -45,17 +44,17 @@ class SourceNavigation:
             why = "" if lines else why_no_source_line(trace, event)
             return lambda: self._choose(lines, why)
 
-        self.errands.run(work)
+        self.tasks.run(work)
 
     def read(self, words: str) -> None:
         """Show the source line that `words` name."""
         if (line := self._named(words)) is not None:
-            self.errands.run(lambda: self._shown(line))
+            self.tasks.run(lambda: self._shown(line))
 
     def edit(self, words: str) -> None:
         """Open it in the user's editor."""
         if (line := self._named(words)) is not None:
-            self.errands.run(lambda: self._edited(line))
+            self.tasks.run(lambda: self._edited(line))
 
     def _named(self, words: str) -> SourceLine | None:
         line = parse_source_line(words)
@@ -73,7 +72,7 @@ class SourceNavigation:
 
     def _visit(self, line: SourceLine | None) -> None:
         if line is not None:
-            self.errands.run(lambda: self._shown(line))
+            self.tasks.run(lambda: self._shown(line))
 
     def _shown(self, line: SourceLine) -> Callable[[], None]:
         path = self._sources.find(line.file)

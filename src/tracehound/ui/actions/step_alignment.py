@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tracehound.diff.aligned_steps import AlignedSteps, StepInterval
 from tracehound.draw.event_colors import build_coloring
-from tracehound.ui.background.comparison_runner import ComparisonRunner
+from tracehound.ui.background.analysis_runner import ComparisonRunner
 from tracehound.ui.state import linked_views, view_moves
 from tracehound.ui.state.linked_views import LinkedViews
 from tracehound.ui.wording import messages

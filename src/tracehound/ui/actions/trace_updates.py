@@ -11,7 +11,7 @@ from tracehound.model.trace import Trace
 from tracehound.progress import short_progress_sentence
 from tracehound.store import TraceReader
 from tracehound.ui.background.trace_loader import TraceLoader
-from tracehound.ui.bindings import pane_menu
+from tracehound.ui.panes import pane_menu
 from tracehound.ui.state import row_target, view_moves
 from tracehound.ui.wording import messages
 
@@ -74,7 +74,7 @@ class TraceUpdates:
         self._unread = message.unread
         screen.trace = message.trace
         if message.done:
-            screen.travels.recall()
+            screen.navigation.recall()
 
     def grown(self, old: Trace | None, new: Trace) -> None:
         """Tell everybody of a trace that has grown."""
@@ -82,13 +82,13 @@ class TraceUpdates:
         if old is None:
             screen.timeline_area.show_timeline()
             screen.timeline.focus()
-            screen.travels.open(new)
+            screen.navigation.open(new)
         elif row_target.ids_changed(old, new):
             screen.walk = None
             screen.results.forget()
-        pane_menu.label_tabs(screen.arrangement.tabs, screen.keys, self.whole)
+        pane_menu.label_tabs(screen.pane_layout.tabs, screen.keys, self.whole)
         if old is not None:
-            screen.travels.grown(old, new)
+            screen.navigation.grown(old, new)
         view = (
             view_moves.show_whole_run(new, screen.view)
             if old is None

@@ -1,8 +1,7 @@
-"""Results of analyses for the panes, worked out in the background.
+"""Results of analyses and comparisons, computed in the background.
 
-Owns what was asked last for each pane, and keeps the answers so that going back and forth costs nothing. An answer that
-nobody waits for any more is dropped, and while a trace is being read answers are renewed only now and then. Knows no
-widget but the one that is told.
+Answers are kept, so that going back and forth costs nothing. An answer that nobody waits for any more is dropped, and
+while a trace is being read answers are renewed only now and then. Knows no widget but the receiver of its messages.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from textual.message_pump import MessagePump
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.config import configured_settings
+from tracehound.diff import Comparison, RunProfile, compare_runs, profile_run
+from tracehound.diff.aligned_steps import AlignedSteps, StepInterval, align_steps
 from tracehound.draw.notes import render_note_columns
 from tracehound.model.trace import Trace, Window
 from tracehound.ui.background.background_thread import BackgroundThread
@@ -145,3 +146,58 @@ class AnalysisRunner:
             ended = time.monotonic()
             self._rests_until = ended + max(MIN_PAUSE, PAUSE_RATIO * (ended - began))
         self._target.post_message(self.Answered(pane, snapshot, question, result))
+
+
+TracePair = tuple[Trace, Trace]
+
+
+class ComparisonRunner(BackgroundThread):
+    """Compares two traces; the first of a pair is the base."""
+
+    @dataclass
+    class Compared(Message):
+        """Differences of two runs, and the profile of each; or the reason why there are none."""
+
+        traces: TracePair
+        found: Comparison | None
+        failure: str = ""
+
+    @dataclass
+    class Aligned(Message):
+        """Two steps side by side; or why they cannot be."""
+
+        traces: TracePair
+        places: tuple[StepInterval, StepInterval]
+        found: AlignedSteps | None
+        failure: str = ""
+
+    def __init__(self, target: MessagePump) -> None:
+        super().__init__()
+        self._target = target
+        self._profiles: dict[Trace, RunProfile] = {}
+
+    def compare(self, traces: TracePair) -> None:
+        """Have `Compared` sent to the target."""
+
+        def tell(found: Comparison | None, failure: str = "") -> None:
+            self._target.post_message(self.Compared(traces, found, failure))
+
+        def work() -> None:
+            tell(compare_runs(self._measured(traces[0]), self._measured(traces[1])))
+
+        self.submit("comparing", work, lambda why: tell(None, why))
+
+    def align(self, traces: TracePair, places: tuple[StepInterval, StepInterval], found: Comparison) -> None:
+        """Have `Aligned` sent to the target."""
+
+        def tell(done: AlignedSteps | None, failure: str = "") -> None:
+            self._target.post_message(self.Aligned(traces, places, done, failure))
+
+        self.submit("aligning", lambda: tell(align_steps(traces, places, found.keys)), lambda why: tell(None, why))
+
+    def _measured(self, trace: Trace) -> RunProfile:
+        """The profile of a whole run, measured once."""
+        known = self._profiles.get(trace)
+        if known is None:
+            known = self._profiles[trace] = profile_run(trace, Window())
+        return known

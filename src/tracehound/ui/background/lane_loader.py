@@ -34,7 +34,7 @@ NO_SLOT = LaneRows((EMPTY_ROW,), NO_NAMES)
 
 
 class LaneLoader:
-    """Has rows made for one timeline, one after the other; `by` says what colours those of the next trace."""
+    """Has rows made for one timeline, one after the other; `by` says what colors those of the next trace."""
 
     @dataclass
     class Arrived(Message):

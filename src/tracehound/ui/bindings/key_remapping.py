@@ -16,6 +16,7 @@ from textual.keys import Keys, _character_to_key
 
 from tracehound.config import setting_line
 from tracehound.errors import TracehoundError, printable
+from tracehound.model.old_names import current_name
 from tracehound.ui.bindings.keys import KEYS, Key
 
 UNREACHABLE_KEY = "unbound"
@@ -60,8 +61,8 @@ def _configured_keys(keys: object, path: Path) -> Iterator[tuple[str, tuple[str,
         raise TracehoundError(
             "keys is not a table", path, setting_line(path, "keys"), "write [keys] and a line for each"
         )
-    for identity, value in _flatten_table(keys):
-        where = setting_line(path, f"keys.{identity}")
+    for name, value in _flatten_table(keys):
+        identity, where = current_name(name), setting_line(path, f"keys.{name}")
         if identity not in known:
             near = difflib.get_close_matches(identity, known, 1)
             hint = f"did you mean {near[0]}?" if near else "the ids are in docs/keys.md"

@@ -1,15 +1,16 @@
-"""Every key of the explorer, in one table.
+"""Every key of the explorer and of the comparison, in one table.
 
-Owns which key does what and how that is said. Widgets take their bindings from here, and the footer, the help screen
-and the page of keys are made from the same rows. Knows no widget.
+Widgets take their bindings from here; the footer, the help screen and the page of keys are made from the same rows.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.binding import Binding, BindingType
 
 Group = Literal[
@@ -161,7 +162,7 @@ KEYS: tuple[Key, ...] = (
     Key("lanes.filter", ("\\",), "\\", "filter_lanes", "Show the lanes whose names have a part", "lanes", asks=True),
     Key("lanes.ranks", ("R",), "R", "choose_ranks",
         "Choose the ranks that are shown and counted: 0,2-5", "lanes", asks=True),
-    Key("lanes.colour", ("c",), "c", "colour", "Colour by kind, by name, by HLO category or by step", "lanes"),
+    Key("lanes.color", ("c",), "c", "color", "Color by kind, by name, by HLO category or by step", "lanes"),
     Key("lanes.group", ("b",), "b", "regroup", "Lanes by rank, or the same stream of all ranks together", "lanes"),
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.filter", ("f",), "f", "ask('filter')",
@@ -395,3 +396,44 @@ def _fit_meaning(places: str, meaning: str, room: int) -> str:
         meaning = meaning.rpartition(" ")[0]
         said = f"{places}: {meaning}…" if meaning else places
     return said
+
+
+SHARED_KEYS: Final = (
+    "help", "palette", "focus.next", "focus.previous", "copy_command", "notes", "hlo", "repaint", "suspend", "quit",
+)  # fmt: skip
+"""Keys that mean here what they mean in the explorer."""
+
+EXPLORER_ONLY_KEYS: Final = ("timeline.cause", "timeline.effects", "timeline.place", "table.by")
+"""Keys of a timeline and of tables that only the explorer of one run has."""
+
+CHANGED_ACTIONS: Final = {
+    "focus.next": "pass_keys(1)",
+    "focus.previous": "pass_keys(-1)",
+    "menu": "elsewhere('has a menu')",
+    "settings": "elsewhere('has settings to choose')",
+}
+"""What keys of the whole explorer do on this screen; those for what there is of one run alone say where that is."""
+
+
+def comparison_keys(table: Sequence[Key]) -> tuple[Key, ...]:
+    """The keys of this screen, of a table of all."""
+    groups = ("comparison", "timeline", "lanes", "table", "prompt")
+    return tuple(
+        key for key in table if key.id in SHARED_KEYS or (key.group in groups and key.id not in EXPLORER_ONLY_KEYS)
+    )
+
+
+def comparison_bindings() -> list[Binding]:
+    """Textual bindings of the keys that work on the whole screen."""
+    every = [*textual_bindings("everywhere"), *textual_bindings("comparison")]
+    own = {key.id for key in KEYS if key.group == "comparison"}
+    return [
+        dataclasses.replace(each, action=CHANGED_ACTIONS.get(each.id, each.action))
+        for each in every
+        if isinstance(each, Binding) and each.id in {*SHARED_KEYS, *CHANGED_ACTIONS, *own}
+    ]
+
+
+def with_comparison_keys_everywhere(table: Sequence[Key]) -> tuple[Key, ...]:
+    """The keys with those of this screen among the ones that a footer names on every pane."""
+    return tuple(replace(key, group="everywhere") if key.group == "comparison" else key for key in table)

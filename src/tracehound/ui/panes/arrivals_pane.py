@@ -33,8 +33,8 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sheet_layout import FactSection
 from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.ui.bindings.keys import textual_bindings
+from tracehound.ui.themes import appearance_of
 from tracehound.ui.wording import messages
-from tracehound.ui.wording.appearance import appearance_of
 
 TimeWindow = tuple[int, int]
 

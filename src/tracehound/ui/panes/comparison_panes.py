@@ -5,9 +5,11 @@ Owns which tables belong to which tab.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.reactive import reactive
 
@@ -18,8 +20,8 @@ from tracehound.draw.charts import analysis_charts
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
 from tracehound.draw.sheet_layout import FactSection
-from tracehound.ui.panes.pane_caption import Caption
-from tracehound.ui.panes.table_pane import TablePane
+from tracehound.ui.bindings.keys import Key
+from tracehound.ui.panes.table_pane import Caption, TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.result_table import ResultTable
@@ -160,3 +162,9 @@ class ComparisonPanes(VerticalBox):
         wanted = self._tabs[active]
         if self.is_running and self.is_attached and not wanted.is_attached:  # not while the application exits
             self.mount(wanted)
+
+
+def label_comparison_tabs(table: Sequence[Key]) -> tuple[Tab, ...]:
+    """The tabs with the keys of a table that show them."""
+    shown = {key.id: key.shown.partition(" ")[0] for key in table}
+    return tuple(replace(tab, key=shown.get(f"comparison.{tab.pane}", tab.key)) for tab in COMPARISON_TABS)

@@ -24,7 +24,7 @@ from textual.widgets import Input
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sheet_layout import Fact, FactSection, SheetLayout, SheetMatch, find_matches, lay_out_sheet
 from tracehound.ui.bindings import keys
-from tracehound.ui.source.source_lines import parse_source_line
+from tracehound.ui.source_files import parse_source_line
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox, simplify_scroll_bars
 from tracehound.ui.widgets.cursor_list import CursorList

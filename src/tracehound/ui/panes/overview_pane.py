@@ -26,8 +26,8 @@ from tracehound.draw.notes import note_texts
 from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelLine, PanelStyle
 from tracehound.draw.sheet_layout import FactSection
 from tracehound.ui.bindings.keys import textual_bindings
+from tracehound.ui.themes import appearance_of
 from tracehound.ui.wording import messages
-from tracehound.ui.wording.appearance import appearance_of
 
 TimeWindow = tuple[int, int]
 

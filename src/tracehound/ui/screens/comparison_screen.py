@@ -20,30 +20,28 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.model.trace import Trace
 from tracehound.store import TraceReader
 from tracehound.ui.actions import prompt_line
-from tracehound.ui.actions.comparison_layout import EVERYTHING, TIMELINES, ComparisonLayout
-from tracehound.ui.actions.full_text import push_full_text
 from tracehound.ui.actions.hlo_navigation import HloOfComparison
-from tracehound.ui.actions.pane_requests import save_table
+from tracehound.ui.actions.pane_requests import push_full_text, save_table
+from tracehound.ui.actions.screen_layouts import EVERYTHING, TIMELINES, ComparisonLayout
 from tracehound.ui.actions.step_alignment import StepAlignment
+from tracehound.ui.background.analysis_runner import ComparisonRunner
 from tracehound.ui.background.background_thread import BackgroundThread
-from tracehound.ui.background.comparison_runner import ComparisonRunner
 from tracehound.ui.bindings import keys
-from tracehound.ui.bindings.comparison_keys import (
+from tracehound.ui.bindings.keys import (
     comparison_bindings,
     comparison_keys,
-    label_comparison_tabs,
     with_comparison_keys_everywhere,
 )
-from tracehound.ui.panes.comparison_panes import FIRST_TAB, MEMORY_TAB, ComparisonPanes
+from tracehound.ui.panes.comparison_panes import FIRST_TAB, MEMORY_TAB, ComparisonPanes, label_comparison_tabs
 from tracehound.ui.panes.table_pane import TablePane
-from tracehound.ui.screens.base_screens import SafeScreen
 from tracehound.ui.screens.text_dialogs import HelpScreen
-from tracehound.ui.source.source_files import SourceFolders
+from tracehound.ui.source_files import SourceFolders
 from tracehound.ui.state import linked_views, shell_command, view_moves
 from tracehound.ui.state.event_walk import EventWalk
 from tracehound.ui.state.linked_views import ComparedStep, LinkedViews
 from tracehound.ui.state.view import View
 from tracehound.ui.widgets import status_bars
+from tracehound.ui.widgets.base_screens import SafeScreen
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.run_panel import RunPanel
 from tracehound.ui.widgets.status_bars import HeaderBar, KeyBar, TabBar
@@ -87,7 +85,7 @@ class ComparisonScreen(SafeScreen[None]):
         self.key_bar = KeyBar(glyphs, with_comparison_keys_everywhere(self.keys))
         self.sharing = ComparisonLayout(self.sides, self.differences)
         self.aligning = StepAlignment(self)
-        self.disclosing = HloOfComparison(self, sources)
+        self.hlo_navigation = HloOfComparison(self, sources)
         self.command_words: tuple[str, ...] = ()
         """Command line options that say how the runs are read."""
         self.comparison: Comparison | None = None
@@ -122,7 +120,7 @@ class ComparisonScreen(SafeScreen[None]):
         """Stop all background work."""
         self.contrast.close()
         self.background.close()
-        self.disclosing.close()
+        self.hlo_navigation.close()
 
     # -- the traces fill in
 
@@ -339,7 +337,7 @@ class ComparisonScreen(SafeScreen[None]):
 
     def action_show_hlo(self) -> None:
         """Show the HLO of an op, preferably the baseline's."""
-        self.disclosing.of_cursor()
+        self.hlo_navigation.of_cursor()
 
     def go_to_execution(self, side: RunPanel, found: EventWalk) -> None:
         """Go to an execution in one run."""
@@ -443,7 +441,7 @@ class ComparisonScreen(SafeScreen[None]):
     @property
     def busy(self) -> bool:
         """True while a thread is at work."""
-        threads = self.contrast.busy, self.background.busy, self.disclosing.busy
+        threads = self.contrast.busy, self.background.busy, self.hlo_navigation.busy
         return any(threads) or any(side.busy for side in self.sides)
 
     def _update_titles(self) -> None:

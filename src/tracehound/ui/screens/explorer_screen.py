@@ -19,15 +19,14 @@ from textual.widgets import Input
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.model.trace import Trace
 from tracehound.store import TraceReader
-from tracehound.ui.actions import copy_as_command, full_text, pane_requests, pane_settings, prompt_line, row_navigation
+from tracehound.ui.actions import copy_as_command, navigation, pane_requests, pane_settings, prompt_line
 from tracehound.ui.actions.critical_path_overlay import CriticalPathOverlay
-from tracehound.ui.actions.explorer_layout import ExplorerLayout
 from tracehound.ui.actions.hlo_navigation import HloOfExplorer
 from tracehound.ui.actions.navigation import FIRST_PANE, Navigation
 from tracehound.ui.actions.pane_requests import QueryRunner, save_table
 from tracehound.ui.actions.pane_results import PaneResults
-from tracehound.ui.actions.prompt_line import PromptLine
-from tracehound.ui.actions.search_session import SearchSession
+from tracehound.ui.actions.prompt_line import PromptLine, SearchSession
+from tracehound.ui.actions.screen_layouts import ExplorerLayout
 from tracehound.ui.actions.selected_event import SelectedEvent
 from tracehound.ui.actions.source_navigation import SourceNavigation
 from tracehound.ui.actions.trace_updates import TraceUpdates
@@ -38,7 +37,8 @@ from tracehound.ui.background.event_links import LinkFinder
 from tracehound.ui.background.event_reader import EventReader
 from tracehound.ui.background.lane_loader import LaneLoader
 from tracehound.ui.background.trace_loader import TraceLoader
-from tracehound.ui.bindings import keys, pane_menu
+from tracehound.ui.bindings import keys
+from tracehound.ui.panes import pane_menu
 from tracehound.ui.panes.arrivals_pane import ArrivalsPane
 from tracehound.ui.panes.charted_table import ChartedTable
 from tracehound.ui.panes.details_pane import FactSheet
@@ -47,15 +47,15 @@ from tracehound.ui.panes.overview_pane import OverviewPane
 from tracehound.ui.panes.pane_stack import PaneStack
 from tracehound.ui.panes.query_pane import QueryPane
 from tracehound.ui.panes.table_pane import TablePane
-from tracehound.ui.screens.base_screens import SafeScreen
 from tracehound.ui.screens.menu_screen import MenuScreen
 from tracehound.ui.screens.text_dialogs import HelpScreen
-from tracehound.ui.source.source_files import SourceFolders
+from tracehound.ui.source_files import SourceFolders
 from tracehound.ui.state import row_target
 from tracehound.ui.state.event_walk import EventWalk
 from tracehound.ui.state.view import View
 from tracehound.ui.terminal.outside_programs import notify_warning
 from tracehound.ui.widgets import status_bars
+from tracehound.ui.widgets.base_screens import SafeScreen
 from tracehound.ui.widgets.flame_view import FlameView
 from tracehound.ui.widgets.prompts import SearchBar
 from tracehound.ui.widgets.result_table import ResultTable
@@ -90,47 +90,47 @@ class ExplorerScreen(SafeScreen[None]):
         self.command_words: tuple[str, ...] = (opening.name,)
         self.keys = table
         self.glyphs = glyphs
-        self.visits = SourceNavigation(self, sources, glyphs)
+        self.source_navigation = SourceNavigation(self, sources, glyphs)
         self.background = BackgroundThread()
         self.reading = TraceLoader(self, opening)
-        self.prompting = PromptLine(self)
-        self.seeking = SearchSession(self, self.background)
+        self.prompt_line = PromptLine(self)
+        self.search_session = SearchSession(self, self.background)
         self.selected = SelectedEvent(self)
-        self.disclosing = HloOfExplorer(self, self.selected.decoder.section)
-        self.travels = Navigation(self)
-        self.asker = QueryRunner()
+        self.hlo_navigation = HloOfExplorer(self, self.selected.decoder.section)
+        self.navigation = Navigation(self)
+        self.query_runner = QueryRunner()
         self.header = HeaderBar(glyphs)
         self.timeline_area = TimelineArea(ReadingPanel(opening.files, glyphs), glyphs)
         self.timeline = self.timeline_area.timeline
         self.pane_stack = PaneStack(glyphs)
         self.results = PaneResults(self.pane_stack, AnalysisRunner(self, self.background))
-        self.arrangement = ExplorerLayout(
+        self.pane_layout = ExplorerLayout(
             self.timeline_area, self.pane_stack, self.selected.details, self._fill_visible_panes
         )
         self.key_bar = KeyBar(glyphs, table)
         self._opening = opening
-        self.growth = TraceUpdates(self, opening)
+        self.trace_updates = TraceUpdates(self, opening)
 
     def compose(self) -> ComposeResult:
         """Yield header, timeline, tabs, panes and key bar."""
         yield self.header
         yield self.timeline_area
-        yield self.arrangement.tabs
-        yield self.arrangement.bottom
-        yield self.seeking.prompt
+        yield self.pane_layout.tabs
+        yield self.pane_layout.bottom
+        yield self.search_session.prompt
         yield self.key_bar
 
     def on_mount(self) -> None:
         """Show the empty screen first, then start to read."""
         self.header.title = self._opening.name
         self.header.news = "reading"
-        pane_menu.label_tabs(self.arrangement.tabs, self.keys, None)
+        pane_menu.label_tabs(self.pane_layout.tabs, self.keys, None)
         self.timeline.key = keys.key_text(self.keys, "lanes.all")
         self.pane_stack.overview.keys = pane_menu.keys_to_press(self.keys)
         self.pane_stack.set_full_text_key(keys.key_text(self.keys, "notes"))
         self.pane_stack.table("search").show_waiting("Search: press / and type a part of a name")
-        self.arrangement.lay()
-        self.arrangement.show(FIRST_PANE)
+        self.pane_layout.lay()
+        self.pane_layout.show(FIRST_PANE)
         self.call_after_refresh(self.reading.start)
 
     def on_unmount(self) -> None:
@@ -138,20 +138,20 @@ class ExplorerScreen(SafeScreen[None]):
         self.reading.cancel()
         self.background.close()
         self.selected.decoder.close()
-        self.travels.linker.close()
-        self.asker.close()
-        self.visits.errands.close()
-        self.disclosing.pages.errands.close()
+        self.navigation.linker.close()
+        self.query_runner.close()
+        self.source_navigation.tasks.close()
+        self.hlo_navigation.pages.tasks.close()
 
     # -- the trace fills in
 
     @on(TraceLoader.Progressed)
     def _show_progress(self, message: TraceLoader.Progressed) -> None:
-        self.growth.progressed(message)
+        self.trace_updates.progressed(message)
 
     @on(TraceLoader.Stopped)
     def _reading_stopped(self, message: TraceLoader.Stopped) -> None:
-        self.growth.stopped(message)
+        self.trace_updates.stopped(message)
 
     @on(TraceLoader.Failed)
     def _show_reading_failure(self, message: TraceLoader.Failed) -> None:
@@ -168,12 +168,12 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(TraceLoader.Loaded)
     def _trace_loaded(self, message: TraceLoader.Loaded) -> None:
-        self.growth.loaded(message)
+        self.trace_updates.loaded(message)
 
     def watch_trace(self, old: Trace | None, new: Trace | None) -> None:
         """Show more of the trace; the view stays."""
         if new is not None:
-            self.growth.grown(old, new)
+            self.trace_updates.grown(old, new)
 
     # -- the view
 
@@ -192,11 +192,11 @@ class ExplorerScreen(SafeScreen[None]):
     def watch_view(self, old: View, new: View) -> None:
         """Pass the new view to all widgets that depend on it."""
         self.timeline.view = new
-        self.travels.arrived(new)
+        self.navigation.arrived(new)
         if new.selection != old.selection:
             self.header.window = messages.selected_window(new.selection) if new.selection is not None else ""
         if new.ranks != old.ranks:
-            self.growth.entitle()
+            self.trace_updates.entitle()
         if (new.selection, new.ranks, new.lane) != (old.selection, old.ranks, old.lane):
             self.results.ask(self.view)
         self.selected.changed(old, new)
@@ -220,17 +220,17 @@ class ExplorerScreen(SafeScreen[None]):
     @on(ResultTable.RowChosen)
     def _go_to_row(self, message: ResultTable.RowChosen) -> None:
         if self.trace is not None:
-            row_navigation.go_to_row(self, self.trace, message)
+            navigation.go_to_row(self, self.trace, message)
 
     @on(ArrivalsPane.CallChosen)
     def _go_to_arrival(self, message: ArrivalsPane.CallChosen) -> None:
         if self.trace is not None:
-            self.travels.jump(row_target.go_to_row_target(self.trace, self.view, message.row))
+            self.navigation.jump(row_target.go_to_row_target(self.trace, self.view, message.row))
 
     @on(ResultTable.WindowRequested)
     def _select_row_window(self, message: ResultTable.WindowRequested) -> None:
         if self.trace is not None:
-            row_navigation.select_row_window(self, self.trace, message)
+            navigation.select_row_window(self, self.trace, message)
 
     @on(TablePane.SaveRequested)
     def _save_table(self, message: TablePane.SaveRequested) -> None:
@@ -253,11 +253,11 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(QueryPane.QuerySubmitted)
     def _run_query(self, message: QueryPane.QuerySubmitted) -> None:
-        self.results.query(self.asker, message, self.view)
+        self.results.query(self.query_runner, message, self.view)
 
     @on(QueryPane.QueryCancelled)
     def _cancel_query(self) -> None:
-        self.asker.stop()
+        self.query_runner.stop()
 
     # -- the selected event
 
@@ -276,12 +276,12 @@ class ExplorerScreen(SafeScreen[None]):
     @on(FactSheet.SourceRequested)
     @on(FlameView.SourceRequested)
     def _open_source(self, message: FactSheet.SourceRequested | FlameView.SourceRequested) -> None:
-        self.visits.read(message.words)
+        self.source_navigation.read(message.words)
 
     @on(FactSheet.EditRequested)
     @on(FlameView.EditRequested)
     def _edit_source(self, message: FactSheet.EditRequested | FlameView.EditRequested) -> None:
-        self.visits.edit(message.words)
+        self.source_navigation.edit(message.words)
 
     @on(FactSheet.MatchChanged)
     def _details_match_changed(self, message: FactSheet.MatchChanged) -> None:
@@ -290,28 +290,28 @@ class ExplorerScreen(SafeScreen[None]):
     def action_read_source(self) -> None:
         """Show the source line of the selected event."""
         if self.trace is not None and self.view.event is not None:
-            self.visits.of_event(self.trace, self.view.event)
+            self.source_navigation.of_event(self.trace, self.view.event)
         elif self.trace is not None:
             self.key_bar.say(messages.NO_EVENT)
 
     def action_show_hlo(self) -> None:
         """Show the HLO of the op of the row under the cursor, or of the selected event."""
         if self.trace is not None:
-            self.disclosing.of_cursor(self.trace)
+            self.hlo_navigation.of_cursor(self.trace)
 
     # -- walking from instance to instance
 
     @on(EventFinder.Walked)
     def _walk_found(self, message: EventFinder.Walked) -> None:
-        self.travels.begun(message)
+        self.navigation.begun(message)
 
     @on(LinkFinder.Linked)
     def _links_found(self, message: LinkFinder.Linked) -> None:
-        self.travels.linked(message)
+        self.navigation.linked(message)
 
     @on(CriticalPathOverlay.Found)
     def _show_critical_path(self, message: CriticalPathOverlay.Found) -> None:
-        self.travels.trail.show(message)
+        self.navigation.critical_path_overlay.show(message)
 
     def watch_walk(self, walk: EventWalk | None) -> None:
         """Show the position in the walk."""
@@ -319,8 +319,8 @@ class ExplorerScreen(SafeScreen[None]):
         self.selected.place()
 
     def action_travel(self, way: str, *by: int) -> None:
-        """Go to a target, named by one of the keys of `travels.ways`."""
-        self.travels.ways[way](*by)
+        """Go to a target, named by one of the keys of `navigation.ways`."""
+        self.navigation.ways[way](*by)
 
     def action_along(self, what: Literal["event", "gap"], by: int) -> None:
         """Go to the next (1) or previous (-1) event or gap in the timeline without a change of focus."""
@@ -338,28 +338,28 @@ class ExplorerScreen(SafeScreen[None]):
 
     def action_search(self) -> None:
         """Open the search prompt."""
-        self.seeking.begin()
+        self.search_session.begin()
 
     @on(SearchBar.Changed)
     def _search_text_changed(self, message: SearchBar.Changed) -> None:
-        self.seeking.typed(message.needle)
+        self.search_session.typed(message.needle)
 
     @on(EventFinder.Searched)
     def _show_search_result(self, message: EventFinder.Searched) -> None:
-        self.seeking.show(message.found)
+        self.search_session.show(message.found)
 
     @on(SearchBar.Submitted)
     def _submit_search(self, message: SearchBar.Submitted) -> None:
-        self.seeking.submit(message.needle)
+        self.search_session.submit(message.needle)
 
     @on(SearchBar.Cancelled)
     def _cancel_search(self) -> None:
-        self.prompting.end()
+        self.prompt_line.end()
 
     def watch_focused(self, old: Widget | None, new: Widget | None) -> None:
         """Close a prompt line that loses the focus."""
         if new is not None:
-            self.prompting.left(old)
+            self.prompt_line.left(old)
 
     # -- panes and their sizes
 
@@ -380,7 +380,9 @@ class ExplorerScreen(SafeScreen[None]):
     def action_menu(self) -> None:
         """Show the menu of all panes."""
         self.app.push_screen(
-            MenuScreen(pane_menu.menu_entries(self.keys, self.growth.whole), self.glyphs, self.pane_stack.active),
+            MenuScreen(
+                pane_menu.menu_entries(self.keys, self.trace_updates.whole), self.glyphs, self.pane_stack.active
+            ),
             self._show_pane_named,
         )
 
@@ -394,7 +396,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     def action_show_full_text(self) -> None:
         """Show all notes of the active pane."""
-        full_text.show_full_text(self)
+        pane_requests.show_full_text(self)
 
     @on(KeyBar.KeyClicked)
     async def _run_clicked_key(self, message: KeyBar.KeyClicked) -> None:
@@ -402,7 +404,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     def action_show(self, pane: str) -> None:
         """Show a pane and focus it."""
-        self.arrangement.go_to(pane)
+        self.pane_layout.go_to(pane)
 
     def _fill_visible_panes(self) -> None:
         """Request the results of visible panes."""
@@ -412,7 +414,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     def action_zoom_pane(self) -> None:
         """Give the whole screen to the focused pane, or share it again."""
-        self.arrangement.zoom(self.focused)
+        self.pane_layout.zoom(self.focused)
 
     def action_resize_timeline(self, lines: int) -> None:
         """Make the timeline higher (positive) or lower by lines."""
@@ -420,7 +422,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     def on_resize(self) -> None:
         """Divide the new size."""
-        self.arrangement.resized()
+        self.pane_layout.resized()
 
     def action_clear(self) -> None:
         """Clear the selected window.
@@ -432,11 +434,11 @@ class ExplorerScreen(SafeScreen[None]):
         elif self.walk is not None:
             self.walk = None
         elif self.timeline.path is not None:
-            self.travels.trail.end()
+            self.navigation.critical_path_overlay.end()
         elif self.reading.busy:
             self.reading.stop()
         else:
-            self.arrangement.share()
+            self.pane_layout.share()
 
     def action_help(self) -> None:
         """Show the help page."""

@@ -31,13 +31,13 @@ from tracehound.formats.hlo.hlo_shape import memory_space_name
 from tracehound.hlo.module_text import instruction_line_without_metadata
 from tracehound.model.units import format_bytes
 from tracehound.ui.bindings import keys
-from tracehound.ui.screens.base_screens import DismissOnceScreen
 from tracehound.ui.state.hlo_page import HloPage, HloPageLine, find_line
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard
+from tracehound.ui.themes import appearance_of
+from tracehound.ui.widgets.base_screens import DismissOnceScreen
 from tracehound.ui.widgets.boxes_and_scroll_bars import simplify_scroll_bars
 from tracehound.ui.widgets.cursor_list import CursorList
 from tracehound.ui.widgets.status_bars import HeaderBar, KeyBar
-from tracehound.ui.wording.appearance import appearance_of
 
 LABEL_WIDTH = 13
 """Width of the labels of facts in cells."""

@@ -1,6 +1,6 @@
 """Menu of all panes under headings, each with its own key.
 
-Owns the layout in columns. `bindings.pane_menu` has the entries.
+Owns the layout in columns. `panes.pane_menu` has the entries.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from textual.widget import Widget
 from textual.widgets import Label
 
 from tracehound.draw.glyphs import Glyphs
-from tracehound.ui.bindings.pane_menu import MenuEntry
-from tracehound.ui.screens.base_screens import DialogScreen
+from tracehound.ui.panes.pane_menu import MenuEntry
+from tracehound.ui.widgets.base_screens import DialogScreen
 from tracehound.ui.widgets.boxes_and_scroll_bars import simplify_scroll_bars
 
 MenuSection = tuple[str, list[MenuEntry]]
@@ -46,17 +46,17 @@ class MenuList(Widget, can_focus=True):
     """Entries in columns, with a cursor."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"menu-list--{part}" for part in ("head", "key", "cursor", "grey")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"menu-list--{part}" for part in ("head", "key", "cursor", "gray")}
     DEFAULT_CSS = """
     MenuList {
         height: auto; color: $text;
         & > .menu-list--head { color: $text-muted; text-style: bold; }
         & > .menu-list--key { color: $accent; text-style: bold; }
         & > .menu-list--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-        & > .menu-list--grey { color: $text-disabled; }
+        & > .menu-list--gray { color: $text-disabled; }
         &:ansi > .menu-list--cursor { background: ansi_default; color: ansi_default; text-style: reverse; }
-        &:ansi > .menu-list--grey { color: ansi_bright_black; }
-        &:nocolor > .menu-list--grey { text-style: dim; }
+        &:ansi > .menu-list--gray { color: ansi_bright_black; }
+        &:nocolor > .menu-list--gray { text-style: dim; }
     }
     """
 
@@ -112,21 +112,21 @@ class MenuList(Widget, can_focus=True):
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def _cell_segments(self, cell: MenuCell, width: int) -> list[Segment]:
-        head, key, cursor, grey = (
+        head, key, cursor, gray = (
             self.get_component_rich_style(f"menu-list--{part}", partial=False)
-            for part in ("head", "key", "cursor", "grey")
+            for part in ("head", "key", "cursor", "gray")
         )
         if isinstance(cell, str):
             return [Segment(f" {cell}", head)]
-        plain = grey if cell.lacks else self.rich_style
+        plain = gray if cell.lacks else self.rich_style
         under = cell is self._entries[self.cursor]
-        styles = (cursor + Style(bold=True), cursor) if under else (grey if cell.lacks else key, plain)
+        styles = (cursor + Style(bold=True), cursor) if under else (gray if cell.lacks else key, plain)
         text = f"{cell.title:<17}" if width >= QUESTION_COLUMN_WIDTH else self._glyphs.cut(cell.title, width - 5)
         room = width - 5 - len(text)
         more = self._glyphs.cut(cell.lacks or cell.question, room) if width >= QUESTION_COLUMN_WIDTH else ""
         line = [Segment(f" {cell.key or ' '} ", styles[0]), Segment(f"{text} ", styles[1])]
         line += (
-            [Segment(more, styles[1] if under else grey if cell.lacks else head + Style(bold=False))] if more else []
+            [Segment(more, styles[1] if under else gray if cell.lacks else head + Style(bold=False))] if more else []
         )
         return [*Strip(line).adjust_cell_length(width - 1, styles[1] if under else self.rich_style)]
 

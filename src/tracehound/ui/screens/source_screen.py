@@ -1,17 +1,22 @@
-"""Screen of a source file at the line of an event, and the dialog that chooses among several lines.
+"""Screen of a source file at the line of an event, in colors, and the dialog that chooses among several lines.
 
 The file is read before and never executed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_for_filename
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
@@ -22,16 +27,68 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import OptionList
 
+from tracehound.draw.event_colors import ColorPalette, Hue
 from tracehound.draw.glyphs import Glyphs
 from tracehound.system.user_dirs import current_dir
 from tracehound.ui.bindings import keys
-from tracehound.ui.screens.base_screens import DismissOnceScreen, ListDialog
-from tracehound.ui.source.highlighting import StyledText, highlight_source
-from tracehound.ui.source.source_lines import SourceLine
+from tracehound.ui.source_files import SourceLine
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard, open_in_editor
+from tracehound.ui.themes import appearance_of
+from tracehound.ui.widgets.base_screens import DismissOnceScreen, ListDialog
 from tracehound.ui.widgets.boxes_and_scroll_bars import simplify_scroll_bars
 from tracehound.ui.widgets.status_bars import HeaderBar, KeyBar
-from tracehound.ui.wording.appearance import appearance_of
+
+MAX_HIGHLIGHTED = 1 << 19
+"""Characters of the largest file that is colored, which takes about a second."""
+
+TOKEN_HUES: tuple[tuple[object, Hue], ...] = (
+    (String.Doc, "gray"),
+    (Comment, "gray"),
+    (String, "green"),
+    (Number, "orange"),
+    (Keyword, "violet"),
+    (Operator.Word, "violet"),
+    (Name.Function, "blue"),
+    (Name.Class, "blue"),
+    (Name.Builtin, "cyan"),
+    (Name.Decorator, "yellow"),
+    (Name.Exception, "red"),
+)
+"""Sorts of tokens and what they look like; the first that fits counts."""
+
+StyledText = tuple[str, Style]
+
+
+def highlight_source(name: str, lines: Sequence[str], palette: ColorPalette) -> list[list[StyledText]]:
+    """The lines of a file called `name`, in pieces; whole where its language is unknown or it is too long."""
+    lexer = _lexer_for_file(name) if sum(map(len, lines)) <= MAX_HIGHLIGHTED else None
+    if lexer is None:
+        return [[(line, Style.null())] for line in lines]
+    made: list[list[StyledText]] = [[]]
+    for sort, text in lexer.get_tokens("\n".join(lines)):
+        style = _token_style(sort, palette)
+        for number, part in enumerate(text.split("\n")):
+            made += [[]] if number else []
+            made[-1] += [(part, style)] if part else []
+    return made
+
+
+def _lexer_for_file(name: str) -> Lexer | None:
+    """Without the habit of dropping empty lines at the beginning, which would shift all others."""
+    try:
+        return get_lexer_for_filename(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+def _token_style(sort: object, palette: ColorPalette) -> Style:
+    hue = next(_token_hues(sort), None)
+    color = palette.shades[hue][0] if hue is not None and palette.shades else None
+    return Style(color=color, bold=sort in Keyword or None, italic=sort in Comment or None)
+
+
+def _token_hues(sort: object) -> Iterator[Hue]:
+    return (hue for kind, hue in TOKEN_HUES if sort in kind)  # type: ignore[operator]  # a token type holds those under it
 
 
 class SourcePage(Struct, frozen=True):

@@ -21,8 +21,8 @@ from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.sheet_layout import FactSection
 from tracehound.ui.bindings.keys import GROUP_TITLES, KEYS, Key
 from tracehound.ui.bindings.keys import Group as KeyGroup
-from tracehound.ui.screens.base_screens import TextDialog
-from tracehound.ui.wording.appearance import Appearance, appearance_of
+from tracehound.ui.themes import Appearance, appearance_of
+from tracehound.ui.widgets.base_screens import TextDialog
 
 HELP_COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
     ("everywhere", "comparison", "overview", "details", "prompt"),
@@ -135,11 +135,11 @@ class FullTextScreen(TextDialog):
 
     def _render_section(self, section: FactSection) -> list[Text | Table]:
         """A title, its facts, and an empty line."""
-        labelled = any(fact.label for fact in section.facts)
-        grid = Table.grid(padding=(0, 2 if labelled else 1, 0, 0))
+        labeled = any(fact.label for fact in section.facts)
+        grid = Table.grid(padding=(0, 2 if labeled else 1, 0, 0))
         grid.add_column(style="bold")
         grid.add_column()
         for fact in section.facts:
-            label = self._glyphs.words(fact.label) if labelled else self._glyphs.dot
+            label = self._glyphs.words(fact.label) if labeled else self._glyphs.dot
             grid.add_row(Text(label), Text(self._glyphs.words(fact.words)))
         return [Text(self._glyphs.words(section.title), "bold underline"), grid, Text()]

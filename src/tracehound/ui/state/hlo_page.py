@@ -1,7 +1,7 @@
 """One instruction of a program and what surrounds it, as lines to walk through.
 
 Owns which lines there are: what is true of the instruction, its words, its operands, users, insides and source lines,
-with the branches that the user unfolded. Knows no widths and no colours.
+with the branches that the user unfolded. Knows no widths and no colors.
 """
 
 from __future__ import annotations

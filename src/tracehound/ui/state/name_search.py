@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from tracehound.analysis import text_match
+from tracehound.analysis import row_filter
 from tracehound.analysis.result import Column, Result, empty_table
 from tracehound.analysis.timing.device_clock import EVENT_LENGTH
 from tracehound.errors import TracehoundError
@@ -89,7 +89,7 @@ def index_names(trace: Trace) -> NameIndex:
 def match_names(known: NameIndex, text: str) -> SearchMatches:
     """Names that match: a part of a name in any case, or after ``~`` a regular expression."""
     try:
-        table = known.table.filter(text_match.text_matches(pl.col("name"), text)) if text else known.table.clear()
+        table = known.table.filter(row_filter.text_matches(pl.col("name"), text)) if text else known.table.clear()
     except TracehoundError as error:
         return failed_search(text, error.message)
     return SearchMatches(text, _matches_result(text, table), known.walk(text, table["name"].unique()))

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.model.ids import in_part, part_of, row_of
+from tracehound.model.old_names import current_name
 from tracehound.model.trace import Trace
 from tracehound.store import TraceReader
 from tracehound.store.trace_cache import stamp_file
@@ -63,9 +64,33 @@ def session_file(opening: TraceReader) -> Path | None:
 def load_session(path: Path) -> SavedSession:
     """Session in the file; an empty one if the file is missing or damaged."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=SavedSession)
+        return _with_current_names(msgspec.json.decode(path.read_bytes(), type=SavedSession))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return SavedSession()
+
+
+def _with_current_names(session: SavedSession) -> SavedSession:
+    """The session with the current names of panes, lanes and lane properties; values of settings are parsed later."""
+    return replace(
+        session,
+        pane=current_name(session.pane),
+        lanes={current_name(name): _current_lane_names(value) for name, value in session.lanes.items()},
+        settings={current_name(pane): given for pane, given in session.settings.items()},
+    )
+
+
+def _current_lane_names(value: object) -> object:
+    """Lanes, as ``rank 0/NAME``, under their current names, in lists and in tables of lists."""
+    match value:
+        case str():
+            group, separator, name = value.rpartition("/")
+            return f"{group}{separator}{current_name(name)}"
+        case list():
+            return [_current_lane_names(each) for each in value]
+        case dict():
+            return {name: _current_lane_names(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def save_session(path: Path, session: SavedSession, recent: Collection[str]) -> None:

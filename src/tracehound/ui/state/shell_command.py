@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.text_match import REGEX_SIGN
+from tracehound.analysis.row_filter import REGEX_SIGN
 from tracehound.model.trace import Trace, Window
 from tracehound.model.units import format_exact_time
 from tracehound.ui.state.view import View

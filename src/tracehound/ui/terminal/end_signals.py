@@ -12,10 +12,9 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from tracehound.ui.base_app import BaseApp
+from textual.app import App
 
 END_SIGNALS = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -30,7 +29,7 @@ CHECK_SECONDS = 1.0
 """So often it is looked whether the terminal is still there."""
 
 
-def end_on_signals(app: BaseApp) -> None:
+def end_on_signals(app: App[Any]) -> None:
     """Have the application end with 128 and the number of the signal, as a shell has it.
 
     The handlers stay until the process is gone: a terminal that goes away is told of more than once. Where that does
@@ -54,7 +53,7 @@ def end_on_signals(app: BaseApp) -> None:
             signal.signal(number, leave)
 
 
-def end_when_terminal_gone(app: BaseApp) -> None:
+def end_when_terminal_gone(app: App[Any]) -> None:
     """Have the application end when its terminal has gone away, even where SIGHUP is ignored: no key can reach it."""
 
     def look() -> None:

@@ -19,8 +19,8 @@ from tracehound.errors import printable
 from tracehound.formats.torch_names import MODULE_PREFIX
 from tracehound.model.units import count_noun, format_duration, format_share
 from tracehound.numeric.intervals import Mask
-from tracehound.ui.source.source_lines import parse_source_line
-from tracehound.ui.wording.appearance import kind_of_category
+from tracehound.ui.source_files import parse_source_line
+from tracehound.ui.themes import kind_of_category
 
 
 class FrameWeight(Struct, frozen=True):

@@ -31,8 +31,8 @@ from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard, notify_success
+from tracehound.ui.themes import Appearance, appearance_of
 from tracehound.ui.widgets.flame_frames import FlameFrames, FrameWeight, build_flame_frames
-from tracehound.ui.wording.appearance import Appearance, appearance_of
 
 HEAD_LINES = 1
 FOOT_LINES = 2
@@ -222,11 +222,11 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
 
     def _bar_segment(self, shown: FlameFrames, bar: FlameBar) -> Segment:
         """Edge, label and fill of a bar; without color a line fills it."""
-        room, coloured, here = bar.right - bar.left - 1, bool(self._cached_tones.palette.shades), bar.row == self.cursor
+        room, colored, here = bar.right - bar.left - 1, bool(self._cached_tones.palette.shades), bar.row == self.cursor
         text = shown.flame.label(bar.row, room) if room else ""
         label = self._glyphs.label(text, room)
-        edge = self._glyphs.chosen if here and not coloured else self._glyphs.edge
-        fill = " " if coloured or here else self._glyphs.span
+        edge = self._glyphs.chosen if here and not colored else self._glyphs.edge
+        fill = " " if colored or here else self._glyphs.span
         label = set_cell_size(label, min(cell_len(label), room))
         return Segment(edge + label + fill * (room - cell_len(label)), self._bar_style(shown, bar.row))
 
@@ -237,8 +237,8 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
             return self.get_component_rich_style("flame-view--found", partial=False)
         hue, palette = KIND_HUES[shown.kind(row)], self._cached_tones.palette
         name = shown.flame.names[row] if row != ROOT_BAR else ""
-        colour = palette.hue_color(hue, zlib.crc32(name.encode("utf-8", "replace")) % TINTS_PER_HUE)
-        return Style(color=palette.text_color_on(hue), bgcolor=colour) if colour is not None else self.rich_style
+        color = palette.hue_color(hue, zlib.crc32(name.encode("utf-8", "replace")) % TINTS_PER_HUE)
+        return Style(color=palette.text_color_on(hue), bgcolor=color) if color is not None else self.rich_style
 
     # -- moving
 

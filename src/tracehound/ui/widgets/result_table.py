@@ -26,6 +26,7 @@ from tracehound.ui.bindings import keys
 from tracehound.ui.state import table_view
 from tracehound.ui.state.table_view import ColumnChoice, SortOrder, TableView
 from tracehound.ui.state.tree_folding import DEFAULT_FOLDS, FoldedTree, FoldKey
+from tracehound.ui.themes import Appearance, appearance_of
 from tracehound.ui.widgets import table_lines
 from tracehound.ui.widgets.boxes_and_scroll_bars import simplify_scroll_bars
 from tracehound.ui.widgets.cursor_list import CursorList
@@ -40,7 +41,6 @@ from tracehound.ui.widgets.table_columns import (
     visible_columns,
 )
 from tracehound.ui.widgets.table_lines import RowPage
-from tracehound.ui.wording.appearance import Appearance, appearance_of
 
 TableAction = Literal["filter", "unfilter", "columns", "hide", "copy cell", "copy row", "save", "chart"]
 """Action that a pane performs for its table."""
@@ -399,7 +399,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
         name = "result-table--cursor" if self.has_focus else "result-table--idle-cursor"
         line = self.get_component_rich_style(name, partial=False)
         marked = self.get_component_rich_style("result-table--column") if self.has_focus else Style.null()
-        return table_lines.RowStyle(line, marked, coloured=not self.has_focus)
+        return table_lines.RowStyle(line, marked, colored=not self.has_focus)
 
     def _tree_prefix(self, number: int) -> table_lines.TreePrefix:
         """Indentation and fold mark before a row's name in a tree."""

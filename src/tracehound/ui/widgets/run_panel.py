@@ -154,7 +154,7 @@ class RunPanel(VerticalBox):
     @property
     def busy(self) -> bool:
         """True while something is being read."""
-        return self.reading.busy or self.timeline.supply.busy
+        return self.reading.busy or self.timeline.lane_loader.busy
 
     def show_run(self, view: View) -> None:
         """Show the run itself."""
@@ -173,7 +173,7 @@ class RunPanel(VerticalBox):
         self.show_run(view)
 
     def _show_trace(self, trace: Trace, view: View, by: ColorBy, unread: frozenset[int]) -> None:
-        self.timeline.supply.by = by
+        self.timeline.lane_loader.by = by
         self.timeline.show(trace, view, unread)
 
     def show_facts(self, event: int | None) -> None:

@@ -16,8 +16,8 @@ from textual.strip import Strip
 
 from tracehound.draw.cell_text import column_alignment, column_heading, format_cell
 from tracehound.ui.state.table_view import SortOrder
+from tracehound.ui.themes import Appearance
 from tracehound.ui.widgets.table_columns import PlacedColumn
-from tracehound.ui.wording.appearance import Appearance
 
 TABLE_PARTS = ("header", "sorted", "cursor", "idle-cursor", "column", "empty")
 """Parts of a table that the stylesheet colors."""
@@ -45,7 +45,7 @@ class RowStyle(Struct, frozen=True):
 
     line: Style
     column: Style
-    coloured: bool = True
+    colored: bool = True
 
 
 def header_line(
@@ -94,7 +94,7 @@ def row_line(
     for placed in places:
         name = placed.column.name
         text = look.words(format_cell(placed.column, values[name]))
-        style = ground.line + _kind_style(look, name, values[name]) if ground.coloured else ground.line
+        style = ground.line + _kind_style(look, name, values[name]) if ground.colored else ground.line
         style = style + ground.column if name == column else style
         before = lead.words if name == lead.column else ""
         gap, end = Segment(" " * (placed.left - end), ground.line), placed.left + placed.width

@@ -94,7 +94,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Key that shows hidden lanes."""
         self.news: dict[str, str] = {}
         self.path: EventPath | None = None
-        self.supply = LaneLoader(self)
+        self.lane_loader = LaneLoader(self)
         self._glyphs = glyphs
         self._rows: TimelineRows | None = None
         self._painter: TimelinePainter | None = None
@@ -105,7 +105,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_unmount(self) -> None:
         """Stop loading rows."""
-        self.supply.close()
+        self.lane_loader.close()
 
     @property
     def gutter_width(self) -> int:
@@ -171,13 +171,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def cancel_pending(self) -> None:
         """Cancel the selection of a range, and moves that wait for rows."""
         self._range_anchor.at = None
-        self.supply.forget()
+        self.lane_loader.forget()
 
     def watch_trace(self, trace: Trace | None) -> None:
         """Show another trace, or more of it; the line at the top stays there."""
         top, event, self._painter = self._viewport.scrolling_lines[:1], self.view.event, None
-        rows = self._rows = None if trace is None else self.supply.rows(trace)
-        self._selected_row = None if rows is None or event is None else self.supply.slot(rows, event)
+        rows = self._rows = None if trace is None else self.lane_loader.rows(trace)
+        self._selected_row = None if rows is None or event is None else self.lane_loader.slot(rows, event)
         self._rebuild_groups()
         at = self.outline.find(top[0]) if top else None
         if at is not None:
@@ -189,7 +189,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return
         was, self._selected_row = (
             self._selected_row,
-            None if new.event is None else self.supply.slot(self._rows, new.event),
+            None if new.event is None else self.lane_loader.slot(self._rows, new.event),
         )
         if old.ranks != new.ranks:
             self._rebuild_groups()
@@ -263,16 +263,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _request_rows(self) -> None:
         """Load the rows that are visible."""
         if self._rows is not None:
-            self.supply.want(self._rows, self._viewport)
+            self.lane_loader.want(self._rows, self._viewport)
 
     @on(LaneLoader.Arrived)
     def _use_loaded_rows(self, message: LaneLoader.Arrived) -> None:
         """Draw loaded rows, and make the moves that waited for them."""
-        due, event = self.supply.take(message), self.view.event
+        due, event = self.lane_loader.take(message), self.view.event
         if self._rows is None:
             return
         if event is not None and self._selected_row is not None and self._selected_row[2] == UNKNOWN_INDEX:
-            self._selected_row = self.supply.slot(self._rows, event)
+            self._selected_row = self.lane_loader.slot(self._rows, event)
         if message.wish.of == "lane" and self._use_outline(self.outline):
             self.refresh()
         for y, line in self._viewport.numbered_lines:
@@ -302,7 +302,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _make_move(self, move: ViewMove) -> None:
         if self._rows is not None:
-            self._set_view(self.supply.moved(self._rows, self.view, move))
+            self._set_view(self.lane_loader.moved(self._rows, self.view, move))
             self._request_rows()
 
     def action_pan(self, by: int, of: int) -> None:

@@ -223,7 +223,7 @@ class TimelinePainter(Struct):
         if rank not in self.step_bands:
             steps = steps_of_rank(self.rows.trace, rank)
             self.step_bands[rank] = (
-                build_steps_row(steps, self.styles.colouring),
+                build_steps_row(steps, self.styles.coloring),
                 step_names(steps, self.styles.glyphs),
             )
         row, names = self.step_bands[rank]

@@ -28,10 +28,10 @@ from tracehound.model.units import count_noun
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.state import typed_targets
 from tracehound.ui.state.view import View
+from tracehound.ui.themes import appearance_of
 from tracehound.ui.widgets.boxes_and_scroll_bars import HorizontalBox, VerticalBox
 from tracehound.ui.widgets.timeline import Timeline
 from tracehound.ui.wording import messages
-from tracehound.ui.wording.appearance import appearance_of
 
 PromptSubject = Literal["lanes", "ranks"]
 
@@ -154,18 +154,18 @@ class TimelinePanel(VerticalBox):
         """Arrangement of the lanes as plain values, with names of lanes that are valid in the next session."""
         sheet = self.timeline.outline
         expanded = [track.key for group in sheet.groups for track in group.entries if track.lane in sheet.expanded]
-        by = self.timeline.supply.by
+        by = self.timeline.lane_loader.by
         values = {
             **self.timeline.lane_layout.to_plain_values(),
             "folded": sorted(sheet.folded),
             "expanded": sorted(expanded),
         }
-        values["colour"] = "" if by == "kind" else by
+        values["color"] = "" if by == "kind" else by
         return {name: value for name, value in values.items() if value}
 
     def restore_arrangement(self, kept: Mapping[str, Any]) -> None:
         """Restore an arrangement; lanes that no longer exist are ignored."""
-        timeline, by = self.timeline, kept.get("colour", "kind")
+        timeline, by = self.timeline, kept.get("color", "kind")
         if timeline.trace is not None and by in get_args(ColorBy):
             self._color_by(by, timeline.trace)
         timeline.set_lane_layout(parse_lane_layout(kept))
@@ -239,14 +239,14 @@ class TimelinePanel(VerticalBox):
         else:
             timeline.set_lane_layout(timeline.lane_layout.switch_grouping())
 
-    def action_colour(self) -> None:
+    def action_color(self) -> None:
         """Color by the next property."""
         trace = self.timeline.trace
         if trace is not None:
-            self._color_by(next_coloring(self.timeline.supply.by, trace), trace)
+            self._color_by(next_coloring(self.timeline.lane_loader.by, trace), trace)
 
     def _color_by(self, by: ColorBy, trace: Trace) -> None:
-        self.timeline.supply.by = by
+        self.timeline.lane_loader.by = by
         self.timeline.watch_trace(trace)
         self.legend.show_coloring(build_coloring(by, trace))
 
@@ -326,10 +326,10 @@ class ColorLegend(Static):
         """Show the legend of a coloring; hidden for kinds, which the help page explains."""
         self.display = coloring.by != "kind"
         look = appearance_of(self.app, self._glyphs)
-        text = Text(f"colours {coloring.meaning}")
+        text = Text(f"colors {coloring.meaning}")
         for code, name in coloring.legend:
             kind = KINDS[code]
-            colour = look.palette.hue_color(coloring.hues[kind])
-            letter = coloring.letters[kind] if colour is None or self._glyphs.name == "ascii" else "█"
-            text.append("  ").append(letter, Style(color=colour)).append(f" {look.words(name)}")
+            color = look.palette.hue_color(coloring.hues[kind])
+            letter = coloring.letters[kind] if color is None or self._glyphs.name == "ascii" else "█"
+            text.append("  ").append(letter, Style(color=color)).append(f" {look.words(name)}")
         self.update(text)

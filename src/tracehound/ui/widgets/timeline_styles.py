@@ -86,7 +86,7 @@ class TimelineStyles(Struct, dict=True):
     glyphs: Glyphs
     palette: ColorPalette
     theme: TimelineTheme
-    colouring: EventColoring = COLORING_BY_KIND
+    coloring: EventColoring = COLORING_BY_KIND
     styles: dict[int, Style] = field(default_factory=dict)
 
     def style(self, code: int) -> Style:
@@ -110,11 +110,11 @@ class TimelineStyles(Struct, dict=True):
                 if form is CellForm.BAR
                 else ground + Style(color=self.theme.faded.color, dim=self.theme.faded.dim)
             )
-        hue = self.colouring.hues[kind]
-        colour = self.palette.hue_color(hue, tint)
+        hue = self.coloring.hues[kind]
+        color = self.palette.hue_color(hue, tint)
         if form is CellForm.BAR:
-            return Style(color=self.palette.text_color_on(hue), bgcolor=colour) if colour else Style(reverse=True)
-        return ground + Style(color=colour) if colour else ground
+            return Style(color=self.palette.text_color_on(hue), bgcolor=color) if color else Style(reverse=True)
+        return ground + Style(color=color) if color else ground
 
     @cached_property
     def ruler_styles(self) -> Mapping[CellForm, Style]:
@@ -122,12 +122,12 @@ class TimelineStyles(Struct, dict=True):
         return {CellForm.EMPTY: self.theme.ruler, CellForm.CHOSEN: self.theme.focus, CellForm.BAR: self.theme.range}
 
 
-def resolve_styles(widget: Widget, glyphs: Glyphs, colouring: EventColoring = COLORING_BY_KIND) -> TimelineStyles:
+def resolve_styles(widget: Widget, glyphs: Glyphs, coloring: EventColoring = COLORING_BY_KIND) -> TimelineStyles:
     """Styles of a widget that has a component class for each of `TIMELINE_PARTS`."""
     app = widget.app
     system = None if app.no_color else app.console.color_system or "truecolor"
     ground = Style(bgcolor=widget.rich_style.bgcolor)
     theme = TimelineTheme(ground, *(widget.get_component_rich_style(f"timeline--{name}") for name in TIMELINE_PARTS))
     alphabet = MONO if app.no_color and glyphs is UNICODE else glyphs
-    alphabet = replace(alphabet, letters=colouring.letters)
-    return TimelineStyles(alphabet, choose_palette(system, dark=app.current_theme.dark), theme, colouring)
+    alphabet = replace(alphabet, letters=coloring.letters)
+    return TimelineStyles(alphabet, choose_palette(system, dark=app.current_theme.dark), theme, coloring)

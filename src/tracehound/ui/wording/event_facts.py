@@ -21,7 +21,7 @@ from tracehound.model import units
 from tracehound.model.ids import in_part, part_of
 from tracehound.model.trace import EVENTS, Trace, collect_frame
 from tracehound.model.units import format_count, format_duration, format_instant
-from tracehound.ui.source.source_lines import SourceLine, parse_source_line, split_stack
+from tracehound.ui.source_files import SourceLine, parse_source_line, split_stack
 from tracehound.ui.state.view import View
 
 EventFacts = tuple[FactSection, ...]

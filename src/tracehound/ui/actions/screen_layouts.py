@@ -1,0 +1,206 @@
+"""Layouts of the two screens: the explorer (timeline, tabs, panes) and the comparison (two timelines, tables).
+
+They know which pane is visible, which one fills the screen, and how many lines each timeline has; nothing of traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+from textual.widget import Widget
+
+from tracehound.ui.panes.comparison_panes import ComparisonPanes
+from tracehound.ui.panes.details_pane import DetailsPane
+from tracehound.ui.panes.pane_stack import PaneStack
+from tracehound.ui.widgets.boxes_and_scroll_bars import HorizontalBox
+from tracehound.ui.widgets.run_panel import RunPanel
+from tracehound.ui.widgets.status_bars import TabBar
+from tracehound.ui.widgets.timeline_area import TimelineArea
+
+WIDE_COLUMNS = 120
+"""Columns from which there is room for the details beside the tables."""
+
+
+class ExplorerLayout:
+    """The timeline above, under it the tabs and the panes; `changed` is called when others are in sight."""
+
+    def __init__(
+        self, timeline_area: TimelineArea, pane_stack: PaneStack, details: DetailsPane, changed: Callable[[], None]
+    ) -> None:
+        self.tabs = TabBar()
+        self.bottom = HorizontalBox(pane_stack, details, id="bottom")
+        self._timeline_area = timeline_area
+        self._pane_stack = pane_stack
+        self._details = details
+        self._changed = changed
+        self._alone: Literal["", "timeline", "panes"] = ""
+        self._opened = False
+        self.arrived = True
+        """Whether what was gone to has the keys."""
+
+    @property
+    def wide(self) -> bool:
+        """True if the details stand beside the tables."""
+        return self._timeline_area.app.size.width >= WIDE_COLUMNS
+
+    @property
+    def active(self) -> str:
+        """The tab that is shown."""
+        return self._pane_stack.active
+
+    def go_to(self, pane: str) -> None:
+        """Show a pane and give it the keys."""
+        self.arrived = pane == "timeline"
+        if self._alone:
+            self._alone = "timeline" if pane == "timeline" else "panes"
+            self.lay()
+        if pane == "timeline":
+            self._timeline_area.timeline.focus()
+        elif pane == "details":
+            self._opened = True
+            self.show(self.active if self.wide else pane)
+            self._details.call_after_refresh(self._focus, self._details.fact_sheet.focus)
+        else:
+            self.show(pane)
+            self._pane_stack.call_after_refresh(self._focus_deck)
+
+    def _focus_deck(self) -> None:
+        """Give the keys to what is shown, as soon as it is there."""
+        if self._pane_stack.is_ready:
+            self._focus(self._pane_stack.focus_active)
+        else:
+            self._pane_stack.call_after_refresh(self._focus_deck)
+
+    def _focus(self, focus: Callable[[], object]) -> None:
+        """Textual gives the focus a moment later; it has arrived after that."""
+        focus()
+        self._pane_stack.app.call_later(self._arrive)
+
+    def _arrive(self) -> None:
+        self.arrived = True
+
+    def open_details(self) -> None:
+        """Have the details beside the tables from now on; until there is something to say the tables have that room."""
+        if not self._opened:
+            self._opened = True
+            self.show(self.active)
+
+    def show(self, tab: str) -> None:
+        """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""
+        tab = "ops" if self.wide and tab == "details" else tab
+        self._pane_stack.active = tab
+        self.tabs.active = tab
+        self._pane_stack.display = tab != "details"
+        self._details.display = tab == "details" or (self.wide and self._opened)
+        self._changed()
+
+    def zoom(self, focused: Widget | None) -> None:
+        """Give the screen to the pane with the keys, or share it again."""
+        self._alone = "" if self._alone else "timeline" if focused is self._timeline_area.timeline else "panes"
+        self.lay()
+
+    def share(self) -> None:
+        """Share the screen, if one has it alone."""
+        if self._alone:
+            self.zoom(None)
+
+    def lay(self) -> None:
+        """Share the screen, or give it to what has it alone; no classes, which would restyle every widget."""
+        self._timeline_area.display = self._alone != "panes"
+        self.tabs.display = self.bottom.display = self._alone != "timeline"
+        (self._timeline_area.fill if self._alone else self._timeline_area.share)()
+
+    def resized(self) -> None:
+        """Share another size; the details may come or go."""
+        self.lay()
+        self.show(self.active)
+
+
+VisiblePart = Literal["base", "other", "tables"]
+
+TIMELINES: Final[tuple[VisiblePart, ...]] = ("base", "other")
+EVERYTHING: Final[tuple[VisiblePart, ...]] = (*TIMELINES, "tables")
+
+BAR_LINES: Final = 3
+"""Lines of the screen that are neither timelines nor tables."""
+
+MIN_TIMELINE_LINES: Final = 5
+"""Lines of a run, at least: which it is, its steps, the time, and lanes."""
+
+MIN_TABLE_LINES: Final = 4
+"""Lines of the tables, at least: what it is, the header, and rows."""
+
+
+class ComparisonLayout:
+    """Both timelines above the tables; on a small screen those, or the one of them, that have the keys.
+
+    `sides` are the base and the other run, in this order whenever it is looked at.
+    """
+
+    def __init__(self, sides: Sequence[RunPanel], differences: ComparisonPanes) -> None:
+        self.tabs = TabBar()
+        self._sides = sides
+        self._differences = differences
+        self._wanted: VisiblePart = "base"
+        self.alone = False
+        """Whether the timelines have the screen alone."""
+
+    @property
+    def _boxes(self) -> dict[VisiblePart, Widget]:
+        base, other = self._sides
+        return {"base": base, "other": other, "tables": self._differences}
+
+    @property
+    def _room(self) -> int:
+        return self.tabs.app.size.height - BAR_LINES
+
+    @property
+    def cramped(self) -> bool:
+        """True if only one of them fits on the screen: then the tables are shown, since they say most."""
+        return self._room < 2 * MIN_TIMELINE_LINES
+
+    def in_sight(self) -> tuple[VisiblePart, ...]:
+        """The wanted parts that fit on the screen."""
+        if not self.alone and self._room >= 2 * MIN_TIMELINE_LINES + MIN_TABLE_LINES:
+            return EVERYTHING
+        wanted = "base" if self.alone and self._wanted == "tables" else self._wanted
+        return TIMELINES if wanted != "tables" and not self.cramped else (wanted,)
+
+    def want(self, part: VisiblePart) -> None:
+        """Bring this into sight."""
+        self._wanted = part
+        self.alone = self.alone and part != "tables"
+        self.lay()
+
+    def follow(self, focused: Widget | None) -> None:
+        """Keep the part that has the focus visible."""
+        part = self._part_of(focused)
+        if part is not None:
+            self.want(part)
+
+    def _part_of(self, widget: Widget | None) -> VisiblePart | None:
+        around = [] if widget is None else widget.ancestors
+        return next((part for part, box in self._boxes.items() if box in around), None)
+
+    def switch(self) -> None:
+        """Give the screen to the timelines, or share it again."""
+        self.alone = not self.alone
+        self.lay()
+
+    def lay(self) -> None:
+        """Share the lines: as much for either timeline, and a little more for the tables."""
+        shown = self.in_sight()
+        lines = max(MIN_TIMELINE_LINES, self._room * 3 // 10) if shown == EVERYTHING else "1fr"
+        if self._part_of(self.tabs.screen.focused) not in (None, *shown):
+            self.tabs.screen.set_focus(None)  # Textual does so when it is hidden, and takes it from who has it by then
+        for part, box in self._boxes.items():
+            box.display = part in shown
+        for side in self._sides:
+            side.styles.height = lines
+        self.tabs.display = not self.alone
+
+    def beside(self, by: int) -> VisiblePart:
+        """The part after the wanted one (1) or before it (-1), whether or not it fits now."""
+        parts = TIMELINES if self.alone else EVERYTHING
+        return parts[(parts.index(self._wanted) + by) % len(parts)] if self._wanted in parts else "base"
