@@ -136,7 +136,10 @@ def has_the_columns_of_each_sort(answers: Answers, chosen: Chosen) -> None:
 
 def has_all_rows_in_every_form(answers: Answers, result: Result) -> None:
     facts = build_header(answers.trace, Window())
-    told = {form: "".join(f"{line.text}\n" for line in find_writer(form).result(facts, result, WIDE)) for form in FORMS}
+    told = {
+        form: "".join(f"{line.text}\n" for line in find_writer(form).write_result(facts, result, WIDE))
+        for form in FORMS
+    }
     rows = [line for line in told["markdown"].splitlines() if line.startswith("| ")]
     assert len(rows[2:]) == len(orjson.loads(told["json"])["rows"]) == result.table.height
     assert len(list(csv.reader(told["csv"].splitlines()))[1:]) == result.table.height

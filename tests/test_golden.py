@@ -26,7 +26,7 @@ ROWS = 12
 @cache
 def page(name: str) -> str:
     """The summary, made once for all that is said of it."""
-    lines = find_writer("text").summary(summarize_trace(sample(name), Window()), ReportStyle(WIDTH))
+    lines = find_writer("text").write_summary(summarize_trace(sample(name), Window()), ReportStyle(WIDTH))
     return "".join(f"{line.text}\n" for line in lines)
 
 
@@ -34,7 +34,7 @@ def written(name: str, report: str) -> str:
     if report == "summary":
         return page(name)
     result = run_analysis(get_analysis(report), sample(name), Window(), Options(ROWS))
-    lines = find_writer("text").result(build_header(sample(name), Window()), result, ReportStyle(WIDTH))
+    lines = find_writer("text").write_result(build_header(sample(name), Window()), result, ReportStyle(WIDTH))
     return "".join(f"{line.text}\n" for line in lines)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracehound.analysis import Analysis
-from tracehound.analysis.analysis_settings import ChosenSettings, parse_choices
+from tracehound.analysis.analysis_settings import ChosenSettings, parse_settings
 from tracehound.analysis.devices.kernel_classes import CUSTOM_CLASSES
 from tracehound.errors import TracehoundError, printable
 from tracehound.system import user_dirs
@@ -133,7 +133,7 @@ def configured_settings(analysis: Analysis, words: Sequence[str] = ()) -> Chosen
     Raises TracehoundError for an invalid value, with the line if it comes from the file.
     """
     always = _kernel_classes_setting() if CUSTOM_CLASSES in analysis.settings else ""
-    return parse_choices(analysis.settings, [*([f"{CUSTOM_CLASSES.name}={always}"] if always else []), *words])
+    return parse_settings(analysis.settings, [*([f"{CUSTOM_CLASSES.name}={always}"] if always else []), *words])
 
 
 def _kernel_classes_setting() -> str:

@@ -45,7 +45,7 @@ def asking(seen: list[tuple[int, ChosenSettings]]) -> Analysis:
     question = HostComputation(of_host, ("depth",))
 
     def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
-        return pl.DataFrame({"rank": [rank_trace.rank], "events": [question.of(rank_trace, options.given)]})
+        return pl.DataFrame({"rank": [rank_trace.rank], "events": [question.result_for(rank_trace, options.given)]})
 
     settings = tuple(Setting(name, "0", "", int) for name in ("depth", "width"))
     return replace(
@@ -106,7 +106,11 @@ def test_what_analyses_of_a_rank_have_in_common_is_asked_once_and_goes_with_the_
         del options
         read = rank_trace.device_anytime.collect()
         return pl.DataFrame(
-            {"rank": [question.of(replace(rank_trace, device=rank_trace.device_anytime), read) for _ in range(2)]}
+            {
+                "rank": [
+                    question.result_for(replace(rank_trace, device=rank_trace.device_anytime), read) for _ in range(2)
+                ]
+            }
         )
 
     one, other = (

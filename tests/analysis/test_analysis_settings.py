@@ -9,9 +9,9 @@ import pytest
 from tracehound.analysis import ANALYSES, Analysis
 from tracehound.analysis.analysis_settings import (
     Setting,
-    one_of,
-    parse_choices,
+    choice_parser,
     parse_pattern,
+    parse_settings,
     parse_time_length,
     parse_whole_number,
 )
@@ -20,30 +20,30 @@ from tracehound.errors import TracehoundError
 SETTINGS = (
     Setting("delay", "30us", "a time", parse_time_length),
     Setting("least", "10", "a number", parse_whole_number),
-    Setting("by", "name", "a word", one_of("name", "shape")),
+    Setting("by", "name", "a word", choice_parser("name", "shape")),
     Setting("group", "^nccl", "a pattern", parse_pattern),
 )
 
 
 def test_choices_are_read_as_people_write_them() -> None:
-    given = parse_choices(SETTINGS, ["delay=1.5ms", "least=1,000", "by=shape", "group=all.?reduce"])
+    given = parse_settings(SETTINGS, ["delay=1.5ms", "least=1,000", "by=shape", "group=all.?reduce"])
     delay, least, by, group = SETTINGS
-    assert (delay.of(given), least.of(given), by.of(given)) == (1_500_000_000, 1000, "shape")
-    assert group.of(given).search("ncclDevKernel_AllReduce_Sum")
-    assert not group.of(()).search("AllReduce")
-    assert (delay.of(()), least.of(())) == (30_000_000, 10)
+    assert (delay.value_in(given), least.value_in(given), by.value_in(given)) == (1_500_000_000, 1000, "shape")
+    assert group.value_in(given).search("ncclDevKernel_AllReduce_Sum")
+    assert not group.value_in(()).search("AllReduce")
+    assert (delay.value_in(()), least.value_in(())) == (30_000_000, 10)
 
 
 def test_the_last_choice_counts_and_their_order_does_not() -> None:
-    assert parse_choices(SETTINGS, ["least=1", "delay=1us", "least=2"]) == parse_choices(
+    assert parse_settings(SETTINGS, ["least=1", "delay=1us", "least=2"]) == parse_settings(
         SETTINGS, ["delay=1us", "least=2"]
     )
 
 
 def test_an_older_name_of_a_choice_is_that_choice() -> None:
-    settings = (Setting("by", "name", "a word", one_of("name", "rematerialized")), SETTINGS[3])
+    settings = (Setting("by", "name", "a word", choice_parser("name", "rematerialized")), SETTINGS[3])
     words = ["by=rematerialised", "group=rematerialised"]  # a pattern stays as it is
-    assert parse_choices(settings, words) == (("by", "rematerialized"), ("group", "rematerialised"))
+    assert parse_settings(settings, words) == (("by", "rematerialized"), ("group", "rematerialised"))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_older_name_of_a_choice_is_that_choice() -> None:
 )
 def test_what_cannot_be_chosen_is_said_in_one_line(word: str, why: str) -> None:
     with pytest.raises(TracehoundError) as raised:
-        parse_choices(SETTINGS, [word])
+        parse_settings(SETTINGS, [word])
     assert why in str(raised.value)
 
 

@@ -207,7 +207,7 @@ def test_against_a_loop(
         b.event(stream(0, number), "work", start, start + length, kind, correlation=call)
     trace = b.trace()
     window = Window(span[0] * US, (span[0] + span[1]) * US)
-    expected = _slow(trace, *window.within(*trace.span))
+    expected = _slow(trace, *window.clip_bounds(*trace.span))
     rows = annotation_rows(run_annotations(trace, window), "device", "busy", "exposed", "launched")
     assert all((name, "host") in rows for name in expected)
     for (name, _), row in rows.items():

@@ -258,7 +258,7 @@ def test_every_instant(events: list[tuple[int, int, str, int, int]], bounds: tup
         b.event(stream(rank, number), "k", start, start + length, kind)
     window = Window(bounds[0], bounds[0] + bounds[1])
     trace = b.trace()
-    low, high = window.within(*trace.span)
+    low, high = window.clip_bounds(*trace.span)
     for where, result in ((None, breakdown(trace)), ((low, high), breakdown(trace, window))):
         for row in result.table.iter_rows(named=True):
             mine = [(k, s, s + n) for r, _, k, s, n in events if r == row["rank"]] + [("kernel", 0, 1)]

@@ -644,7 +644,7 @@ def test_a_path_is_continuous_and_each_row_is_what_ran_then(
     trace = with_streams(b.trace())
     for window in (None, Window(span[0] * US, (span[0] + span[1]) * US)):
         found = run_critical_path(trace, window, by="event").table
-        low, high = (window or Window()).within(*trace.span)
+        low, high = (window or Window()).clip_bounds(*trace.span)
         ends = (found["start"] + found["duration"]).to_list()
         assert found["start"].to_list()[1:] == ends[:-1]
         assert all(low <= row["start"] and row["duration"] > 0 for row in found.iter_rows(named=True))

@@ -178,7 +178,7 @@ def test_every_instant(events: list[tuple[int, bool, int, int]], bounds: tuple[i
         b.event(stream(rank, 20 if communicates else 7), "k", start, start + length, kind)
     window = Window(bounds[0], sum(bounds))
     trace = b.trace()
-    low, high = window.within(*trace.span)
+    low, high = window.clip_bounds(*trace.span)
     for row in rows("distributed", trace, window):
         mine = [(False, 0, 1)] + [(comm, s, s + n) for rank, comm, s, n in events if rank == row["rank"]]
         counted = dict.fromkeys(PARTS, 0)

@@ -88,7 +88,7 @@ def test_the_device_works_when_work_of_any_class_runs(rows: list[tuple[int, int,
         orient="row",
     )
     (share,) = rank_traces(trace_with_gaps(), Window())
-    for found, wanted in zip(union_of_work(events), busy_intervals(events, share).any, strict=True):
+    for found, wanted in zip(union_of_work(events), busy_intervals(events, share).busy, strict=True):
         assert found.tolist() == wanted.tolist()
 
 
@@ -110,7 +110,7 @@ def test_a_thread_without_events_says_so() -> None:
 def test_a_cut_keeps_the_longest_and_counts_all() -> None:
     result = run_analysis(get_analysis("gaps"), trace_with_gaps(), options=Options(top=1))
     assert result.table.height == 1
-    assert result.cut == "1 of 2 rows"
+    assert result.shown_rows_text == "1 of 2 rows"
     assert "2 gaps, 75.00 us idle" in note_texts(result.notes)[0]
 
 

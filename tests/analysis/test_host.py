@@ -46,7 +46,7 @@ def test_the_rows_of_a_thread_add_up_to_the_window(events: list[tuple[int, int, 
     for number, start, long in events:
         b.event(thread(f"worker {number}"), f"f{start % 3}", start, start + long, "op")
     trace = b.trace()
-    start, end = Window(low * US, (low + length) * US).within(*trace.span)
+    start, end = Window(low * US, (low + length) * US).clip_bounds(*trace.span)
     rows = run_analysis(get_analysis("host"), trace, Window(start, end)).table
     assert {whole for (whole,) in rows.group_by("thread").agg(pl.col("time").sum()).select("time").rows()} <= {
         end - start

@@ -179,7 +179,7 @@ def test_against_a_loop(
 
 
 def _bounds(trace: Trace, window: Window) -> tuple[int, int]:
-    return window.within(*trace.span)
+    return window.clip_bounds(*trace.span)
 
 
 def _row_numbers(row: dict) -> list[int]:

@@ -136,7 +136,7 @@ def test_nested_ops_in_a_window(tree: list, bounds: tuple[int, int], lane: Lane)
     for start, end, depth in spans:
         b.event(lane, f"op{depth}", start, end, "op")
     trace = b.trace()
-    low, high = Window(bounds[0], sum(bounds)).within(*trace.span)
+    low, high = Window(bounds[0], sum(bounds)).clip_bounds(*trace.span)
     expected: dict[str, int] = defaultdict(int)
     for t in range(low, high):
         inside = [depth for start, end, depth in spans if start <= t < end]

@@ -174,7 +174,7 @@ def test_every_instant(events: list[tuple[int, int, str, int, int]], bounds: tup
         b.event(stream(rank, number), "k", start, start + length, kind)
     trace = b.trace()
     window = Window(bounds[0], sum(bounds)) if bounds else Window()
-    low, high = window.within(*trace.span)
+    low, high = window.clip_bounds(*trace.span)
     found = {key: time for key, time in types(trace, window).items() if key[0] is not None}
     expected: dict[tuple[int, str], int] = {}
     both = {0: 0, 1: 0}

@@ -21,7 +21,7 @@ def test_a_filter_keeps_what_is_above_a_row_and_says_how_many() -> None:
 def test_a_cut_keeps_whole_rows_from_the_top() -> None:
     kept = row_filter.filter_result(tree(), "total < 50ms", 2)
     assert kept.table["call"].to_list() == ["main", "train"]
-    assert kept.cut == "2 of 7 rows"
+    assert kept.shown_rows_text == "2 of 7 rows"
 
 
 def test_a_tree_is_known_by_its_depths() -> None:

@@ -298,10 +298,10 @@ def test_random_sentences_mean_what_python_says(values: list[tuple[int | None, i
 def test_a_filtered_result_says_how_many_rows_of_how_many() -> None:
     result = Result("ops", "Ops", COLUMNS, TABLE, TABLE.height, (text_note("a note"),))
     found = filter_result(result, "count > 3")
-    assert found.cut == "2 of 4 rows"
+    assert found.shown_rows_text == "2 of 4 rows"
     assert note_texts(found.notes) == ("where count > 3: 2 of 4 rows", "a note")
     shorter = filter_result(result, "count > 0", top=1)
-    assert shorter.cut == "1 of 4 rows"
+    assert shorter.shown_rows_text == "1 of 4 rows"
     assert note_texts(shorter.notes)[0] == "where count > 0: 3 of 4 rows"
     assert shorter.table["name"].to_list() == ["gemm<float>"]
 

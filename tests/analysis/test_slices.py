@@ -102,7 +102,7 @@ def test_counts_and_totals_are_those_of_a_slow_search(spans: list[tuple[int, int
     trace = b.trace()
     first = min(start for start, _, _ in spans)
     table = run_analysis(get_analysis("slices"), trace, Window(low, low + length)).table
-    low, high = Window(low, low + length).within(*trace.span)
+    low, high = Window(low, low + length).clip_bounds(*trace.span)
     expected: dict[str, list[int]] = {}
     covered = set[int]()
     for begin, long, name in spans:
@@ -122,7 +122,7 @@ def test_self_time_is_what_no_event_inside_covers(spans: list[tuple[int, int, st
     for start, long, name in spans:
         b.event(thread(), name, start, start + long, "op")
     trace = b.trace()
-    low, high = Window(low, low + length).within(*trace.span)
+    low, high = Window(low, low + length).clip_bounds(*trace.span)
     events = trace.events().collect().to_dicts()
     expected: dict[str, int] = {}
     for event in events:

@@ -98,7 +98,7 @@ def test_a_cut_keeps_the_heaviest_and_what_is_above_them() -> None:
     assert [line[0].strip() for line in lines(shown)] == [
         "train.py(9): main", "ProfilerStep", "train.py(3): train", "aten::mm",
     ]  # fmt: skip
-    assert shown.cut == "4 of 6 rows"
+    assert shown.shown_rows_text == "4 of 6 rows"
 
 
 def test_threads_of_one_pool_are_added_up_unless_asked_for_each() -> None:

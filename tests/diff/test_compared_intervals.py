@@ -92,7 +92,7 @@ def test_operators_of_the_host_are_compared_in_the_marks() -> None:
         built.event(thread(), "aten::mm", step * 100 + 10, step * 100 + 95, "op")
     found = of(built.trace())
     assert bounds(found) == [(0, 0, 80), (1, 100, 180)]
-    assert found.outside == (30 * US, 170 * US)
+    assert found.time_outside_intervals == (30 * US, 170 * US)
 
 
 times = st.integers(0, 60)
@@ -114,7 +114,7 @@ def test_time_of_work_is_that_of_steps_and_of_none(edges: list[int], work: list[
     busy = [at for at in instants if any(start <= at < end for start, end in pairs)]
     steps = list(zip(found.intervals.start.tolist(), found.intervals.end.tolist(), strict=True))
     inside = [at for at in busy if any(start <= at < end for start, end in steps)]
-    assert found.outside == ((len(busy) - len(inside)) * US, len(busy) * US)
+    assert found.time_outside_intervals == ((len(busy) - len(inside)) * US, len(busy) * US)
     assert all(before[1] <= after[0] for before, after in pairwise(steps))
     launched = [(called, end) for called, start, end in work if end > start]
     for (begin, until), (_, last) in zip(marks, steps, strict=False):
@@ -140,10 +140,10 @@ def test_a_last_step_that_lacks_work_is_left_out_unless_it_is_all_that_is_asked_
     trace = story([(0, 100), (100, 200), (200, 210)], [(5, 10, 60), (20, 60, 90), (105, 110, 190), (120, 190, 195)])
     found = profile_run(trace, Window())
     assert (found.steps["step"].to_list(), found.partial) == ([0, 1], (2,))
-    assert found.about.endswith("2 steps on 1 rank, work on the device, 1 partial step left out")
+    assert found.extent_text.endswith("2 steps on 1 rank, work on the device, 1 partial step left out")
     last = profile_run(trace, Window(steps=(2,)))
     assert (last.steps["step"].to_list(), last.partial) == ([2], (2,))
-    assert last.about.endswith("work on the device, partial")
+    assert last.extent_text.endswith("work on the device, partial")
 
 
 def test_a_step_that_lacks_work_on_one_rank_is_left_out_on_all() -> None:
@@ -167,13 +167,13 @@ def test_ranks_without_a_step_are_no_step_of_their_own(tmp_path: Path) -> None:
     trace = merge_file_frames("two", [story([(0, 100)], [(10, 20, 60)]).parts[0], without.part()])
     found = profile_run(trace, Window())
     assert (found.what, found.steps["duration"].to_list()) == ("steps", [100 * US])
-    assert found.about == "1 step on 1 of 2 ranks, work on the device"
+    assert found.extent_text == "1 step on 1 of 2 ranks, work on the device"
     assert set(found.ops["name"]) == {"gemm"}
     assert found.ops["time"].to_list() == [40 * US]
     save_baseline(found, tmp_path / "base.json")
     again = load_baseline(tmp_path / "base.json")
     assert again is not None
-    assert again.about == found.about
+    assert again.extent_text == found.extent_text
 
 
 def test_the_clock_of_a_device_measures_its_steps_ops_and_pauses() -> None:

@@ -49,7 +49,7 @@ def test_a_comparison_of_published_runs_is_what_it_was(
 
 def held_to_golden(base: Trace, other: Trace, name: str, request: pytest.FixtureRequest) -> None:
     page = comparison_page(compare_runs(profile_run(base, Window()), profile_run(other, Window()), ROWS), [])
-    written = "".join(f"{line.text}\n" for line in find_writer("text").page(page, ReportStyle(WIDTH)))
+    written = "".join(f"{line.text}\n" for line in find_writer("text").write_page(page, ReportStyle(WIDTH)))
     path = Path(__file__).parent / "golden" / f"{name}.txt"
     if request.config.getoption("--update-golden"):
         path.parent.mkdir(parents=True, exist_ok=True)

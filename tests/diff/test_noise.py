@@ -11,9 +11,9 @@ from short import first
 from tracehound.diff.step_statistics import (
     CHANGE_PROBABILITY,
     LITTLE_CHANGE,
-    decision_level,
     is_little_change,
     quantities_of_array,
+    significance_level,
 )
 from tracehound.diff.step_statistics import change_probabilities as of_quantities
 
@@ -83,11 +83,11 @@ def test_chance_is_called_change_no_more_often_than_stated(columns: int) -> None
 
 
 def test_few_steps_must_differ_as_much_as_they_can() -> None:
-    assert decision_level(4, 4) == 2 / 70
-    assert decision_level(5, 5) == decision_level(400, 300) == CHANGE_PROBABILITY
+    assert significance_level(4, 4) == 2 / 70
+    assert significance_level(5, 5) == significance_level(400, 300) == CHANGE_PROBABILITY
     apart = chances(np.arange(4.0)[:, None], np.arange(4.0)[:, None] + 10)
     assert apart is not None
-    assert apart[0] == decision_level(4, 4)
+    assert apart[0] == significance_level(4, 4)
 
 
 def test_a_change_in_one_of_a_thousand_is_found() -> None:

@@ -12,7 +12,7 @@ from tracehound.analysis.result import Column, Unit
 from tracehound.draw.cell_text import (
     column_alignment,
     column_heading,
-    columns_with_text,
+    columns_without_ids,
     describe_share_bases,
     format_cell,
     format_column,
@@ -107,7 +107,7 @@ def test_numbers_stand_on_the_right() -> None:
 
 
 def test_ids_are_followed_but_never_shown() -> None:
-    assert [c.name for c in columns_with_text(every_unit())] == [c.name for c in EVERY_UNIT if c.name != "event"]
+    assert [c.name for c in columns_without_ids(every_unit())] == [c.name for c in EVERY_UNIT if c.name != "event"]
 
 
 def test_cells_of_a_column_come_from_the_raw_table() -> None:

@@ -76,13 +76,13 @@ def test_alphabets_are_one_cell_wide(glyphs: Glyphs) -> None:
 def test_ascii_is_ascii() -> None:
     assert all(value.isascii() for value in asdict(ASCII).values() if isinstance(value, str))
     assert all(ASCII.fill_characters(kind).isascii() for kind in KINDS)
-    assert ASCII.words("µs … 训 ×4 a › b") == "us ~ ? x4 a > b"
+    assert ASCII.to_alphabet("µs … 训 ×4 a › b") == "us ~ ? x4 a > b"
     assert ASCII.cut("a_very_long_name_indeed", 14).isascii()
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, MONO, ASCII], ids=lambda glyphs: glyphs.name)
 def test_no_control_character_passes(glyphs: Glyphs) -> None:
-    words = glyphs.words("a\x1b[31mred\x07\n")
+    words = glyphs.to_alphabet("a\x1b[31mred\x07\n")
     assert "\x1b" not in words
     assert "\x07" not in words
     assert "\n" not in words

@@ -41,9 +41,9 @@ def test_a_stretch_belongs_to_the_row_of_its_event_and_is_cut_to_it() -> None:
     slices = build_lane_rows(frame((0, 100, 0), (10, 40, 1), (50, 90, 1)), 7)
     lane = 3 << 32
     found = path((lane + 8, 5, 30), (lane + 9, 60, 200), (lane + 7, 40, 50), ((4 << 32) + 8, 10, 20))
-    inner = found.within(lane, slices.rows[1], slices.first)
+    inner = found.intervals_on_row(lane, slices.rows[1], slices.first)
     assert [bounds.tolist() for bounds in inner] == [[10, 60], [30, 90]]
-    outer = found.within(lane, slices.rows[0], slices.first)
+    outer = found.intervals_on_row(lane, slices.rows[0], slices.first)
     assert [bounds.tolist() for bounds in outer] == [[40], [50]]
 
 
@@ -54,7 +54,7 @@ def test_a_stretch_belongs_to_the_row_of_its_event_and_is_cut_to_it() -> None:
 def test_stretches_are_those_of_a_slow_search(lengths: list[int], chosen: list[tuple[int, int, int]]) -> None:
     ends = np.cumsum(lengths).tolist()
     bounds = list(zip([0, *ends[:-1]], ends, strict=True))
-    found = path(*((event, start, start + size) for event, start, size in chosen)).within(0, row(*bounds), 0)
+    found = path(*((event, start, start + size) for event, start, size in chosen)).intervals_on_row(0, row(*bounds), 0)
     slow = [
         (max(start, bounds[event][0]), min(start + size, bounds[event][1]))
         for event, start, size in chosen

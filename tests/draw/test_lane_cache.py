@@ -97,8 +97,8 @@ def test_rows_read_in_the_background_are_those_of_a_small_trace(monkeypatch: pyt
         for one, other in zip(read.lane(lane).rows, small.lane(lane).rows, strict=True):
             assert np.array_equal(one.start, other.start)
             assert np.array_equal(one.name, other.name)
-            words = [read.lane(lane).names.word(code) for code in one.name.tolist()]
-            assert words == [small.lane(lane).names.word(code) for code in other.name.tolist()]
+            words = [read.lane(lane).names.name_of_code(code) for code in one.name.tolist()]
+            assert words == [small.lane(lane).names.name_of_code(code) for code in other.name.tolist()]
     for event in trace.events().collect()["id"]:
         slot = read.locate_event(event)
         assert slot == small.locate_event(event)

@@ -57,17 +57,17 @@ def test_a_hidden_lane_is_told_of() -> None:
 def test_a_group_without_lanes_in_sight_keeps_its_header_and_is_not_taken_for_unread() -> None:
     seats = LaneLayout().hide("host 0/python").hide("host 0/loader")
     host = arrange_groups(BASE, seats)[2]
-    assert (host.entries, host.title[-1], host.unread) == ((), "2 hidden", False)
-    assert LaneGroup("rank 9", ("rank 9",), ()).unread
+    assert (host.entries, host.title[-1], host.is_unread) == ((), "2 hidden", False)
+    assert LaneGroup("rank 9", ("rank 9",), ()).is_unread
 
 
 def test_pinned_lanes_are_the_first_and_named_by_their_ranks() -> None:
-    seats = LaneLayout().pin("rank 1/nccl").pin("host 0/python")
+    seats = LaneLayout().toggle_pin("rank 1/nccl").toggle_pin("host 0/python")
     assert shape(seats)[0] == "pinned: rank 1 nccl, host 0 python"
     assert shape(seats)[2] == "rank 1: stream 7, stream 20"
-    assert shape(LaneLayout().pin("rank 1/nccl"))[0] == "pinned: rank 1 nccl"
-    assert shape(seats.pin("rank 1/nccl").pin("host 0/python")) == USUAL
-    assert shape(LaneLayout().pin("rank 7/gone")) == USUAL
+    assert shape(LaneLayout().toggle_pin("rank 1/nccl"))[0] == "pinned: rank 1 nccl"
+    assert shape(seats.toggle_pin("rank 1/nccl").toggle_pin("host 0/python")) == USUAL
+    assert shape(LaneLayout().toggle_pin("rank 7/gone")) == USUAL
     assert shape(seats.hide("rank 1/nccl"))[0] == "pinned: host 0 python"
 
 
@@ -81,7 +81,7 @@ def test_lanes_move_within_their_group() -> None:
 
 
 def test_pinned_lanes_move_among_themselves() -> None:
-    seats = LaneLayout().pin("rank 1/nccl").pin("host 0/python")
+    seats = LaneLayout().toggle_pin("rank 1/nccl").toggle_pin("host 0/python")
     assert seats.move(arrange_groups(BASE, seats), "host 0/python", -1).pinned == ("host 0/python", "rank 1/nccl")
 
 
@@ -126,18 +126,18 @@ def test_strange_values_are_as_usual(plain: dict[str, object]) -> None:
 
 
 def test_what_is_pinned_stays_in_sight() -> None:
-    sheet = TimelineOutline().with_groups(arrange_groups(BASE, LaneLayout().pin("rank 1/nccl"))).fitted_to(6)
+    sheet = TimelineOutline().with_groups(arrange_groups(BASE, LaneLayout().toggle_pin("rank 1/nccl"))).fitted_to(6)
     sight = Viewport(sheet, 3, 6, 2, PINNED_GROUP)
     assert [line.entry.name if line.entry else line.group.title[0] for line in sight.lines] == [
         "pinned", "rank 1 nccl", "nccl", "rank 1", "stream 7", "stream 20",
     ]  # fmt: skip
-    assert [sight.index(at) for at in range(4)] == [0, 1, 5, 6]
+    assert [sight.outline_index(at) for at in range(4)] == [0, 1, 5, 6]
     assert [y for y, _ in sight.numbered_lines] == [2, 3, 4, 5, 6, 7]
     assert sight.scrolling_lines == sight.lines[2:]
 
 
 def test_scrolling_keeps_a_lane_below_what_stays() -> None:
-    sheet = TimelineOutline().with_groups(arrange_groups(BASE, LaneLayout().pin("rank 1/nccl"))).fitted_to(6)
+    sheet = TimelineOutline().with_groups(arrange_groups(BASE, LaneLayout().toggle_pin("rank 1/nccl"))).fitted_to(6)
     for group in sheet.groups:
         for track in group.entries:
             for top in range(len(sheet.lines) - 5):

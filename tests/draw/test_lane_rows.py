@@ -45,8 +45,8 @@ def test_an_instant_is_one_ps_long() -> None:
     rows = built()
     call = rows.row(lane_named(rows, "python"), 2)
     assert (call.end - call.start).tolist() == [1]
-    assert call.at(20 * US) == 0
-    assert call.at(20 * US + 1) is None
+    assert call.event_index_at(20 * US) == 0
+    assert call.event_index_at(20 * US + 1) is None
 
 
 def test_a_lane_is_no_deeper_than_it_is() -> None:
@@ -56,8 +56,8 @@ def test_a_lane_is_no_deeper_than_it_is() -> None:
 
 def test_which_slices_touch_a_stretch() -> None:
     row = built().row(lane_named(built(), "stream 8"), 0)
-    assert row.within(80 * US, 90 * US) == (1, 1)
-    assert row.within(79 * US, 91 * US) == (0, 2)
+    assert row.event_range(80 * US, 90 * US) == (1, 1)
+    assert row.event_range(79 * US, 91 * US) == (0, 2)
 
 
 def test_busy_is_what_any_stream_covers() -> None:

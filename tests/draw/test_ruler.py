@@ -45,7 +45,7 @@ def test_round_times() -> None:
 )
 def test_units_suit_the_scale(start: int, end: int, words: list[str]) -> None:
     marks = choose_ticks(start, end, 40)
-    assert [marks.words(time) for time in marks.between(start, end)] == words
+    assert [marks.tick_time_text(time) for time in marks.between(start, end)] == words
 
 
 @given(st.integers(0, 10**16), st.integers(1000, 10**16), st.integers(20, 300))
@@ -53,7 +53,7 @@ def test_ticks_have_room_and_say_the_exact_time(start: int, length: int, width: 
     marks = choose_ticks(start, start + length, width)
     assert marks.every * width >= MIN_TICK_SPACING * length
     for time in list(marks.between(start, start + length))[:5]:
-        number, unit = marks.words(time).split()
+        number, unit = marks.tick_time_text(time).split()
         whole, _, decimals = number.replace(",", "").partition(".")
         assert int(whole + decimals) * PS_PER_UNIT[unit] == time * 10 ** len(decimals)
 

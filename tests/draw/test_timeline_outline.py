@@ -87,14 +87,14 @@ def test_what_was_selected_is_left_out_again() -> None:
 
 
 def test_expanding_a_lane_and_back() -> None:
-    expanded = TimelineOutline().expand(lane("deep"))
+    expanded = TimelineOutline().toggle_expansion(lane("deep"))
     assert [name for name in shape(outline(sheet=expanded)) if "deep" in name] == [f"deep{d}" for d in range(12)]
-    assert shape(outline(sheet=expanded.expand(lane("deep")))) == SHORT
+    assert shape(outline(sheet=expanded.toggle_expansion(lane("deep")))) == SHORT
 
 
 def test_a_folded_group_is_one_line_and_one_stop() -> None:
     host = outline().groups[2].key
-    folded = outline(sheet=TimelineOutline().fold(host))
+    folded = outline(sheet=TimelineOutline().toggle_fold(host))
     assert shape(folded) == SHORT[:5]
     assert [rows for _, rows in folded.cursor_stops()] == [1, 1, 1]
     assert folded.lines_of_lane(lane("flat"), None) == [4]

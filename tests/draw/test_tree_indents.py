@@ -19,7 +19,7 @@ from tracehound.report import ReportHeader, ReportStyle, find_writer
 
 def written(form: str) -> list[str]:
     about = ReportHeader("x", (), (), (), None, (0, 1), {}, Window())
-    return "\n".join(line.text for line in find_writer(form).result(about, tree(), ReportStyle(80))).splitlines()
+    return "\n".join(line.text for line in find_writer(form).write_result(about, tree(), ReportStyle(80))).splitlines()
 
 
 def test_names_are_moved_in_and_the_depth_has_no_column() -> None:
@@ -50,16 +50,16 @@ def test_markdown_has_a_dot_for_each_level_and_csv_the_number() -> None:
 @given(st.integers(0, 300), st.integers(1, 250))
 def test_names_have_two_thirds_of_the_line_however_deep_they_lie(deepest: int, width: int) -> None:
     chosen = fit_tree_indents(deepest, width)
-    leads = [chosen.of(depth) for depth in range(deepest + 1)]
+    leads = [chosen.indent_at_depth(depth) for depth in range(deepest + 1)]
     assert max(map(len, leads)) <= max(LEAST_INDENT, width // 3)
     assert all(len(one) <= len(two) for one, two in pairwise(leads))
     assert len(set(leads)) == len(leads), "no two levels look alike"
 
 
 def test_what_is_too_deep_has_its_level_as_a_number() -> None:
-    assert fit_tree_indents(30, 30).of(10) == " " * 10
-    assert fit_tree_indents(30, 30).of(11) == "       11 "
-    assert TreeIndents().of(None) == TreeIndents().of(-3) == ""
+    assert fit_tree_indents(30, 30).indent_at_depth(10) == " " * 10
+    assert fit_tree_indents(30, 30).indent_at_depth(11) == "       11 "
+    assert TreeIndents().indent_at_depth(None) == TreeIndents().indent_at_depth(-3) == ""
 
 
 @pytest.mark.parametrize("width", [8, 20, 40, 80])

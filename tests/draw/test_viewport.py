@@ -54,8 +54,8 @@ def test_ranks_that_are_not_read_stand_in_their_place() -> None:
         ("rank 1", True),
         ("rank 2", True), ("rank 2", False), ("host", True), ("host", False),
     ]  # fmt: skip
-    assert Viewport(sheet, 0, 4).unread == frozenset()
-    assert Viewport(sheet, 0, 5).unread == {1}
+    assert Viewport(sheet, 0, 4).unread_files == frozenset()
+    assert Viewport(sheet, 0, 5).unread_files == {1}
     assert RowsRequest("rank", 1) not in Viewport(sheet, 0, 9).requests
     assert len(sheet.cursor_stops()) == 4, "a cursor has nothing to be on there"
 

@@ -12,7 +12,7 @@ from short import some
 from tracehound.cli.main import main
 from tracehound.draw.notes import note_text
 from tracehound.export import EXPORT_FORMATS, ExportFormat, find_format
-from tracehound.export.export_destination import file_names, ranks_by_part
+from tracehound.export.export_destination import output_paths, ranks_by_part
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
 
@@ -47,7 +47,7 @@ def exported(*words: str | Path) -> Trace:
     ],
 )
 def test_a_file_keeps_its_place_and_its_name(files: list[str], expected: list[str]) -> None:
-    assert [str(name) for name in file_names([Path(file) for file in files], ".json.gz")] == expected
+    assert [str(name) for name in output_paths([Path(file) for file in files], ".json.gz")] == expected
 
 
 def test_it_reads_back_as_the_ranks_and_hosts_that_it_was(folder: Path) -> None:

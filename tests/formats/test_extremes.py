@@ -162,7 +162,7 @@ def test_memory_of_a_device_that_there_cannot_be(device: int, tmp_path: Path) ->
 
 
 def clocks_refused(trace: Trace) -> list[str]:
-    return [note.place for note in trace.notes if note.code == CLOCK_IMPOSSIBLE]
+    return [note.location_text for note in trace.notes if note.code == CLOCK_IMPOSSIBLE]
 
 
 ON_CLOCKS = ("findings", "stragglers", "distributed", "clocks", "arrivals", "collective_calls", "overview")

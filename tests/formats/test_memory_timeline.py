@@ -135,7 +135,7 @@ def test_its_page_is_about_memory(tmp_path: Path) -> None:
 def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) -> None:
     base = profile_run(opened(tmp_path, ROWS), Window())
     other = profile_run(opened(tmp_path, [*ROWS, [START + 50, CREATED, 60, GRADIENT]]), Window())
-    assert base.about == "the whole run on 1 rank, nothing but memory"
+    assert base.extent_text == "the whole run on 1 rank, nothing but memory"
     (memory,) = compare_runs(base, other).results
     assert memory.analysis == "diff-memory"
     found = {

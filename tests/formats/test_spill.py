@@ -41,38 +41,38 @@ def spill(request: pytest.FixtureRequest, tmp_path: Path) -> Spill:
 
 
 def test_events_are_kept_in_order(spill: Spill) -> None:
-    kept = spill.keep(EVENTS, "some")
+    kept = spill.spill_frame(EVENTS, "some")
     expected = EVENTS[ORDER]
     assert kept.height == 6
-    assert kept.rows().equals(expected)
-    assert kept.rows().schema == EVENTS.schema
+    assert kept.read_frame().equals(expected)
+    assert kept.read_frame().schema == EVENTS.schema
     assert kept.runs is not None
     assert kept.runs.lane.tolist() == [1, 3]
     assert kept.runs.bounds.tolist() == [0, 4, 6]
     for low in range(7):
         for high in range(low, 7):
-            assert kept.rows(low, high).equals(expected[low:high])
-            assert kept.rows(low, high, ["run", "name"]).equals(expected[low:high].select("run", "name"))
+            assert kept.read_frame(low, high).equals(expected[low:high])
+            assert kept.read_frame(low, high, ["run", "name"]).equals(expected[low:high].select("run", "name"))
 
 
 def test_columns_are_kept_as_their_frame_is(spill: Spill) -> None:
     columns = {name: column.copied() for name, column in frame_to_columns(EVENTS).items()}
-    kept = spill.put(columns, EVENTS.schema, "some")
+    kept = spill.spill_columns(columns, EVENTS.schema, "some")
     for column in columns.values():
         column.values[:] = column.values[0]  # they may be used again
-    assert kept.rows().equals(EVENTS[ORDER])
-    assert kept.rows(2, 5, ["name", "run"]).equals(EVENTS[ORDER][2:5].select("name", "run"))
+    assert kept.read_frame().equals(EVENTS[ORDER])
+    assert kept.read_frame(2, 5, ["name", "run"]).equals(EVENTS[ORDER][2:5].select("name", "run"))
     assert kept.runs is not None
     assert kept.runs.bounds.tolist() == [0, 4, 6]
 
 
 def test_a_column_is_replaced(spill: Spill) -> None:
-    kept = spill.keep(EVENTS, "some")
-    amended = kept.replaced("kind", np.array([1, 0, 1, 2, 0, 1], np.uint8))
+    kept = spill.spill_frame(EVENTS, "some")
+    amended = kept.with_column("kind", np.array([1, 0, 1, 2, 0, 1], np.uint8))
     kinds = pl.Series("kind", ["collective", "kernel", "collective", "copy", "kernel", "collective"], KIND)
-    assert amended.rows().equals(EVENTS[ORDER].with_columns(kinds))
-    assert amended.rows(2, 5, ["kind"])["kind"].to_list() == ["collective", "copy", "kernel"]
-    assert kept.rows().equals(EVENTS[ORDER])
+    assert amended.read_frame().equals(EVENTS[ORDER].with_columns(kinds))
+    assert amended.read_frame(2, 5, ["kind"])["kind"].to_list() == ["collective", "copy", "kernel"]
+    assert kept.read_frame().equals(EVENTS[ORDER])
 
 
 numbers = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -85,9 +85,9 @@ def test_numbers_of_any_span(lowest: int, span: int, shares: list[float | None])
     values = [None if share is None else min(lowest + int(span * share), highest) for share in shares]
     frame = pl.DataFrame({"value": [lowest, highest, *values]}, schema={"value": pl.Int64()})
     with TemporaryDirectory() as folder:
-        kept = Spill(Path(folder)).keep(frame, "some")
+        kept = Spill(Path(folder)).spill_frame(frame, "some")
         for low in range(0, frame.height, 7):
-            assert kept.rows(low, min(low + 9, frame.height)).equals(frame[low : low + 9])
+            assert kept.read_frame(low, min(low + 9, frame.height)).equals(frame[low : low + 9])
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.74, 0.76, 1.0])
@@ -99,36 +99,36 @@ def test_rows_of_which_many_are_missing(share: float, tmp_path: Path) -> None:
     frame = pl.DataFrame({"value": numbers, "name": (numbers % 7).astype(str)}).select(
         pl.when(pl.Series(valid)).then(pl.col("value")), pl.when(pl.Series(valid)).then("name").cast(pl.Categorical())
     )
-    kept = Spill(tmp_path).keep(frame, "some")
-    assert kept.rows().equals(frame)
+    kept = Spill(tmp_path).spill_frame(frame, "some")
+    assert kept.read_frame().equals(frame)
     for low, high in np.sort(random.integers(0, len(valid) + 1, (50, 2))).tolist():
-        assert kept.rows(low, high).equals(frame[low:high])
-    assert kept.rows(4096, 4096).equals(frame[:0])
+        assert kept.read_frame(low, high).equals(frame[low:high])
+    assert kept.read_frame(4096, 4096).equals(frame[:0])
     assert (tmp_path / "some.rows").stat().st_size < (0.8 if share < 0.75 else 1.1) * 9 * len(valid) + len(valid) / 4
 
 
 def test_other_rows_stay_as_they_are(spill: Spill) -> None:
     frame = EVENTS.drop("lane")
-    kept = spill.keep(frame, "some")
+    kept = spill.spill_frame(frame, "some")
     assert kept.runs is None
-    assert kept.rows().equals(frame)
+    assert kept.read_frame().equals(frame)
 
 
 def test_no_rows(spill: Spill) -> None:
-    kept = spill.keep(EVENTS.clear(), "some")
-    assert kept.rows().equals(EVENTS.clear())
+    kept = spill.spill_frame(EVENTS.clear(), "some")
+    assert kept.read_frame().equals(EVENTS.clear())
     assert kept.runs is not None
     assert kept.runs.lane.tolist() == []
 
 
 def test_another_process_reads_them(tmp_path: Path) -> None:
     """Categories have other numbers there."""
-    kept = Spill(tmp_path).keep(EVENTS, "some")
+    kept = Spill(tmp_path).spill_frame(EVENTS, "some")
     (tmp_path / "kept").write_bytes(pickle.dumps(kept))
     code = (
         "import pickle, sys, polars as pl; from pathlib import Path; "
         "other = pl.Series(['z', 'b', 'y']).cast(pl.Categorical); "
-        "print(pickle.loads(Path(sys.argv[1]).read_bytes()).rows()['name'].cast(pl.String).to_list())"
+        "print(pickle.loads(Path(sys.argv[1]).read_bytes()).read_frame()['name'].cast(pl.String).to_list())"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "kept"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(EVENTS[ORDER]["name"].cast(pl.String).to_list())
@@ -136,12 +136,12 @@ def test_another_process_reads_them(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="absent"):
-        Spill(tmp_path / "absent").keep(EVENTS, "some")
+        Spill(tmp_path / "absent").spill_frame(EVENTS, "some")
 
 
 def test_text_does_not_wait_in_files(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="said"):
-        Spill(tmp_path).keep(pl.DataFrame({"said": ["this"]}), "some")
+        Spill(tmp_path).spill_frame(pl.DataFrame({"said": ["this"]}), "some")
 
 
 def test_numbers_that_are_added_are_read_as_one_array(spill: Spill) -> None:

@@ -40,5 +40,5 @@ def test_the_step_of_an_event(of: str, marks: list[tuple[int, int, int]], lanes:
     ]
     wanted = [step if time < end else -1 for (_, step, end), time in zip(expected, all_of_them, strict=True)]
     host, rank = (whose, nobody) if of == "host" else (nobody, whose)
-    found = step_calendar(pl.DataFrame(rows, STEPS)).at(host, rank, begins, np.array(all_of_them, np.int64))
+    found = step_calendar(pl.DataFrame(rows, STEPS)).steps_at(host, rank, begins, np.array(all_of_them, np.int64))
     assert found.tolist() == wanted

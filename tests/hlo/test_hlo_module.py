@@ -29,7 +29,7 @@ def fused() -> tuple[bytes, bytes]:
 
 def test_a_module_knows_who_uses_and_calls_whom() -> None:
     made = module(*fused())
-    row = made.rows
+    row = made.row_by_name
     assert made.operands[row["fusion.253"]] == (row["x"],)
     assert made.users[row["x"]] == [row["fusion.253"]]
     assert made.callers == {0: [row["fusion.253"]]}

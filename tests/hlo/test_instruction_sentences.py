@@ -20,7 +20,7 @@ def reducing(*more: bytes, opcode: str = "all-reduce", assigned: int = 8, replic
 
 
 def told(made: HloModule, name: str = "ar", present: tuple[int, ...] = tuple(range(8))) -> list[str]:
-    return describe_instruction(made, made.instruction(made.rows[name]), present)
+    return describe_instruction(made, made.instruction(made.row_by_name[name]), present)
 
 
 def test_an_all_reduce_is_told_in_words() -> None:
@@ -130,7 +130,7 @@ def test_a_copy_between_memories_is_no_work_of_the_device() -> None:
     assert told(made, "plain") == []
     program = TraceProgram("jit_f", 3, 0, Path("a.pb"), 0, 1)
     sizes = {
-        name: dict(instruction_facts(made, program, made.rows[name]))["bytes"] for name in ("copy-start", "copy-done")
+        name: dict(instruction_facts(made, program, made.row_by_name[name]))["bytes"] for name in ("copy-start", "copy-done")
     }
     assert sizes == {
         "copy-start": "8.00 KiB (8,192); source and destination together, of which 4.00 KiB move",

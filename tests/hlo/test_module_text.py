@@ -30,7 +30,7 @@ def line(*more: bytes, opcode: str = "custom", shape: bytes = array(F32, 8), ope
             instruction(3, "op", opcode, shape, *more, operands=operands),
         )
     )  # fmt: skip
-    return instruction_line(made, made.instruction(made.rows["op"]))
+    return instruction_line(made, made.instruction(made.row_by_name["op"]))
 
 
 def test_shapes_have_their_tiles_and_memory_spaces() -> None:

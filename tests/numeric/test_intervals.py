@@ -139,7 +139,7 @@ def test_latest(known: list[tuple[int, int, int]], asked: list[tuple[int, int, i
         max((i for i in range(len(group)) if group[i] == g and start[i] <= t), default=-1)
         for g, t in zip(whom, instant, strict=True)
     ]
-    assert LatestBegun(group, start).at(whom, instant).tolist() == expected
+    assert LatestBegun(group, start).latest_index_at(whom, instant).tolist() == expected
 
 
 @given(st.lists(st.integers(-5, 25), max_size=6), st.lists(st.integers(-6, 26), max_size=40), st.integers(1, 40))

@@ -323,8 +323,8 @@ def test_a_cut_answer_says_how_many_there_are() -> None:
     trace = sample("torch_ddp_gloo")
     ((number,),) = rows("SELECT count(*) FROM events", trace)
     found = answer_query(prepare_query("SELECT name FROM events"), trace, top=7)
-    assert (found.table.height, found.total, found.cut) == (7, number, f"7 of {number:,} rows")
-    assert answer_query(prepare_query("SELECT name FROM events LIMIT 7"), trace, top=7).cut == ""
+    assert (found.table.height, found.total, found.shown_rows_text) == (7, number, f"7 of {number:,} rows")
+    assert answer_query(prepare_query("SELECT name FROM events LIMIT 7"), trace, top=7).shown_rows_text == ""
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

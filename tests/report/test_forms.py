@@ -14,7 +14,7 @@ import pytest
 from results import EVIL, LONG, empty, every_unit, plain
 from tracehound import __version__
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.cell_text import columns_with_text, format_cell, format_column
+from tracehound.draw.cell_text import columns_without_ids, format_cell, format_column
 from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine
 from tracehound.errors import TracehoundError
 from tracehound.model.trace import Window
@@ -42,7 +42,7 @@ def text_of(lines: Iterable[TextLine]) -> str:
 
 
 def written(form: str, result: Result, look: ReportStyle = ALL) -> str:
-    return text_of(find_writer(form).result(FACTS, result, look))
+    return text_of(find_writer(form).write_result(FACTS, result, look))
 
 
 def cells_of_markdown(text: str) -> list[list[str]]:
@@ -53,7 +53,7 @@ def cells_of_markdown(text: str) -> list[list[str]]:
 
 def test_text_and_markdown_show_the_same_cells() -> None:
     result = every_unit()
-    expected = [list(row) for row in zip(*(format_column(result, c) for c in columns_with_text(result)), strict=True)]
+    expected = [list(row) for row in zip(*(format_column(result, c) for c in columns_without_ids(result)), strict=True)]
     markdown = cells_of_markdown(written("markdown", result))
     assert markdown[2:] == expected
     rows = written("text", result).splitlines()[2:5]
@@ -142,7 +142,7 @@ def test_json_has_the_documented_shape() -> None:
 
 def test_the_summary_in_json_holds_the_same_shape_for_every_result() -> None:
     page = Summary(FACTS, (every_unit(), plain()))
-    document = orjson.loads(text_of(find_writer("json").summary(page, ALL)))
+    document = orjson.loads(text_of(find_writer("json").write_summary(page, ALL)))
     alone = orjson.loads(written("json", plain()))
     assert document["schema"] == "tracehound.summary/1"
     assert list(document["results"]) == ["ops", "plain"]
@@ -151,14 +151,17 @@ def test_the_summary_in_json_holds_the_same_shape_for_every_result() -> None:
 
 def test_the_summary_in_csv_is_cut_into_named_tables() -> None:
     page = Summary(FACTS, (every_unit(), plain()))
-    first, second = text_of(find_writer("csv").summary(page, ALL)).split("\n\n")
+    first, second = text_of(find_writer("csv").write_summary(page, ALL)).split("\n\n")
     assert first.startswith("# ops\nname,")
     assert second == "# plain\n" + written("csv", plain())
 
 
 @pytest.mark.parametrize("form", [form.name for form in WRITERS])
 def test_no_form_lets_a_trace_speak_to_the_terminal(form: str) -> None:
-    for text in (written(form, every_unit()), text_of(find_writer(form).summary(Summary(FACTS, (every_unit(),)), ALL))):
+    for text in (
+        written(form, every_unit()),
+        text_of(find_writer(form).write_summary(Summary(FACTS, (every_unit(),)), ALL)),
+    ):
         assert all(char.isprintable() or char == "\n" for char in text)
 
 
@@ -214,12 +217,12 @@ def test_many_rows_are_written_piece_by_piece_into_one_document() -> None:
     names = ["a,\x1b[1m", "b\n]", None, ""]
     cells = {"name": [names[n % 4] for n in range(number)], "size": range(number), "part": [float("nan")] * number}
     many = Result("query", "Query", columns, pl.DataFrame(cells), number)
-    pieces = [line.text for line in find_writer("json").result(FACTS, many, ALL)]
+    pieces = [line.text for line in find_writer("json").write_result(FACTS, many, ALL)]
     document = orjson.loads("\n".join(pieces))
     assert len(pieces) > 3
     assert document["rows"] == [{"name": names[n % 4], "size": n, "part": None} for n in range(number)]
     assert "\n".join(pieces) == orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-    lines = [line.text for line in find_writer("csv").result(FACTS, many, ALL)]
+    lines = [line.text for line in find_writer("csv").write_result(FACTS, many, ALL)]
     header, *rows = csv.reader(io.StringIO("\n".join(lines)))
     assert len(lines) > 3
     assert header == ["name", "size_bytes", "part_share"]

@@ -23,7 +23,7 @@ from tracehound.model.trace import FileState, Window
 from tracehound.report import ReportStyle, Summary, build_header, find_writer, summarize_trace
 from tracehound.report.summary_page import SUMMARY_ROWS, summarize_steps
 from tracehound.store import merge_file_frames
-from tracehound.store.merge_files import doubt_one_run
+from tracehound.store.merge_files import not_one_run_note
 from tracehound.store.trace_files import TWIN_JSON_SKIPPED
 
 
@@ -49,7 +49,7 @@ def page(top: int | None = None) -> Summary:
 
 
 def lines(look: ReportStyle) -> list[TextLine]:
-    return list(find_writer("text").summary(page(), look))
+    return list(find_writer("text").write_summary(page(), look))
 
 
 def test_the_page_asks_its_questions_in_order() -> None:
@@ -59,7 +59,7 @@ def test_the_page_asks_its_questions_in_order() -> None:
 def test_the_page_shows_no_more_rows_than_asked_for() -> None:
     assert all(result.table.height <= 1 for result in page(top=1).results)
     (ops,) = [result for result in page(top=1).results if result.analysis == "ops"]
-    assert ops.cut == "1 of 4 rows"
+    assert ops.shown_rows_text == "1 of 4 rows"
 
 
 def test_the_page_says_what_helps_against_what_it_found() -> None:
@@ -68,7 +68,8 @@ def test_the_page_says_what_helps_against_what_it_found() -> None:
     b.event(thread(), "aten::mm", 0, 90, "op", correlation=1)
     b.event(stream(), "gemm", 90, 95, correlation=1)
     shown = [
-        line.text.strip() for line in find_writer("text").summary(summarize_trace(b.trace(), Window()), ReportStyle(80))
+        line.text.strip()
+        for line in find_writer("text").write_summary(summarize_trace(b.trace(), Window()), ReportStyle(80))
     ]
     assert any(line.startswith("advice ") for line in shown)
 
@@ -102,7 +103,7 @@ def test_the_page_says_by_what_files_were_joined() -> None:
         b.event(stream(), "gemm", 0, 1)
         parts.append(b.part())
     trace = merge_file_frames("job", parts)
-    text = [line.text for line in find_writer("text").summary(summarize_trace(trace, Window()), ReportStyle(80))]
+    text = [line.text for line in find_writer("text").write_summary(summarize_trace(trace, Window()), ReportStyle(80))]
     assert "the files do not overlap in time: each is drawn from its own first event" in text
     assert not any(line.startswith("2 kineto files") for line in text), "the heading has said that"
 
@@ -132,12 +133,12 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
         parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
     trace = merge_file_frames("job", parts)
     page = summarize_trace(trace, Window())
-    text = [line.text for line in find_writer("text").summary(page, ReportStyle(400))]
+    text = [line.text for line in find_writer("text").write_summary(page, ReportStyle(400))]
     told = f"hardly one run: {why}; all that is told"
     assert text[1].startswith(told if why else "kineto, 2 files")
-    marked = [line.text for line in find_writer("markdown").summary(page, ReportStyle(400))]
+    marked = [line.text for line in find_writer("markdown").write_summary(page, ReportStyle(400))]
     assert [sum("hardly one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
-    document = json.loads("".join(line.text for line in find_writer("json").summary(page, ReportStyle(400))))
+    document = json.loads("".join(line.text for line in find_writer("json").write_summary(page, ReportStyle(400))))
     notes = next(iter(document["results"].values()))["notes"]
     assert notes[0].startswith(told) if why else not any("hardly" in note for note in notes)
     assert build_header(trace, Window(ranks=(0,))).doubt is None
@@ -152,10 +153,10 @@ def test_only_those_of_the_files_that_are_looked_at_are_told_of() -> None:
         made = b.part()
         parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
     trace = merge_file_frames("job", parts)
-    assert doubt_one_run(trace) == note("hardly_one_run", apart=True, unlike=True)
-    assert doubt_one_run(trace, (0, 7)) == note("hardly_one_run", apart=True, unlike=False)
-    assert doubt_one_run(trace, (0, 1)) is None, "these overlap"
-    assert doubt_one_run(trace, (7, 8)) is None, "these have ranks"
+    assert not_one_run_note(trace) == note("hardly_one_run", apart=True, unlike=True)
+    assert not_one_run_note(trace, (0, 7)) == note("hardly_one_run", apart=True, unlike=False)
+    assert not_one_run_note(trace, (0, 1)) is None, "these overlap"
+    assert not_one_run_note(trace, (7, 8)) is None, "these have ranks"
 
 
 def test_a_file_has_the_size_that_it_had_when_it_was_read() -> None:
@@ -209,14 +210,14 @@ def test_the_page_says_nothing_of_the_json_that_every_profile_of_xla_has() -> No
 
 def test_a_page_of_a_window_says_so() -> None:
     narrow = summarize_trace(built().trace(), Window(0, 50_000_000, (0,)))
-    text = [line.text for line in find_writer("text").summary(narrow, ReportStyle(100))]
+    text = [line.text for line in find_writer("text").write_summary(narrow, ReportStyle(100))]
     assert "only 0.000 us to 50.000 us, rank 0" in text
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "csv", "json"])
 def test_an_empty_trace_has_a_page(form: str) -> None:
     empty = summarize_trace(merge_file_frames("empty", []), Window())
-    assert list(find_writer(form).summary(empty, ReportStyle(80)))
+    assert list(find_writer(form).write_summary(empty, ReportStyle(80)))
 
 
 def test_steps_are_spread_over_one_row_for_each_rank() -> None:
@@ -241,7 +242,8 @@ def test_many_steps_are_drawn_as_a_curve() -> None:
     some = page()
     curve = tuple((number, 10**9 + number) for number in range(20))
     text = [
-        line.text for line in find_writer("text").summary(Summary(some.about, some.results, curve), ReportStyle(80))
+        line.text
+        for line in find_writer("text").write_summary(Summary(some.about, some.results, curve), ReportStyle(80))
     ]
     assert any(line.startswith("1.000 ms┤") for line in text)
     assert "length of each step on its slowest rank, by number of the step" in text

@@ -42,7 +42,7 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"rank{n}.pt.trace.json.gz" for n in (0, 1, 2)]
     found = find_trace_files([tmp_path])
     assert [note.level for note in found.notes] == ["dropped"]
-    assert found.notes[0].place == str(tmp_path / "config.json")
+    assert found.notes[0].location_text == str(tmp_path / "config.json")
     trace = load_trace(open_trace_files([tmp_path]))
     assert trace.ranks["rank"].to_list() == [0, 1, 2]
     assert trace.name == tmp_path.name
@@ -64,7 +64,7 @@ def test_a_gzip_in_a_folder_that_was_cut_at_its_start_is_told_of_with_the_place(
     cut = kineto(tmp_path / "rank1.json.gz", 1)
     cut.write_bytes(cut.read_bytes()[:18])
     (note,) = find_trace_files([tmp_path]).notes
-    assert (note.level, note.place) == ("dropped", f"{cut}, byte 18")
+    assert (note.level, note.location_text) == ("dropped", f"{cut}, byte 18")
     assert note_text(note).startswith("gzip ends early")
 
 
@@ -156,7 +156,11 @@ def test_of_the_recordings_of_a_process_the_newest_is_opened(tmp_path: Path) -> 
     assert names(tmp_path) == newest
     (note,) = find_trace_files([tmp_path]).notes
     assert note_text(note) == "recordings older than the one that is opened: each opens by its name"
-    assert (note.level, note.count, note.place) == ("info", 4, str(tmp_path / newest[1].replace("212.pt", "211.pt")))
+    assert (note.level, note.count, note.location_text) == (
+        "info",
+        4,
+        str(tmp_path / newest[1].replace("212.pt", "211.pt")),
+    )
     assert len(names(*tmp_path.iterdir())) == 6
     kineto(tmp_path / "rank0.pt.trace.json")
     assert names(tmp_path) == ["rank0.pt.trace.json", *newest]
@@ -256,7 +260,7 @@ def test_one_bad_file_of_many_is_noted(tmp_path: Path) -> None:
     trace = load_trace(open_trace_files([tmp_path]))
     assert trace.ranks.height == 1
     assert ("the file is empty", str(tmp_path / "rank1.json")) in [
-        (note_text(note), note.place) for note in trace.notes
+        (note_text(note), note.location_text) for note in trace.notes
     ]
 
 
@@ -267,7 +271,7 @@ def test_a_named_file_that_is_no_trace_is_noted_where_others_are_there(tmp_path:
     other.write_text('{"lr": 0.1}')
     found = find_trace_files([empty, good, other, tmp_path / "bare"])
     assert [file.path for file in found.files] == [good]
-    notes = [(note.level, note.place) for note in found.notes]
+    notes = [(note.level, note.location_text) for note in found.notes]
     assert notes == [("dropped", str(path)) for path in (empty, other, tmp_path / "bare")]
     assert open_trace_files([empty, good]).name == "rank1.json"
     for path in (tmp_path / "absent.json", tmp_path / "absent" / "rank0.json"):
@@ -289,7 +293,7 @@ def test_what_lies_beside_traces_by_design_is_no_loss(tmp_path: Path, name: str,
     kineto(tmp_path / "trace.json")
     (tmp_path / name).write_bytes(content)
     (note,) = find_trace_files([tmp_path]).notes
-    assert (note.level, note.place) == ("info", str(tmp_path / name))
+    assert (note.level, note.location_text) == ("info", str(tmp_path / name))
     assert "looks like" in note_text(note)
 
 
@@ -304,7 +308,7 @@ def test_of_the_two_forms_of_a_profile_the_one_that_is_not_read_is_named(tmp_pat
     found = find_trace_files([tmp_path])
     assert [file.path.name for file in found.files] == ["h0.xplane.pb", "h1.xplane.pb"]
     (note,) = (note for note in found.notes if note_text(note).startswith("JSON"))
-    assert (note.level, note.count, note.place) == ("info", 1, json_form.name)
+    assert (note.level, note.count, note.location_text) == ("info", 1, json_form.name)
 
 
 def test_a_file_and_its_copy_are_both_read_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +320,7 @@ def test_a_file_and_its_copy_are_both_read_and_noted(tmp_path: Path, monkeypatch
     found = find_trace_files([tmp_path])
     assert len(found.files) == 4
     (note,) = found.notes
-    assert (note.level, note.count, note.place) == ("inferred", 2, "rank0/trace.json, rank1/trace.json")
+    assert (note.level, note.count, note.location_text) == ("inferred", 2, "rank0/trace.json, rank1/trace.json")
     assert note_text(note).startswith("equal files")
     monkeypatch.chdir(tmp_path)
     assert find_trace_files([first, Path("rank1")]).notes == (note,), "however they are spelt"
@@ -364,10 +368,10 @@ def test_traces_in_subfolders_of_a_folder_of_traces_are_told_of(tmp_path: Path) 
     (tmp_path / "code").mkdir()
     assert names(tmp_path) == ["rank0.json"]
     (note,) = find_trace_files([tmp_path]).notes
-    assert (note.level, note.count, note.place) == ("info", 2, str(tmp_path / "more"))
+    assert (note.level, note.count, note.location_text) == ("info", 2, str(tmp_path / "more"))
     assert "not read" in note_text(note)
     (note,) = find_trace_files([tmp_path, tmp_path / "more"]).notes
-    assert (note.count, note.place) == (1, str(tmp_path / "other")), "what is named, too, is read"
+    assert (note.count, note.location_text) == (1, str(tmp_path / "other")), "what is named, too, is read"
 
 
 def test_what_lies_beside_traces_is_not_searched_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +404,11 @@ def test_a_folder_that_cannot_be_read_is_told_of(tmp_path: Path, shut: str) -> N
         find_trace_files([tmp_path])
     kineto(tmp_path / "rank0" / "trace.json")
     (note,) = find_trace_files([tmp_path]).notes
-    assert (note.level, note_text(note), note.place) == ("dropped", "permission denied", str(tmp_path / "deep" / shut))
+    assert (note.level, note_text(note), note.location_text) == (
+        "dropped",
+        "permission denied",
+        str(tmp_path / "deep" / shut),
+    )
 
 
 def test_what_looks_like_a_trace_and_is_no_file_is_told_of(tmp_path: Path) -> None:
@@ -412,7 +420,7 @@ def test_what_looks_like_a_trace_and_is_no_file_is_told_of(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "pipe")
     found = find_trace_files([tmp_path])
     assert [file.path.name for file in found.files] == ["rank0.json"]
-    assert [(note.level, Path(note.place).name, note_text(note)) for note in found.notes] == [
+    assert [(note.level, Path(note.location_text).name, note_text(note)) for note in found.notes] == [
         ("dropped", "rank1.json", "a link to what is not there"),
         ("dropped", "rank2.json", "a link to what is not there"),
         ("dropped", "rank3.json", "is not a regular file"),

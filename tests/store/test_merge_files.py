@@ -156,7 +156,7 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
     files = [process(f"{name}.json", 5, claim=0, world=8) for name in "abcd"]
     assert told(*files)[0] == [(0, False), (8, True), (9, True), (10, True)]
     (note,) = number_ranks([*files, process("e.json", 5, claim=3, world=8)]).notes
-    assert (note.count, note.place) == (3, "b.json")
+    assert (note.count, note.location_text) == (3, "b.json")
     assert note_text(note) == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
     said = (
         render_note_columns(run_analysis(get_analysis("health"), merge_file_frames("t", files)))
@@ -175,7 +175,7 @@ def test_files_that_claim_one_rank_have_the_numbers_of_their_names() -> None:
     assert told(*files)[0] == [(0, False), (1, True), (2, False), (3, True), (4, True)]
     note, _ = number_ranks(files).notes
     assert note_text(note) == "rank 0 is claimed by 3 files: they are numbered by their names, as 0-1, 3"
-    assert (note.count, note.place) == (3, "rank0.json")
+    assert (note.count, note.location_text) == (3, "rank0.json")
 
 
 def test_names_do_not_tell_of_files_that_claim_one_rank_what_another_file_claims() -> None:
@@ -263,5 +263,5 @@ def test_notes_tell_files_of_one_name_apart() -> None:
     paths = ["/runs/a/0/trace.json", "/runs/b/0/trace.json", "/runs/b/1/trace.json", "/runs/b/other.json"]
     cut = [Note("repaired", "event_cut_off", where=where) for where in ("byte 9", "byte 9", "", "")]
     parts = [replace(part(path, 0, 0), notes=(note,)) for path, note in zip(paths, cut, strict=True)]
-    found = [note.place for note in merge_file_frames("t", parts).notes if note.code == "event_cut_off"]
+    found = [note.location_text for note in merge_file_frames("t", parts).notes if note.code == "event_cut_off"]
     assert found == ["a/0/trace.json, byte 9", "b/0/trace.json, byte 9", "1/trace.json", "other.json"]

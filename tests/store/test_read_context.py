@@ -77,7 +77,7 @@ def test_files_that_were_read_when_the_disk_was_full_are_read_elsewhere(
 
 @pytest.mark.parametrize(
     ("small", "step"),
-    [(0, "finish_shards"), (0, "move_to_cache"), (1 << 30, "save_frames"), (1 << 30, "move_to_cache")],
+    [(0, "save_frames_of_shards"), (0, "move_to_cache"), (1 << 30, "save_frames"), (1 << 30, "move_to_cache")],
 )
 def test_what_was_made_on_a_full_disk_is_removed_at_once(
     small: int, step: str, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -87,7 +87,7 @@ def test_what_was_made_on_a_full_disk_is_removed_at_once(
     def fails(*given: object) -> FileFrames:
         (folder,) = (made for made in given if isinstance(made, Path))
         tried.append(folder)
-        if step != "finish_shards":
+        if step != "save_frames_of_shards":
             assert any(folder.iterdir()) == (step == "move_to_cache")
         raise full(tmp_path)
 

@@ -142,7 +142,7 @@ def test_a_bad_file_is_passed_over(shop: ReadContext, samples: Path, tmp_path: P
     assert len(asked.files) == len(good) + 1
     trace = load_trace(asked)
     assert len(trace.parts) == len(good)
-    assert [note for note in trace.notes if note.level == "dropped" and "rank9.json" in note.place]
+    assert [note for note in trace.notes if note.level == "dropped" and "rank9.json" in note.location_text]
 
 
 def test_with_nothing_but_bad_files_the_error_is_raised(shop: ReadContext, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_what_tells_rows_of_one_name_apart_is_in_sight_beside_it() -> None:
     })  # fmt: skip
     first, second, *_ = arrange_columns(measure_columns(columns, rows), rows, 60)
     assert (first.column.name, second.column.name) == ("name", "operator")
-    assert len({second.fits(text) for text in rows["operator"]}) == 9
+    assert len({second.fit_text(text) for text in rows["operator"]}) == 9
 
 
 def test_columns_that_are_0_in_every_row_make_way_first_unless_they_are_wanted() -> None:
@@ -161,10 +161,10 @@ def test_columns_stand_beside_each_other_and_fill_their_width() -> None:
     for one, other in pairwise(placed):
         assert other.left == one.left + one.width + COLUMN_GAP
     for column in placed:
-        assert len(column.fits("x" * 99)) == column.width
-        assert len(column.fits("x")) == column.width
-    assert placed[0].fits("x").startswith("x"), "text stands on the left"
-    assert placed[2].fits("7").endswith("7"), "numbers stand on the right"
+        assert len(column.fit_text("x" * 99)) == column.width
+        assert len(column.fit_text("x")) == column.width
+    assert placed[0].fit_text("x").startswith("x"), "text stands on the left"
+    assert placed[2].fit_text("7").endswith("7"), "numbers stand on the right"
 
 
 def test_different_names_look_different_where_they_are_cut() -> None:
@@ -172,7 +172,7 @@ def test_different_names_look_different_where_they_are_cut() -> None:
     kinds = [f"void sgemm<float, {size}, 5, true>(int, float const*, float*)" for size in (128, 1024)]
     rows = pl.DataFrame({"name": kinds, "self": [1, 2]})
     name, _ = shorten_distinctly(place_columns(measure_columns(columns, rows), 40), rows)
-    assert [name.fits(kind).rstrip() for kind in kinds] == ["sgemm<128>", "sgemm<1024>"]
+    assert [name.fit_text(kind).rstrip() for kind in kinds] == ["sgemm<128>", "sgemm<1024>"]
     many = pl.DataFrame(
         {
             "name": [f"{kinds[0]}{number}" for number in range(MOST_COMPARED_NAMES + 1)],
@@ -189,7 +189,7 @@ def test_names_without_their_templates_leave_their_cells_to_others() -> None:
     plain = [f"a_name_without_a_template_that_ends_in_{number}" for number in (1, 2)]
     rows = pl.DataFrame({"before": kinds, "after": plain, "self": [1, 2]})
     before, after, self = arrange_columns(measure_columns(columns, rows), rows, 70)
-    assert [before.fits(kind).rstrip() for kind in kinds] == ["gemm", "vectorized_copy"]
+    assert [before.fit_text(kind).rstrip() for kind in kinds] == ["gemm", "vectorized_copy"]
     assert (before.width, after.width, self.column.name) == (len("vectorized_copy"), len(plain[0]), "self")
 
 

@@ -288,7 +288,7 @@ async def test_what_was_selected_in_a_run_is_not_looked_for_among_matched_ops(
             assert trace is not None
             ids = collect_frame(trace.events().select(pl.col("id").max()))["id"]
             side.timeline._set_view(view_moves.select_event(trace, side.timeline.view, int(ids[0])))
-        screen.aligning.matched(*found)
+        screen.aligning.show_matched_ops(*found)
         await settled(pilot)
         assert screen.state.alignment == "sequence"
         assert [view.event for view in screen.state.views] == [None, None]
@@ -322,7 +322,7 @@ async def test_the_steps_that_are_looked_at_when_ops_are_matched_are_those_that_
         with monkeypatch.context() as held:
             held.setattr(screen.aligning, "matched", found.append)
             await press(pilot, "m", ")" if screen.state.at == 0 else "(")
-        screen.aligning.matched(*found)
+        screen.aligning.show_matched_ops(*found)
         await settled(pilot)
         assert screen.aligning.slots is not None
         assert screen.state.alignment == "sequence"
@@ -456,7 +456,7 @@ async def test_a_slash_filters_the_table_that_is_shown(
         table = screen.differences.tables["diff-ops"].table
         assert table.filter == "all-reduce"
         assert screen.focused is table
-        assert 0 < table.shown < 129
+        assert 0 < table.passing_row_count < 129
         await press(pilot, "5", "/")
         assert "a chart has no rows to filter" in screen.key_bar.message
 
@@ -473,7 +473,7 @@ async def test_what_is_copied_prints_what_is_compared(
         assert "copied: tracehound diff" in screen.key_bar.render_line(0).text
         assert screen.key_bar.message == f"copied: {pilot.app.clipboard}"
         ops = screen.differences.tables["diff-ops"].table.result
-        pair = screen.state.shown[0] if "3" not in keys else None
+        pair = screen.state.aligned_pair[0] if "3" not in keys else None
         assert ops is not None
     program, command, base, other, *options = shlex.split(pilot.app.clipboard)
     assert (program, command) == ("tracehound", "diff")

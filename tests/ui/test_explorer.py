@@ -212,7 +212,7 @@ async def test_a_gap_and_what_the_host_did_in_it(opening: TraceReader, size: tup
         length = view.end - view.start
         assert gap["duration"] / length == pytest.approx(0.5, abs=0.01), "the gap fills half of the timeline"
         assert "window" in header(explorer)
-        assert table(explorer, "gaps").shown > 1, "the list it was picked from keeps its rows"
+        assert table(explorer, "gaps").passing_row_count > 1, "the list it was picked from keeps its rows"
         assert "not narrowed" in caption(explorer, "gaps"), "though the header says that tables are narrowed"
         assert "window" in caption(explorer, "gap-host")
         await press(pilot, "escape")
@@ -228,7 +228,7 @@ async def test_every_table_follows_the_selected_window(opening: TraceReader) -> 
         assert explorer.view.selection is not None
         step = explorer.view.selection
         assert step[1] - step[0] == 906_000_000, "from when the work of the step before has ended"
-        assert table(explorer, "steps").shown == 2
+        assert table(explorer, "steps").passing_row_count == 2
 
         await press(pilot, "2")
         assert "in the 906.0 us window" in caption(explorer, "ops")
@@ -279,7 +279,7 @@ async def test_both_keys_select_a_step_as_its_row_has_it(opening: TraceReader, k
         assert explorer.view.selection == (row["start"], row["start"] + row["duration"])
         assert explorer.view.event is None, "which would be the mark, of other bounds"
         assert "step 2 until its work is done; its mark: 1.000 ms at 1.000 ms" in said(explorer)
-        assert table(explorer, "steps").shown == 2
+        assert table(explorer, "steps").passing_row_count == 2
         await press(pilot, "T", "left_parenthesis")
         assert explorer.view.selection == (1_000_000_000, 2_000_000_000)
         await press(pilot, "9")
@@ -294,20 +294,20 @@ async def test_both_keys_select_a_step_as_it_is_marked_where_its_row_is_of_the_m
     opening: TraceReader, key: str, name: str
 ) -> None:
     async with explored(opening) as (explorer, pilot):
-        explorer.results.choose(name, (("by", "step"),))
+        explorer.results.set_settings(name, (("by", "step"),))
         await press(pilot, *(["7"] if name == "breakdown" else ["M", pane_menu.menu_keys(KEYS)[name]]), "down", key)
         row = table(explorer, name).row
         assert row is not None
         assert explorer.view.selection == (row["start"], row["start"] + row["span"]) == (1_000_000_000, 2_000_000_000)
         assert explorer.view.event is None
         assert "step 2, as it is marked" in said(explorer)
-        assert table(explorer, name).shown == 2
+        assert table(explorer, name).passing_row_count == 2
 
 
 @pytest.mark.parametrize("key", ["space", *in_full("enter")])
 async def test_both_keys_select_the_part_of_a_step_that_its_row_is_of(opening: TraceReader, key: str) -> None:
     async with explored(opening) as (explorer, pilot):
-        explorer.results.choose("breakdown", (("by", "step"),))
+        explorer.results.set_settings("breakdown", (("by", "step"),))
         explorer.view = replace(explorer.view, selection=(1_200_000_000, 1_900_000_000))
         await press(pilot, "7", key)
         assert explorer.view.selection == (1_200_000_000, 1_900_000_000)
@@ -349,7 +349,7 @@ async def test_search_is_over_hosts_and_devices_and_by_regular_expression(openin
         assert "unclosed group" in said
         assert explorer.walk is None, "that there is no match is not known"
         await press(pilot, "escape")
-        assert not explorer.search_session.prompt.open
+        assert not explorer.search_session.prompt.is_open
 
 
 @pytest.mark.parametrize("key", ["escape", *in_full("enter")])
@@ -387,7 +387,7 @@ async def test_one_thing_is_asked_at_a_time(opening: TraceReader) -> None:
         await explorer.run_action("travel('mark')")
         await settled(pilot)
         assert isinstance(explorer.focused, AnswerInput)
-        assert not explorer.search_session.prompt.open
+        assert not explorer.search_session.prompt.is_open
         assert not explorer.key_bar.display
         await press(pilot, "escape")
         assert explorer.focused is explorer.timeline
@@ -618,17 +618,17 @@ async def test_tables_filter_and_sort(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
         await press(pilot, "2", "f", *"gem", "enter")
-        assert ops.shown == 1
+        assert ops.passing_row_count == 1
         assert pilot.app.focused is ops
         assert "1 of 2 rows" in caption(explorer, "ops")
         await press(pilot, "f", "escape")
-        assert ops.shown == 2
+        assert ops.passing_row_count == 2
 
         await press(pilot, "space", "f", *"gem", "enter")
         assert explorer.view.selection is not None
-        assert ops.shown == 1
+        assert ops.passing_row_count == 1
         await press(pilot, "escape")
-        assert ops.shown == 2, "what is nearest ends first"
+        assert ops.passing_row_count == 2, "what is nearest ends first"
         assert explorer.view.selection is not None
         await press(pilot, "escape")
         assert explorer.view.selection is None

@@ -62,7 +62,7 @@ async def test_what_needs_events_that_are_gone(opening: TraceReader, root: Path)
         with without_events(root):
             await press(pilot, "down")
             assert " ".join(chart(explorer)).startswith("measuring for the chart failed: FileNotFoundError: ")
-            explorer.navigation.begin(explorer.trace, event)
+            explorer.navigation.request_op_walk(explorer.trace, event)
             await settled(pilot)
             assert said(explorer).startswith(" walk failed: FileNotFoundError: ")
             await press(pilot, "slash")
@@ -72,7 +72,7 @@ async def test_what_needs_events_that_are_gone(opening: TraceReader, root: Path)
             await press(pilot, "escape")
         await press(pilot, "2", "up")
         assert "executions" in chart(explorer)[-1]
-        explorer.navigation.begin(explorer.trace, event)
+        explorer.navigation.request_op_walk(explorer.trace, event)
         await settled(pilot)
         assert explorer.walk is not None
         assert explorer.walk.event == event

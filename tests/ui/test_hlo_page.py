@@ -154,7 +154,7 @@ MAIN = computation(
 
 def leaf(name: str = "f") -> HloPage:
     made = module(INSIDE, MAIN)
-    return HloPage(TraceProgram("jit_f", 3, 0, Path("a.pb"), 0, 1), made, made.rows[name])
+    return HloPage(TraceProgram("jit_f", 3, 0, Path("a.pb"), 0, 1), made, made.row_by_name[name])
 
 
 def told(items: list[HloPageLine]) -> list[tuple[str, int, bool | None]]:
@@ -172,13 +172,16 @@ def test_a_page_has_inside_operands_and_users() -> None:
 def test_branches_unfold_in_their_own_direction() -> None:
     shown = leaf("g")
     operand = next(item for item in shown.items() if item.words == "%f")
-    shown = shown.turned(operand)
+    shown = shown.toggle_branch(operand)
     assert told(shown.items()) == [("Operands", 0, None), ("%f", 0, True), ("%y", 1, False)]
-    shown = shown.turned_inside(operand)
+    shown = shown.toggle_inner_instructions(operand)
     assert ("%exp", 1, None) in told(shown.items())
-    assert told(shown.turned_inside(operand).turned(operand).items()) == [("Operands", 0, None), ("%f", 0, False)]
+    assert told(shown.toggle_inner_instructions(operand).toggle_branch(operand).items()) == [
+        ("Operands", 0, None),
+        ("%f", 0, False),
+    ]
     last = leaf("y")
-    assert last.turned(next(item for item in last.items() if item.words == "%x")) is last
+    assert last.toggle_branch(next(item for item in last.items() if item.words == "%x")) is last
 
 
 async def test_no_control_character_reaches_the_terminal() -> None:

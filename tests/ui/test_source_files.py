@@ -116,6 +116,6 @@ PART = st.sampled_from(["..", ".", "", "a", "-c", "~", "$(x)", "in", "*"])
 def test_no_mapped_or_relative_name_leaves_its_folder(absolute: bool, parts: list[str]) -> None:  # noqa: FBT001, drawn
     name = "/srv/" * absolute + "/".join(parts)
     root = Path("/no/such/root")
-    moved = SourceMapping("/srv" if absolute else "", root).moved(name)
+    moved = SourceMapping("/srv" if absolute else "", root).map_path(name)
     assert moved is None or os.path.normpath(moved).startswith(f"{root}/")
     assert moved is None or ".." not in moved.parts

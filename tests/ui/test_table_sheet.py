@@ -31,7 +31,7 @@ def test_rows_are_filtered_and_sorted_with_the_unknown_last() -> None:
 
 
 def test_columns_with_values_are_offered_and_wanted_ones_do_not_make_way() -> None:
-    assert [column.name for column in TableView(RESULT).offered] == ["name", "count"]
+    assert [column.name for column in TableView(RESULT).available_columns] == ["name", "count"]
     wanted = TableView(RESULT, choice=ColumnChoice().with_("count")).columns
     assert [(column.name, column.brief) for column in wanted] == [("name", True), ("count", True)]
     hidden = ColumnChoice().with_("count").without("count")
@@ -40,7 +40,7 @@ def test_columns_with_values_are_offered_and_wanted_ones_do_not_make_way() -> No
 
 
 def test_what_is_saved_is_what_is_shown_and_says_how() -> None:
-    saved = TableView(RESULT, "count > 1", ("count", True), ColumnChoice().without("nothing")).saved
+    saved = TableView(RESULT, "count > 1", ("count", True), ColumnChoice().without("nothing")).result_to_save
     assert [column.name for column in saved.columns] == ["name", "count", "event"]
     assert saved.table.rows() == [("c", 9, 3), ("a", 2, 1)]
     assert saved.total == 7

@@ -101,18 +101,18 @@ async def test_the_cursor_moves_through_columns_sorts_and_hides(opening: TraceRe
         await press(pilot, "r", "left")
         assert (ops.order, ops.column) == (("count", True), "category")
         await press(pilot, "-")
-        assert "category" not in ops.placed
+        assert "category" not in ops.visible_column_names
         assert ops.column == "count", "the next one is under the cursor"
         assert "category" not in lines(ops)[0]
         await press(pilot, *["-"] * 20)
-        assert len(ops.placed) == 1, "the last one stays"
+        assert len(ops.visible_column_names) == 1, "the last one stays"
 
 
 async def test_columns_are_chosen_from_a_list(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
         await press(pilot, "2")
-        before = ops.placed
+        before = ops.visible_column_names
         assert "max" not in before, "there is no room for it"
         await press(pilot, "+")
         screen = pilot.app.screen
@@ -122,10 +122,10 @@ async def test_columns_are_chosen_from_a_list(opening: TraceReader) -> None:
         assert "[ ] max                  longest" in text
         offered = [column.name for column in screen._columns]
         await press(pilot, "space", *["j"] * offered.index("max"), "space", "enter")
-        assert "name" not in ops.placed
-        assert "max" in ops.placed
+        assert "name" not in ops.visible_column_names
+        assert "max" in ops.visible_column_names
         await press(pilot, "=", "space", "escape")
-        assert "name" not in ops.placed, "Esc leaves all as it was"
+        assert "name" not in ops.visible_column_names, "Esc leaves all as it was"
 
 
 async def test_a_cell_and_a_row_are_copied_uncut(opening: TraceReader) -> None:
@@ -138,7 +138,7 @@ async def test_a_cell_and_a_row_are_copied_uncut(opening: TraceReader) -> None:
         await press(pilot, "C")
         cells = pilot.app.clipboard.split("\t")
         assert cells[0] == "void softmax<float>(float*)"
-        assert len(cells) == len(table(explorer, "ops").placed)
+        assert len(cells) == len(table(explorer, "ops").visible_column_names)
         assert f"copied the row, {len(cells)} cells" in caption(explorer, "ops")
 
 

@@ -160,7 +160,7 @@ def _with_host_results(
         questions = _host_queries(asked, host_ranks) if len(host_ranks) > 1 else ()
         submitted = [each for each in questions if crew.in_this_process or each[0].sendable]
         waiting.append(
-            (host_ranks, {each: crew.executor.submit(each[0].of, host_ranks[0], each[1]) for each in submitted})
+            (host_ranks, {each: crew.executor.submit(each[0].result_for, host_ranks[0], each[1]) for each in submitted})
         )
         if len(waiting) > ahead:
             yield from _attach_host_results(*waiting.popleft())

@@ -41,7 +41,7 @@ class Setting(Struct, Generic[T], frozen=True):
         """The allowed words; empty if any text may be a value."""
         return self.read.args[0] if isinstance(self.read, partial) and self.read.func is _parse_choice else ()
 
-    def of(self, given: ChosenSettings) -> T:
+    def value_in(self, given: ChosenSettings) -> T:
         """The chosen value, or the default."""
         return self.read(dict(given).get(self.name, self.default))
 
@@ -70,7 +70,7 @@ def parse_pattern(text: str) -> re.Pattern[str]:
         raise TracehoundError(f"{printable(text)!r} is not a regular expression: {error}") from error
 
 
-def one_of(*choices: str) -> Callable[[str], str]:
+def choice_parser(*choices: str) -> Callable[[str], str]:
     """Parser that accepts one of these words. It can be pickled, as settings must."""
     return partial(_parse_choice, choices)
 
@@ -83,12 +83,12 @@ def _parse_choice(choices: tuple[str, ...], text: str) -> str:
 
 
 RUN_OR_STEP: Final = Setting(
-    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
+    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", choice_parser("run", "step")
 )
 """Setting of analyses with a row per rank, or per rank and step."""
 
 
-def parse_choices(settings: Sequence[Setting[Any]], words: Sequence[str]) -> ChosenSettings:
+def parse_settings(settings: Sequence[Setting[Any]], words: Sequence[str]) -> ChosenSettings:
     """Parse words ``NAME=VALUE``; older names of choices become the current ones.
 
     Raises TracehoundError for an unknown setting or an invalid value.

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.missing_data import no_annotations_note
 from tracehound.analysis.hosts.annotated_work import ANNOTATION_KINDS, work_per_annotation
 from tracehound.analysis.hosts.call_paths import (
@@ -40,7 +40,7 @@ BY_SETTING: Final = Setting(
     "by",
     "name",
     "what is a row: all annotations of one name (name), or of one name inside the same others (path: a tree)",
-    one_of("name", "path"),
+    choice_parser("name", "path"),
 )
 
 DEFINITION = """\
@@ -82,7 +82,7 @@ _DEVICE_COLUMNS: Final = ("device", "busy", "exposed", "launched")
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row per lane and name, or per lane and path; ranks of one host give the same rows for its threads."""
-    if BY_SETTING.of(options.given) == "path":
+    if BY_SETTING.value_in(options.given) == "path":
         calls = read_call_tree(rank_trace)
         chosen = calls.events["kind"].is_in(ANNOTATION_KINDS).to_numpy()
         if not chosen.any():
@@ -171,7 +171,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """A row per name, hosts and devices separately, the largest total first; by path the tree of host annotations."""
     if not any(table.height for table in tables):
         return empty_result(ANALYSIS, context, options, no_annotations_note(context))
-    if BY_SETTING.of(options.given) == "path":
+    if BY_SETTING.value_in(options.given) == "path":
         return _combine_paths(tables, context, options)
     rows = pl.concat(tables, how="vertical_relaxed")
     once = rows.unique(["lane", "name"], keep="first", maintain_order=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.async_ops import AsyncOps, async_op_times, exposed_time, find_async_ops
 from tracehound.analysis.devices.missing_data import count_concurrent_executions, merged_devices_notes
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -43,7 +43,7 @@ With the setting by=op there is a row for each op, over all ranks. On GPUs colle
 own: the report overlap says how much of them is hidden."""
 
 BY_SETTING: Final = Setting(
-    "by", "kind", "what a row is: a kind of ops (of each rank) or an op (of all)", one_of("kind", "op")
+    "by", "kind", "what a row is: a kind of ops (of each rank) or an op (of all)", choice_parser("kind", "op")
 )
 
 _MEASURE_COLUMNS: Final = (
@@ -79,7 +79,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     cores = find_async_ops(rank_trace)
     if cores is None:
         return pl.DataFrame()
-    key = list(_OP_KEY) if BY_SETTING.of(options.given) == "op" else ["kind"]
+    key = list(_OP_KEY) if BY_SETTING.value_in(options.given) == "op" else ["kind"]
     flights = cores.in_window.filter(pl.col("paired") | (pl.col("kind") == "collective")).drop("kind")
     op_kinds = _op_kinds(cores.ops.filter(pl.col("op").is_in(flights["op"].unique().implode())))
     named_flights = flights.join(op_kinds, on="op")
@@ -125,7 +125,7 @@ def _measure_group(rows: pl.DataFrame, spent: pl.DataFrame, cores: AsyncOps, opt
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each rank and kind, or for each op over all ranks; the longest exposed time first."""
-    by_op = BY_SETTING.of(options.given) == "op"
+    by_op = BY_SETTING.value_in(options.given) == "op"
     analysis = ANALYSIS.with_shown_columns(options.given)
     rank_tables = [table for table in tables if "count" in table.columns]
     if not rank_tables:
@@ -161,7 +161,7 @@ def _notes(rows: pl.DataFrame, time: int) -> list[Note]:
 
 
 def _why_empty(context: RunContext) -> Note:
-    return note("no_hlo_ops_in_pytorch_profile" if context.pytorch else "no_asynchronous_ops", level="missing")
+    return note("no_hlo_ops_in_pytorch_profile" if context.is_pytorch else "no_asynchronous_ops", level="missing")
 
 
 ANALYSIS = Analysis(

@@ -107,7 +107,7 @@ class _CopiesOfKind(NamedTuple):
     rate: Ints
 
     @property
-    def steps(self) -> StepFunction:
+    def total_bandwidth(self) -> StepFunction:
         """The sum of their bandwidths as a step function of time."""
         return sum_over_time(self.start, self.end, self.rate)
 
@@ -119,7 +119,7 @@ class _CopyTime(NamedTuple):
     start: int
     end: int
 
-    def traced(self, instant: int) -> int:
+    def to_trace_time(self, instant: int) -> int:
         """Convert an instant to the trace's clock."""
         return instant if self.clock is None else int(self.clock.inverse.to_device_start(np.array([instant]))[0])
 
@@ -142,7 +142,8 @@ def bandwidth_series(rank_trace: RankTrace, given: ChosenSettings = ()) -> Seque
     time = _CopyTime(None, rank_trace.start, rank_trace.end)
     measured_kinds = [copies for copies in _copies_by_kind(rank_trace, given, None) if len(copies.rate)]
     return [
-        _clip_to_window(copies.steps, rank_trace, time).to_time_series(copies.kind, None) for copies in measured_kinds
+        _clip_to_window(copies.total_bandwidth, rank_trace, time).to_time_series(copies.kind, None)
+        for copies in measured_kinds
     ]
 
 
@@ -167,7 +168,7 @@ def _copies_by_kind(rank_trace: RankTrace, given: ChosenSettings, clock: DeviceC
         rows = rows.with_columns(start=start, end=end)
     parts = rows.with_columns(copy_kinds(rank_trace, rows).alias("told")).partition_by("told", as_dict=True)
     for (kind,), part in sorted(parts.items()):
-        yield _measure_copies(str(kind), part, PEAK_SETTING.of(given))
+        yield _measure_copies(str(kind), part, PEAK_SETTING.value_in(given))
 
 
 def _measure_copies(kind: str, rows: pl.DataFrame, peak: int) -> _CopiesOfKind:
@@ -215,8 +216,8 @@ def _kind_row(copies: _CopiesOfKind, rank_trace: RankTrace, time: _CopyTime, opt
         start, end = start.clip(time.start, time.end), end.clip(time.start, time.end)
     bytes_moved = float((copies.bytes * ((end - start) / (copies.end - copies.start))).sum())
     busy = union(start, end).length
-    changes = copies.steps.between(time.start, time.end) if rank_trace.windowed else copies.steps
-    steps = _clip_to_window(copies.steps, rank_trace, time).last_per_instant()
+    changes = copies.total_bandwidth.between(time.start, time.end) if rank_trace.windowed else copies.total_bandwidth
+    steps = _clip_to_window(copies.total_bandwidth, rank_trace, time).last_per_instant()
     lasting = steps.durations(time.end)
     running = (steps.value > 0) & (lasting > 0)
     over_time = weighted_distribution(steps.value[running], lasting[running])
@@ -230,10 +231,10 @@ def _kind_row(copies: _CopiesOfKind, rank_trace: RankTrace, time: _CopyTime, opt
         "bytes": round(bytes_moved),
         "busy": busy,
         "mean": bytes_moved / busy * PS_PER_S if busy else None,
-        "p50": over_time.lowest_reaching(0.5),
-        "p99": over_time.lowest_reaching(0.99),
+        "p50": over_time.lowest_value_with_share(0.5),
+        "p99": over_time.lowest_value_with_share(0.99),
         "max": None if highest is None else int(steps.value[highest]),
-        "at": None if highest is None else time.traced(int(steps.time[highest])),
+        "at": None if highest is None else time.to_trace_time(int(steps.time[highest])),
         "points": over_changes.total,
         "point_mean": over_changes.mean,
         "point_std": over_changes.standard_deviation,
@@ -249,11 +250,11 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     silent = [int(table[_NO_COPIES][0]) for table in tables if _NO_COPIES in table.columns]
     rows = concat_tables([table for table in tables if _NO_COPIES not in table.columns])
     if rows.is_empty():
-        return empty_result(ANALYSIS, context, options, note("no_copies", level="missing", hlo=context.xla))
+        return empty_result(ANALYSIS, context, options, note("no_copies", level="missing", hlo=context.is_xla))
     rows = rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
     notes = [
-        *_notes(table, PEAK_SETTING.of(options.given)),
+        *_notes(table, PEAK_SETTING.value_in(options.given)),
         *_no_copies_notes(silent, context),
         *window_length_notes(table["span"], context),
     ]
@@ -267,7 +268,7 @@ _NO_COPIES: Final = "silent"
 def _no_copies_notes(silent: Sequence[int], context: RunContext) -> list[Note]:
     """A note on the ranks that have no row."""
     ranks = tuple(sorted(silent))
-    return [note("no_copies_on_ranks", level="missing", ranks=ranks, hlo=context.xla)] if ranks else []
+    return [note("no_copies_on_ranks", level="missing", ranks=ranks, hlo=context.is_xla)] if ranks else []
 
 
 def _notes(table: pl.DataFrame, peak: int) -> list[Note]:

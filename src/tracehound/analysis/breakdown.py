@@ -13,7 +13,7 @@ from tracehound.analysis.devices.missing_data import (
     count_concurrent_executions,
     merged_devices_notes,
     no_steps_note,
-    silent_ranks_notes,
+    ranks_without_activity_notes,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
@@ -93,7 +93,7 @@ BY_STEP_COLUMNS: Final = (
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for the run, or for each step that overlaps the window: lengths in ps."""
-    by_step = RUN_OR_STEP.of(options.given) == "step"
+    by_step = RUN_OR_STEP.value_in(options.given) == "step"
     events = device_work(rank_trace, "lane", *DEVICE_TIMES, *(STEP_COLUMNS if by_step else ()))
     worked = work_on_device_clock(events, rank_trace)
     state = busy_intervals(worked.events, replace(rank_trace, start=worked.start, end=worked.end))
@@ -107,7 +107,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         "copy": covered_lengths(state.exposed_copy, start, end),
         "all_communication": covered_lengths(state.communication, start, end),
         "all_copy": covered_lengths(state.copy, start, end),
-        "idle": end - start - covered_lengths(state.any, start, end),
+        "idle": end - start - covered_lengths(state.busy, start, end),
     }
     outside_marks = work_outside_marks(rank_trace, events) if by_step else NO_WORK_OUTSIDE
     return intervals.with_columns(
@@ -130,13 +130,13 @@ def _run_as_interval(state: BusyIntervals) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per rank, in the order of ranks; or per step and rank, in the order of steps."""
-    by_step = RUN_OR_STEP.of(options.given) == "step"
+    by_step = RUN_OR_STEP.value_in(options.given) == "step"
     analysis = ANALYSIS.with_shown_columns(options.given)
     if not tables:
         return empty_result(analysis, context, options, note("no_ranks", level="missing"))
     table = pl.concat(tables)
     silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
-    notes = silent_ranks_notes(context, silent)
+    notes = ranks_without_activity_notes(context, silent)
     shares = [
         (pl.col(part) / pl.col("span")).fill_nan(None).alias(f"{part}_share")
         for part in ("compute", "communication", "copy", "idle")

@@ -75,7 +75,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per collective, in the order of first arrivals."""
     matching = match_collectives(tables, context)
-    rows = matching.shared
+    rows = matching.multi_rank_calls
     if rows.is_empty():
         return empty_result(ANALYSIS, context, options, *no_shared_collectives_notes(matching, context))
     of_last = ("step", "name", "event")

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.ranks import rank_collectives
@@ -58,7 +58,10 @@ TraceLens has the same transfer ("comm latency"), wait and bandwidths, but match
 TensorBoard plugin counts the host's range around a collective as communication, too."""
 
 BY_SETTING: Final = Setting(
-    "by", "size", "what a row is: a name, type, group and message size, or all sizes together", one_of("size", "name")
+    "by",
+    "size",
+    "what a row is: a name, type, group and message size, or all sizes together",
+    choice_parser("size", "name"),
 )
 
 COLUMNS = (
@@ -106,7 +109,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         last_rank().over("meeting").alias("latest"),  # both sides of an exchange have their own names and rows
     ).filter("in_window")
     row_keys = ["name", "collective", "dtype", "process_group", "group_size"]
-    if BY_SETTING.of(options.given) == "size":
+    if BY_SETTING.value_in(options.given) == "size":
         row_keys.append("message")
         rows = rows.with_columns(pl.col("bytes").alias("message"))
     summed = rows.group_by(row_keys).agg(

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.hosts.host_compilations import (
     HOST_COMPILATIONS,
     LOADED_PROGRAMS,
@@ -40,7 +40,7 @@ that is too small.
 by=compilation has a row for each, in the order of time."""
 
 BY_SETTING: Final = Setting(
-    "by", "function", "what a row is: a function, or a compilation", one_of("function", "compilation")
+    "by", "function", "what a row is: a function, or a compilation", choice_parser("function", "compilation")
 )
 
 COLUMNS: Final = (
@@ -89,11 +89,11 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The functions, the longest compile time first; or every compilation, in the order of time."""
-    by_compilation = BY_SETTING.of(options.given) == "compilation"
+    by_compilation = BY_SETTING.value_in(options.given) == "compilation"
     analysis = ANALYSIS.with_shown_columns(options.given)
     rows = concat_tables(tables)
     if rows.is_empty():
-        profiler = "PyTorch" if context.pytorch else "XLA"
+        profiler = "PyTorch" if context.is_pytorch else "XLA"
         return empty_result(analysis, context, options, note("no_compilations", level="missing", profiler=profiler))
     rows = rows.unique("event", keep="first", maintain_order=True).sort("start", "event")
     table = rows.with_columns((pl.col("high") - pl.col("low")).alias("duration"))

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of, parse_time_length
+from tracehound.analysis.analysis_settings import Setting, choice_parser, parse_time_length
 from tracehound.analysis.critical.critical_walk import (
     COMMUNICATION,
     CPU,
@@ -43,7 +43,7 @@ BY_SETTING: Final = Setting(
     "by",
     "name",
     "the sums by class and name (name) or by class (class), or a row for each stretch of the path in its order (event)",
-    one_of("name", "class", "event"),
+    choice_parser("name", "class", "event"),
 )
 
 DEFINITION = """\
@@ -109,7 +109,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     if rank_trace.profiler == "XLA":
         return pl.DataFrame()  # HLO ops nest and are launched as one module: there is no path to follow
     rank_trace, time = _choose_time(rank_trace)
-    dependencies = read_critical_walk_inputs(rank_trace, NEAR_SETTING.of(options.given))
+    dependencies = read_critical_walk_inputs(rank_trace, NEAR_SETTING.value_in(options.given))
     legs = dependencies.walk.path_legs(dependencies.place, rank_trace.start)
     if not legs:
         return pl.DataFrame()
@@ -247,7 +247,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     rows = concat_tables(tables)
     if rows.is_empty():
         return empty_result(ANALYSIS, context, options, _why_empty(context))
-    table = _sum_path(rows, BY_SETTING.of(options.given))
+    table = _sum_path(rows, BY_SETTING.value_in(options.given))
     table = table.with_columns((pl.col("duration") / pl.col("duration").sum().over("rank")).alias("share"))
     result = make_result(ANALYSIS, table, context, options, _notes(rows))
     return replace(result, window=_extend_window(result.window, rows), about=_describe_time(result.window, rows))
@@ -303,14 +303,14 @@ def _notes(rows: pl.DataFrame) -> list[Note]:
     paths = rows.partition_by("rank", maintain_order=True)
     noted_paths, more = paths[:_MOST_RANKS], len(paths) - _MOST_RANKS
     return [
-        *map(_bound_note, noted_paths),
+        *map(_bottleneck_note, noted_paths),
         *([note("more_ranks", ranks=more)] if more > 0 else []),
         *(doubt for mine in noted_paths for doubt in _doubt_notes(mine)),
         *_inference_notes(rows),
     ]
 
 
-def _bound_note(path: pl.DataFrame) -> Note:
+def _bottleneck_note(path: pl.DataFrame) -> Note:
     """A note on the classes that bound a rank, and the time that its path covers."""
     length = int(path["duration"].sum())
     time_by_class = (
@@ -354,7 +354,7 @@ def _inference_notes(rows: pl.DataFrame) -> list[Note]:
 
 
 def _why_empty(context: RunContext) -> Note:
-    return note("no_path_in_xla_profile" if context.xla else "no_path", level="missing")
+    return note("no_path_in_xla_profile" if context.is_xla else "no_path", level="missing")
 
 
 ANALYSIS = Analysis(

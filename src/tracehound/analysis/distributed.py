@@ -112,7 +112,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     rows `runs` they bound an interval in which communication runs. All in ps.
     """
     on_device = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
-    by_step = RUN_OR_STEP.of(options.given) == "step"
+    by_step = RUN_OR_STEP.value_in(options.given) == "step"
     events = device_work(rank_trace, "lane", *DEVICE_TIMES, *(STEP_COLUMNS if by_step else ()))
     clocked = on_device and has_device_clock(events)
     computing, communicating, low, high = (
@@ -194,7 +194,7 @@ def _run_as_interval(low: int, high: int) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per rank, or per step and rank."""
-    by_step = RUN_OR_STEP.of(options.given) == "step"
+    by_step = RUN_OR_STEP.value_in(options.given) == "step"
     analysis = ANALYSIS.with_shown_columns(options.given)
     parts = [table.filter(pl.col("what") == "part").select("rank", *_PART_COLUMNS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()

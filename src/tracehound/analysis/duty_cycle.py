@@ -88,9 +88,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     times = {
         "span": span,
         "on_duty": on_duty,
-        "time": device_clock_work.time,
+        "time": device_clock_work.device_time,
         **parts,
-        "idle": device_clock_work.time - device_clock_work.busy_time,
+        "idle": device_clock_work.device_time - device_clock_work.busy_time,
     }
     return pl.DataFrame([{**rank_columns, **times}])
 

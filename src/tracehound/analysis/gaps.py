@@ -163,7 +163,7 @@ def _idle_on_device_clock(rank_trace: RankTrace, events: pl.DataFrame) -> list[p
     """Idle time and span on the device's own clock; null where it has none."""
     device_clock_work = work_on_device_clock(events, rank_trace) if has_device_clock(events) else None
     idle, span = (
-        (device_clock_work.time - device_clock_work.busy_time, device_clock_work.time)
+        (device_clock_work.device_time - device_clock_work.busy_time, device_clock_work.device_time)
         if device_clock_work
         else (None, None)
     )

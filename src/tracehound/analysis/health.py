@@ -13,7 +13,7 @@ from tracehound.analysis.devices.missing_data import (
     no_device_activity_reason,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
-from tracehound.analysis.ranks.process_groups import missing_ranks_of_job
+from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
@@ -54,7 +54,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         *context.notes,
         *_missing_launch_notes(tables),
         *_merged_device_notes(tables),
-        *missing_ranks_of_job(context),
+        *missing_job_ranks_notes(context),
     ]
     if (absent_devices := missing_devices(context)) is not None:
         notes.append(absent_devices.note)
@@ -62,7 +62,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         notes.append(Note("missing", "no_device_activity", values=(("why", reason),)))
     if context.ranks.height and context.steps.is_empty():
         notes.append(Note("missing", "no_steps"))
-    rows = [(each.level, each.count, msgspec.json.encode(each).decode(), each.place) for each in notes]
+    rows = [(each.level, each.count, msgspec.json.encode(each).decode(), each.location_text) for each in notes]
     table = (
         pl.DataFrame(rows, schema=["level", "count", "what", "where"], orient="row") if rows else empty_table(COLUMNS)
     )

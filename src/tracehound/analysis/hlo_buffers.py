@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of, parse_pattern
+from tracehound.analysis.analysis_settings import Setting, choice_parser, parse_pattern
 from tracehound.analysis.hlo.program_buffers import buffers_of_rank, note_no_buffers, with_program_titles
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import (
@@ -25,7 +25,7 @@ from tracehound.model.notes import note
 
 GROUPINGS: Final = ("buffer", "framework", "source", "opcode")
 BY_SETTING: Final = Setting(
-    "by", GROUPINGS[0], "buffer, framework, source or opcode: what a row stands for", one_of(*GROUPINGS)
+    "by", GROUPINGS[0], "buffer, framework, source or opcode: what a row stands for", choice_parser(*GROUPINGS)
 )
 PROGRAM_SETTING: Final = Setting(
     "program", "", "only programs whose names match this regular expression", parse_pattern
@@ -72,7 +72,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     rows = buffers_of_rank(rank_trace).filter("peak")
     if rows.is_empty():
         return empty_table(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("peak"))
-    program_pattern = PROGRAM_SETTING.of(options.given)
+    program_pattern = PROGRAM_SETTING.value_in(options.given)
     names = rows["module"].unique().to_list()
     rows = rows.filter(pl.col("module").is_in([name for name in names if program_pattern.search(name)]))
     with_peak = rows.with_columns(pl.col("bytes").sum().over("program", "module", "space").alias("peak"))
@@ -85,7 +85,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         (pl.col("bytes") - unpadded).clip(lower_bound=0).alias("padding"),
         (pl.col("bytes") / pl.col("peak")).fill_nan(None).alias("share"),
     )
-    return _group_buffers(table, BY_SETTING.of(options.given)).select(*(column.name for column in COLUMNS), "peak")
+    return _group_buffers(table, BY_SETTING.value_in(options.given)).select(
+        *(column.name for column in COLUMNS), "peak"
+    )
 
 
 def _group_buffers(rows: pl.DataFrame, grouping: str) -> pl.DataFrame:

@@ -41,7 +41,7 @@ COLUMNS = (
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The events of all heaps."""
     rows = buffers_of_rank(rank_trace)
-    program_pattern = PROGRAM_SETTING.of(options.given)
+    program_pattern = PROGRAM_SETTING.value_in(options.given)
     names = rows["module"].unique().to_list()
     rows = rows.filter(pl.col("module").is_in([name for name in names if program_pattern.search(str(name))]))
     if rows.filter(pl.col("first").is_not_null()).is_empty():

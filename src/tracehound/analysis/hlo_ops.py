@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.device_peaks import PEAK_SETTING, DevicePeaks, peaks_per_rank
 from tracehound.analysis.hlo import hlo_op_costs as hlo_costs
 from tracehound.analysis.hlo.hlo_op_costs import (
@@ -47,7 +47,7 @@ BY_SETTING: Final = Setting(
     "op",
     "what makes a row: each op, or ops together: by HLO category, by program, by the framework's op, as a tree of the"
     " framework's scopes, by source line, with their duplicates, by what bounds them, or rematerialized or not",
-    one_of(*OP_GROUPINGS),
+    choice_parser(*OP_GROUPINGS),
 )
 
 DEFINITION: Final = f"""\
@@ -112,7 +112,7 @@ def why_no_hlo_ops(ranks: Sequence[pl.DataFrame], context: RunContext) -> Note:
     """A note on why no rank ran an op; `ranks` has the tables of ranks that work at other times."""
     if ranks and context.windowed and "XLA" in context.profilers:
         return note("no_hlo_ops_in_window")
-    if ranks and context.xla and context.ranks["label"].str.starts_with("GPU").any():
+    if ranks and context.is_xla and context.ranks["label"].str.starts_with("GPU").any():
         return note("no_kernel_names_hlo_op", level="missing", buffered=_has_command_buffers(ranks))
     return note("no_hlo_ops", level="missing")
 
@@ -126,7 +126,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     rows = add_cost_columns(merge_rank_ops(rank_tables), peaks)
     total_self, device_span = int(rows["self"].sum()), sum_over_ranks(rank_tables)
     table = (
-        group_ops(rows, BY_SETTING.of(options.given))
+        group_ops(rows, BY_SETTING.value_in(options.given))
         .with_columns(rate_per_second(amount).alias(rate) for amount, rate in _RATE_COLUMNS.items())
         .with_columns(
             fraction_of("self", total_self).alias("share"),
@@ -144,7 +144,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         *peak_notes(peaks),
         *window_length_notes(spans, context),
     ]
-    if BY_SETTING.of(options.given) != "scope":
+    if BY_SETTING.value_in(options.given) != "scope":
         return make_result(ANALYSIS, table, context, options, notes)
     tree = make_result(ANALYSIS, table, context, replace(options, top=None), notes)
     return keep_heaviest_rows(tree, tree.table["self"].to_numpy(), options.top)
@@ -219,7 +219,7 @@ def peak_notes(peaks: dict[int, DevicePeaks]) -> list[Note]:
     if not peaks:
         return [note("no_peak_known", level="missing")]
     first = peaks[min(peaks)]
-    compute, memory = first.compute(), first.memory
+    compute, memory = first.flops_for_dtype(), first.memory
     notes = [note("peak_of_device", device=first.device, compute=compute, memory=memory, source=first.source)]
     if any(other.flops != first.flops or other.memory != first.memory for other in peaks.values()):
         notes.append(note("peaks_of_ranks_differ"))

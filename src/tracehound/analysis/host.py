@@ -60,7 +60,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     return (
         _thread_rows(rank_trace.with_host_window, waits, options)
         if waits or options.members
-        else HOST_ROWS.of(rank_trace)
+        else HOST_ROWS.result_for(rank_trace)
     )
 
 

@@ -32,7 +32,7 @@ from tracehound.analysis.hosts.thread_activity import (
 from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
 from tracehound.analysis.timing.device_busy import device_work, rounding_gap
-from tracehound.analysis.timing.row_groups import run_starts
+from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import (
     EMPTY_INTERVALS,
@@ -154,7 +154,7 @@ def idle_within(
     one of `separate` (names of `conditions`) takes more than half have rows of their own: `mainly` is its name, "" for
     the others.
     """
-    delay = DELAY_SETTING.of(options.given)
+    delay = DELAY_SETTING.value_in(options.given)
     events = device_work(replace(rank_trace, device=rank_trace.device_anytime), "lane", "launch")
     if events.is_empty():
         return pl.DataFrame()
@@ -165,7 +165,7 @@ def idle_within(
     calls = find_work_launches(rank_trace, events)
     stream_gaps, unexplained_intervals = list[tuple[str, StreamGaps, Ints]](), EMPTY_INTERVALS
     by_lane = np.argsort(lane, kind="stable")
-    streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, run_starts(lane[by_lane]))]
+    streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, value_change_rows(lane[by_lane]))]
     all_rows = np.argsort(events["start"].to_numpy(), kind="stable")
     end = events["end"].to_numpy()
     all_ends = np.sort(end) if len(streams) > 1 else end[:0]
@@ -292,7 +292,7 @@ def device_gaps(rank_trace: RankTrace, options: Options) -> tuple[StreamGaps, In
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     gaps = find_stream_gaps(events, rows)
     calls = find_work_launches(rank_trace, events).select_rows(gaps.after)
-    return gaps, _gap_causes(gaps, calls, DELAY_SETTING.of(options.given))
+    return gaps, _gap_causes(gaps, calls, DELAY_SETTING.value_in(options.given))
 
 
 def find_stream_gaps(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> StreamGaps:
@@ -410,8 +410,8 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """The rows of all ranks in the order of ranks; within a stream the largest cause first."""
     rows = concat_tables(tables)
     if rows.is_empty():
-        return combine_as(ANALYSIS, tables, context, options)
-    result = combine_as(ANALYSIS, [rows.filter(~_IS_EDGE)], context, options)
+        return combine_with_columns_of(ANALYSIS, tables, context, options)
+    result = combine_with_columns_of(ANALYSIS, [rows.filter(~_IS_EDGE)], context, options)
     return replace(result, notes=(*result.notes, *_edge_notes(rows.filter(_IS_EDGE & pl.col("whole")))))
 
 
@@ -426,7 +426,9 @@ def _edge_notes(rows: pl.DataFrame) -> list[Note]:
     return [note("idle_at_window_edges", causes=tuple(noted), times=tuple(noted.values()))] if noted else []
 
 
-def combine_as(analysis: Analysis, tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+def combine_with_columns_of(
+    analysis: Analysis, tables: Sequence[pl.DataFrame], context: RunContext, options: Options
+) -> Result:
     """The combined rows with the columns of the analysis `analysis`."""
     rows = concat_tables(tables)
     if rows.is_empty():

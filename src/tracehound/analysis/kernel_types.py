@@ -43,7 +43,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each mix of types that occurs; ps."""
     mix_lengths = combination_lengths(
         *intervals_per_group(
-            rank_trace, [parse_work_group(name) for name in WORK_TYPES], CUSTOM_CLASSES.of(options.given)
+            rank_trace, [parse_work_group(name) for name in WORK_TYPES], CUSTOM_CLASSES.value_in(options.given)
         )
     )
     table = pl.DataFrame({"type": _TYPE_MIXES, "time": mix_lengths[1:]}, schema={"type": pl.String, "time": pl.Int64})

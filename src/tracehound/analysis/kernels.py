@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.kernel_classes import CUSTOM_CLASSES, classify_kernels
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import (
@@ -56,7 +56,7 @@ BY_SETTING: Final = Setting(
     "by",
     "name",
     "what a row is: name, grid (each name with each grid and block), rank (each name on each rank) or class",
-    one_of("name", "grid", "rank", "class"),
+    choice_parser("name", "grid", "rank", "class"),
 )
 
 _NAME_COLUMNS: Final = (
@@ -114,7 +114,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each name, kind and HLO category (and grid and block): counts, ps, and executions in each bin."""
     rows = _kernel_executions(rank_trace)
     keys: tuple[str, ...] = _KERNEL_KEY
-    if BY_SETTING.of(options.given) == "grid":
+    if BY_SETTING.value_in(options.given) == "grid":
         rows, keys = _add_grid(rows, rank_trace), (*_KERNEL_KEY, *_GRID_KEY)
     length = pl.col("length")
     bin_of = (length.clip(lower_bound=1).log(2) * _BINS_PER_OCTAVE).floor().cast(pl.Int16)
@@ -167,12 +167,14 @@ def _kernel_executions(rank_trace: RankTrace) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each name, name and grid, name and rank, or class; the largest total first."""
-    row_kind = BY_SETTING.of(options.given)
+    row_kind = BY_SETTING.value_in(options.given)
     analysis = ANALYSIS.with_shown_columns(options.given)
     rows = concat_tables(tables)
     if rows.is_empty():
         return empty_result(analysis, context, options, note("no_device_work", level="missing"))
-    kernels = classify_kernels(rows.select(_KERNEL_KEY).unique(maintain_order=True), CUSTOM_CLASSES.of(options.given))
+    kernels = classify_kernels(
+        rows.select(_KERNEL_KEY).unique(maintain_order=True), CUSTOM_CLASSES.value_in(options.given)
+    )
     classified_rows = rows.join(kernels, on=_KERNEL_KEY, how="left", nulls_equal=True, maintain_order="left")
     if row_kind == "rank":
         table = _rank_rows(classified_rows)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of, parse_time_length
+from tracehound.analysis.analysis_settings import Setting, choice_parser, parse_time_length
 from tracehound.analysis.hosts.launch_calls import (
     ENQUEUED_WORK_DEFINITION,
     EnqueuedWork,
@@ -32,14 +32,14 @@ from tracehound.analysis.result import (
     make_result,
 )
 from tracehound.analysis.timing.device_clock import device_clock
-from tracehound.analysis.timing.row_groups import run_starts
+from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.model.notes import note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import find_rows
 
 BY_SETTING: Final = Setting(
     "by", "call", "a row for each call, for each call and kernel, or for every launch: call, kernel, launch",
-    one_of("call", "kernel", "launch"),
+    choice_parser("call", "kernel", "launch"),
 )  # fmt: skip
 LONG_SETTING: Final = Setting("long", "50us", "calls above are long (HTA's runtime cutoff)", parse_time_length)
 DELAY_SETTING: Final = Setting(
@@ -106,7 +106,7 @@ _TOTAL_COLUMNS = ("launches", "short", "long", "late", "queued")
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The rows of the rank, as many of the latest as requested; every row also has totals of all its launches."""
-    row_kind = BY_SETTING.of(options.given)
+    row_kind = BY_SETTING.value_in(options.given)
     device = _work_of_launches(rank_trace) if rank_trace.windowed else rank_trace.device
     launches = find_enqueued_work(rank_trace, device, "correlation")
     if launches.work.is_empty():
@@ -155,7 +155,7 @@ def _add_previous_end(work: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame
     """Add `before`, the end of all earlier work on the lane, whenever and by whatever it was launched."""
     lanes = enqueued_work_lanes(rank_trace.lanes)["lane"].to_list()
     all_work = collect_frame(rank_trace.device_anytime.filter(pl.col("lane").is_in(lanes)).select("id", "lane", "end"))
-    ends = np.split(all_work["end"].to_numpy(), run_starts(all_work["lane"].to_numpy()))
+    ends = np.split(all_work["end"].to_numpy(), value_change_rows(all_work["lane"].to_numpy()))
     previous_ends = np.concatenate(
         [np.append(_LONG_AGO, np.maximum.accumulate(lane_ends)[:-1])[: len(lane_ends)] for lane_ends in ends]
     )
@@ -193,8 +193,8 @@ def _classify_launches(launch_rows: pl.DataFrame, options: Options) -> pl.DataFr
     )
     is_awaited = awaited_copies(launch_rows.select("launch", "call", "returned", pl.col("last").alias("end")))
     is_long, is_late = (
-        pl.col("length") > LONG_SETTING.of(options.given),
-        pl.col("delay") > DELAY_SETTING.of(options.given),
+        pl.col("length") > LONG_SETTING.value_in(options.given),
+        pl.col("delay") > DELAY_SETTING.value_in(options.given),
     )
     return timed.with_columns(
         (~is_long & ~is_awaited & (pl.col("device") < pl.col("length"))).alias("short"),
@@ -273,7 +273,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTAL_COLUMNS)
     total_note = note("launches_total", launches=launches, short=short, long=long, late=late, queued=queued)
     notes = [total_note, *launch_doubt_notes(int(totals["unknown"][0]), int(totals["early"][0]), context)]
-    row_kind = BY_SETTING.of(options.given)
+    row_kind = BY_SETTING.value_in(options.given)
     if row_kind == "launch":
         latest = rows.sort("delay", "rank", "call_event", descending=[True, False, False])
         return replace(make_result(ANALYSIS, latest, context, options, notes), total=launches)

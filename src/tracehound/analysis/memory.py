@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.allocations import (
     HOST_DEVICE,
     LEVELS_DEFINITION,
@@ -40,7 +40,7 @@ device, and the most that it held. Only PyTorch's memory timeline tells categori
 export_memory_timeline("....raw.json.gz") of a profiler with profile_memory, record_shapes and with_stack writes."""
 
 BY_SETTING: Final = Setting(
-    "by", "device", "what a row is: a device, or what memory of a device is for", one_of("device", "category")
+    "by", "device", "what a row is: a device, or what memory of a device is for", choice_parser("device", "category")
 )
 
 COLUMNS: Final = (
@@ -82,7 +82,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         return empty_memory_table(everything)
     return (
         _category_rows(everything, rows, rank_trace)
-        if BY_SETTING.of(options.given) == "category"
+        if BY_SETTING.value_in(options.given) == "category"
         else _device_rows(everything, rows, rank_trace)
     )
 
@@ -172,7 +172,7 @@ def _count_blocks(everything: pl.DataFrame, device_peaks: pl.DataFrame, rank_tra
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each rank and device, devices before the host; categories with the largest at the peak first."""
-    by_category = BY_SETTING.of(options.given) == "category"
+    by_category = BY_SETTING.value_in(options.given) == "category"
     analysis = ANALYSIS.with_shown_columns(options.given)
     rows = assign_devices_to_ranks(tables, context)
     if rows.is_empty():

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.allocations import (
     HOST_DEVICE,
     allocating_operators,
@@ -37,7 +37,10 @@ The setting of keeps those held at the peak (peak) or those that were given and 
 the blocks that are held in it at some time. The PyTorch TensorBoard plugin has the same pairs, without the peak."""
 
 OF_SETTING: Final = Setting(
-    "of", "all", "which blocks: all, those held at the peak, or those never taken back", one_of("all", "peak", "kept")
+    "of",
+    "all",
+    "which blocks: all, those held at the peak, or those never taken back",
+    choice_parser("all", "peak", "kept"),
 )
 
 COLUMNS: Final = (
@@ -77,7 +80,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         began, ended = pl.col("born").fill_null(rank_trace.start), pl.col("died").fill_null(rank_trace.end)
         blocks = blocks.filter((began < rank_trace.end) & (ended > rank_trace.start))
     conditions = {"all": pl.lit(value=True), "peak": pl.col("at_peak"), "kept": pl.col("died").is_null()}
-    chosen_blocks = blocks.filter(conditions[OF_SETTING.of(options.given)])
+    chosen_blocks = blocks.filter(conditions[OF_SETTING.value_in(options.given)])
     chosen_blocks = chosen_blocks.sort("bytes", "born", "given", descending=[True, False, False], nulls_last=True)
     chosen_blocks = chosen_blocks.with_columns(pl.len().cast(pl.Int64).over("device").alias("all"))
     largest = chosen_blocks.filter(pl.int_range(pl.len()).over("device") < MOST_BLOCKS)
@@ -134,7 +137,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
 
 def _peak_mismatch_notes(table: pl.DataFrame, options: Options) -> list[Note]:
     """Notes on devices whose blocks at the peak add up to more or less than the peak."""
-    if OF_SETTING.of(options.given) == "kept":
+    if OF_SETTING.value_in(options.given) == "kept":
         return []
     devices_with_blocks = table.filter(pl.col("held") > 0).unique(["rank", "number"])
     devices = devices_with_blocks.select("rank", pl.col("held") - pl.col("peak"))

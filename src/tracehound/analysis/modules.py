@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.missing_data import nothing_recorded_note
 from tracehound.analysis.hosts.call_paths import (
     RECOMPUTED_PREFIX,
@@ -38,7 +38,7 @@ BY_SETTING: Final = Setting(
     "by",
     "instance",
     "what is a row: every module (instance: Linear_3), or all of one class in the same place (class: Linear)",
-    one_of("instance", "class"),
+    choice_parser("instance", "class"),
 )
 
 GRADIENT_PREFIX: Final = "autograd::engine::evaluate_function"
@@ -101,7 +101,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     chosen = (is_module & (calls.events["kind"] == "python")).to_numpy()
     if not chosen.any():
         return pl.DataFrame()
-    display_names = _class_names if BY_SETTING.of(options.given) == "class" else _instance_names
+    display_names = _class_names if BY_SETTING.value_in(options.given) == "class" else _instance_names
     gradients = calls.events["name"].cat.starts_with(GRADIENT_PREFIX).any()
     forward = find_forward_operators(rank_trace, calls)
     paths = find_call_paths(
@@ -178,7 +178,7 @@ def _forward_thread_notes(guessed: int) -> list[Note]:
 
 
 def _why_empty(context: RunContext) -> Note:
-    if context.xla:
+    if context.is_xla:
         return note("no_modules_in_xla_profile", level="missing")
     return nothing_recorded_note(context, note("no_modules"), note("record_modules"))
 

@@ -189,7 +189,7 @@ def _add_costs(rows: pl.DataFrame, peaks: Mapping[int, DevicePeaks]) -> pl.DataF
     ):
         call_cost, device_peaks = operator_cost(*operator_key), peaks.get(rank)
         dtype = _compute_dtype(call_cost.dtype, on_cores) if call_cost else None
-        compute = device_peaks.compute(dtype) if device_peaks and dtype else None
+        compute = device_peaks.flops_for_dtype(dtype) if device_peaks and dtype else None
         cost_rows.append(
             (
                 *(call_cost[:2] if call_cost else (None, None)),
@@ -283,7 +283,9 @@ def _notes(table: pl.DataFrame, total: int, moved: int, peaks: Mapping[int, Devi
     ]
     if judged.height:
         notes.append(note("time_at_roof", part=float(judged["roof"].sum()) / judged_time))
-    for one in dict.fromkeys((each.device, each.source, each.memory, each.compute()) for each in peaks.values()):
+    for one in dict.fromkeys(
+        (each.device, each.source, each.memory, each.flops_for_dtype()) for each in peaks.values()
+    ):
         device, source, memory, compute = one
         notes.append(note("peaks_of_device", device=device, compute=compute, memory=memory, source=source))
     return notes

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.missing_data import nothing_recorded_note
 from tracehound.analysis.hosts.operator_tree import CallTree, launching_operators, read_call_tree
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -31,10 +31,10 @@ from tracehound.analysis.timing.row_groups import (
     category_codes,
     group_rows,
     largest_row_per_group,
-    run_starts,
+    value_change_rows,
 )
 from tracehound.formats.torch_names import MODULE_PREFIX
-from tracehound.model.ids import part_of
+from tracehound.model.ids import file_index_of
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import PROFILERS, collect_frame
 from tracehound.numeric.group_sum import sum_groups
@@ -49,7 +49,7 @@ BY_SETTING: Final = Setting(
     "name",
     "what tells rows apart besides the operator: nothing more (name), the shapes of its inputs (shape), the operator"
     " that called it (parent), the nearest nn.Module around it (module) or the nearest Python frame (frame)",
-    one_of("name", "shape", "parent", "module", "frame"),
+    choice_parser("name", "shape", "parent", "module", "frame"),
 )
 
 DEFINITION = """\
@@ -101,9 +101,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     operator_rows = launching_operators(calls, device)
     caller = calls.caller
     times = _measure_operators(calls, caller, operator_rows, lengths, rank_trace.with_host_window)
-    enclosing = _enclosing_names(calls, BY_SETTING.of(options.given), rank_trace)
-    number = NameKindPairs(calls.events["name"], _thread_numbers(calls)).numbers
-    if BY_SETTING.of(options.given) != "name":
+    enclosing = _enclosing_names(calls, BY_SETTING.value_in(options.given), rank_trace)
+    number = NameKindPairs(calls.events["name"], _thread_numbers(calls)).pair_numbers
+    if BY_SETTING.value_in(options.given) != "name":
         number, _ = group_rows(number, category_codes(enclosing.cast(pl.Categorical)))
     group = np.where(times.operator, number, -1)
     outermost_group = np.where(has_equal_ancestor(caller, calls.operator, number), -1, group)
@@ -141,7 +141,7 @@ _TOTAL_COLUMNS: Final = ("host_total", "device_total")
 def _thread_numbers(calls: CallTree) -> pl.Series:
     """The number of each event's thread, from 0."""
     lane = calls.events["lane"].to_numpy()
-    first = np.append(0, run_starts(lane))
+    first = np.append(0, value_change_rows(lane))
     narrow = np.uint8 if len(first) < 1 << 8 else np.uint32
     return pl.Series(np.repeat(np.arange(len(first), dtype=narrow), np.diff(np.append(first, len(lane)))))
 
@@ -239,7 +239,7 @@ def _input_shapes(calls: CallTree, rank_trace: RankTrace) -> pl.Series:
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per operator over all ranks, the largest device self time first, then the largest host self time."""
     recorded = [number for number, form in enumerate(context.formats) if PROFILERS[form] == "PyTorch"]
-    rank_tables = [table.filter(part_of(pl.col("event")).is_in(recorded)) for table in tables if table.height]
+    rank_tables = [table.filter(file_index_of(pl.col("event")).is_in(recorded)) for table in tables if table.height]
     if not any(table.height for table in rank_tables):
         return empty_result(ANALYSIS, context, options, _why_empty(context))
     rows = pl.concat(rank_tables, how="vertical_relaxed")
@@ -276,7 +276,7 @@ def _notes(total: int, unlaunched: int, *, works: bool) -> list[Note]:
 
 
 def _why_empty(context: RunContext) -> Note:
-    if context.xla:
+    if context.is_xla:
         return note("no_operators_in_xla_profile", level="missing")
     return nothing_recorded_note(context, note("no_operators"), note("record_host_events", profiler="PyTorch"))
 

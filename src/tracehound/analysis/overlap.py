@@ -50,8 +50,8 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """One row, in ps; none without work of either group."""
     first, second = intervals_per_group(
         rank_trace,
-        [FIRST_SETTING.of(options.given), SECOND_SETTING.of(options.given)],
-        CUSTOM_CLASSES.of(options.given),
+        [FIRST_SETTING.value_in(options.given), SECOND_SETTING.value_in(options.given)],
+        CUSTOM_CLASSES.value_in(options.given),
     )
     lengths = {"first": first.length, "second": second.length, "both": intersect(first, second).length}
     lengths["beside"] = count_concurrent_executions(rank_trace)
@@ -61,7 +61,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """All ranks together, then a row per rank."""
-    first, second = (setting.of(options.given).text for setting in (FIRST_SETTING, SECOND_SETTING))
+    first, second = (setting.value_in(options.given).text for setting in (FIRST_SETTING, SECOND_SETTING))
     rows = concat_tables(tables)
     if rows.is_empty():
         return empty_result(ANALYSIS, context, options, note("no_work_of_groups", first=first, second=second))

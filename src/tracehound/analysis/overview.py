@@ -49,7 +49,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         pl.lit(device.height, pl.Int64).alias("lanes"),
         "events",
         pl.lit(host.height, pl.Int64).alias("threads"),
-        pl.lit(HOST_EVENTS.of(rank_trace), pl.Int64).alias("host_events"),
+        pl.lit(HOST_EVENTS.result_for(rank_trace), pl.Int64).alias("host_events"),
         "first",
         "last",
         pl.lit(rank_trace.steps.filter(rank_trace.is_chosen_step)["step"].n_unique(), pl.Int64).alias("steps"),

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.hlo.hlo_op_executions import NO_COMMAND_BUFFERS_FLAG, may_use_command_buffers
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -50,7 +50,10 @@ XProf has no such table; its trace viewer draws the modules, and the arrows from
 With the setting by=execution there is a row for each execution, in the order of time."""
 
 BY_SETTING: Final = Setting(
-    "by", "program", "what a row is: a program (over all devices) or an execution", one_of("program", "execution")
+    "by",
+    "program",
+    "what a row is: a program (over all devices) or an execution",
+    choice_parser("program", "execution"),
 )
 
 COLUMNS = (
@@ -155,7 +158,7 @@ def _enqueue_events(rank_trace: RankTrace, runs: pl.DataFrame) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each program, the largest total first; or for each execution, the earliest first."""
-    by_execution = BY_SETTING.of(options.given) == "execution"
+    by_execution = BY_SETTING.value_in(options.given) == "execution"
     analysis = ANALYSIS.with_shown_columns(options.given)
     runs = concat_tables([table for table in tables if "id" in table.columns])
     if runs.is_empty():
@@ -200,7 +203,7 @@ def _program_rows(runs: pl.DataFrame, options: Options) -> pl.DataFrame:
 
 
 def _why_empty(tables: Sequence[pl.DataFrame], context: RunContext) -> Note:
-    if context.pytorch:
+    if context.is_pytorch:
         return note("no_programs_in_pytorch_trace", level="missing")
     if context.ranks["label"].str.starts_with("GPU").any():
         flag = NO_COMMAND_BUFFERS_FLAG if any(table["buffered"].any() for table in tables) else ""

@@ -120,7 +120,7 @@ def _stream_queues(rank_trace: RankTrace, launches: EnqueuedWork) -> Iterator[_S
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each stream whose queue changes, or is not empty, in the window."""
-    limit = LIMIT_SETTING.of(options.given)
+    limit = LIMIT_SETTING.value_in(options.given)
     launches = find_enqueued_work(rank_trace, rank_trace.device_anytime)
     rows = [
         row for queue in _stream_queues(rank_trace, launches) if (row := _queue_row(queue, rank_trace, limit, options))
@@ -156,8 +156,8 @@ def _queue_row(queue: _StreamQueue, rank_trace: RankTrace, limit: int, options: 
         "launches": int(called_in_window.sum()),
         "span": end - start,
         "mean": over_time.mean,
-        "p50": over_time.lowest_reaching(0.5),
-        "p99": over_time.lowest_reaching(0.99),
+        "p50": over_time.lowest_value_with_share(0.5),
+        "p99": over_time.lowest_value_with_share(0.99),
         "max": int(steps.value[longest]),
         "blocked": blocked,
         "blocked_share": blocked / (end - start) if end > start else None,
@@ -181,7 +181,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     rows = concat_tables(tables)
     if rows.is_empty():
         return empty_result(ANALYSIS, context, options, note("no_queue", level="missing"))
-    return make_result(ANALYSIS, rows, context, options, _notes(rows, LIMIT_SETTING.of(options.given), context))
+    return make_result(ANALYSIS, rows, context, options, _notes(rows, LIMIT_SETTING.value_in(options.given), context))
 
 
 _NEARLY_FULL: Final = 0.95

@@ -20,7 +20,7 @@ from tracehound.formats.device_occupancy import UNKNOWN_CAPACITY, DeviceCapacity
 from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.model.facet_schemas import empty_facet
 from tracehound.model.file_facts import FileFacts
-from tracehound.model.ids import in_part
+from tracehound.model.ids import is_in_file
 from tracehound.model.notes import Note
 from tracehound.model.trace import PROFILERS, FileFrames, Host, Profiler, Trace, Window
 
@@ -117,7 +117,7 @@ class HostComputation(Struct, Generic[T], frozen=True):
         """Those of the chosen settings that the result depends on."""
         return tuple(choice for choice in given if choice[0] in self.settings)
 
-    def of(self, rank_trace: RankTrace, given: ChosenSettings = ()) -> T:
+    def result_for(self, rank_trace: RankTrace, given: ChosenSettings = ()) -> T:
         """Result for the rank's host: the known one, else computed now."""
         found = self.known_result(rank_trace, given)
         return self.compute(rank_trace.with_host_window, self.relevant_settings(given)) if found is None else found
@@ -136,7 +136,7 @@ class RankComputation(Struct, Generic[T], frozen=True):
 
     compute: Callable[..., T]
 
-    def of(self, rank_trace: RankTrace, *read: pl.DataFrame) -> T:
+    def result_for(self, rank_trace: RankTrace, *read: pl.DataFrame) -> T:
         """Result for the rank: the one computed in this map, else computed now."""
         if self not in rank_trace.rank_results:
             rank_trace.rank_results[self] = self.compute(rank_trace, *read)
@@ -177,12 +177,12 @@ class RunContext(Struct, frozen=True):
         return frozenset(PROFILERS[form] for form in self.formats)
 
     @property
-    def pytorch(self) -> bool:
+    def is_pytorch(self) -> bool:
         """True if PyTorch recorded all files."""
         return self.profilers == {"PyTorch"}
 
     @property
-    def xla(self) -> bool:
+    def is_xla(self) -> bool:
         """True if XLA recorded all files: PyTorch's terms mean nothing to its users."""
         return self.profilers == {"XLA"}
 
@@ -208,15 +208,15 @@ def rank_traces(trace: Trace, window: Window) -> Iterator[RankTrace]:
             rank=rank,
             host=host,
             label=label,
-            device=overlapping_events(device, start, end) if window.timed else device,
+            device=overlapping_events(device, start, end) if window.limits_time else device,
             device_anytime=device,
             threads=trace.events(lanes.filter(pl.col("rank").is_null())["lane"].to_list()),
             lanes=lanes,
             steps=trace.steps.filter(here).sort("start", "step"),
-            ops=trace.ops.filter(in_part("op", part)),
+            ops=trace.ops.filter(is_in_file("op", part)),
             start=start,
             end=end,
-            windowed=window.timed,
+            windowed=window.limits_time,
             step_numbers=window.steps,
             host_window=hosts[host],
             recorded_bounds=exported_bounds(trace, part),
@@ -245,7 +245,7 @@ def _program_devices(facts: FileFacts) -> dict[int, tuple[int, int]]:
 def run_context(trace: Trace, window: Window) -> RunContext:
     """Context of the combines for this trace and window."""
     spans = rank_windows(trace, window)
-    bounds = spans.values() if window.steps and spans else [window.within(*trace.span)]
+    bounds = spans.values() if window.steps and spans else [window.clip_bounds(*trace.span)]
     return RunContext(
         hosts=trace.hosts,
         ranks=trace.ranks,
@@ -253,7 +253,7 @@ def run_context(trace: Trace, window: Window) -> RunContext:
         notes=trace.notes,
         start=min(start for start, _ in bounds),
         end=max(end for _, end in bounds),
-        windowed=window.timed,
+        windowed=window.limits_time,
         rank_windows=tuple(spans.values()),
         formats=tuple(part.format for part in trace.parts),
         facts=tuple(part.facts for part in trace.parts),

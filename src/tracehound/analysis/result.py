@@ -83,7 +83,7 @@ class Result(Struct, frozen=True, eq=False):
     about: str = ""
 
     @property
-    def cut(self) -> str:
+    def shown_rows_text(self) -> str:
         """``40 of 1,312 rows`` if rows are left out, else ""."""
         return f"{self.table.height:,} of {self.total:,} rows" if self.table.height < self.total else ""
 

@@ -85,7 +85,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
             length.sum().alias("kernels"),
             (pl.col("end").max() - pl.col("start").min()).alias("span"),
         )
-        .filter(pl.col("length") >= LENGTH_SETTING.of(options.given))
+        .filter(pl.col("length") >= LENGTH_SETTING.value_in(options.given))
     )
     ops = calls.events[instances["by"].to_numpy()]
     return (
@@ -112,7 +112,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 
 def _matching_operators(calls: CallTree, options: Options) -> Mask:
     """The operators that match the setting `operator`."""
-    operator_pattern = OPERATOR_SETTING.of(options.given)
+    operator_pattern = OPERATOR_SETTING.value_in(options.given)
     is_chosen: Mask = calls.operator & (
         classify_by_name(calls.events, lambda name, _: 1 if operator_pattern.search(name) else None) > 0
     )
@@ -165,9 +165,9 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
 
 
 def _why_empty(context: RunContext, options: Options) -> Note:
-    if context.xla:
+    if context.is_xla:
         return note("no_sequences_in_xla_profile", level="missing")
-    return note("no_sequences", length=LENGTH_SETTING.of(options.given))
+    return note("no_sequences", length=LENGTH_SETTING.value_in(options.given))
 
 
 ANALYSIS = Analysis(

@@ -23,10 +23,10 @@ from tracehound.analysis.result import (
 from tracehound.analysis.timing.device_clock import measure_events
 from tracehound.analysis.timing.row_groups import (
     category_codes,
+    equal_value_group_numbers,
     group_rows,
     largest_row_per_group,
-    run_numbers,
-    run_starts,
+    value_change_rows,
 )
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
@@ -64,7 +64,7 @@ _SLICE_KEY = ("id_of_lane", "name", "kind")
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each name on each lane; ranks of one host give the same rows for its threads."""
-    lane_pattern = LANE_SETTING.of(options.given)
+    lane_pattern = LANE_SETTING.value_in(options.given)
     lanes = rank_trace.lanes.select("lane", "rank", "host", pl.col("name").alias("called"))
     lanes = lanes.filter(
         pl.Series([lane_pattern.search(name) is not None for name in lanes["called"]], dtype=pl.Boolean)
@@ -85,7 +85,9 @@ def _slices_by_name(events: pl.DataFrame, rank_trace: RankTrace, options: Option
     """The events (sorted by id) of some lanes, by lane and name, the longest of each, and each lane's busy time."""
     rows = measure_events(events, rank_trace.start, rank_trace.end)
     lane, self_times, length = (rows[name].to_numpy() for name in ("lane", "own", "length"))
-    group, first = group_rows(run_numbers(lane), category_codes(rows["name"]), category_codes(rows["kind"]))
+    group, first = group_rows(
+        equal_value_group_numbers(lane), category_codes(rows["name"]), category_codes(rows["kind"])
+    )
     group_count, longest = (
         len(first),
         largest_row_per_group(group, length, np.zeros_like(length), len(first)),
@@ -100,7 +102,7 @@ def _slices_by_name(events: pl.DataFrame, rank_trace: RankTrace, options: Option
         pl.Series("event", rows["id"].to_numpy()[longest]),
         **counted_events_per_group(options, group, rows["id"], group_count),
     )
-    lane_bounds = [0, *run_starts(lane).tolist(), events.height] if events.height else []
+    lane_bounds = [0, *value_change_rows(lane).tolist(), events.height] if events.height else []
     times = [np.clip(events[side].to_numpy(), rank_trace.start, rank_trace.end) for side in ("start", "end")]
     busy = [
         (lane[low], union(*(time[low:high] for time in times)).length) for low, high in itertools.pairwise(lane_bounds)
@@ -115,7 +117,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """Rows by lane; a note has the busy time of a single lane."""
     if not any(table.height for table in tables):
         has_lanes = any(table.width for table in tables)
-        pattern = LANE_SETTING.of(options.given).pattern
+        pattern = LANE_SETTING.value_in(options.given).pattern
         reason = note("nothing_on_lanes") if has_lanes else note("no_lane_called", pattern=pattern)
         return empty_result(ANALYSIS, context, options, reason)
     rows = pl.concat(table for table in tables if table.width).unique(_SLICE_KEY, keep="first", maintain_order=True)

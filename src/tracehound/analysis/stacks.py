@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import ChosenSettings, Setting, one_of
+from tracehound.analysis.analysis_settings import ChosenSettings, Setting, choice_parser
 from tracehound.analysis.devices.missing_data import nothing_recorded_note
 from tracehound.analysis.hosts.annotated_work import ANNOTATION_KINDS
 from tracehound.analysis.hosts.call_paths import (
@@ -47,14 +47,14 @@ FRAMES_SETTING: Final = Setting(
     "frames",
     "all",
     "what paths are made of: every event of a thread (all), or only frames of Python (python)",
-    one_of("all", "python"),
+    choice_parser("all", "python"),
 )
 
 THREADS_SETTING: Final = Setting(
     "threads",
     "alike",
     "whose paths are added up: those of threads of one name but for its number (alike), or of none (each)",
-    one_of("alike", "each"),
+    choice_parser("alike", "each"),
 )
 
 DEFINITION = """\
@@ -106,7 +106,9 @@ class HostCallPaths(NamedTuple):
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each thread and path, with the columns of `add_device_work`; `thread` is the thread's name."""
     host_paths = (
-        _find_call_paths(rank_trace, options) if options.members else HOST_CALL_PATHS.of(rank_trace, options.given)
+        _find_call_paths(rank_trace, options)
+        if options.members
+        else HOST_CALL_PATHS.result_for(rank_trace, options.given)
     )
     if host_paths.paths is None:
         return pl.DataFrame()
@@ -115,11 +117,11 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         with_frames = add_stack_frames(table, host_paths.stacks)
         table = (
             frames_without_operators(with_frames, table.height)
-            if FRAMES_SETTING.of(options.given) == "python"
+            if FRAMES_SETTING.value_in(options.given) == "python"
             else with_frames
         )
     threads = rank_trace.lanes.select("lane", pl.col("name").alias("thread"))
-    if THREADS_SETTING.of(options.given) == "alike":
+    if THREADS_SETTING.value_in(options.given) == "alike":
         threads = threads.with_columns(
             pl.Series("thread", map(thread_pool_name, threads["thread"].to_list()), pl.String)
         )
@@ -136,7 +138,7 @@ HOST_CALL_PATHS: Final = HostComputation(_host_call_paths, (FRAMES_SETTING.name,
 
 
 def _find_call_paths(rank_trace: RankTrace, options: Options) -> HostCallPaths:
-    calls, frames_setting = read_call_tree(rank_trace), FRAMES_SETTING.of(options.given)
+    calls, frames_setting = read_call_tree(rank_trace), FRAMES_SETTING.value_in(options.given)
     frames = bool(calls.events["kind"].is_in(["python", "module"]).any())
     stacks = read_call_stacks(rank_trace) if not frames else None
     chosen = _operators_with_frames(calls, frames_setting) if stacks else _select_events(calls, frames_setting)
@@ -170,7 +172,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """The paths of all ranks, depth first."""
     rows = merge_call_paths(tables, ["thread"])
     if rows.is_empty():
-        return empty_result(ANALYSIS, context, options, why_no_paths(context, FRAMES_SETTING.of(options.given)))
+        return empty_result(ANALYSIS, context, options, why_no_paths(context, FRAMES_SETTING.value_in(options.given)))
     device_time, unlaunched, _ = sum_device_work(tables)
     has_device_work = bool(device_time or rows["launched"].sum())
     roots = int(rows.filter(pl.col("depth") == 0)["total"].sum())
@@ -181,7 +183,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     )
     notes = [note("host_time", time=roots)] if roots else []
     if device_time and unlaunched:
-        all_events = FRAMES_SETTING.of(options.given) == "all"
+        all_events = FRAMES_SETTING.value_in(options.given) == "all"
         code = "device_time_without_launch" if all_events else "device_time_outside_frames"
         notes.append(note(code, level="missing" if all_events else "info", unlaunched=unlaunched, work=device_time))
     frame_sources = {table["frames"][0] for table in tables if table.height}

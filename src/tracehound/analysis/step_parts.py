@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of
-from tracehound.analysis.devices.missing_data import no_steps_note, silent_ranks_notes
+from tracehound.analysis.analysis_settings import Setting, choice_parser
+from tracehound.analysis.devices.missing_data import no_steps_note, ranks_without_activity_notes
 from tracehound.analysis.hosts.time_parts import HOST_INTERVALS, TIME_PARTS, intervals_per_time_part
 from tracehound.analysis.rank_trace import RankComputation, RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
@@ -67,7 +67,7 @@ and that on any thread, takes the shadows of steps on the device for further ste
 step alone, where it has less than 80 % of the kernels of the one before."""
 
 BY_SETTING: Final = Setting(
-    "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", one_of("step", "part")
+    "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", choice_parser("step", "part")
 )
 
 _PART_MEANINGS: Final = {
@@ -116,7 +116,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     unwindowed = replace(rank_trace, device=rank_trace.device_anytime)
     events = device_work(unwindowed, "step", "launch", "lane", *DEVICE_TIMES)
-    steps = steps_with_work(rank_trace, events, STEP_BOUNDS.of(options.given))
+    steps = steps_with_work(rank_trace, events, STEP_BOUNDS.value_in(options.given))
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
     clock = None if rank_trace.steps["rank"].null_count() else device_clock(unwindowed)
     if clock:
@@ -149,7 +149,9 @@ def steps_with_work(rank_trace: RankTrace, events: pl.DataFrame, bounds: str) ->
 
     `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
     """
-    steps = _STEPS_BY_WORK.of(rank_trace, events) if bounds == "work" else _extend_steps(rank_trace, events, bounds)
+    steps = (
+        _STEPS_BY_WORK.result_for(rank_trace, events) if bounds == "work" else _extend_steps(rank_trace, events, bounds)
+    )
     return (
         steps.filter(rank_trace.steps.select(rank_trace.is_chosen_step).to_series()) if rank_trace.windowed else steps
     )
@@ -166,7 +168,7 @@ _STEPS_BY_WORK: Final = RankComputation(_extend_steps)
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per step and rank, by step; or per rank and part, in the order of precedence."""
-    by_part = BY_SETTING.of(options.given) == "part"
+    by_part = BY_SETTING.value_in(options.given) == "part"
     analysis = ANALYSIS.with_shown_columns(options.given)
     rows = concat_tables(tables)
     if rows.is_empty():
@@ -205,7 +207,7 @@ def _notes(rows: pl.DataFrame, whole_steps: pl.DataFrame, context: RunContext) -
         length, shares = round(total / whole_steps.height), tuple(parts.values())
         notes.append(note("mean_step_parts", length=length, parts=tuple(parts), shares=shares))
     notes += partial_steps_notes(rows, "mean")
-    notes += silent_ranks_notes(context, rows.filter(~pl.col("works"))["rank"].unique().to_list())
+    notes += ranks_without_activity_notes(context, rows.filter(~pl.col("works"))["rank"].unique().to_list())
     if rows["inferred"].any():
         notes.append(inferred_steps_note(rows.filter("inferred")["name"]))
     return [*notes, *clock_difference_notes("steps", rows["duration"], rows["traced"])]

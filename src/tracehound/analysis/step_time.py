@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import ChosenSettings, Setting, one_of
+from tracehound.analysis.analysis_settings import ChosenSettings, Setting, choice_parser
 from tracehound.analysis.devices import device_parts
 from tracehound.analysis.hosts import host_parts
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -51,7 +51,7 @@ names of kernels. A window keeps the steps that overlap it, at full length.
 
 With the setting by=rank there is a row for each rank: medians, 95th percentiles and the mean time of every part."""
 
-BY_SETTING: Final = Setting("by", "step", "what a row is: a step of a rank, or a rank", one_of("step", "rank"))
+BY_SETTING: Final = Setting("by", "step", "what a row is: a step of a rank, or a rank", choice_parser("step", "rank"))
 
 STEP_TIME_PARTS: Final = ("compute", "collectives", "input", "output", "device_to_device", "compile", "host", "other")
 
@@ -140,7 +140,7 @@ def _part_intervals(
     """Intervals of each part but the last, on this clock, which is that of the events; they do not overlap."""
     intervals = device_parts.intervals_per_part(rank_trace, events)
     taken = merge(*intervals.values())
-    of_host = host_parts.HOST_PARTS.of(rank_trace, given)  # empty where no thread of the host is recorded
+    of_host = host_parts.HOST_PARTS.result_for(rank_trace, given)  # empty where no thread of the host is recorded
     for part in host_parts.PART_NAMES:
         host_intervals = of_host.get(part, EMPTY_INTERVALS)
         part_intervals = clock.to_device_intervals(host_intervals) if clock else host_intervals
@@ -161,7 +161,7 @@ def _extend_steps(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per step and rank, by step; or per rank."""
-    by_rank = BY_SETTING.of(options.given) == "rank"
+    by_rank = BY_SETTING.value_in(options.given) == "rank"
     analysis = ANALYSIS.with_shown_columns(options.given)
     rows = concat_tables(tables)
     if rows.is_empty():
@@ -192,7 +192,7 @@ def _rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _why_empty(context: RunContext) -> Note:
-    return note("no_xla_steps_in_pytorch_trace" if context.pytorch else "no_device_steps", level="missing")
+    return note("no_xla_steps_in_pytorch_trace" if context.is_pytorch else "no_device_steps", level="missing")
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:

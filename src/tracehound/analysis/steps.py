@@ -78,7 +78,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         replace(rank_trace, device=rank_trace.device_anytime), "lane", "step", "launch", *DEVICE_TIMES
     )
     mark_lengths = rank_trace.steps.select("event", marked=pl.col("end") - pl.col("start"))
-    steps = steps_with_work(rank_trace, all_work, STEP_BOUNDS.of(options.given)).join(
+    steps = steps_with_work(rank_trace, all_work, STEP_BOUNDS.value_in(options.given)).join(
         mark_lengths, on="event", how="left", maintain_order="left"
     )
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
@@ -102,7 +102,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         "compute": state.compute,
         "communication": state.exposed_communication,
         "copy": state.exposed_copy,
-        "work": state.any,
+        "work": state.busy,
     }
     lengths = {name: covered_lengths(intervals, start, end) for name, intervals in parts.items()}
     idle = end - start - lengths["work"]

@@ -116,7 +116,7 @@ def _late_rows(
     rank_tables = [table for table in tables if table.height]
     activities = [table.filter(pl.col("call").is_not_null()).select(ACTIVITY_SCHEMA.names()) for table in rank_tables]
     matching = match_collectives([_select_calls(table) for table in rank_tables], context)
-    matched_calls = matching.shared
+    matched_calls = matching.multi_rank_calls
     if matched_calls.is_empty():
         return pl.DataFrame(schema={**empty_table(COLUMNS).schema, **WAIT_SCHEMA}), no_shared_collectives_notes(
             matching, context
@@ -127,10 +127,10 @@ def _late_rows(
         [table.filter(pl.col("call").is_null()).select("event", "exposed") for table in rank_tables]
     )
     notable_rows = _add_waits(
-        late_rows.filter(pl.col("late") >= LEAST_SETTING.of(options.given)), matched_calls, exposed_calls
+        late_rows.filter(pl.col("late") >= LEAST_SETTING.value_in(options.given)), matched_calls, exposed_calls
     )
     table = _add_causes(notable_rows, matched_calls, LatenessCauses(matching.calls, pl.concat(activities)))
-    left_out, least = late_rows.height - notable_rows.height, LEAST_SETTING.of(options.given)
+    left_out, least = late_rows.height - notable_rows.height, LEAST_SETTING.value_in(options.given)
     jitter = [note("short_latenesses_left_out", latenesses=left_out, least=least)] if left_out else []
     return table, [
         *_notes(table, matched_calls, context),

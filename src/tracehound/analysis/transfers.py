@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.async_ops import async_op_times
 from tracehound.analysis.devices.device_copies import COPY_KEY, MAX_BYTES_PER_SECOND, DeviceCopies, find_device_copies
 from tracehound.analysis.devices.missing_data import no_device_activity_remedy, nothing_recorded_note
@@ -51,7 +51,7 @@ it, else 8,000 GB/s) is none: such copies are not measured, and a note says so.
 With the setting by=op there is a row for each op that copies, over all ranks."""
 
 BY_SETTING: Final = Setting(
-    "by", "memory", "what a row is: a pair of memories (of each rank) or an op", one_of("memory", "op")
+    "by", "memory", "what a row is: a pair of memories (of each rank) or an op", choice_parser("memory", "op")
 )
 
 HOST_BOUND_SHARE: Final = 0.2
@@ -87,7 +87,7 @@ BY_OP_COLUMNS: Final = (
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each pair of memories, or each op; ps."""
-    by_op = BY_SETTING.of(options.given) == "op"
+    by_op = BY_SETTING.value_in(options.given) == "op"
     key = ["source", "target", "name", "module"] if by_op else ["source", "target"]
     copies = find_device_copies(rank_trace)
     if copies.rows.is_empty():
@@ -145,14 +145,14 @@ def _measure_copies(copies: DeviceCopies, options: Options) -> dict[str, object]
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each rank and pair of memories, the longest wait first; or for each op over all ranks."""
-    by_op = BY_SETTING.of(options.given) == "op"
+    by_op = BY_SETTING.value_in(options.given) == "op"
     analysis = ANALYSIS.with_shown_columns(options.given)
     rows = concat_tables(tables)
     if rows.is_empty():
         return empty_result(analysis, context, options, _why_empty(context))
     summed = _sum_over_ranks(rows) if by_op else rows
     speed = pl.col("moved") / pl.col("timed") * PS_PER_S
-    peak = _fastest_memory(context)
+    peak = _fastest_memory_bandwidth(context)
     table = summed.with_columns(
         pl.when(pl.col("timed") > 0).then(speed).alias("speed"),
         (pl.col("exposed") / pl.col("span")).fill_nan(None).alias("exposed_share"),
@@ -189,7 +189,7 @@ def _sum_over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _fastest_memory(context: RunContext) -> float:
+def _fastest_memory_bandwidth(context: RunContext) -> float:
     """Bandwidth of the fastest memory in the profile, bytes per second."""
     bandwidths = [0.0]
     for facts in context.facts:
@@ -242,7 +242,7 @@ def _impossible_rate_notes(table: pl.DataFrame, peak: float) -> list[Note]:
 
 
 def _why_empty(context: RunContext) -> Note:
-    if context.pytorch:
+    if context.is_pytorch:
         return nothing_recorded_note(context, note("no_copies_on_streams"), no_device_activity_remedy(context))
     return note("no_copies_between_memories", level="missing")
 

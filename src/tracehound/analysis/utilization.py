@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.missing_data import no_device_activity_remedy, no_steps_note, nothing_recorded_note
 from tracehound.analysis.devices.occupancy import OCCUPANCY_DEFINITION as FILLED
 from tracehound.analysis.devices.occupancy import (
@@ -46,7 +46,7 @@ BY_SETTING: Final = Setting(
     "by",
     "run",
     "what a row is: the run of a rank, a step of a rank, or a kernel of a rank",
-    one_of("run", "step", "kernel"),
+    choice_parser("run", "step", "kernel"),
 )
 
 _SPAN_COLUMNS: Final = (
@@ -94,7 +94,7 @@ BY_KERNEL_COLUMNS: Final = (
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The rows of a rank; none where no kernel runs."""
-    row_kind = BY_SETTING.of(options.given)
+    row_kind = BY_SETTING.value_in(options.given)
     device = measure_occupancy(
         replace(rank_trace, device=rank_trace.device_anytime) if row_kind == "step" else rank_trace
     )
@@ -182,7 +182,7 @@ def _kernel_rows(rank_trace: RankTrace, device: DeviceOccupancy, options: Option
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows of all ranks: by rank, by step and rank, or the kernels that take the most time first."""
-    row_kind = BY_SETTING.of(options.given)
+    row_kind = BY_SETTING.value_in(options.given)
     analysis = ANALYSIS.with_shown_columns(options.given)
     rows = concat_tables(tables)
     if rows.is_empty():

@@ -60,7 +60,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each interval of the rank's span."""
     device = measure_occupancy(rank_trace)
     low, high = device.span
-    length = BUCKET_SETTING.of(options.given) or bucket_size(high - low)
+    length = BUCKET_SETTING.value_in(options.given) or bucket_size(high - low)
     start, end = bucket_edges(
         low,
         high,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracehound.model.ids import in_part
+from tracehound.model.ids import is_in_file
 from tracehound.model.trace import Trace, Window, lanes_with_times
 
 Interval = tuple[int, int]
@@ -21,13 +21,13 @@ def rank_windows(trace: Trace, window: Window) -> dict[int, Interval]:
     host that drives it.
     """
     ranks = trace.ranks if window.ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(window.ranks)))
-    bounds_of_run = window.within(*trace.span)
+    bounds_of_run = window.clip_bounds(*trace.span)
     if window.steps is None:
         return dict.fromkeys(ranks["rank"].to_list(), bounds_of_run)
     steps = steps_per_rank(trace, ranks).filter(pl.col("step").is_in(list(window.steps)))
     bounds = steps.group_by("rank").agg(pl.col("start").min(), pl.col("end").max())
     found = ranks.select("rank").join(bounds, on="rank", maintain_order="left")
-    return {rank: window.within(start, end) for rank, start, end in found.iter_rows()}
+    return {rank: window.clip_bounds(start, end) for rank, start, end in found.iter_rows()}
 
 
 def steps_per_rank(trace: Trace, ranks: pl.DataFrame) -> pl.DataFrame:
@@ -52,7 +52,7 @@ def host_windows(trace: Trace, ranks: dict[int, Interval]) -> dict[int, Interval
 def lane_windows(trace: Trace, window: Window) -> dict[int, Interval]:
     """The window on each lane of its ranks and of the hosts that drive them."""
     if window.steps is None:
-        return dict.fromkeys(trace.lanes_of(window.ranks)["lane"].to_list(), window.within(*trace.span))
+        return dict.fromkeys(trace.lanes_of(window.ranks)["lane"].to_list(), window.clip_bounds(*trace.span))
     ranks = rank_windows(trace, window)
     hosts = host_windows(trace, ranks)
     found = dict[int, Interval]()
@@ -78,7 +78,7 @@ def exported_bounds(trace: Trace, number: int) -> TimeBounds:
     window = part.facts.exported_window
     if window is None or (recorded := part.time_range) is None:
         return UNBOUNDED
-    first = lanes_with_times(trace.lanes.filter(in_part("lane", number)))["first"].to_numpy().min()
+    first = lanes_with_times(trace.lanes.filter(is_in_file("lane", number)))["first"].to_numpy().min()
     start, end = (None if time is None else time + int(first) - recorded[0] for time in (window.start, window.end))
     return start, end
 

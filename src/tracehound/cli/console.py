@@ -22,7 +22,7 @@ from tracehound.progress import MIN_SEARCH_SECONDS, ProgressLine, terminal_width
 from tracehound.report import ReportStyle, report_output
 
 
-def text_look(options: Namespace) -> ReportStyle:
+def text_report_style(options: Namespace) -> ReportStyle:
     """The width of text and the unit of its times, from the options or the terminal."""
     if options.width is None:
         return ReportStyle(terminal_width(sys.stdout), options.unit)
@@ -135,7 +135,7 @@ def _quit_key_pressed() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def write_progress(name: str) -> Iterator[ReportProgress]:
+def writing_progress(name: str) -> Iterator[ReportProgress]:
     """A context that gives a callback for the fraction of a file that is written; shows it on a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None

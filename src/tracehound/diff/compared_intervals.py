@@ -67,7 +67,7 @@ class ComparedWork(Struct, frozen=True, eq=False):
         return replace(self, events=events, intervals=self.intervals._replace(start=start, end=end))
 
     @property
-    def outside(self) -> tuple[int, int]:
+    def time_outside_intervals(self) -> tuple[int, int]:
         """The time in which events run in no interval, and the time in which any run at all; ps in the window."""
         start, end = work_bounds(self.events, self.rank_trace)
         busy = clip(union(self.events["start"].to_numpy(), self.events["end"].to_numpy()), start, end)

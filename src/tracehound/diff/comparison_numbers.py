@@ -23,9 +23,9 @@ from tracehound.diff.step_statistics import (
     Floats,
     StepQuantities,
     change_probabilities,
-    decision_level,
     is_little_change,
     join_quantities,
+    significance_level,
     sum_quantities,
 )
 
@@ -136,7 +136,7 @@ def judge_changes(*families: QuantityPair) -> list[list[str]]:
     if probabilities is None:
         doubts = [TOO_FEW] * all_quantities.baseline.width
     else:
-        max_probability = decision_level(all_quantities.baseline.height, all_quantities.candidate.height)
+        max_probability = significance_level(all_quantities.baseline.height, all_quantities.candidate.height)
         baseline, candidate = all_quantities.means
         nothing = np.abs(candidate - baseline) < NEGLIGIBLE_CHANGE * np.maximum(np.abs(baseline), np.abs(candidate))
         probabilities = np.where(nothing, 1.0, probabilities)

@@ -56,7 +56,7 @@ class GateCondition(Struct, frozen=True):
     is_share: bool
 
     @property
-    def alone(self) -> bool:
+    def is_tested_alone(self) -> bool:
         """True where the change is tested by itself, not with all rows of a table; the step always is."""
         return bool(self.sign) and self.what != "step_time"
 
@@ -64,7 +64,7 @@ class GateCondition(Struct, frozen=True):
 class GateVerdict(Struct, frozen=True):
     """The verdict on a condition, with its reason in one line; `may_be_chance`: beyond its limit, perhaps by chance.
 
-    With `alone` the change was tested by itself, not together with the rows of a table.
+    With `is_tested_alone` the change was tested by itself, not together with the rows of a table.
     """
 
     condition: GateCondition
@@ -199,7 +199,7 @@ def _judge_change(baseline: RunProfile, candidate: RunProfile, condition: GateCo
         decided and beyond,
         why,
         beyond and not decided,
-        alone=condition.alone and word not in _UNTESTED_WORDS,
+        alone=condition.is_tested_alone and word not in _UNTESTED_WORDS,
     )
 
 
@@ -209,7 +209,7 @@ def _change_phrase(word: str, condition: GateCondition, baseline: int, candidate
         return word
     phrase = f"{word} with {baseline:,} steps against {candidate:,}" if word == UNCLEAR else word
     changed = as_more_or_less(phrase) if condition.what in STEP_PARTS else phrase
-    return f"{changed}{', tested alone' if condition.alone else ''}"
+    return f"{changed}{', tested alone' if condition.is_tested_alone else ''}"
 
 
 _UNTESTED_WORDS: Final = (TOO_FEW, "the same")

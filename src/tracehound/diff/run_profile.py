@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from tracehound.analysis.analysis_run import run_analyses
 from tracehound.analysis.rank_trace import RankTrace, RunContext, run_context
-from tracehound.analysis.ranks.process_groups import missing_ranks_of_job
+from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
 from tracehound.analysis.timing.device_busy import COMMUNICATION_KINDS, COPY_KINDS, parent_rows
 from tracehound.analysis.topics import is_memory_only
@@ -29,7 +29,7 @@ from tracehound.model.trace import PROFILERS, Trace, Window
 from tracehound.model.units import count_noun
 from tracehound.numeric.intervals import Ints
 from tracehound.numeric.self_time import self_intervals
-from tracehound.store.merge_files import doubt_one_run
+from tracehound.store.merge_files import not_one_run_note
 
 STEP_PARTS: Final = ("compute", "communication", "copy", "idle")
 """The parts of a step's time; they add up to it."""
@@ -79,7 +79,7 @@ class RunProfile(Struct, frozen=True, eq=False):
         return self.what.split(" of ", 1)[0]
 
     @property
-    def about(self) -> str:
+    def extent_text(self) -> str:
         """The extent of the measurement, in words: ``6 steps on 2 ranks, work on the device``."""
         every = self.ranks + self.ranks_left_out
         ranks = f"{f'{self.ranks:,} of ' * (self.ranks_left_out > 0)}{count_noun(every, 'rank')}"
@@ -111,7 +111,7 @@ def _incomplete_run_note(run: str, lost: Sequence[Note]) -> Note:
     """A note that the files of a run lack data, with the first of the missing parts."""
     first, *more = lost
     times = first.count if first.level == "dropped" else 0
-    return note("run_not_whole", run=run, first=first, where=first.place, times=times, more=len(more))
+    return note("run_not_whole", run=run, first=first, where=first.location_text, times=times, more=len(more))
 
 
 _PROFILE_COLUMNS: Final = (
@@ -184,14 +184,14 @@ def profile_run(trace: Trace, window: Window, executor: Executor | None = None) 
         ranks_left_out=all_ranks - rows["rank"].n_unique(),
         step_intervals=step_intervals,
         longest=_longest_executions(ops),
-        doubt=doubt_one_run(trace, window.ranks),
+        doubt=not_one_run_note(trace, window.ranks),
     )
 
 
 def _missing_data_notes(trace: Trace, window: Window) -> tuple[Note, ...]:
     """Notes about data missing from the files, and about missing ranks of the job, unless the trace has one rank."""
     dropped = (each for each in trace.notes if each.level == "dropped")
-    return (*dropped, *(missing_ranks_of_job(run_context(trace, window)) if trace.ranks.height > 1 else ()))
+    return (*dropped, *(missing_job_ranks_notes(run_context(trace, window)) if trace.ranks.height > 1 else ()))
 
 
 def _keep_ranks_with_steps(rows: pl.DataFrame, more: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -210,7 +210,7 @@ def _find_partial_steps(rows: pl.DataFrame) -> tuple[tuple[int, ...], list[int]]
 
 def _profile_memory_timeline(trace: Trace, window: Window) -> RunProfile:
     """The profile of a memory timeline: one interval, in which no time is measured."""
-    low, high = window.within(*trace.span)
+    low, high = window.clip_bounds(*trace.span)
     ranks = trace.ranks["rank"].to_list() if window.ranks is None else list(window.ranks)
     until = high + (window.end is None)  # with the last sample
     step_intervals = pl.DataFrame(
@@ -221,7 +221,7 @@ def _profile_memory_timeline(trace: Trace, window: Window) -> RunProfile:
     return RunProfile(
         name=trace.name,
         ranks=len(ranks),
-        what=IN_WINDOW if window.timed else WHOLE_RUN,
+        what=IN_WINDOW if window.limits_time else WHOLE_RUN,
         of=MEMORY_ONLY,
         steps=pl.DataFrame([one]),
         ops=pl.DataFrame(schema=ops),
@@ -230,7 +230,7 @@ def _profile_memory_timeline(trace: Trace, window: Window) -> RunProfile:
         .sort("step", "topic", "name"),
         form=PROFILERS["memory_timeline"],
         step_intervals=step_intervals,
-        doubt=doubt_one_run(trace, window.ranks),
+        doubt=not_one_run_note(trace, window.ranks),
     )
 
 
@@ -264,7 +264,7 @@ def _step_rows_of_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row per step, and a row per step and op."""
     del options
     traced = compared_work(rank_trace)
-    here, (outside, worked) = traced.on_own_clock(), traced.outside
+    here, (outside, worked) = traced.on_own_clock(), traced.time_outside_intervals
     rank_trace, events, intervals = here.rank_trace, here.events, here.intervals
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = self_intervals(start, end, parent_rows(events))

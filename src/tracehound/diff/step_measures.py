@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.devices.allocations import HOST_DEVICE, bytes_held_throughout, number_allocations
+from tracehound.analysis.devices.allocations import HOST_DEVICE, allocations_of_facet, bytes_held_throughout
 from tracehound.analysis.hosts.host_compilations import find_compilations
 from tracehound.analysis.hosts.launch_calls import find_enqueued_work
 from tracehound.analysis.idle import CAUSES, StreamGaps, device_gaps
@@ -23,7 +23,7 @@ from tracehound.diff.compared_intervals import ComparedIntervals, ComparedWork, 
 from tracehound.diff.op_identity import DEVICE_WORK
 from tracehound.formats.kineto.kineto_counters import HOST_MEMORY_COUNTER
 from tracehound.formats.torch_names import MODULE_PREFIX, UTILIZATION_COUNTERS
-from tracehound.model.ids import part_of
+from tracehound.model.ids import file_index_of
 from tracehound.model.trace import Trace, collect_frame
 from tracehound.numeric.intervals import Ints, covered_lengths, union
 
@@ -288,9 +288,9 @@ def counter_measures(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
 
 def _memory_before_recording(trace: Trace, lane: int) -> int:
     """Bytes of the host's allocator from before the recording of this lane's file that are never freed in it."""
-    facets = trace.facets[part_of(lane)]
+    facets = trace.facets[file_index_of(lane)]
     return (
-        bytes_held_throughout(number_allocations(facets["allocated"].filter(device=HOST_DEVICE)))
+        bytes_held_throughout(allocations_of_facet(facets["allocated"].filter(device=HOST_DEVICE)))
         if "allocated" in facets
         else 0
     )

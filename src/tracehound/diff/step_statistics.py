@@ -247,7 +247,7 @@ def _max_difference_probabilities(values: StepQuantities, baseline: int, observe
     return counts / number if exact else (counts + 1) / (number + 1)
 
 
-def decision_level(baseline: int, candidate: int) -> float:
+def significance_level(baseline: int, candidate: int) -> float:
     """The probability below which so many steps show a change: the least possible, or `CHANGE_PROBABILITY`."""
     few = min(baseline, candidate, MAX_TESTED_STEPS)
     return max(CHANGE_PROBABILITY, 2 / comb(few + min(max(baseline, candidate), MAX_TESTED_STEPS), few))

@@ -66,14 +66,14 @@ def column_heading(column: Column) -> str:
     return printable(column.name.replace("_", " "))
 
 
-def columns_with_text(result: Result) -> tuple[Column, ...]:
+def columns_without_ids(result: Result) -> tuple[Column, ...]:
     """All columns but those of ids."""
     return tuple(column for column in result.columns if column.unit != "id")
 
 
 def readable_columns(result: Result) -> tuple[Column, ...]:
     """The columns that people read. The depth in a tree is not one of them: the indentation of names shows it."""
-    return tuple(column for column in columns_with_text(result) if column.unit != "depth")
+    return tuple(column for column in columns_without_ids(result) if column.unit != "depth")
 
 
 def columns_with_values(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:

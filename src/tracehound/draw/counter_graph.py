@@ -15,7 +15,7 @@ from msgspec import Struct
 from tracehound.draw.glyphs import FILL_LEVELS, Glyphs
 from tracehound.draw.lane_cells import CellForm, LaneCells, encode_style
 from tracehound.model import units
-from tracehound.model.ids import in_part, part_of
+from tracehound.model.ids import file_index_of, is_in_file
 from tracehound.model.trace import Trace
 from tracehound.numeric.intervals import Ints
 
@@ -100,7 +100,7 @@ class CounterGraph(Struct, frozen=True, eq=False, dict=True):
 
 def load_counter_graph(trace: Trace, lane: int) -> CounterGraph:
     """The graph of the counter on a lane."""
-    samples, lanes = trace.samples(lane), trace.lanes.filter(in_part("lane", part_of(lane)))
+    samples, lanes = trace.samples(lane), trace.lanes.filter(is_in_file("lane", file_index_of(lane)))
     unit = lanes.filter(pl.col("lane") == lane)["unit"].to_list()
     until = lanes["last"].max()
     return CounterGraph(

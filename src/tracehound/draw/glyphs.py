@@ -59,7 +59,7 @@ class Glyphs(Struct, frozen=True):
         letter = self.letters[kind]
         return f" .{letter.lower() * 3}{letter * 4}"
 
-    def words(self, text: str) -> str:
+    def to_alphabet(self, text: str) -> str:
         """`text` on one line, in characters of this alphabet."""
         clean = printable(text)
         if clean.isascii() or self.name != "ascii":
@@ -74,14 +74,14 @@ class Glyphs(Struct, frozen=True):
         """
         clean = printable(text)
         if cell_len(clean) <= width or width < 1:
-            return self.words(clean) if width > 0 else ""
+            return self.to_alphabet(clean) if width > 0 else ""
         if cell_len(clean) == len(clean):
-            return self.words(cut_middle(clean, width))
-        return self.words(f"{set_cell_size(clean, width - 1).rstrip()}…")
+            return self.to_alphabet(cut_middle(clean, width))
+        return self.to_alphabet(f"{set_cell_size(clean, width - 1).rstrip()}…")
 
     def label(self, text: str, width: int) -> str:
         """The text of a bar, cut to `width`: in few cells the beginning says more than both ends."""
-        return self.cut(text, width) if width >= BOTH_ENDS_WIDTH else self.words(text)[: max(width, 0)]
+        return self.cut(text, width) if width >= BOTH_ENDS_WIDTH else self.to_alphabet(text)[: max(width, 0)]
 
 
 BOTH_ENDS_WIDTH = 12

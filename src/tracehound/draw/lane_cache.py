@@ -24,7 +24,7 @@ from tracehound.draw.lane_rows import (
     build_lane_rows,
     row_of_intervals,
 )
-from tracehound.model.ids import id_of, part_of, row_of
+from tracehound.model.ids import file_index_of, id_of, row_of
 from tracehound.model.trace import Trace, collect_frame
 from tracehound.numeric.intervals import Ints, union
 
@@ -122,7 +122,7 @@ class TimelineRows:
 
     def event_id(self, lane: int, depth: int, index: int) -> int:
         """The id of the event at `index` of a row."""
-        return id_of(part_of(lane), self.lane(lane).first + self.row(lane, depth).frame_position(index))
+        return id_of(file_index_of(lane), self.lane(lane).first + self.row(lane, depth).frame_position(index))
 
     def locate_event(self, event: int) -> tuple[int, int, int]:
         """Lane, depth and index in its row of an event."""
@@ -182,15 +182,15 @@ class TimelineRows:
         return made
 
     def _lane_key(self, lane: int) -> tuple[Hashable, ...]:
-        part = part_of(lane)
+        part = file_index_of(lane)
         return (self.trace.parts[part], row_of(lane), self._time_shift(part), self.coloring.by)
 
     def _lane_of_event(self, event: int) -> int:
         """The lane of an event, from the numbers of events on the lanes of its file."""
-        part = part_of(event)
+        part = file_index_of(event)
         if part not in self._ends:
             lanes, events = self.trace.lanes["lane"].to_numpy(), self.trace.lanes["events"].to_numpy()
-            lane_rows = np.flatnonzero(part_of(lanes) == part)
+            lane_rows = np.flatnonzero(file_index_of(lanes) == part)
             lane_rows = lane_rows[np.argsort(lanes[lane_rows])]
             self._ends[part] = (lanes[lane_rows], np.cumsum(events[lane_rows]))
         own_lanes, ends = self._ends[part]
@@ -231,7 +231,7 @@ class TimelineRows:
 
     def _events_in_memory(self, lane: int) -> pl.DataFrame:
         """The events of a lane of a small trace, whose files are read as a whole."""
-        part = part_of(lane)
+        part = file_index_of(lane)
         if part not in self._parts:
             self._parts[part] = collect_frame(
                 self.trace.frames[part].select("id", "lane", *ROW_COLUMNS, *self.coloring.columns)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from tracehound.draw.event_colors import TINTS_PER_HUE
 from tracehound.draw.glyphs import FILL_LEVELS, Glyphs, split_into_cells
 from tracehound.draw.lane_rows import LaneRow
-from tracehound.model.ids import part_of, row_of
+from tracehound.model.ids import file_index_of, row_of
 from tracehound.model.trace import KINDS
 from tracehound.numeric.intervals import Ints
 
@@ -243,12 +243,12 @@ class EventPath(Struct, frozen=True, eq=False):
         """Its first and last instant."""
         return int(self.start.min()), int(self.end.max())
 
-    def within(self, lane: int, row: LaneRow, first: int) -> tuple[Ints, Ints]:
+    def intervals_on_row(self, lane: int, row: LaneRow, first: int) -> tuple[Ints, Ints]:
         """The intervals on a row of a lane; `first` is the row of the lane's first event in its file."""
         if not len(row.start):
             return self.start[:0], self.end[:0]
         position = row_of(self.event) - first
-        on_row = (part_of(self.event) == part_of(lane)) & (position >= 0)
+        on_row = (file_index_of(self.event) == file_index_of(lane)) & (position >= 0)
         index = position if row.position is None else np.searchsorted(row.position, np.maximum(position, 0))
         index = np.clip(index, 0, len(row.start) - 1)
         found = index if row.position is None else row.position[index]

@@ -46,7 +46,7 @@ class LaneLayout(Struct, frozen=True):
         """With every lane."""
         return replace(self, hidden=frozenset(), needle="")
 
-    def pin(self, lane: str) -> LaneLayout:
+    def toggle_pin(self, lane: str) -> LaneLayout:
         """With this lane pinned, or unpinned if it was pinned."""
         others = tuple(key for key in self.pinned if key != lane)
         return replace(self, pinned=others if lane in self.pinned else (*others, lane))
@@ -189,7 +189,7 @@ class Viewport(Struct, frozen=True, dict=True):
         lines = takewhile(lambda line: line.group.key == self.pinned_group, self.outline.lines)
         return min(sum(1 for _ in lines), max(0, self.room // 2))
 
-    def index(self, at: int) -> int:
+    def outline_index(self, at: int) -> int:
         """The index in the outline of visible line `at`."""
         return at if at < self.pinned_line_count else at + self.top
 
@@ -220,9 +220,9 @@ class Viewport(Struct, frozen=True, dict=True):
         return len(self.lane_ids)
 
     @property
-    def unread(self) -> frozenset[int]:
+    def unread_files(self) -> frozenset[int]:
         """The visible files that are not read yet."""
-        return frozenset(line.group.part for line in self.lines if line.group.unread)
+        return frozenset(line.group.part for line in self.lines if line.group.is_unread)
 
     @property
     def requests(self) -> list[RowsRequest]:

@@ -62,7 +62,7 @@ class LaneRow(Struct, frozen=True, dict=True):
         """The position of event `index` in its lane's frame."""
         return index if self.position is None else int(self.position[index])
 
-    def at(self, time: int) -> int | None:
+    def event_index_at(self, time: int) -> int | None:
         """The index of the event that covers the instant."""
         index = int(np.searchsorted(self.start, time, side="right")) - 1
         return index if index >= 0 and time < self.end[index] else None
@@ -73,7 +73,7 @@ class LaneRow(Struct, frozen=True, dict=True):
         high = np.searchsorted(self.start, bounds[1:], side="left")
         return int(np.count_nonzero(high > low))
 
-    def within(self, start: int, end: int) -> tuple[int, int]:
+    def event_range(self, start: int, end: int) -> tuple[int, int]:
         """The range of indices of events that touch `[start, end)`."""
         low = int(np.searchsorted(self.end, start, side="right"))
         return low, max(low, int(np.searchsorted(self.start, end, side="left")))
@@ -88,7 +88,7 @@ class LaneNames(Struct, frozen=True):
     codes: npt.NDArray[np.uint32]
     words: pl.Series
 
-    def word(self, code: int) -> str:
+    def name_of_code(self, code: int) -> str:
         """The name with this code, which must exist."""
         return str(self.words[int(np.searchsorted(self.codes, code))] or "")
 

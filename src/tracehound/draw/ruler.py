@@ -36,7 +36,7 @@ class RulerTicks(Struct, frozen=True):
         """The ticks in `[start, end)`."""
         yield from range(-(-start // self.every) * self.every, end, self.every)
 
-    def words(self, time: int) -> str:
+    def tick_time_text(self, time: int) -> str:
         """The exact time of a tick."""
         whole, rest = divmod(abs(time), PS_PER_UNIT[self.unit])
         digits = str(PS_PER_UNIT[self.unit] + rest)[1 : 1 + self.places]
@@ -79,7 +79,7 @@ def draw_ruler(bounds: Ints, focus: int | None, selection: tuple[int, int] | Non
         text[cell], styles[cell], taken[cell] = glyphs.focus, encode_style(CellForm.CHOSEN, 0), True
     ticks = choose_ticks(start, end, width)
     for time in ticks.between(start, end):
-        at, words = cell_of_time(bounds, time), ticks.words(time)
+        at, words = cell_of_time(bounds, time), ticks.tick_time_text(time)
         if not taken[at]:
             text[at] = glyphs.tick
         after = slice(at + 1, at + 1 + len(words))
@@ -104,7 +104,7 @@ def _draw_selected_range(
     text[first:last] = glyphs.span
     text[last - 1] = glyphs.right
     text[first] = glyphs.left if last - first > 1 else glyphs.gutter
-    words = f" {glyphs.words(format_duration(selection[1] - selection[0]))} "
+    words = f" {glyphs.to_alphabet(format_duration(selection[1] - selection[0]))} "
     at = _place_range_label(first, last, len(words), focus)
     if at is None:
         at = last if last + len(words) <= len(text) else max(0, first - len(words))
@@ -164,4 +164,4 @@ def _step_name(step: Mapping[str, Any], glyphs: Glyphs) -> str:
     if step["inferred"]:
         return f"{glyphs.about}step {step['step']}"
     name = step["name"] or ""
-    return glyphs.words(name) if str(step["step"]) in name else f"step {step['step']}"
+    return glyphs.to_alphabet(name) if str(step["step"]) in name else f"step {step['step']}"

@@ -78,13 +78,13 @@ class _TableColumn(Struct, frozen=True):
     floor: int = 0
     void: bool = False
 
-    def least(self, words: int) -> int:
+    def min_width(self, words: int) -> int:
         """The least width if text may be cut to so many characters; numbers are never cut."""
         if column_alignment(self.column) == "right":
             return self.width
         return min(self.width, max(words, self.floor) + max(map(len, self.leads), default=0))
 
-    def drawn(self, room: int) -> list[str]:
+    def draw_cells(self, room: int) -> list[str]:
         """The cells of all rows in this width. Different texts stay distinct; indentation is cut last."""
         if self.leads:
             both = zip(self.leads, self.cells, strict=True)
@@ -108,7 +108,7 @@ def table_lines(result: Result, width: int, unit: TimeUnit = "auto") -> list[Tex
     layout = _lay_out_table(result, width, unit)
     texts = []
     if not result.table.is_empty():
-        texts += _hidden_columns_notes(layout.missing, "in these rows" if result.cut else "")
+        texts += _hidden_columns_notes(layout.missing, "in these rows" if result.shown_rows_text else "")
         texts += describe_share_bases([block.column for block in layout.beside])
     return [
         *caption_lines(result, width, unit),
@@ -122,7 +122,7 @@ def caption_lines(result: Result, width: int, unit: TimeUnit = "auto") -> list[T
     facts = [result.title]
     if result.window is not None:
         facts.append(f"window {format_instant(result.window[0], unit)} to {format_instant(result.window[1], unit)}")
-    facts.extend([result.cut] if result.cut else [])
+    facts.extend([result.shown_rows_text] if result.shown_rows_text else [])
     return [TextLine(line, "title") for line in wrap_sentence(" · ".join(facts), width)]
 
 
@@ -231,7 +231,7 @@ def _tree_indents(result: Result, width: int) -> list[str]:
     if deep is None or not len(deep):
         return []
     chosen = fit_tree_indents(int(deep.max()), width)
-    return [chosen.of(depth) for depth in deep.tolist()]
+    return [chosen.indent_at_depth(depth) for depth in deep.tolist()]
 
 
 def _make_table_column(column: Column, cells: list[str], indents: Sequence[str] = ()) -> _TableColumn:
@@ -254,7 +254,7 @@ def _row_lines(layout: _TableLayout, width: int) -> list[TextLine]:
     widths = _column_widths(blocks, width)
     heads = [_row_line([block.head[n] for block in blocks], blocks, widths, width) for n in (0, 1)]
     lines = [TextLine(head, "head") for head in heads if head]
-    columns = [block.drawn(room) for block, room in zip(blocks, widths, strict=True)]
+    columns = [block.draw_cells(room) for block, room in zip(blocks, widths, strict=True)]
     for number, cells in enumerate(zip(*columns, strict=True)):
         lines.append(TextLine(_row_line(cells, blocks, widths, width)))
         if layout.below:
@@ -300,7 +300,7 @@ def is_comparison_column(column: Column) -> bool:
 
 
 def _needed_width(blocks: Sequence[_TableColumn], words: int) -> int:
-    return sum(block.least(words) for block in blocks) + len(COLUMN_GAP) * (len(blocks) - 1)
+    return sum(block.min_width(words) for block in blocks) + len(COLUMN_GAP) * (len(blocks) - 1)
 
 
 def _column_widths(blocks: Sequence[_TableColumn], width: int) -> list[int]:
@@ -309,7 +309,7 @@ def _column_widths(blocks: Sequence[_TableColumn], width: int) -> list[int]:
     while low < high:
         between = (low + high + 1) // 2
         low, high = (between, high) if _needed_width(blocks, between) <= width else (low, between - 1)
-    return [block.least(low) for block in blocks]
+    return [block.min_width(low) for block in blocks]
 
 
 def _row_line(cells: Sequence[str], blocks: Sequence[_TableColumn], widths: Sequence[int], width: int) -> str:
@@ -328,7 +328,7 @@ class TreeIndents(Struct, frozen=True):
     step: int = INDENT_STEP
     most: int = 1 << 30
 
-    def of(self, depth: int | None) -> str:
+    def indent_at_depth(self, depth: int | None) -> str:
         """The text before the name of a row of that depth."""
         deep = max(0, depth or 0)
         if deep * self.step <= self.most:

@@ -194,7 +194,7 @@ def lay_out_caption(
 
 def _join_caption_parts(parts: Sequence[str], glyphs: Glyphs) -> str:
     """The parts in a row. No line ends before a dot, or between a number and its unit."""
-    words = (" ".join(glyphs.words(part).split()) for part in parts)
+    words = (" ".join(glyphs.to_alphabet(part).split()) for part in parts)
     return f"{_NO_BREAK_SPACE}{glyphs.dot} ".join(_SPACE_BEFORE_UNIT.sub(_NO_BREAK_SPACE, each) for each in words)
 
 

@@ -41,7 +41,7 @@ class LaneEntry(Struct, frozen=True):
     graph: bool = False
     key: str = ""
 
-    def shown(self, most: int, wanted: int | None) -> list[int]:
+    def visible_depths(self, most: int, wanted: int | None) -> list[int]:
         """The depths with a line: `most` of them, and `wanted` with the rows between that precede it in the order."""
         order = self.order if len(self.order) == self.rows else range(self.rows)
         chosen = sorted(order[:most])
@@ -71,7 +71,7 @@ class LaneGroup(Struct, frozen=True):
     all_hidden: bool = False
 
     @property
-    def unread(self) -> bool:
+    def is_unread(self) -> bool:
         """True if its lanes are not known yet."""
         return not self.entries and not self.all_hidden
 
@@ -101,8 +101,8 @@ def build_lane_groups(
 ) -> tuple[LaneGroup, ...]:
     """The groups of the ranks shown (None: all): each host's ranks, then its threads.
 
-    `order` is the order in which the rows of a lane get a line. A rank of an `unread` part, whose lanes are not known,
-    is a group without entries.
+    `order` is the order in which the rows of a lane get a line. A rank of an `unread` part, whose lanes are not
+    known, is a group without entries.
     """
     entries: dict[GroupKey, list[LaneEntry]] = {key: [] for key in _unread_group_keys(trace, ranks, unread)}
     labels = {(host, rank): label for host, rank, label in trace.ranks.select("host", "rank", "label").iter_rows()}
@@ -219,7 +219,7 @@ class TimelineOutline(Struct, frozen=True):
         for group in self.groups:
             for entry in group.entries if group.key not in self.folded else ():
                 if entry.graph or entry.lane in self.expanded:
-                    fixed += self._most(entry)
+                    fixed += self._max_rows(entry)
                 else:
                     rows.append(entry.rows)
         most = LEAST_ROWS
@@ -235,7 +235,7 @@ class TimelineOutline(Struct, frozen=True):
     def with_row_shown(self, lane: int, depth: int) -> TimelineOutline:
         """With this row of this lane among the lines, and the rows between it and the usual ones."""
         entry = next((entry for group in self.groups for entry in group.entries if entry.lane == lane), None)
-        if entry is None or depth in entry.shown(self._most(entry), None):
+        if entry is None or depth in entry.visible_depths(self._max_rows(entry), None):
             return self.with_usual_lines()
         return replace(self, lines=self._lines((lane, depth)))
 
@@ -243,7 +243,7 @@ class TimelineOutline(Struct, frozen=True):
         """With the usual lines."""
         return self if self.lines is self.usual else replace(self, lines=self.usual)
 
-    def _most(self, entry: LaneEntry) -> int:
+    def _max_rows(self, entry: LaneEntry) -> int:
         if entry.lane in self.expanded:
             return entry.rows
         return 1 if entry.graph else self.most
@@ -255,7 +255,7 @@ class TimelineOutline(Struct, frozen=True):
             made.append(TimelineLine(group))
             for entry in group.entries if group.key not in self.folded else ():
                 wanted = deepest[1] if deepest is not None and deepest[0] == entry.lane else None
-                shown = entry.shown(self._most(entry), wanted)
+                shown = entry.visible_depths(self._max_rows(entry), wanted)
                 hidden = 0 if entry.graph else entry.rows - len(shown)
                 made += [
                     TimelineLine(
@@ -265,11 +265,11 @@ class TimelineOutline(Struct, frozen=True):
                 ]
         return tuple(made)
 
-    def fold(self, key: str) -> TimelineOutline:
+    def toggle_fold(self, key: str) -> TimelineOutline:
         """With this group folded or unfolded; the lines must be rebuilt."""
         return replace(self, folded=self.folded ^ {key})
 
-    def expand(self, lane: int) -> TimelineOutline:
+    def toggle_expansion(self, lane: int) -> TimelineOutline:
         """With all rows of this lane shown, or few again; the lines must be rebuilt."""
         return replace(self, expanded=self.expanded ^ {lane})
 
@@ -277,7 +277,7 @@ class TimelineOutline(Struct, frozen=True):
         """The group of a lane."""
         return next((group for group in self.groups for entry in group.entries if entry.lane == lane), None)
 
-    def stands_for(self, line: TimelineLine, lane: int | None) -> bool:
+    def line_shows_lane(self, line: TimelineLine, lane: int | None) -> bool:
         """True if the line is a row of the lane, or the header of the folded group that contains it."""
         if line.entry is not None:
             return line.lane == lane
@@ -288,10 +288,10 @@ class TimelineOutline(Struct, frozen=True):
         return [
             index
             for index, line in enumerate(self.lines)
-            if self.stands_for(line, lane) and (depth is None or line.entry is None or line.depth == depth)
+            if self.line_shows_lane(line, lane) and (depth is None or line.entry is None or line.depth == depth)
         ]
 
-    def find(self, line: TimelineLine) -> int | None:
+    def find_line(self, line: TimelineLine) -> int | None:
         """The index in this outline of a line of another one, else of the header of its group."""
         at = {(other.group.key, other.lane, other.depth): index for index, other in enumerate(self.lines)}
         return at.get((line.group.key, line.lane, line.depth), at.get((line.group.key, None, 0)))

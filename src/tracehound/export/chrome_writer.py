@@ -29,7 +29,13 @@ from tracehound.export.chrome_document import (
 )
 from tracehound.export.export_destination import ranks_by_part
 from tracehound.export.kineto_merge import ElementEdit, element_edits, merged_facts
-from tracehound.export.window_filter import WindowFilter, element_places, element_start, export_windows, file_time_shift
+from tracehound.export.window_filter import (
+    WindowFilter,
+    element_positions,
+    element_start,
+    export_windows,
+    file_time_shift,
+)
 from tracehound.export.xla_writer import write_xla_document
 from tracehound.formats import Progress
 from tracehound.formats.export_metadata import STEP_MODULE_KEY, TRUNCATED_SOURCE_KEY, WINDOW_KEY
@@ -101,7 +107,9 @@ class _FileCopy:
         self.size = self._part.path.stat().st_size
         self._document = document
         self._edit = edit
-        self._filter = None if window.whole else WindowFilter(trace, number, window, file_time_shift(trace, number))
+        self._filter = (
+            None if window.is_unlimited else WindowFilter(trace, number, window, file_time_shift(trace, number))
+        )
         self._first_events: dict[int, list[_FirstDeviceEvent]] = {}
         self._targets: dict[int, TrackTarget] = {}
 
@@ -118,7 +126,7 @@ class _FileCopy:
                 first += len(texts)
             extents.append(extent)
         check_unchanged(self._part.path, self._part.state)
-        if first != int(element_places(self._part)[-1:, [2, 3]].sum()):
+        if first != int(element_positions(self._part)[-1:, [2, 3]].sum()):
             raise file_changed_error(self._part.path)
         read = read_document(extents)
         self.facts_after_events = {

@@ -31,7 +31,7 @@ _TRACE_SUFFIXES: Final = (".gz", ".json", ".pb", ".xplane")
 """Suffixes of trace names, from behind."""
 
 
-def file_names(files: Sequence[Path], suffix: str) -> list[Path]:
+def output_paths(files: Sequence[Path], suffix: str) -> list[Path]:
     """A path for each of these files, relative to the folder that is written, all different.
 
     A file keeps its name, without the suffixes of its encoding; where only those differ, the whole name. It is put in a
@@ -102,12 +102,12 @@ _FOLDER_ENDS: Final = ("/", os.sep)
 
 
 class ExportDestination(Struct, frozen=True):
-    """A file, or stdout (`path` is None), from `new_destination` or `any_destination`; writing makes its folder."""
+    """A file, or stdout (`path` is None), as a user named it; writing makes its folder."""
 
     path: Path | None
 
     @contextmanager
-    def opened(self) -> Iterator[BinaryIO]:
+    def open_for_writing(self) -> Iterator[BinaryIO]:
         """The open file. It is written beside its path and moved there when it is complete, else it is removed.
 
         Raises TracehoundError where it cannot be written.
@@ -122,7 +122,7 @@ class ExportDestination(Struct, frozen=True):
             with self.path.open("wb") if _is_special_file(self.path) else atomic_write(self.path) as file:
                 yield file
 
-    def refuse_old(self) -> None:
+    def refuse_existing_file(self) -> None:
         """Raise TracehoundError where a file exists already."""
         if self.path is not None and self.path.exists() and not _is_special_file(self.path):
             raise TracehoundError("exists already", self.path, remedy="--force replaces it")
@@ -147,19 +147,19 @@ def named_folder(word: str) -> Path | None:
     return path if word not in ("", STDOUT) and (there or word.endswith(_FOLDER_ENDS)) else None
 
 
-def new_destination(word: str, inputs: Sequence[Path], within: Path | None = None) -> ExportDestination:
+def parse_new_destination(word: str, inputs: Sequence[Path], within: Path | None = None) -> ExportDestination:
     """The destination that a word names, if no file exists there; ``-`` is stdout.
 
     Raises TracehoundError where it is a terminal, a folder, one of the files that are read, in no folder (unless it is
     `within` one that is to be made), or where a file exists.
     """
-    found = any_destination(word, inputs, within)
-    found.refuse_old()
+    found = parse_destination(word, inputs, within)
+    found.refuse_existing_file()
     return found
 
 
-def any_destination(word: str, inputs: Sequence[Path], within: Path | None = None) -> ExportDestination:
-    """The destination that a word names, even if a file exists there. Raises as `new_destination` does for the rest."""
+def parse_destination(word: str, inputs: Sequence[Path], within: Path | None = None) -> ExportDestination:
+    """The destination that a word names, even if a file exists there. Raises as `parse_new_destination` otherwise."""
     if word == STDOUT:
         if sys.stdout.isatty():
             raise TracehoundError("stdout is a terminal", remedy="name a file, or send it on, as in - | less")

@@ -21,7 +21,7 @@ from tracehound.formats.inflate import file_changed_error
 from tracehound.formats.json.array_repair import parse_leniently
 from tracehound.formats.json.json_document import ElementTexts, read_element_text
 from tracehound.formats.json.lenient_json import DECODE_ERRORS, decode_strictly
-from tracehound.model.ids import in_part, part_of
+from tracehound.model.ids import file_index_of, is_in_file
 from tracehound.model.trace import FileFrames, Trace, Window, collect_frame
 from tracehound.model.units import PS_PER_US
 from tracehound.store.saved_frames import decode_places
@@ -32,7 +32,9 @@ def export_windows(trace: Trace, window: Window, part: int | None = None) -> dic
 
     A window of steps lasts on the lanes of a device until the work of these steps has ended there.
     """
-    spans = {lane: span for lane, span in lane_windows(trace, window).items() if part is None or part_of(lane) == part}
+    spans = {
+        lane: span for lane, span in lane_windows(trace, window).items() if part is None or file_index_of(lane) == part
+    }
     if window.steps is None:
         return spans
     work = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("lane").is_in(list(spans)))
@@ -60,7 +62,7 @@ class _ElementTimes(msgspec.Struct, gc=False):
 _DECODE_TIMES: Final = msgspec.json.Decoder(_ElementTimes, float_hook=Decimal).decode
 
 
-def element_places(part: FileFrames) -> npt.NDArray[np.int64]:
+def element_positions(part: FileFrames) -> npt.NDArray[np.int64]:
     """Positions of the elements of a part's file; see `JsonDocument`."""
     found: npt.NDArray[np.int64] = decode_places(part, np.ndarray).places
     return found
@@ -76,7 +78,7 @@ def file_time_shift(trace: Trace, number: int) -> int:
     if rows.is_empty() or rows["record"][0] is None:
         return 0
     part = trace.parts[number]
-    text = read_element_text(part.path, element_places(part), int(rows["record"][0]), state=part.state)
+    text = read_element_text(part.path, element_positions(part), int(rows["record"][0]), state=part.state)
     return element_start(text, part) - int(rows["start"][0])
 
 
@@ -119,12 +121,12 @@ class WindowFilter:
 
     def __init__(self, trace: Trace, number: int, window: Window, moved: int) -> None:
         part = trace.parts[number]
-        self._states = np.zeros(int(element_places(part)[-1:, [2, 3]].sum()), np.uint8)
+        self._states = np.zeros(int(element_positions(part)[-1:, [2, 3]].sum()), np.uint8)
         wanted = export_windows(trace, window, number)
         low, high = _file_window(window, list(wanted.values()))
         self._low = None if low is None else low + moved
         self._high = None if high is None else high + moved
-        for lane in trace.lanes.filter(in_part("lane", number))["lane"].to_list():
+        for lane in trace.lanes.filter(is_in_file("lane", number))["lane"].to_list():
             events = trace.lane(lane, "start", "end", "record").drop_nulls("record")
             self._mark_events(events, _OUTSIDE_WINDOW)
             if lane in wanted:

@@ -22,7 +22,7 @@ from tracehound.formats.export_metadata import is_exported_counter
 from tracehound.formats.json.json_document import encode_json
 from tracehound.formats.xla.kernel_details import format_launch_details
 from tracehound.model.facet_schemas import LINK_COLUMNS
-from tracehound.model.ids import part_of
+from tracehound.model.ids import file_index_of
 from tracehound.model.trace import CPU_LABEL, Trace, Window, collect_frame
 
 
@@ -52,13 +52,13 @@ def add_link_ids(trace: Trace, lane: int, rows: pl.DataFrame) -> pl.DataFrame:
     if links is None:
         return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in LINK_COLUMNS)
     known = pl.when(pl.col(LINK_COLUMNS).is_not_null())
-    ids = links.with_columns(known.then(pl.col(LINK_COLUMNS).hash(part_of(lane)).reinterpret(signed=True)))
+    ids = links.with_columns(known.then(pl.col(LINK_COLUMNS).hash(file_index_of(lane)).reinterpret(signed=True)))
     return rows.join(ids, on="record", how="left", maintain_order="left")
 
 
 def _facet_rows(trace: Trace, lane: int, rows: pl.DataFrame, name: str) -> pl.DataFrame | None:
     """The rows of a facet for these events of a lane; None where there are none."""
-    facet = trace.facets[part_of(lane)].get(name)
+    facet = trace.facets[file_index_of(lane)].get(name)
     if facet is None or rows.is_empty():
         return None
     low, high = rows.select(pl.col("record").min(), pl.col("record").max().alias("last")).row(0)
@@ -134,7 +134,7 @@ def write_xla_document(
     for thread in processes.threads:
         for at in range(0, thread.events, EVENTS_AT_ONCE):
             rows = trace.events([thread.lane]).slice(at, EVENTS_AT_ONCE).select(_EVENT_COLUMNS)
-            if window.timed:
+            if window.limits_time:
                 rows = overlapping_events(rows, *spans[thread.lane])
             rows_with_args = add_link_ids(
                 trace, thread.lane, add_kernel_details(trace, thread.lane, collect_frame(rows))

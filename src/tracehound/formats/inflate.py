@@ -322,7 +322,7 @@ class GzipSalvage:
         return self._file.tell() - len(self._waiting)
 
     @property
-    def point(self) -> InflatePoint:
+    def checkpoint(self) -> InflatePoint:
         """The current state, as a checkpoint."""
         return InflatePoint(self.inflated_count, self.file_offset, self._inflater.copy(), self._begun)
 

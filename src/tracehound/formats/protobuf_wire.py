@@ -307,7 +307,7 @@ class FieldRound(NamedTuple):
     value: Words
     at: Offsets
 
-    def where(self, number: int, wire: int) -> npt.NDArray[np.bool_]:
+    def field_mask(self, number: int, wire: int) -> npt.NDArray[np.bool_]:
         """Return the mask of fields with this number and wire type."""
         mask: npt.NDArray[np.bool_] = (self.number == number) & (self.wire == wire)
         return mask

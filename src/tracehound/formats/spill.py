@@ -42,7 +42,7 @@ class MaskedColumn(NamedTuple):
     values: npt.NDArray[Any]
     valid: Mask | None = None
 
-    def at(self, rows: npt.NDArray[np.intp]) -> MaskedColumn:
+    def take(self, rows: npt.NDArray[np.intp]) -> MaskedColumn:
         """Return the given rows, in any order."""
         return MaskedColumn(self.values.take(rows), None if self.valid is None else self.valid.take(rows))
 
@@ -88,7 +88,7 @@ class SpilledRows(Struct, frozen=True, eq=False):
     storage: pl.DataFrame | SpilledFile
     runs: LaneBounds | None = None
 
-    def rows(self, low: int = 0, high: int | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    def read_frame(self, low: int = 0, high: int | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows `[low, high)` as a frame, with all columns or those named, in that order."""
         high = self.height if high is None else high
         wanted = tuple(self.dtypes) if columns is None else columns
@@ -102,7 +102,7 @@ class SpilledRows(Struct, frozen=True, eq=False):
             return {name: _series_to_column(self.storage[name][low:high]) for name in columns}
         return self.storage.read(low, high, columns)
 
-    def replaced(self, name: str, values: npt.NDArray[Any]) -> SpilledRows:
+    def with_column(self, name: str, values: npt.NDArray[Any]) -> SpilledRows:
         """Return the rows with new values, none missing, in one column of numbers or categories.
 
         For rows in a file the values are appended to it. Raises OSError as writing does.
@@ -213,7 +213,7 @@ class Spill(Struct, frozen=True):
 
     folder: Path | None = None
 
-    def keep(self, frame: pl.DataFrame, name: str) -> SpilledRows:
+    def spill_frame(self, frame: pl.DataFrame, name: str) -> SpilledRows:
         """Put the rows of a frame aside."""
         runs = None
         if all(column in frame.columns for column in EVENT_ORDER_COLUMNS):
@@ -229,7 +229,7 @@ class Spill(Struct, frozen=True):
         """Return a new, empty array of numbers."""
         return SpilledArray(None if self.folder is None else self.folder / f"{name}{SPILL_SUFFIX}", np.dtype(dtype))
 
-    def put(
+    def spill_columns(
         self,
         columns: Mapping[str, MaskedColumn],
         dtypes: Mapping[str, pl.DataType],
@@ -242,10 +242,10 @@ class Spill(Struct, frozen=True):
         """
         if self.folder is None:
             copies = {
-                column_name: column.copied() if rows is None else column.at(rows)
+                column_name: column.copied() if rows is None else column.take(rows)
                 for column_name, column in columns.items()
             }
-            return self.keep(columns_to_frame(copies, dtypes), name)
+            return self.spill_frame(columns_to_frame(copies, dtypes), name)
         order, runs = rows, None
         if all(column in columns for column in EVENT_ORDER_COLUMNS):
             bounds = (columns[column].values for column in EVENT_ORDER_COLUMNS)
@@ -254,7 +254,7 @@ class Spill(Struct, frozen=True):
         height = len(next(iter(columns.values())).values) if columns else 0
         height = height if order is None else len(order)
         selected = (
-            (column_name, column if order is None else column.at(order)) for column_name, column in columns.items()
+            (column_name, column if order is None else column.take(order)) for column_name, column in columns.items()
         )
         return SpilledRows(height, dtypes, _write_columns(self.folder, name, selected, dtypes), runs)
 

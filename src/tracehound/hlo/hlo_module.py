@@ -267,7 +267,7 @@ class HloModule(Struct, frozen=True, eq=False, dict=True):
     _table: MessageTable
 
     @cached_property
-    def rows(self) -> dict[str, int]:
+    def row_by_name(self) -> dict[str, int]:
         """The row of each name; of equal names the first."""
         return {name: row for row, name in reversed(list(enumerate(self.names)))}
 

@@ -100,8 +100,8 @@ def programs_with_instruction(
     name, matches, names = op.strip().removeprefix("%"), [], {one.name for one in found}
     for program in found:
         module = read_program(program, give)
-        if name in module.rows:
-            matches.append((program, module, module.rows[name]))
+        if name in module.row_by_name:
+            matches.append((program, module, module.row_by_name[name]))
         else:
             names.update(module.names)
     if not matches:

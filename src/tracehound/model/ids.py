@@ -18,7 +18,7 @@ MAX_ROWS: Final = 1 << 32
 """The limit on rows of one file."""
 
 
-def part_of(number: IdLike) -> IdLike:
+def file_index_of(number: IdLike) -> IdLike:
     """The number of the file that an id belongs to."""
     return number // MAX_ROWS
 
@@ -33,6 +33,6 @@ def id_of(part: int, row: IdLike) -> IdLike:
     return row + part * MAX_ROWS
 
 
-def in_part(column: str, part: int) -> pl.Expr:
+def is_in_file(column: str, part: int) -> pl.Expr:
     """True for the ids of a column that belong to the file."""
     return pl.col(column).is_between(part * MAX_ROWS, (part + 1) * MAX_ROWS, closed="left")

@@ -33,7 +33,7 @@ class Note(Struct, frozen=True):
     values: tuple[tuple[str, NoteValue | Note], ...] = ()
 
     @property
-    def place(self) -> str:
+    def location_text(self) -> str:
         """The file and the position in it: "worker0.json, byte 1,024"."""
         return ", ".join(filter(None, (self.file, self.where)))
 

@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tracehound.model.file_facts import FileFacts
-from tracehound.model.ids import id_of, part_of, row_of
+from tracehound.model.ids import file_index_of, id_of, row_of
 from tracehound.model.notes import Note
 
 if TYPE_CHECKING:
@@ -246,23 +246,23 @@ class Window(Struct, frozen=True):
     lanes: tuple[int, ...] | None = None
     steps: tuple[int, ...] | None = None
 
-    def within(self, start: int, end: int) -> tuple[int, int]:
+    def clip_bounds(self, start: int, end: int) -> tuple[int, int]:
         """The window's own bounds, clipped to `[start, end)`; empty windows collapse to `(start, start)`."""
         low = start if self.start is None else max(start, self.start)
         high = end if self.end is None else min(end, self.end)
         return (low, max(low, high))
 
-    def at(self, start: int | None, end: int | None) -> Window:
+    def with_times(self, start: int | None, end: int | None) -> Window:
         """A window with the same ranks and lanes and other times."""
         return replace(self, start=start, end=end, steps=None)
 
     @property
-    def timed(self) -> bool:
+    def limits_time(self) -> bool:
         """True if it limits time."""
         return self.start is not None or self.end is not None or self.steps is not None
 
     @property
-    def whole(self) -> bool:
+    def is_unlimited(self) -> bool:
         """True if it limits nothing."""
         return self == Window()
 
@@ -307,12 +307,12 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     def lane(self, lane: int, *columns: str) -> pl.DataFrame:
         """The events of one lane, sorted by (start, -end): all columns, or the named ones."""
         low, high = self._lane_rows[lane]
-        rows = self.frames[part_of(lane)].slice(low, high - low)
+        rows = self.frames[file_index_of(lane)].slice(low, high - low)
         return collect_frame(rows.select(columns) if columns else rows)
 
     def first_event_ids(self, lanes: Sequence[int]) -> list[int]:
         """The id of the first event of each of these lanes; the ids of a lane's other events follow it."""
-        return [id_of(part_of(lane), self._lane_rows[lane][0]) for lane in lanes]
+        return [id_of(file_index_of(lane), self._lane_rows[lane][0]) for lane in lanes]
 
     def samples(self, lane: int) -> pl.DataFrame:
         """The samples of a counter, in order: `time` and `value`. Empty for a lane of events."""
@@ -322,7 +322,7 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     def event(self, event: int) -> dict[str, Any]:
         """The columns of one event. Its block is cached, since the events around it are often needed next."""
         block, row = divmod(row_of(event), BLOCK_EVENTS)
-        return self._read_block(part_of(event), block).row(row, named=True)
+        return self._read_block(file_index_of(event), block).row(row, named=True)
 
     @cached_property
     def _read_block(self) -> Callable[[int, int], pl.DataFrame]:
@@ -355,7 +355,7 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
         """File number and row bounds of these lanes, in order; consecutive lanes are joined."""
         ranges: list[tuple[int, int, int]] = []
         for lane in lanes:
-            part, (low, high) = part_of(lane), self._lane_rows[lane]
+            part, (low, high) = file_index_of(lane), self._lane_rows[lane]
             if ranges and ranges[-1][0] == part and ranges[-1][2] == low:
                 low = ranges.pop()[1]
             ranges.append((part, low, high))
@@ -367,7 +367,7 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
         slices: dict[int, tuple[int, int]] = {}
         last = dict.fromkeys(range(len(self.parts)), 0)
         for lane, count in self.lanes.select("lane", "events").sort("lane").iter_rows():
-            part = part_of(lane)
+            part = file_index_of(lane)
             low = last[part]
             last[part] = low + count
             slices[lane] = (low, low + count)

@@ -224,7 +224,7 @@ class LatestBegun:
         self._group = group
         self._start = start
 
-    def at(self, group: Ints, instant: Ints) -> Ints:
+    def latest_index_at(self, group: Ints, instant: Ints) -> Ints:
         """The index of the interval for each group and instant; -1 if none has begun."""
         if (found := interval_loops.find_latest_begun(self._group, self._start, group, instant)) is not None:
             return found

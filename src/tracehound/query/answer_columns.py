@@ -24,7 +24,7 @@ _CLAUSES_AFTER_LIST: Final = (
 """Keywords that may follow the list of a SELECT."""
 
 
-def select_items(tokens: Sequence[SqlToken]) -> list[list[SqlToken]]:
+def parse_select_list(tokens: Sequence[SqlToken]) -> list[list[SqlToken]]:
     """The items of the outermost SELECT; empty where there is no such list."""
     depth, items, inside = 0, [list[SqlToken]()], False
     tokens = list(dropwhile(lambda token: token.text == "(", tokens))
@@ -88,7 +88,7 @@ _VALUE_KINDS: Final = ("word", "quoted", "number", "text", "time")
 def answer_column_names(statement: SqlStatement, columns: Sequence[str]) -> list[str]:
     """Names for the columns that polars returns; COUNT(*) is called count."""
     names = list(columns)
-    for at, item in items_by_column(select_items(statement.tokens), len(columns)):
+    for at, item in items_by_column(parse_select_list(statement.tokens), len(columns)):
         if _lacks_name(item, columns[at]):
             words = _item_text(item)
             names[at] = "count" if words.lower() in ("count(*)", "count()") else words
@@ -101,7 +101,9 @@ def answer_column_names(statement: SqlStatement, columns: Sequence[str]) -> list
 
 def count_columns(statement: SqlStatement, columns: Sequence[str]) -> set[int]:
     """The positions of columns that are a COUNT of anything."""
-    return {at for at, item in items_by_column(select_items(statement.tokens), len(columns)) if _is_count_call(item)}
+    return {
+        at for at, item in items_by_column(parse_select_list(statement.tokens), len(columns)) if _is_count_call(item)
+    }
 
 
 def _lacks_name(item: Sequence[SqlToken], column: str) -> bool:
@@ -171,8 +173,8 @@ def column_origins(
 ) -> list[ColumnOrigin | None]:
     """The origins of the columns that polars returns; None for computed ones."""
     tokens = statement.tokens
-    outer = select_items(tokens)
-    inner = [select_items(tokens[at:]) for at, token in enumerate(tokens) if token.name == "select"]
+    outer = parse_select_list(tokens)
+    inner = [parse_select_list(tokens[at:]) for at, token in enumerate(tokens) if token.name == "select"]
     named = _tables_by_alias(tokens, tables)
     names = _StatementNames(
         named, _origins_of_inner_columns(tokens, [items for items in inner if items != outer], named)

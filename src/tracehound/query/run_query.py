@@ -115,7 +115,7 @@ def answer_query(
             *_step_by_time_notes(query, trace, window, collect),
             *_two_clock_notes(query, trace, collect),
         ),
-        window=window.within(*trace.span) if window.timed else None,
+        window=window.clip_bounds(*trace.span) if window.limits_time else None,
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis import ANALYSES
-from tracehound.analysis.analysis_settings import ChosenSettings, parse_choices
+from tracehound.analysis.analysis_settings import ChosenSettings, parse_settings
 from tracehound.analysis.rank_trace import overlapping_events
 from tracehound.analysis.result import Column, Result, Unit, empty_table
 from tracehound.analysis.window_bounds import lane_windows
@@ -203,7 +203,7 @@ def table_with_settings(table: SqlTable, words: Sequence[str] = ()) -> SqlTable:
     names = {setting.name for setting in analysis.settings} - {word.partition("=")[0] for word in own}
     for_all = [word for word in words if word.partition("=")[0] in names]
     called = [replace(setting, name=before + setting.name) for setting in analysis.settings]
-    parse_choices(called, [before + word for word in (*for_all, *own)])
+    parse_settings(called, [before + word for word in (*for_all, *own)])
     given = configured_settings(analysis, [*for_all, *own])
     return replace(table, columns=analysis.with_shown_columns(given).columns, given=given)
 
@@ -223,7 +223,7 @@ def refuse_unused_settings(tables: Sequence[SqlTable], words: Sequence[str]) -> 
             raise TracehoundError(
                 f"no setting {printable(name)!r}", remedy="settings are of analyses, and no table here has any"
             )
-    parse_choices([*known.values()], [word for word in others if word.partition("=")[0] not in known])
+    parse_settings([*known.values()], [word for word in others if word.partition("=")[0] not in known])
 
 
 def _with_current_analyses(words: Sequence[str]) -> list[str]:
@@ -281,7 +281,7 @@ def model_frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
         ranks = ranks.filter(pl.col("rank").is_in(list(window.ranks)))
     if window.steps is not None:
         marks = marks.filter(pl.col("step").is_in(list(window.steps)))
-    bounds = window.within(*trace.span) if window.timed else None
+    bounds = window.clip_bounds(*trace.span) if window.limits_time else None
     of_lane = bounds if window.steps is None else _window_of_lane(trace, window)
     events = trace.events(None if window.ranks is None else lanes["lane"].to_list())
     return {

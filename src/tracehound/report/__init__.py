@@ -41,20 +41,20 @@ class Writer(Struct, frozen=True):
     of_trace: bool = False
 
     @property
-    def result(self) -> Callable[[ReportHeader, Result, ReportStyle], Iterator[TextLine]]:
+    def write_result(self) -> Callable[[ReportHeader, Result, ReportStyle], Iterator[TextLine]]:
         """The function that writes a table."""
         module = import_module(self.module)
         write: Callable[[ReportHeader, Result, ReportStyle], Iterator[TextLine]] = module.write_result
         return lambda header, result, style: write(header, render_note_columns(result), style)
 
     @property
-    def summary(self) -> Callable[[Summary, ReportStyle], Iterator[TextLine]]:
+    def write_summary(self) -> Callable[[Summary, ReportStyle], Iterator[TextLine]]:
         """The function that writes a summary."""
         write: Callable[[Summary, ReportStyle], Iterator[TextLine]] = import_module(self.module).write_summary
         return write
 
     @property
-    def page(self) -> Callable[[ResultPage, ReportStyle], Iterator[TextLine]]:
+    def write_page(self) -> Callable[[ResultPage, ReportStyle], Iterator[TextLine]]:
         """The function that writes a page of several results."""
         write: Callable[[ResultPage, ReportStyle], Iterator[TextLine]] = import_module(self.module).write_page
         return write

@@ -94,14 +94,14 @@ def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
 
 def _document_head(header: ReportHeader) -> dict[str, Any]:
     window = header.window
-    start, end = window.within(*header.span)
+    start, end = window.clip_bounds(*header.span)
     trace = {
         "name": header.name,
         "files": [asdict(file) for file in header.files],
         "hosts": list(header.hosts),
         "ranks": [asdict(rank) for rank in header.ranks],
         "origin_unix_ns": header.origin_ns,
-        "recorded": header.recorded,
+        "recorded": header.recording_start_text,
         "start_ps": header.span[0],
         "end_ps": header.span[1],
         "versions": dict(header.versions),
@@ -109,7 +109,7 @@ def _document_head(header: ReportHeader) -> dict[str, Any]:
     return {
         "tracehound": __version__,
         "trace": trace,
-        "window": {"start_ps": start, "end_ps": end} if window.timed else None,
+        "window": {"start_ps": start, "end_ps": end} if window.limits_time else None,
         "steps": list(window.steps) if window.steps is not None else None,
         "ranks": list(window.ranks) if window.ranks is not None else None,
     }

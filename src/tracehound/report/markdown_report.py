@@ -37,7 +37,7 @@ _MARKDOWN_CHARACTERS = re.compile(r"([\\`*_\[\]<>|&~#$])")
 def write_result(header: ReportHeader, table: Result, style: ReportStyle) -> Iterator[TextLine]:
     """Title, table and notes."""
     untimed = replace(header.window, start=None, end=None)
-    notes = [] if untimed.whole else [describe_window(header, untimed, style.unit)]
+    notes = [] if untimed.is_unlimited else [describe_window(header, untimed, style.unit)]
     yield from _write_section(table, style, notes)
 
 

@@ -24,7 +24,7 @@ from tracehound.model.units import (
     format_ranks,
     join_some,
 )
-from tracehound.store.merge_files import doubt_one_run
+from tracehound.store.merge_files import not_one_run_note
 
 
 class ReportFile(Struct, frozen=True):
@@ -65,7 +65,7 @@ class ReportHeader(Struct, frozen=True):
     doubt: Note | None = None
 
     @property
-    def recorded(self) -> str:
+    def recording_start_text(self) -> str:
         """The wall-clock time of time 0, in UTC and to the second; empty if unknown."""
         if self.origin_ns is None:
             return ""
@@ -100,7 +100,7 @@ def build_header(trace: Trace, window: Window) -> ReportHeader:
         versions=_collect_versions(trace),
         window=window,
         inferred=trace.steps.height > 0 and bool(trace.steps["inferred"].all()),
-        doubt=doubt_one_run(trace, window.ranks),
+        doubt=not_one_run_note(trace, window.ranks),
     )
 
 
@@ -120,13 +120,13 @@ def header_sentences(header: ReportHeader, unit: TimeUnit = "auto") -> list[str]
         f"{format_duration(header.span[1] - header.span[0], unit)} long",
     ]
     lines = [*([note_text(header.doubt)] if header.doubt else []), " · ".join(what)]
-    if header.recorded:
-        lines.append(f"recorded {header.recorded}")
+    if header.recording_start_text:
+        lines.append(f"recorded {header.recording_start_text}")
     if header.versions:
         lines.append(", ".join(f"{name} {value}" for name, value in header.versions.items()))
     if header.hosts:
         lines.append(f"on {join_some(list(dict.fromkeys(header.hosts)), 6)}")
-    if not header.window.whole:
+    if not header.window.is_unlimited:
         lines.append(describe_window(header, header.window, unit))
     return lines
 
@@ -138,7 +138,7 @@ def describe_window(header: ReportHeader, window: Window, unit: TimeUnit = "auto
         how = "inferred" if header.inferred else "marked"
         parts.append(f"step {format_ranges(window.steps)} of each rank, as {how}")
     if window.start is not None or window.end is not None:
-        start, end = window.within(*header.span)
+        start, end = window.clip_bounds(*header.span)
         parts.append(f"{format_instant(start, unit)} to {format_instant(end, unit)}")
     if window.ranks is not None:
         parts.append(format_ranks(window.ranks))

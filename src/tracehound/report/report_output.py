@@ -60,7 +60,9 @@ def replace_result_file(path: Path, header: ReportHeader, result: Result) -> Non
 
 
 def _write_result(stream: TextIO, writer: Writer, header: ReportHeader, result: Result) -> None:
-    write_lines(writer.result(header, add_doubt_note(result, header), ReportStyle(UNLIMITED_WIDTH)), stream, plain_text)
+    write_lines(
+        writer.write_result(header, add_doubt_note(result, header), ReportStyle(UNLIMITED_WIDTH)), stream, plain_text
+    )
     stream.flush()
 
 

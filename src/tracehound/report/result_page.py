@@ -63,7 +63,7 @@ def _build_page(
 
 
 def _describe_run(run: RunProfile) -> str:
-    return printable(f"{run.name}: {run.about}{f'; {note_text(run.doubt)}' if run.doubt else ''}")
+    return printable(f"{run.name}: {run.extent_text}{f'; {note_text(run.doubt)}' if run.doubt else ''}")
 
 
 def _gate_result(verdicts: Sequence[GateVerdict]) -> Result:

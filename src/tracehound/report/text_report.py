@@ -53,7 +53,7 @@ def write_result(header: ReportHeader, result: Result, style: ReportStyle) -> It
     if result.analysis == "roofline":
         yield from _draw_roofline_lines(result, style)
     untimed = replace(header.window, start=None, end=None)
-    if not untimed.whole:
+    if not untimed.is_unlimited:
         yield from note_lines([describe_window(header, untimed, style.unit)], style.width)
 
 

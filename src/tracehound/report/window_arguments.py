@@ -46,7 +46,7 @@ def parse_window(trace: Trace, ranks: str = "", steps: str = "", between: str = 
     if between:
         start, end = parse_times(between)
         _check_overlap(trace, start, end)
-        return window.at(start, end)
+        return window.with_times(start, end)
     return window
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tracehound.formats import FORMATS, Progress, ignore_progress
 from tracehound.formats.inflate import GzipSalvage, InflatePoint, SectionReader, open_stream, read_section
-from tracehound.model.ids import part_of
+from tracehound.model.ids import file_index_of
 from tracehound.model.trace import FileState, Trace
 from tracehound.store.saved_frames import decode_places
 
@@ -55,7 +55,7 @@ class GzipCheckpoints:
             due = salvage.inflated_count
             while salvage.next_bytes():
                 if salvage.inflated_count >= due:
-                    self._points = (*self._points, salvage.point)
+                    self._points = (*self._points, salvage.checkpoint)
                     due = salvage.inflated_count + self._spacing
                 progress(salvage.file_offset, salvage.inflated_count)
 
@@ -93,7 +93,7 @@ def read_event_args(trace: Trace, event: int, read: SectionReader = read_section
     `read` returns bytes of files; that of `CheckpointedFiles` is fast for large gzip files. Raises TracehoundError if
     the file is gone or has changed since it was read.
     """
-    frames = trace.parts[part_of(event)]
+    frames = trace.parts[file_index_of(event)]
     for candidate in FORMATS:
         if candidate.name == frames.format:
             record, reader = trace.event(event)["record"], candidate.reader

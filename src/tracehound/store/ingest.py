@@ -80,7 +80,7 @@ def ingest_on_disk(file: TraceFile, cache: TraceCache, progress: Progress, pool:
             pool.close()
         if large:
             return_free_memory()
-        finish_shards(file, shards, folder)
+        save_frames_of_shards(file, shards, folder)
         del shards
         return_free_memory()
         return move_to_cache(cache, folder, file, stamp)
@@ -204,7 +204,7 @@ def abandon_ingest(folder: Path, progress_table: SharedProgress, pending: Sequen
 def ingest_in_one_process(file: TraceFile, folder: Path, progress_table: SharedProgress) -> None:
     """Read a whole file into a folder, in this process."""
     every = FileShard(0, 1, file.devices)
-    finish_shards(
+    save_frames_of_shards(
         file,
         [file.format.reader.decode(file.path, every, Spill(folder / _SPILL_FOLDER), progress_table.for_worker(0))],
         folder,
@@ -222,10 +222,10 @@ def decode_shard(file: TraceFile, shard: FileShard, folder: Path, progress_table
 
 def finish_in_worker(file: TraceFile, shards: int, folder: Path) -> None:
     """Make the frames of a file from all shards that were decoded in the folder."""
-    finish_shards(file, [_load_shard(folder, number) for number in range(shards)], folder)
+    save_frames_of_shards(file, [_load_shard(folder, number) for number in range(shards)], folder)
 
 
-def finish_shards(file: TraceFile, shards: list[Any], folder: Path) -> None:
+def save_frames_of_shards(file: TraceFile, shards: list[Any], folder: Path) -> None:
     """Make the frames of a file from its decoded shards, and save them in the folder."""
     frames = file.format.reader.finish(file.path, shards, Spill(folder))
     save_frames(frames, folder)

@@ -201,7 +201,7 @@ def first_step_numbers(steps: pl.DataFrame) -> dict[int, int]:
     return {rank: behind - before for rank, behind in known.items() if behind != before}
 
 
-def doubt_one_run(trace: Trace, ranks: Sequence[int] | None = None) -> Note | None:
+def not_one_run_note(trace: Trace, ranks: Sequence[int] | None = None) -> Note | None:
     """A note that the files of these ranks (None: all) are probably not of one run, and why; None if they may be.
 
     Their times do not overlap, or their devices differ, and at least one of them has no rank recorded.

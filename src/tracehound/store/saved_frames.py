@@ -112,7 +112,7 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
             places=EncodedPlaces(head.places),
             state=state,
             cache_folder=folder,
-            facets=arrow_storage.find_facets(tuple(head.facets), folder),
+            facets=arrow_storage.scan_facet_files(tuple(head.facets), folder),
             **frames,
         )
     except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:

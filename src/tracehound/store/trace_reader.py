@@ -272,16 +272,16 @@ class _FileReader(Struct):
         try:
             frames = self._load_cached(file)
             if frames is None and self.reader.devices_only and estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES:
-                devices_of_file = replace(file, devices=True)
-                frames = self._load_cached(devices_of_file)
-                file = devices_of_file if frames is not None or file.format.reader.separable(file.path) else file
+                without_hosts = replace(file, devices=True)
+                frames = self._load_cached(without_hosts)
+                file = without_hosts if frames is not None or file.format.reader.separable(file.path) else file
             if frames is None and not self._is_better_read_here(file):
                 executor, cache = context.pool.executor, context.cache
                 if executor is not None and cache is not None:
                     self._running[number] = start_ingest(file, cache, executor, context.pool.jobs)
                     return
             if frames is None:
-                frames = self._read_here(file)
+                frames = self._read_in_this_process(file)
         except (CancelledError, KeyboardInterrupt):
             raise
         except (Exception, PanicException) as error:  # noqa: BLE001, one bad file must not end the others
@@ -289,7 +289,7 @@ class _FileReader(Struct):
         else:
             yield self._count_as_done(number, frames)
 
-    def _read_here(self, file: TraceFile) -> FileFrames:
+    def _read_in_this_process(self, file: TraceFile) -> FileFrames:
         """Read a file in this process: in memory if it is small or there is no cache, else on disk."""
         context, cache, report = self.reader.context, self.reader.context.cache, self._progress_listener(file)
         if cache is not None and estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES:
@@ -304,7 +304,7 @@ class _FileReader(Struct):
         return frames
 
     def _is_better_read_here(self, file: TraceFile) -> bool:
-        """True if the file is better read in this process: it is small and devices_of_file, or slow to finish."""
+        """True if the file is better read in this process: it is small, or slow to finish."""
         left = sum(estimate_inflated_size(self.reader.files[number]) for number in self._waiting)
         first = len(self._waiting) == len(self.reader.files) - 1
         if self.idle and len(self.reader.files) == 1 and file.format.name in SLOW_TO_FINISH:

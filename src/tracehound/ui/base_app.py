@@ -75,7 +75,7 @@ class BaseApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Hold keys back until the prompt that they are meant for is open."""
-        if not (isinstance(event, events.Key) and self.type_ahead.take(event)):
+        if not (isinstance(event, events.Key) and self.type_ahead.hold_or_redirect(event)):
             await super().on_event(event)
 
     async def run_action(

@@ -58,7 +58,9 @@ class ExplorerCommands(Provider):
         explorer = app.explorer
         for analysis in ANALYSES:
             why = (
-                unavailable_note(analysis.name, explorer.trace_updates.whole) if explorer.trace_updates.whole else None
+                unavailable_note(analysis.name, explorer.trace_updates.complete_trace)
+                if explorer.trace_updates.complete_trace
+                else None
             )
             yield (
                 f"Show {analysis.name.replace('_', ' ')}",
@@ -142,7 +144,7 @@ class ExplorerApp(BaseApp):
             explorer.timeline.lane_loader,
             explorer.navigation.linker,
         )
-        return self.type_ahead.waits or any(worker.busy for worker in workers)
+        return self.type_ahead.is_holding_keys or any(worker.busy for worker in workers)
 
     async def run_action(
         self,
@@ -152,9 +154,9 @@ class ExplorerApp(BaseApp):
     ) -> bool:
         """Run the action of a key. Keys after an action that shows a pane go to that pane."""
         if action in self._pane_actions:
-            self.type_ahead.expect(lambda: self.explorer.pane_layout.arrived)
+            self.type_ahead.hold_keys_until(lambda: self.explorer.pane_layout.arrived)
         elif action == "menu":
-            self.type_ahead.expect(lambda: isinstance(self.screen, MenuScreen))
+            self.type_ahead.hold_keys_until(lambda: isinstance(self.screen, MenuScreen))
         return await super().run_action(action, default_namespace, namespaces)
 
     def get_default_screen(self) -> ExplorerScreen:
@@ -188,7 +190,7 @@ class ComparisonApp(BaseApp):
     @property
     def busy(self) -> bool:
         """True while a thread is at work."""
-        return self.type_ahead.waits or self.comparison.busy
+        return self.type_ahead.is_holding_keys or self.comparison.busy
 
     def get_default_screen(self) -> ComparisonScreen:
         """Return the comparison screen."""

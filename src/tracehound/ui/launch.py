@@ -148,7 +148,7 @@ def _run_app(app: BaseApp, options: Namespace) -> None:
 def _save_session(app: ExplorerApp, session_path: Path | None) -> None:
     """Save the session."""
     navigation = app.explorer.navigation
-    remembered = navigation.remembered
+    remembered = navigation.session_to_save
     if session_path is not None and remembered is not None:
         args = (session_path, remembered, navigation.marked)
         writing = threading.Thread(target=saved_session.save_session, args=args, daemon=True)

@@ -42,7 +42,7 @@ class SourceMapping(Struct, frozen=True):
             raise ValueError(f"{local!r} is not a folder")
         return cls(_normalize_name(remote), Path(os.path.abspath(folder)))  # noqa: PTH100, resolve() would follow links
 
-    def moved(self, file: str) -> Path | None:
+    def map_path(self, file: str) -> Path | None:
         """Path of a file by this mapping; None if the mapping does not cover that file, or dots lead out of it."""
         if not self.remote:
             rest = file if not _is_absolute(file) else ""
@@ -77,7 +77,7 @@ class SourceFolders(Struct, frozen=True):
 
     def _places(self, name: str) -> Iterator[Path]:
         for mapping in sorted(self.mappings, key=lambda mapping: -len(mapping.remote)):
-            if (moved := mapping.moved(name)) is not None:
+            if (moved := mapping.map_path(name)) is not None:
                 yield moved
         if name.startswith("/"):
             yield Path(posixpath.normpath(name))

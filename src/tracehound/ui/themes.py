@@ -121,9 +121,9 @@ class Appearance(Struct, frozen=True):
 
     def words(self, text: str) -> str:
         """`text` on one line, safe to print, in characters that the alphabet has."""
-        return self.glyphs.words(text)
+        return self.glyphs.to_alphabet(text)
 
-    def kind(self, category: str) -> Style:
+    def kind_style(self, category: str) -> Style:
         """The color of a kind, or of an HLO category like one."""
         color = self.palette.kind_color(kind_of_category(category))
         return Style(color=color) if color is not None else Style.null()

@@ -70,25 +70,29 @@ def test_figures_are_those_of_one_device_as_frameworks_count_them(model: str, co
     """A TPU v3 and a TPU7x are two devices a chip, a TPU v4 is one; a variant has figures of its own."""
     found = peaks_of_model(model)
     assert found is not None
-    assert (found.compute(), found.memory) == (compute * 1e12, memory * 1e9)
+    assert (found.flops_for_dtype(), found.memory) == (compute * 1e12, memory * 1e9)
 
 
 def test_a_type_without_units_of_its_own_computes_in_the_next_wider_one() -> None:
     a100, h100 = peaks_of_model("A100"), peaks_of_model("H100")
     assert a100 is not None
     assert h100 is not None
-    assert a100.compute("f8e4m3fn") == a100.compute("bf16") == a100.compute() == 312e12
-    assert h100.compute("float8_e4m3fn") == 1978.9e12
-    assert a100.compute("c10::BFloat16") == a100.compute("half") == 312e12
-    assert (a100.compute("float"), a100.compute("tf32"), a100.compute("double")) == (19.5e12, 156e12, 19.5e12)
-    assert a100.compute("pred") is None
+    assert a100.flops_for_dtype("f8e4m3fn") == a100.flops_for_dtype("bf16") == a100.flops_for_dtype() == 312e12
+    assert h100.flops_for_dtype("float8_e4m3fn") == 1978.9e12
+    assert a100.flops_for_dtype("c10::BFloat16") == a100.flops_for_dtype("half") == 312e12
+    assert (a100.flops_for_dtype("float"), a100.flops_for_dtype("tf32"), a100.flops_for_dtype("double")) == (
+        19.5e12,
+        156e12,
+        19.5e12,
+    )
+    assert a100.flops_for_dtype("pred") is None
 
 
 def test_a_tpu_states_its_peaks() -> None:
     onchip = {"peak_vmem_rd_bw_gigabytes_per_second": 23296.0, "peak_cmem_rd_bw_gigabytes_per_second": 0}
     found = peaks_of_plane(read_plane_stats(TPU | onchip), "x")
     assert found is not None
-    assert (found.compute(), found.memory) == (918e12, 1637993152512.0)
+    assert (found.flops_for_dtype(), found.memory) == (918e12, 1637993152512.0)
     assert found.onchip == {"VMEM read": 23296e9}
     assert note_text(found.source) == "stated in the profile"
 
@@ -96,7 +100,7 @@ def test_a_tpu_states_its_peaks() -> None:
 def test_a_gpu_of_nvidia_states_cores_and_clock() -> None:
     found = peaks_of_plane(read_plane_stats(H100), "")
     assert found is not None
-    assert found.compute() == 132 * 1.755e9 * 4096
+    assert found.flops_for_dtype() == 132 * 1.755e9 * 4096
     assert found.memory == 3352320000000
 
 
@@ -130,7 +134,7 @@ def test_of_devices_with_one_capability_and_two_rates_the_lower_is_assumed_and_t
     """An RTX A6000 and an RTX 3090 Ti, an L40S and an L40 have as many cores: who states no name may be either."""
     found = peaks_of_plane(read_plane_stats(stats), "")
     assert found is not None
-    assert found.compute() == rate * 512
+    assert found.flops_for_dtype() == rate * 512
     assert note_text(found.source).endswith("multiply matrices twice as fast: say which one it is by the setting peak")
     assert peaks_of_plane(read_plane_stats(stats), "NVIDIA L40S") == peaks_of_model("NVIDIA L40S")
 
@@ -139,7 +143,7 @@ def test_rocm_takes_hbm3_for_half_as_fast_as_it_is() -> None:
     """A transpose of the sample ran at 2.93 TB/s, which the 2.66 TB/s that the runtime states cannot be."""
     found = peaks_of_plane(read_plane_stats(AMD), "AMD GPU, compute capability 9.4")
     assert found is not None
-    assert (found.device, found.memory, found.compute()) == ("MI300X", 5300e9, 1307.4e12)
+    assert (found.device, found.memory, found.flops_for_dtype()) == ("MI300X", 5300e9, 1307.4e12)
 
 
 @pytest.mark.parametrize("stats", [
@@ -157,20 +161,20 @@ def test_a_caller_names_a_device_or_says_figures() -> None:
     assert parse_peaks("h100") == peaks_of_model("NVIDIA H100 80GB HBM3")
     plain = parse_peaks("989T,3.35TB/s")
     assert plain is not None
-    assert (plain.compute(), plain.memory, plain.compute("f16")) == (989e12, 3.35e12, 989e12)
+    assert (plain.flops_for_dtype(), plain.memory, plain.flops_for_dtype("f16")) == (989e12, 3.35e12, 989e12)
     typed = parse_peaks("bf16:989T, f32=67T, memory:3350G")
     assert typed is not None
     assert (typed.flops, typed.memory) == ({"bf16": 989e12, "f32": 67e12}, 3350e9)
     only = parse_peaks("2TB/s")
     assert only is not None
-    assert (only.compute(), only.memory) == (None, 2e12)
+    assert (only.flops_for_dtype(), only.memory) == (None, 2e12)
     assert parse_peaks(" ") is None
 
 
 @pytest.mark.parametrize("text", ["fast", "-1T", "0T", "1e9999", "989T;3T", "bf16:", "T", "\x1b[31m"])
 def test_what_is_no_peak_is_refused(text: str) -> None:
     with pytest.raises(TracehoundError, match="is neither a peak") as refused:
-        PEAK_SETTING.of((("peak", text),))
+        PEAK_SETTING.value_in((("peak", text),))
     assert "\x1b" not in str(refused.value)
 
 

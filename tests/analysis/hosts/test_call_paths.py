@@ -50,7 +50,7 @@ def told(trace: Trace, analysis: str, window: Window, *columns: str, **chosen: s
 
 def slow(trace: Trace, window: Window, chosen: list[str], prefix: str = "") -> Told:
     """Event by event, up the parents: count, total, self, device total, device self, launched."""
-    low, high = window.within(*trace.span)
+    low, high = window.clip_bounds(*trace.span)
     events = {row["id"]: row for row in trace.events().collect().iter_rows(named=True)}
     length = {i: max(min(e["end"], high) - max(e["start"], low), 0) for i, e in events.items()}
     found: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0] * 6)

@@ -51,7 +51,7 @@ def doings(trace: Trace) -> list[int]:
     """What the program's thread is at in every microsecond: a number of words, -1 for none."""
     (share,) = rank_traces(trace, Window())
     found = [-1] * 50
-    for doing in PROGRAM_ACTIVITIES.of(share).by_lane.values():
+    for doing in PROGRAM_ACTIVITIES.result_for(share).by_lane.values():
         for start, end, words in zip(*doing.intervals, doing.codes.tolist(), strict=True):
             assert start < end
             for at in range(start // US, end // US):

@@ -19,7 +19,7 @@ from tracehound.analysis.timing.row_groups import (
     largest_rows,
     match_ends_to_starts,
     occurring_numbers,
-    run_starts,
+    value_change_rows,
 )
 
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2) | st.integers(10**6, 10**6 + 2)), max_size=30)
@@ -55,8 +55,8 @@ def test_pairs_of_categories(rows: list[tuple[str | None, str | None]], dense: i
     chosen = [rows[row] for row in pairs.rows]
     assert len(chosen) == len(set(rows))
     assert set(chosen) == set(rows)
-    assert [chosen[number] for number in pairs.spread_answers(np.arange(len(chosen), dtype=np.int8))] == rows
-    assert [chosen[number] for number in pairs.numbers] == rows
+    assert [chosen[number] for number in pairs.expand_to_rows(np.arange(len(chosen), dtype=np.int8))] == rows
+    assert [chosen[number] for number in pairs.pair_numbers] == rows
 
 
 VALUES = st.lists(st.tuples(st.integers(-1, 3), st.integers(-9, 9), st.integers(0, 2)), max_size=20)
@@ -80,7 +80,7 @@ def test_the_largest_of_all(values: list[int], many: int | None) -> None:
 def test_which_numbers_occur_and_where_they_change(numbers: list[int], kind: type) -> None:
     values = np.array(numbers, kind)
     assert np.flatnonzero(occurring_numbers(values)).tolist() == sorted(set(numbers))
-    assert run_starts(values).tolist() == [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]]
+    assert value_change_rows(values).tolist() == [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2)), max_size=25), st.randoms())

@@ -35,7 +35,7 @@ FRAME = pl.DataFrame([{name: row.get(name) for name in EVENTS} for row in ROWS],
 def columns(frame: pl.DataFrame) -> dict[str, MaskedColumn]:
     """A batch as numbers, without the columns that it has nothing in."""
     some = [series.name for series in frame if series.null_count() < len(frame) or series.name == "parent"]
-    return Spill().keep(frame, "some").read(0, len(frame), some)
+    return Spill().spill_frame(frame, "some").read(0, len(frame), some)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def told(regions: list[Region], makers: list[int]) -> list[tuple[int, int, int]]
     events = EventRows(np.array([row[0] for row in rows], np.int64), columns, 0)
     found = find_handoff_steps(events, np.array([MARKED]))
     lanes, starts = (np.array([region[at] for region in regions], np.int64) for at in (0, 1))
-    return list(zip(lanes.tolist(), starts.tolist(), found.at(lanes, starts).tolist(), strict=True))
+    return list(zip(lanes.tolist(), starts.tolist(), found.labels_at(lanes, starts).tolist(), strict=True))
 
 
 def slow(regions: list[Region], makers: list[int]) -> list[tuple[int, int, int]]:

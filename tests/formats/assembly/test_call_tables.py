@@ -56,7 +56,7 @@ def test_they_are_settled_as_if_they_had_come_together(
     waiting = SpilledCalls(Spill(tmp_path if on_disk else None), "calls")
     for some in came:
         waiting.add(meant(some))
-    found, expected = list(waiting.resolve(meant, size)), meant(concat_call_tables(came))
+    found, expected = list(waiting.iterate_resolved_calls(meant, size)), meant(concat_call_tables(came))
     key = expected.key.tolist()
     assert [value for some in found for value in some.key.tolist()] == key
     assert [value for some in found for value in some.id.tolist()] == expected.id.tolist()
@@ -68,7 +68,7 @@ def test_they_are_settled_as_if_they_had_come_together(
 
 
 def test_none_are_settled_where_none_came() -> None:
-    assert not list(SpilledCalls(Spill(), "calls").resolve(CallTable.first_per_key))
+    assert not list(SpilledCalls(Spill(), "calls").iterate_resolved_calls(CallTable.first_per_key))
 
 
 def test_calls_that_overlap_in_part_are_one_however_they_come() -> None:
@@ -78,6 +78,6 @@ def test_calls_that_overlap_in_part_are_one_however_they_come() -> None:
         waiting = SpilledCalls(Spill(), "calls")
         for part in parts:
             waiting.add(concat_call_tables([came[number] for number in part]).outermost_per_key())
-        assert [each for some in waiting.resolve(CallTable.outermost_per_key) for each in some.id.tolist()] == [0], (
-            parts
-        )
+        assert [
+            each for some in waiting.iterate_resolved_calls(CallTable.outermost_per_key) for each in some.id.tolist()
+        ] == [0], parts

@@ -118,7 +118,7 @@ def in_pieces(rows: Sequence[Event], cuts: Sequence[int], spill: Spill) -> list[
              "start": row["start"] - 7 * number, "end": row["end"] - 7 * number}
             for row in rows[low:high]
         ]  # fmt: skip
-        pieces.append(RawChunk(spill.keep(frame(moved), f"piece-{number}"), order, 7 * number, low))
+        pieces.append(RawChunk(spill.spill_frame(frame(moved), f"piece-{number}"), order, 7 * number, low))
     return pieces
 
 
@@ -194,7 +194,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
 
 def test_a_piece_must_hold_events() -> None:
     with pytest.raises(ValueError, match="events"):
-        assemble_file(decoded([RawChunk(Spill().keep(pl.DataFrame({"lane": [1]}), "odd"))]))
+        assemble_file(decoded([RawChunk(Spill().spill_frame(pl.DataFrame({"lane": [1]}), "odd"))]))
 
 
 def test_lanes_alike_in_all_stay_in_their_order() -> None:

@@ -47,7 +47,7 @@ def laid_out(layout: str) -> tuple[bytes, list[tuple[int, int]]]:
 
 def walked(data: bytes) -> tuple[list[dict], dict[tuple[str, str], tuple[int, int]], LenientElements]:
     mends = RepairCounts()
-    found = read_elements_leniently(data, len(data), 100, mends.tell, final=True)
+    found = read_elements_leniently(data, len(data), 100, mends.add_repair, final=True)
     for event, (start, stop) in zip(found.events, found.spans, strict=True):
         try:
             again = parse_leniently(data[start:stop]).value
@@ -62,7 +62,9 @@ def in_windows(data: bytes, size: int) -> list[dict]:
     events, base, window = [], 0, size
     while True:
         final = base + window >= len(data)
-        found = read_elements_leniently(data[base : base + window], size // 2, base, RepairCounts().tell, final=final)
+        found = read_elements_leniently(
+            data[base : base + window], size // 2, base, RepairCounts().add_repair, final=final
+        )
         events += found.events
         if found.ended or (final and not found.events):
             return events
@@ -146,7 +148,7 @@ def test_json_in_a_name_is_that_name(name, between):
 
 def counted(data: bytes) -> tuple[list[dict], dict[tuple[str, str], tuple[int, int]], LenientElements]:
     mends = RepairCounts()
-    found = read_elements_leniently(data, len(data), 100, mends.tell, final=True)
+    found = read_elements_leniently(data, len(data), 100, mends.add_repair, final=True)
     return found.events, mends.counts, found
 
 
@@ -224,10 +226,10 @@ def test_a_last_event_beyond_repair_does_not_hide_the_end():
 
 def test_an_event_without_an_end_waits_for_more_bytes():
     data = b'{"ph":"X","name":"a"},{"ph":"X","name":"bbbb'
-    waiting = read_elements_leniently(data, len(data), 0, RepairCounts().tell, final=False)
+    waiting = read_elements_leniently(data, len(data), 0, RepairCounts().add_repair, final=False)
     assert (len(waiting.events), waiting.end, waiting.partial) == (1, 22, True)
     mends = RepairCounts()
-    assert read_elements_leniently(data, len(data), 0, mends.tell, final=True).events == [
+    assert read_elements_leniently(data, len(data), 0, mends.add_repair, final=True).events == [
         {"ph": "X", "name": "a"},
         None,
     ]
@@ -235,7 +237,7 @@ def test_an_event_without_an_end_waits_for_more_bytes():
 
 
 def test_elements_behind_the_limit_are_left():
-    found = read_elements_leniently(one("{}"), 30, 0, RepairCounts().tell, final=True)
+    found = read_elements_leniently(one("{}"), 30, 0, RepairCounts().add_repair, final=True)
     assert len(found.events) == 2
     assert not found.ended
     assert one("{}")[found.end :].startswith(b'{"ph":"X","name":"c"}')  # a strict decoder can go on there
@@ -284,7 +286,7 @@ def test_long_runs_of_the_same_take_as_long_as_they_are(before: str, run: str, b
 
     def damaged(size: int) -> None:
         data = f"{event},{event}{before}{run * (size // len(run))}{behind}".encode()
-        assert len(read_elements_leniently(data, len(data), 0, RepairCounts().tell, final=True).events) > 1
+        assert len(read_elements_leniently(data, len(data), 0, RepairCounts().add_repair, final=True).events) > 1
 
     assert growth(damaged) < TOO_FAST
 

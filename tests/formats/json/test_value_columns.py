@@ -86,8 +86,8 @@ def test_whole_numbers_of_any_spelling():
 def test_codes_and_answers_grow_together():
     codes, asked = ValueCodes(), []
     length = CodeResults(codes, lambda text: asked.append(text) or len(text))
-    assert codes.column(["a", "bb", "a"], 3).tolist() == [0, 1, 0]
-    assert length.of(np.array([0, 1, 0])).tolist() == [1, 2, 1]
-    assert codes.column(iter(["ccc", "bb"]), 2).tolist() == [2, 1]
-    assert length.of(np.array([2, 1, 0])).tolist() == [3, 2, 1]
+    assert codes.encode_values(["a", "bb", "a"], 3).tolist() == [0, 1, 0]
+    assert length.results_of_codes(np.array([0, 1, 0])).tolist() == [1, 2, 1]
+    assert codes.encode_values(iter(["ccc", "bb"]), 2).tolist() == [2, 1]
+    assert length.results_of_codes(np.array([2, 1, 0])).tolist() == [3, 2, 1]
     assert asked == ["a", "bb", "ccc"]

@@ -736,7 +736,7 @@ def test_times_are_spelled_out_once_for_all_samples_of_a_slice() -> None:
     raw = msgspec.Raw(b'{"args":{"a":1}}')
     columns.add(JsonChunk(elements, starts, starts, lambda: [raw] * len(elements), lambda _: False))
     assert len(asked) == 1
-    assert columns.samples.done().time.tolist()[:2] == [1_700_000_000_000_001_000, 1_700_000_000_000_003_000]
+    assert columns.samples.finish().time.tolist()[:2] == [1_700_000_000_000_001_000, 1_700_000_000_000_003_000]
 
 
 def test_the_process_of_a_trace_without_host_events_has_its_name(tmp_path: Path) -> None:

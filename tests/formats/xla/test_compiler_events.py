@@ -21,7 +21,7 @@ Row = tuple[int, int, int, str]
 
 def kept(rows: list[Row]) -> SpilledRows:
     schema = {"lane": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "kind": KIND}
-    return Spill().keep(pl.DataFrame(rows, schema, orient="row"), "some")
+    return Spill().spill_frame(pl.DataFrame(rows, schema, orient="row"), "some")
 
 
 def told(rows: list[Row]) -> dict[int, Intervals]:
@@ -44,7 +44,7 @@ def test_lines_drawn_together_and_portions_tell_of_one_another() -> None:
 def test_a_kind_that_says_more_than_compile_stays() -> None:
     events = kept([(0, 5, 6, kind) for kind in KINDS])
     found = mark_spilled_compilations(events, {0: Intervals(np.array([5]), np.array([6]))})
-    assert {kind for kind, now in zip(KINDS, found.rows()["kind"], strict=True) if kind != now} == {
+    assert {kind for kind, now in zip(KINDS, found.read_frame()["kind"], strict=True) if kind != now} == {
         "annotation", "runtime", "transfer", "other",
     }  # fmt: skip
 
@@ -65,4 +65,4 @@ def test_frames_tell_the_same(seed: int) -> None:
         )
     ]  # fmt: skip
     events = kept(rows)
-    assert mark_spilled_compilations(events, told(rows)).rows().equals(of_frame(events.rows()))
+    assert mark_spilled_compilations(events, told(rows)).read_frame().equals(of_frame(events.read_frame()))

@@ -17,7 +17,7 @@ LINK = st.none() | st.integers(0, 9)
 
 
 def facet(frames: list[pl.DataFrame], spill: Spill) -> list[tuple[object, ...]]:
-    kept = [spill.keep(frame, f"{number}") for number, frame in enumerate(frames)]
+    kept = [spill.spill_frame(frame, f"{number}") for number, frame in enumerate(frames)]
     return pl.concat([pl.DataFrame(schema=FACET_SCHEMAS["handed"]), *producer_consumer_frames(kept)]).rows()
 
 

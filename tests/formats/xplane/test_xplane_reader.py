@@ -109,8 +109,8 @@ def test_events_read_in_bulk_are_what_was_written(plane: Plane) -> None:
     rows = iter(written)
     for part in decode_event_ranges(file, ranges, find_wanted_stats(read.stat_names, NUMBERS + TEXTS)):
         position = read.metadata.positions(part.metadata)
-        numbers = {name: stated.number(part, position, name) for name in NUMBERS}
-        words = {name: stated.text(part, position, name) for name in TEXTS}
+        numbers = {name: stated.int_stat(part, position, name) for name in NUMBERS}
+        words = {name: stated.text_stat(part, position, name) for name in TEXTS}
         for row, (at, event) in zip(range(len(part.line)), rows, strict=False):
             shared = plane.metadata_stats.get(event.name, [])
             assert part.is_valid[row]

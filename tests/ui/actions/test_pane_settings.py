@@ -8,7 +8,7 @@ import pytest
 
 from exploring import explored, press, read_once, said, settled
 from tracehound.analysis import ANALYSES
-from tracehound.analysis.analysis_settings import Setting, one_of, parse_whole_number
+from tracehound.analysis.analysis_settings import Setting, choice_parser, parse_whole_number
 from tracehound.ui.actions.pane_settings import SET_BY_CURSOR, settings_of_pane, valid_settings
 from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.explorer_app import ExplorerApp
@@ -36,7 +36,7 @@ def caption(explorer: ExplorerScreen, pane: str) -> tuple[str, ...]:
 
 
 def test_the_words_that_a_setting_may_be_are_known() -> None:
-    assert Setting("by", "a", "", one_of("a", "b")).choices == ("a", "b")
+    assert Setting("by", "a", "", choice_parser("a", "b")).choices == ("a", "b")
     assert Setting("least", "3", "", parse_whole_number).choices == ()
     assert all(setting.default in setting.choices for each in ANALYSES for setting in each.settings if setting.choices)
 
@@ -67,7 +67,7 @@ async def test_another_way_to_group_is_shown_said_copied_and_saved(samples: Path
         app.query_one("#pane-hlo_ops Prompt PromptInput").value = str(path)  # type: ignore[attr-defined]
         await press(pilot, "enter")
         assert "with by=category" in path.read_text()
-        kept = explorer.navigation.remembered
+        kept = explorer.navigation.session_to_save
         assert kept is not None
         assert kept.settings == {"hlo_ops": {"by": "category"}}
         await press(pilot, "B", "backspace", "enter")
@@ -81,7 +81,7 @@ async def test_what_was_chosen_is_there_at_the_next_visit(samples: Path) -> None
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "M", LETTERS["operators"], "B", "left", "enter")
-        kept = app.explorer.navigation.remembered
+        kept = app.explorer.navigation.session_to_save
     assert kept is not None
     assert kept.settings == {"operators": {"by": "frame"}}
     app = ExplorerApp(read_once(samples / "torch_stacks"))
@@ -149,15 +149,15 @@ async def test_settings_of_another_world_do_no_harm(samples: Path) -> None:
     )
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert app.explorer.results.given("operators") == ()
-        assert app.explorer.pane_stack.tables["operators"].table.shown
+        assert app.explorer.results.chosen_settings("operators") == ()
+        assert app.explorer.pane_stack.tables["operators"].table.passing_row_count
 
 
 async def _seen(samples: Path) -> SavedSession:
     """A visit that was left in another place than the first."""
     async with explored(read_once(samples / "torch_stacks")) as (explorer, pilot):
         await press(pilot, "w", "w")
-        kept = explorer.navigation.remembered
+        kept = explorer.navigation.session_to_save
         assert kept is not None
         return kept
 
@@ -167,10 +167,10 @@ async def test_a_key_makes_rows_be_the_next_thing_that_they_can_be(samples: Path
         await press(pilot, "M", LETTERS["critical_path"])
         assert " b by " in explorer.key_bar.render_line(0).text
         await press(pilot, "b")
-        assert explorer.results.given("critical_path") == (("by", "class"),)
+        assert explorer.results.chosen_settings("critical_path") == (("by", "class"),)
         assert "critical path by class; b again: by event" in said(explorer)
         await press(pilot, "b", "b")
-        assert explorer.results.given("critical_path") == ()
+        assert explorer.results.chosen_settings("critical_path") == ()
         await press(pilot, "8", "b")
         assert "rows of health are of one sort" in said(explorer)
 
@@ -178,6 +178,6 @@ async def test_a_key_makes_rows_be_the_next_thing_that_they_can_be(samples: Path
 @pytest.mark.thorough
 async def test_a_setting_stays_when_rows_become_something_else(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
-        explorer.results.choose("critical_path", (("near", "10us"),))
+        explorer.results.set_settings("critical_path", (("near", "10us"),))
         await press(pilot, "M", LETTERS["critical_path"], "b")
-        assert explorer.results.given("critical_path") == (("by", "class"), ("near", "10us"))
+        assert explorer.results.chosen_settings("critical_path") == (("by", "class"), ("near", "10us"))

@@ -371,7 +371,7 @@ async def test_the_menu_offers_everything_until_all_is_read(tmp_path: Path) -> N
         assert not any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)
         await pilot.press("escape")
         opening.let(1)
-        await until(pilot, lambda: explorer.trace_updates.whole is not None)
+        await until(pilot, lambda: explorer.trace_updates.complete_trace is not None)
         await pilot.press("M")
         await until(pilot, lambda: isinstance(pilot.app.screen, MenuScreen))
         assert any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)

@@ -168,7 +168,7 @@ async def test_a_pane_without_a_tab_has_one_while_it_is_shown(opening: TraceRead
 async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
         await press(pilot, "M", "/")
-        assert explorer.search_session.prompt.open
+        assert explorer.search_session.prompt.is_open
 
 
 @pytest.mark.parametrize("keys", in_full(("t", "t"), ("enter", "enter"), ("enter", "escape")))
@@ -190,11 +190,11 @@ async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_mean
         assert isinstance(pilot.app, ExplorerApp)
         letter = pane_menu.menu_keys(KEYS)["operators"]
         key = events.Key(letter, letter)
-        assert not pilot.app.type_ahead.take(key), "it goes to the pane that has the focus"
+        assert not pilot.app.type_ahead.hold_or_redirect(key), "it goes to the pane that has the focus"
         explorer.action_menu()
         await settled(pilot)
         key._set_forwarded()
-        assert pilot.app.type_ahead.take(key), "it comes back, and goes to the menu"
+        assert pilot.app.type_ahead.hold_or_redirect(key), "it comes back, and goes to the menu"
         await settled(pilot)
         assert explorer.pane_stack.active == "operators"
         assert pilot.app.screen is explorer

@@ -127,7 +127,7 @@ def test_the_first_pair_shown_is_one_of_usual_length() -> None:
 
 def test_from_the_start_the_base_stays_where_it_is() -> None:
     state = linked_views.align_starts(stepped(), TRACES)
-    assert (state.alignment, state.offset, state.shown) == ("start", 0, (None, None))
+    assert (state.alignment, state.offset, state.aligned_pair) == ("start", 0, (None, None))
     assert bounds(state)[0] == bounds(stepped())[0]
 
 

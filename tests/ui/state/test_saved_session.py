@@ -154,7 +154,7 @@ async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "down", "p", "c", "w", "w", "full_stop", "m", "a", "5")
-        view, kept = app.explorer.view, app.explorer.navigation.remembered
+        view, kept = app.explorer.view, app.explorer.navigation.session_to_save
         assert kept is not None
 
     app = ExplorerApp(read_once(samples / "torch_stacks"))
@@ -167,7 +167,7 @@ async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
         assert "where you were the last time" in said(app.explorer)
         await press(pilot, "u")
         assert app.explorer.view.event is None
-        again = app.explorer.navigation.remembered
+        again = app.explorer.navigation.session_to_save
         assert again is not None
         assert again.lanes == kept.lanes
         assert set(again.lanes) >= {"pinned", "color"}

@@ -99,7 +99,7 @@ async def copied(path: Path, *keys: str, columns: int = 120) -> tuple[str, str, 
         await settled(pilot)
         await press(pilot, *keys)
         table = app.explorer.pane_stack.tables.get(app.explorer.pane_stack.active)
-        rows = table.table.sheet.kept.to_dicts() if table is not None and table.table.sheet is not None else []
+        rows = table.table.sheet.filtered_rows.to_dicts() if table is not None and table.table.sheet is not None else []
         return app.clipboard, said(app.explorer), rows
 
 

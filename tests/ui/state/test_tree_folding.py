@@ -15,7 +15,7 @@ from tracehound.ui.widgets.result_table import ResultTable
 
 
 def calls(sheet: TableView) -> list[str]:
-    return sheet.seen["call"].to_list()
+    return sheet.visible_rows["call"].to_list()
 
 
 def many() -> Result:
@@ -43,14 +43,14 @@ def test_sorting_sorts_siblings_and_what_is_unknown_comes_last() -> None:
 
 def test_a_filter_keeps_what_is_above_and_opens_it() -> None:
     sheet = TableView(many(), "deep and total > 100ps")
-    assert sheet.passed == 35
+    assert sheet.passing_row_count == 35
     assert calls(sheet)[:4] == ["root25", "one", "deep", "root26"]
 
 
 def test_a_row_is_folded_whatever_the_order() -> None:
     sheet = TableView(tree())
     assert sheet.tree is not None
-    folds, row = sheet.tree.turned(1, "turn")
+    folds, row = sheet.tree.apply_fold_key(1, "turn")
     assert row == 1
     assert calls(TableView(tree(), folds=folds)) == ["main", "train", "save", "worker", "load"]
     assert calls(TableView(tree(), order=("total", True), folds=folds)) == ["main", "train", "save", "worker", "load"]
@@ -61,7 +61,7 @@ def test_keys_go_in_and_out() -> None:
     def after(place: int, way: str, folds: FoldState = DEFAULT_FOLDS) -> tuple[list[str], int]:
         sheet = TableView(tree(), folds=folds)
         assert sheet.tree is not None
-        turned, row = sheet.tree.turned(place, way)  # type: ignore[arg-type]
+        turned, row = sheet.tree.apply_fold_key(place, way)  # type: ignore[arg-type]
         return calls(TableView(tree(), folds=turned)), row
 
     everything = calls(TableView(tree()))
@@ -77,7 +77,7 @@ def test_keys_go_in_and_out() -> None:
 
 def test_a_table_of_no_tree_has_none() -> None:
     assert TableView(plain()).tree is None
-    assert TableView(plain()).seen.height == 3
+    assert TableView(plain()).visible_rows.height == 3
 
 
 class Tables(App[None]):

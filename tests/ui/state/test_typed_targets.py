@@ -13,7 +13,7 @@ from tracehound.ui.state.typed_targets import go_to_next_step, steps_of_rank, vi
 from tracehound.ui.state.view import View
 
 WHOLE = view_moves.show_whole_run(TRACE, View())
-CLOSE = WHOLE.shown(100 * US, 200 * US)
+CLOSE = WHOLE.with_bounds(100 * US, 200 * US)
 
 
 @pytest.mark.parametrize(

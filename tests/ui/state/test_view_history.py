@@ -12,7 +12,7 @@ WHOLE = View(0, 1000)
 def visited(*views: View, every: float = 10.0) -> ViewHistory:
     history = ViewHistory()
     for number, view in enumerate(views):
-        history.arrive(view, number * every)
+        history.record_view(view, number * every)
     return history
 
 
@@ -27,7 +27,7 @@ def test_back_and_forward() -> None:
 def test_going_elsewhere_forgets_what_was_ahead() -> None:
     history = visited(WHOLE, View(0, 500), View(0, 100))
     history.back()
-    history.arrive(View(900, 1000), 100)
+    history.record_view(View(900, 1000), 100)
     assert history.forward() is None
     assert history.back() == View(0, 500)
 
@@ -42,7 +42,7 @@ def test_a_jump_is_a_place_however_soon() -> None:
     history = visited(WHOLE, View(250, 750), View(300, 310), every=REST_SECONDS / 10)
     assert history.back() == View(250, 750)
     selected = replace(View(250, 750), selection=(300, 400))
-    history.arrive(selected, REST_SECONDS / 5)
+    history.record_view(selected, REST_SECONDS / 5)
     assert history.back() == View(250, 750), "selecting a window is no small move: every table follows"
 
 
@@ -50,14 +50,14 @@ def test_the_cursor_belongs_to_the_place() -> None:
     history = visited(WHOLE, View(0, 500), replace(View(0, 500), lane=1, event=7, focus=3), View(0, 10))
     assert history.back() == replace(View(0, 500), lane=1, event=7, focus=3)
     assert history.back() == WHOLE
-    history.arrive(replace(WHOLE, event=4), 100)
+    history.record_view(replace(WHOLE, event=4), 100)
     assert history.forward() is not None, "moving the cursor leaves what is ahead"
 
 
 def test_after_settling_even_another_event_is_a_place() -> None:
     history = visited(WHOLE, replace(View(0, 500), event=7))
-    history.settle()
-    history.arrive(replace(View(0, 500), event=8), 10.1)
+    history.start_new_entry()
+    history.record_view(replace(View(0, 500), event=8), 10.1)
     assert history.back() == replace(View(0, 500), event=7)
 
 
@@ -69,7 +69,7 @@ def test_the_oldest_are_forgotten() -> None:
 
 def test_places_follow_a_trace_that_grows() -> None:
     history = visited(WHOLE, View(0, 500))
-    history.change(lambda place: place.shown(place.start + 7, place.end + 7))
+    history.change(lambda place: place.with_bounds(place.start + 7, place.end + 7))
     assert history.back() == View(7, 1007)
 
 

@@ -73,7 +73,7 @@ def test_zoom_stops_at_the_run_and_at_a_nanosecond() -> None:
 
 
 def test_pan_stops_at_the_ends() -> None:
-    half = WHOLE.shown(0, 500 * US)
+    half = WHOLE.with_bounds(0, 500 * US)
     assert view_moves.pan_view(TRACE, half, (-1, 4)) == half
     assert shown(view_moves.pan_view(TRACE, half, (1, 4))) == (125, 625)
     assert shown(view_moves.pan_view(TRACE, half, (3, 1))) == (500, 1000)
@@ -95,9 +95,9 @@ def test_jumping_to_an_event_brings_it_into_sight() -> None:
     near = view_moves.go_to_event(TRACE, WHOLE, event("k2"))
     assert shown(near) == (0, 1000)
     assert (near.event, near.lane, near.focus) == (event("k2"), lane("stream 7", 0), 300 * US + US // 2)
-    away = view_moves.go_to_event(TRACE, WHOLE.shown(0, 300 * US), event("k5"))
+    away = view_moves.go_to_event(TRACE, WHOLE.with_bounds(0, 300 * US), event("k5"))
     assert shown(away) == (700, 1000)
-    far = view_moves.go_to_event(TRACE, WHOLE.shown(700 * US, 710 * US), event("k1"))
+    far = view_moves.go_to_event(TRACE, WHOLE.with_bounds(700 * US, 710 * US), event("k1"))
     assert shown(far) == (0, 800)
 
 
@@ -161,7 +161,7 @@ def test_gaps_of_the_rank_under_the_cursor() -> None:
     assert view.selection == (400 * US, 600 * US)
     assert view_moves.select_next_gap(ROWS, view, 1) == view
     assert view_moves.select_next_gap(ROWS, view, -1) == view
-    close = replace(view.shown(150 * US, 240 * US), selection=None)
+    close = replace(view.with_bounds(150 * US, 240 * US), selection=None)
     assert view_moves.select_next_gap(ROWS, replace(close, focus=160 * US), 1).selection == (200 * US, 201 * US)
 
 
@@ -172,7 +172,7 @@ def test_gaps_of_a_host_thread_are_those_of_its_first_rank() -> None:
 
 
 def test_a_gap_out_of_sight_is_brought_into_sight() -> None:
-    view = replace(WHOLE.shown(0, 100 * US), lane=lane("stream 7", 1))
+    view = replace(WHOLE.with_bounds(0, 100 * US), lane=lane("stream 7", 1))
     gap = view_moves.select_next_gap(ROWS, view, 1)
     assert gap.selection == (500 * US, 900 * US)
     assert gap.start <= 500 * US < 900 * US <= gap.end

@@ -61,7 +61,7 @@ def test_a_terminal_shows_the_same_as_if_it_was_told_everything(seed: int) -> No
         for y in changed:
             kept = rng.randint(0, WIDTH) if rng.random() < 0.5 else 0
             lines[y] = Strip.join([lines[y].crop(0, kept), line(rng).crop(kept, WIDTH)])
-        mine.stream.feed(paper.write([(y, 0, lines[y]) for y in changed], WIDTH, ColorSystem.EIGHT_BIT))
+        mine.stream.feed(paper.encode_changes([(y, 0, lines[y]) for y in changed], WIDTH, ColorSystem.EIGHT_BIT))
         for y in changed:
             theirs.stream.feed(told(y, lines[y]))
         assert mine.shown == theirs.shown
@@ -74,17 +74,17 @@ BLUE = Style(color="#00aaff", bgcolor="#101010")
 def test_what_is_there_is_not_sent() -> None:
     paper, system = ScreenContents(), ColorSystem.EIGHT_BIT
     strip, other = (Strip([Segment("kernel ", BLUE), Segment(word, ORANGE)]) for word in ("copy", "cope"))
-    assert "kernel" in paper.write([(1, 3, strip)], WIDTH, system)
-    assert paper.write([(1, 3, strip)], WIDTH, system) == ""
-    assert paper.write([(1, 3, other)], WIDTH, system) == "\x1b[2;14H\x1b[38;5;208;48;5;233me\x1b[39;49m"
+    assert "kernel" in paper.encode_changes([(1, 3, strip)], WIDTH, system)
+    assert paper.encode_changes([(1, 3, strip)], WIDTH, system) == ""
+    assert paper.encode_changes([(1, 3, other)], WIDTH, system) == "\x1b[2;14H\x1b[38;5;208;48;5;233me\x1b[39;49m"
     paper.forget()
-    assert "kernel" in paper.write([(1, 3, other)], WIDTH, system)
+    assert "kernel" in paper.encode_changes([(1, 3, other)], WIDTH, system)
 
 
 def test_a_style_is_told_by_what_differs_from_the_one_before() -> None:
     bold = ORANGE + Style(bold=True)
     strip = Strip([Segment("a", ORANGE), Segment("b", BLUE), Segment("c", bold), Segment("d")])
-    sent = ScreenContents().write([(0, 0, strip)], WIDTH, ColorSystem.EIGHT_BIT)
+    sent = ScreenContents().encode_changes([(0, 0, strip)], WIDTH, ColorSystem.EIGHT_BIT)
     orange = "38;5;208;48;5;233"
     assert sent == f"\x1b[1;1H\x1b[{orange}ma\x1b[38;5;39mb\x1b[0;1;{orange}mc\x1b[0md"
 
@@ -94,18 +94,18 @@ def test_a_style_is_told_by_what_differs_from_the_one_before() -> None:
     [("standard", "91;40"), ("256", "38;5;208;48;5;233"), ("truecolor", "38;2;255;136;0;48;2;16;16;16")],
 )
 def test_colors_are_those_that_the_terminal_has(system: str, codes: str) -> None:
-    sent = ScreenContents().write([(0, 0, Strip([Segment("a", ORANGE)]))], WIDTH, COLOR_SYSTEMS[system])
+    sent = ScreenContents().encode_changes([(0, 0, Strip([Segment("a", ORANGE)]))], WIDTH, COLOR_SYSTEMS[system])
     assert sent == f"\x1b[1;1H\x1b[{codes}ma\x1b[39;49m"
 
 
 def test_a_letter_and_its_accent_are_one_cell() -> None:
     paper, screen = ScreenContents(), Screen()
     for text in ("one e\u0301 two", "one e\u0301 ten"):
-        screen.stream.feed(paper.write([(0, 0, Strip([Segment(text)]))], WIDTH, ColorSystem.EIGHT_BIT))
+        screen.stream.feed(paper.encode_changes([(0, 0, Strip([Segment(text)]))], WIDTH, ColorSystem.EIGHT_BIT))
         assert screen.screen.display[0].rstrip() == text.replace("e\u0301", "é", 1)
 
 
 def test_another_width_is_another_screen() -> None:
     paper, strip = ScreenContents(), Strip([Segment("kernel")])
-    paper.write([(0, 0, strip)], WIDTH, ColorSystem.EIGHT_BIT)
-    assert "kernel" in paper.write([(0, 0, strip)], WIDTH + 1, ColorSystem.EIGHT_BIT)
+    paper.encode_changes([(0, 0, strip)], WIDTH, ColorSystem.EIGHT_BIT)
+    assert "kernel" in paper.encode_changes([(0, 0, strip)], WIDTH + 1, ColorSystem.EIGHT_BIT)

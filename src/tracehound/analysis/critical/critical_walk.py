@@ -140,7 +140,7 @@ class CriticalWalk(Struct, frozen=True):
         """
         found: list[PathLeg] = []
         while place is not None and place.time > start:
-            legs, place = self._leave_work(place) if place.row >= 0 else self._leave_thread(place, start)
+            legs, place = self._trace_back_work(place) if place.row >= 0 else self._trace_back_thread(place, start)
             found += legs
         return [
             leg if leg.start >= start else leg._replace(start=start)
@@ -148,7 +148,7 @@ class CriticalWalk(Struct, frozen=True):
             if leg.end > leg.start and leg.end > start
         ]
 
-    def _leave_work(self, place: PathPosition) -> tuple[list[PathLeg], PathPosition | None]:
+    def _trace_back_work(self, place: PathPosition) -> tuple[list[PathLeg], PathPosition | None]:
         """The work itself, and the event it waited for: its launch, earlier work on its lane, or work on another.
 
         At the position it may not have begun yet.
@@ -203,7 +203,7 @@ class CriticalWalk(Struct, frozen=True):
     def _last_awaited_row(self, row: int, between: tuple[int, int], awaited: Callable[[int], bool]) -> int:
         """The last awaited work on another lane that ended in this interval; else -1."""
         work, (since, until) = self.work, between
-        for other in self._rows_ended(until, since):
+        for other in self._rows_that_end_between(until, since):
             if work.lane[other] != work.lane[row] and work.start[other] < until and awaited(other):
                 return other
         return -1
@@ -218,12 +218,12 @@ class CriticalWalk(Struct, frozen=True):
         """True if the wait is for this work."""
         return wait.lane in (None, self.work.lane[row]) and self.work.launched[row] <= wait.by
 
-    def _rows_ended(self, until: int, since: int) -> Iterator[int]:
+    def _rows_that_end_between(self, until: int, since: int) -> Iterator[int]:
         """The rows that ended after `since` and at `until` at the latest, the last first."""
         low, high = bisect_right(self.work.ends, since), bisect_right(self.work.ends, until)
         return (self.work.by_end[at] for at in range(high - 1, low - 1, -1))
 
-    def _leave_thread(self, place: PathPosition, start: int) -> tuple[list[PathLeg], PathPosition | None]:
+    def _trace_back_thread(self, place: PathPosition, start: int) -> tuple[list[PathLeg], PathPosition | None]:
         """The thread's activity since it last waited, and the event it waited for."""
         thread = self.threads.get(place.lane)
         if thread is None:
@@ -245,12 +245,12 @@ class CriticalWalk(Struct, frozen=True):
                 waited = PathLeg(since, call.end, SYNC, place.lane, call.event)
                 return [did, waited], PathPosition(since, self.work.lane[row], row)
         if errand is not None:
-            return self._leave_task(errand, place)
+            return self._trace_back_task(errand, place)
         if taken is None:
             return [PathLeg(low, place.time, HOST_LEG, place.lane, -1)], None
         return [PathLeg(taken.stopped, place.time, HOST_LEG, place.lane, -1)], PathPosition(taken.stopped, taken.lane)
 
-    def _leave_task(self, errand: RequestedTask, place: PathPosition) -> tuple[list[PathLeg], PathPosition]:
+    def _trace_back_task(self, errand: RequestedTask, place: PathPosition) -> tuple[list[PathLeg], PathPosition]:
         """The thread's task since another requested it; if it was busy then, since it was free."""
         if errand.asked < errand.free:
             return [PathLeg(errand.free, place.time, HOST_LEG, place.lane, -1)], PathPosition(errand.free, place.lane)
@@ -269,7 +269,7 @@ class CriticalWalk(Struct, frozen=True):
             row = max(call.own, key=lambda each: work.end[each], default=-1)
             ended = row >= 0 and call.wait.start < work.end[row] <= call.end and work.start[row] < call.end
             return row if ended else -1
-        for row in self._rows_ended(call.end, call.wait.start):
+        for row in self._rows_that_end_between(call.end, call.wait.start):
             if work.start[row] < call.end and self._is_awaited(call.wait, row):
                 return row
         return -1

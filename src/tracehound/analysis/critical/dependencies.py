@@ -36,7 +36,7 @@ from tracehound.analysis.ranks.rank_collectives import collective_kind
 from tracehound.analysis.timing.device_busy import COMMUNICATION_KINDS as COLLECTIVES
 from tracehound.analysis.timing.device_busy import COPY_KINDS as COPIES
 from tracehound.analysis.timing.device_busy import device_work, rounding_gap
-from tracehound.analysis.timing.row_groups import run_starts
+from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.formats.runtime_names import COPY_CALL as COPYING
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import membership_mask
@@ -138,7 +138,7 @@ def _stream_work(device: pl.DataFrame, rank_trace: RankTrace) -> StreamWork:
 def _previous_rows(lane: Ints, end: Ints) -> Ints:
     """For each row the earlier row on its lane that ends last; of several the latest; -1 for the first."""
     found = np.full(len(lane), -1, np.int64)
-    for rows in np.split(np.arange(len(lane)), run_starts(lane)):
+    for rows in np.split(np.arange(len(lane)), value_change_rows(lane)):
         ends = end[rows]
         latest = np.maximum.accumulate(np.where(ends >= np.maximum.accumulate(ends), rows, -1))
         found[rows[1:]] = latest[:-1]

@@ -39,7 +39,7 @@ def no_memory_events_note(context: RunContext, tables: Sequence[pl.DataFrame], *
     """
     if any(_OUTSIDE_WINDOW in table.columns for table in tables):
         return note("held_memory_unknown", level="missing") if held else note("no_memory_events_in_window")
-    return note("no_memory_events_in_xla_profile" if context.xla else "no_memory_events", level="missing")
+    return note("no_memory_events_in_xla_profile" if context.is_xla else "no_memory_events", level="missing")
 
 
 LEVELS_DEFINITION: Final = """\
@@ -56,10 +56,10 @@ def read_allocations(rank_trace: RankTrace) -> pl.DataFrame:
     device), `level` (allocated, or the sum if the file has no totals) and `change` (bytes, negative for releases; 0 for
     memory that was there already). Sizes of 0 and events without a size are left out.
     """
-    return number_allocations(rank_trace.facet("allocated"))
+    return allocations_of_facet(rank_trace.facet("allocated"))
 
 
-def number_allocations(facet: pl.LazyFrame) -> pl.DataFrame:
+def allocations_of_facet(facet: pl.LazyFrame) -> pl.DataFrame:
     """The table of `read_allocations`, from a facet `allocated`."""
     rows = collect_frame(facet.filter(pl.col("bytes").fill_null(0) != 0)).sort("time", "record")
     running_sum = pl.col("bytes").clip(-MAX_BYTES, MAX_BYTES).cum_sum().over("device")
@@ -159,7 +159,7 @@ def allocating_operators(rank_trace: RankTrace, rows: pl.DataFrame) -> tuple[Cal
         rows["time"].to_numpy(),
         np.append(calls.events["end"].to_numpy(), _END_OF_TIME),
     )  # index -1: no operator
-    begun = LatestBegun(lane, start).at(_lanes_of_threads(rank_trace, rows["thread"]), time)
+    begun = LatestBegun(lane, start).latest_index_at(_lanes_of_threads(rank_trace, rows["thread"]), time)
     at = np.append(operators, -1)[begun]
     caller = np.append(calls.caller, -1)
     while len(ended := np.flatnonzero(end[at] < time)):

@@ -37,7 +37,7 @@ class DevicePeaks(Struct, frozen=True):
     source: Note
     onchip: Mapping[str, float] = field(default_factory=dict)
 
-    def compute(self, dtype: str | None = None) -> float | None:
+    def flops_for_dtype(self, dtype: str | None = None) -> float | None:
         """Operations per second on numbers of this type, or of the 16-bit types if none is given; None: unknown.
 
         A type without units of its own is computed in the next wider one.
@@ -212,7 +212,7 @@ PEAK_SETTING: Final = Setting(
 
 def peaks_per_rank(context: RunContext, given: ChosenSettings) -> dict[int, DevicePeaks]:
     """The peaks of each rank's device: from the setting, else from its file, else from the table."""
-    asked = PEAK_SETTING.of(given)
+    asked = PEAK_SETTING.value_in(given)
     found = {}
     for rank, host, label, model in context.ranks.select("rank", "host", "label", "model").iter_rows():
         facts = context.facts[context.hosts[host].part] if 0 <= host < len(context.hosts) else FileFacts()

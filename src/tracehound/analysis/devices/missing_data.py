@@ -76,11 +76,11 @@ def _record_devices_note(context: RunContext, facts: Iterable[FileFacts], profil
         foreign=sum(each.foreign for each in found),
         unread=sum(each.unread for each in found),
         allocated=any(each.allocates for each in found),
-        listed=not context.pytorch or any(each.devices for each in context.facts),
+        listed=not context.is_pytorch or any(each.devices for each in context.facts),
     )
 
 
-def silent_ranks_notes(context: RunContext, ranks: Collection[int]) -> list[Note]:
+def ranks_without_activity_notes(context: RunContext, ranks: Collection[int]) -> list[Note]:
     """Notes about ranks without device activity; none without such ranks."""
     if not ranks:
         return []

@@ -179,4 +179,4 @@ def advice(evidence: Evidence, topic: str) -> str:
 
     Only XLA's programs have the topics `input`, `output`, and `busy host`.
     """
-    return (_PYTORCH_XLA if evidence.pytorch_xla else _XLA if evidence.xla else _PYTORCH)[topic]
+    return (_PYTORCH_XLA if evidence.is_pytorch_xla else _XLA if evidence.is_xla else _PYTORCH)[topic]

@@ -107,14 +107,14 @@ class Evidence(Struct, frozen=True, dict=True):
         return cost / self.base_time if self.base_time else 0.0
 
     @property
-    def xla(self) -> bool:
+    def is_xla(self) -> bool:
         """True if XLA recorded the run: PyTorch's terms mean nothing to its users."""
-        return self.context.xla
+        return self.context.is_xla
 
     @property
-    def pytorch_xla(self) -> bool:
+    def is_pytorch_xla(self) -> bool:
         """True if PyTorch/XLA recorded the run: JAX's terms mean nothing to its users."""
-        return self.xla and bool(self.rank_traits["lazy"].sum())
+        return self.is_xla and bool(self.rank_traits["lazy"].sum())
 
     @property
     def where_phrase(self) -> str:

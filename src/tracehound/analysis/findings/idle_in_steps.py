@@ -36,7 +36,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     steps = whole_steps(rank_trace, events, options)
     conditions = {
         **_host_part_intervals(rank_trace, options),
-        EARLY: _early_intervals(events, steps),
+        EARLY: _startup_intervals(events, steps),
         **_graph_replay_intervals(rank_trace, events),
     }
     if steps.height:
@@ -54,7 +54,7 @@ Work that waits there pays for the first use of a device, or of the work.
 """
 
 
-def _early_intervals(events: pl.DataFrame, steps: pl.DataFrame) -> Intervals:
+def _startup_intervals(events: pl.DataFrame, steps: pl.DataFrame) -> Intervals:
     if steps.height > 1:
         return Intervals(np.array([-(1 << 62)]), steps["start"].sort()[1:2].to_numpy())
     previous_end = pl.col("end").cum_max().shift(1)
@@ -91,7 +91,7 @@ def _host_part_intervals(rank_trace: RankTrace, options: Options) -> dict[str, I
     intervals, taken = dict.fromkeys(PART_NAMES, EMPTY_INTERVALS), EMPTY_INTERVALS
     if rank_trace.profiler != "XLA":
         return intervals
-    for part, part_intervals in HOST_PARTS.of(rank_trace, options.given).items():
+    for part, part_intervals in HOST_PARTS.result_for(rank_trace, options.given).items():
         intervals[part] = subtract(part_intervals, taken)
         taken = merge(taken, part_intervals)
     return intervals
@@ -101,7 +101,9 @@ def whole_steps(rank_trace: RankTrace, events: pl.DataFrame, options: Options) -
     """Start and end of the whole steps; in a window those whose marks lie inside it."""
     if rank_trace.steps.is_empty():
         return pl.DataFrame()
-    steps = step_parts.steps_with_work(rank_trace, events, STEP_BOUNDS.of(options.given)).filter(~pl.col("partial"))
+    steps = step_parts.steps_with_work(rank_trace, events, STEP_BOUNDS.value_in(options.given)).filter(
+        ~pl.col("partial")
+    )
     inside = (pl.col("start") >= rank_trace.start) & (pl.col("end") <= rank_trace.end)
     return steps.filter(pl.col("event").is_in(rank_trace.steps.filter(inside)["event"].implode()))
 
@@ -137,7 +139,7 @@ def main_host_activity(gap_rows: pl.DataFrame) -> tuple[str, str]:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows of `idle`, with the host's activities."""
-    return idle.combine_as(ANALYSIS, tables, context, options)
+    return idle.combine_with_columns_of(ANALYSIS, tables, context, options)
 
 
 ANALYSIS: Final = replace(

@@ -73,7 +73,7 @@ def _intervals_of_rows(rows: pl.DataFrame) -> Intervals:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows of all ranks."""
-    return idle.combine_as(ANALYSIS, tables, context, options)
+    return idle.combine_with_columns_of(ANALYSIS, tables, context, options)
 
 
 ANALYSIS: Final = replace(

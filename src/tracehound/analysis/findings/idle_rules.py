@@ -71,7 +71,7 @@ def find_idle_causes(evidence: Evidence) -> Iterator[Finding]:
     idle = evidence.table("idle").filter(stream="device").filter(pl.col("rank").is_in(device_times["rank"].implode()))
     loading = evidence.findings_of(find_data_loader_wait) or evidence.findings_of(find_input_bound)
     explained_parts = (
-        [part for part, rule in _RULE_OF_HOST_PART.items() if evidence.findings_of(rule)] if evidence.xla else []
+        [part for part, rule in _RULE_OF_HOST_PART.items() if evidence.findings_of(rule)] if evidence.is_xla else []
     )
     for cause, title in _IDLE_TITLES.items():
         rows = idle.filter(pl.col("cause") == cause).with_columns(
@@ -82,7 +82,7 @@ def find_idle_causes(evidence: Evidence) -> Iterator[Finding]:
         if (
             share <= IDLE_SHARE
             or (cause == "data loading" and loading)
-            or (cause in _CAUSES_OF_STREAMS and evidence.xla)
+            or (cause in _CAUSES_OF_STREAMS and evidence.is_xla)
         ):
             continue
         longest_gap, gaps_phrase = _costliest_gaps(rows, explained_parts, cause, evidence.where_phrase)

@@ -58,7 +58,7 @@ nvjet kernels are for Hopper or Blackwell, so they are never for an older GPU.
 """
 
 
-def find_unaligned_products(evidence: Evidence) -> Iterator[Finding]:
+def find_unaligned_gemms(evidence: Evidence) -> Iterator[Finding]:
     """Products on tensor cores whose sizes or addresses allow only one or two numbers at a time."""
     yield from _find_slow_kernels(
         evidence,
@@ -79,7 +79,7 @@ def find_layout_conversions(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def find_fp32_products(evidence: Evidence) -> Iterator[Finding]:
+def find_fp32_gemms(evidence: Evidence) -> Iterator[Finding]:
     """Products in float32 without tensor cores, where TF32 is possible and off."""
     if (
         latest_compute_capability(evidence) < _AMPERE_CAPABILITY
@@ -145,7 +145,7 @@ def _find_slow_kernels(
     evidence: Evidence, condition: pl.Expr, title: str, advice: str, threshold: float = MIN_TIME_SHARE
 ) -> Iterator[Finding]:
     """A finding on the kernels of `condition`, above `MIN_KERNEL_SHARE` of kernel time and `threshold` of step time."""
-    if evidence.xla:
+    if evidence.is_xla:
         return
     total_span, kernels = int(evidence.device_times["span"].sum()), evidence.kernels
     slow_kernels, total = kernels.filter(condition), int(kernels["total"].sum())
@@ -184,14 +184,14 @@ RULES: Final = (
         f"kernels on tensor cores that read one number or two at a time (align1, align2) take {_THRESHOLD_TEXT}; like"
         " those of the next four rules, of PyTorch alone; the cost is the time of these kernels, most of which"
         " products and softmaxes take in any case",
-        find_unaligned_products,
+        find_unaligned_gemms,
     ),
     Rule("layouts", f"cuDNN's conversions between NCHW and NHWC take {_THRESHOLD_TEXT}", find_layout_conversions),
     Rule(
         "TF32",
         f"products in float32 on no tensor cores take {_THRESHOLD_TEXT}, none runs in TF32, the device is of Ampere or"
         " later, and the rule tensor cores does not tell of them",
-        find_fp32_products,
+        find_fp32_gemms,
     ),
     Rule(
         "older kernels",

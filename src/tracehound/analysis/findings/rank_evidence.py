@@ -77,7 +77,7 @@ def rank_traits(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | 
                     "window": [rank_trace.with_host_window.end - rank_trace.with_host_window.start],
                 }
             ),
-            HOST_CALL_COUNTS.of(rank_trace),
+            HOST_CALL_COUNTS.result_for(rank_trace),
             _measure_pageable_copies(rank_trace, step_intervals),
             _measure_compiling(rank_trace, step_intervals),
             _measure_exposed_communication(rank_trace, step_intervals),

@@ -17,7 +17,7 @@ from tracehound.analysis.findings.xla_rules import (
 )
 from tracehound.analysis.hosts.time_parts import TIME_PARTS
 from tracehound.analysis.ranks.lateness import LateRanks
-from tracehound.analysis.ranks.process_groups import missing_ranks_of_job
+from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.model.units import count_noun, format_bandwidth, format_count, format_duration, format_ranks
 from tracehound.model.units import format_share as percent
 
@@ -92,7 +92,7 @@ def _late_ranks_clause(evidence: Evidence, cost: float) -> str:
     late_clause = f"; {amount_phrase} of it may be waiting for late ranks" if explained else ""
     missing_ranks_clause = (
         "; part of it may be waiting for ranks that are not in this trace"
-        if missing_ranks_of_job(evidence.context)
+        if missing_job_ranks_notes(evidence.context)
         else ""
     )
     return late_clause + missing_ranks_clause
@@ -101,8 +101,8 @@ def _late_ranks_clause(evidence: Evidence, cost: float) -> str:
 def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
     """Devices do nothing but copy; for XLA with the memories of the copies."""
     links = evidence.table("transfers")
-    if links.is_empty() or not evidence.xla:
-        place_phrase = " within the device" if evidence.xla else ""
+    if links.is_empty() or not evidence.is_xla:
+        place_phrase = " within the device" if evidence.is_xla else ""
         yield from _find_exposed_part(
             evidence, "copy", COPY_SHARE, f"copies{place_phrase} are not hidden behind computation"
         )
@@ -142,7 +142,7 @@ def _find_exposed_part(evidence: Evidence, part: str, threshold: float, title: s
         topic = (
             PIPELINE
             if send_receive_share > MAIN_PART_SHARE
-            else {"copy": "HLO copies" if evidence.xla else "copies"}.get(part, part)
+            else {"copy": "HLO copies" if evidence.is_xla else "copies"}.get(part, part)
         )
         hidden = (run[f"all_{part}"][0] - run[part][0]) / run["span"][0] if run["span"][0] else 0.0
         yield Finding(

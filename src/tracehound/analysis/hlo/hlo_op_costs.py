@@ -157,7 +157,8 @@ def _recorded_count(name: str, custom: pl.Expr) -> pl.Expr:
 def _peak_columns(rows: pl.DataFrame, peaks: DevicePeaks | None) -> list[pl.Expr]:
     """The peaks of each op's own type."""
     compute = {
-        dtype: peaks.compute(_peak_dtype(dtype)) if peaks else None for dtype in rows["dtype"].unique().to_list()
+        dtype: peaks.flops_for_dtype(_peak_dtype(dtype)) if peaks else None
+        for dtype in rows["dtype"].unique().to_list()
     }
     text = pl.col("dtype").replace_strict(
         list(compute), list(compute.values()), default=None, return_dtype=pl.Float64

@@ -87,7 +87,7 @@ def find_compilations(rank_trace: RankTrace) -> pl.DataFrame:
 
     Threads that help with a compilation of another thread are left out: their time belongs to that one.
     """
-    return HOST_COMPILATIONS.of(rank_trace)
+    return HOST_COMPILATIONS.result_for(rank_trace)
 
 
 def _compilations_of_host(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:

@@ -70,7 +70,7 @@ _WAITING_KINDS: Final = ("sync", "op", "collective")
 def _host_part_intervals(rank_trace: RankTrace, given: ChosenSettings) -> dict[str, Intervals]:
     found = add_read_ahead(
         merge_over_chunks(
-            rank_trace, partial(_thread_part_intervals, LOADER_SETTING.of(given), program_lanes(rank_trace))
+            rank_trace, partial(_thread_part_intervals, LOADER_SETTING.value_in(given), program_lanes(rank_trace))
         ),
         PART_NAMES[_INPUT],
     )

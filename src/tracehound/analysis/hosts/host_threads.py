@@ -21,10 +21,10 @@ from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.analysis.timing.row_groups import (
     NameKindPairs,
     category_codes,
+    equal_value_group_numbers,
     group_rows,
     largest_row_per_group,
     occurring_numbers,
-    run_numbers,
 )
 from tracehound.formats.xla.xla_names import is_program_thread
 from tracehound.model.trace import collect_contiguous, collect_frame
@@ -47,7 +47,7 @@ def with_threads_in_memory(rank_trace: RankTrace) -> RankTrace:
 
     It has no other columns of them.
     """
-    return replace(rank_trace, threads=THREADS_IN_MEMORY.of(rank_trace))
+    return replace(rank_trace, threads=THREADS_IN_MEMORY.result_for(rank_trace))
 
 
 def _load_threads(rank_trace: RankTrace, given: ChosenSettings) -> pl.LazyFrame:
@@ -256,7 +256,9 @@ def innermost_per_window(threads: pl.DataFrame, windows: Intervals, options: Opt
 def _number_distinct_rows(events: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
     """The distinct rows of lane, name and annotation, as text and in order, and the row of each event."""
     number, first = group_rows(
-        run_numbers(events["lane"].to_numpy()), category_codes(events["name"]), category_codes(events["inside"])
+        equal_value_group_numbers(events["lane"].to_numpy()),
+        category_codes(events["name"]),
+        category_codes(events["inside"]),
     )
     every = events[first].with_columns(pl.col(pl.Categorical).cast(pl.String)).with_row_index("number")
     every = every.sort(events.columns)
@@ -295,7 +297,7 @@ def classify_by_name(events: pl.DataFrame, classify: Callable[[str, str], int | 
     names, kinds = (events[column].gather(pairs.rows).cast(pl.String).to_list() for column in ("name", "kind"))
     codes = (classify(name or "", kind or "") for name, kind in zip(names, kinds, strict=True))
     answers = [-1 if said is None else said for said in codes]
-    return pairs.spread_answers(np.array(answers, np.int8))
+    return pairs.expand_to_rows(np.array(answers, np.int8))
 
 
 def overlap_times(owned: OwnedIntervals, windows: Intervals) -> tuple[Ints, Ints, Ints]:

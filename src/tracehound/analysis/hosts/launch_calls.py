@@ -20,7 +20,7 @@ from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.hosts.host_parts import LOADER_SETTING
 from tracehound.analysis.hosts.host_threads import event_names, find_host_events
 from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
-from tracehound.analysis.timing.row_groups import run_starts
+from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.formats.assembly.launch_links import CORRELATION_IDS_REPEATED
 from tracehound.formats.runtime_names import ALLOCATION_CALL as ALLOCATING
 from tracehound.formats.runtime_names import BLOCKING_COPY_CALL, COPY_CALL, QUERY_CALL, WAIT_CALL
@@ -101,7 +101,9 @@ def latest_launch_times(lane: Ints, called: Ints) -> Ints:
     So work without a known launch (`called` is `UNKNOWN_TIME`) was launched before all that runs later on its lane.
     Rows are sorted by (lane, start).
     """
-    return np.concatenate([np.minimum.accumulate(here[::-1])[::-1] for here in np.split(called, run_starts(lane))])
+    return np.concatenate(
+        [np.minimum.accumulate(here[::-1])[::-1] for here in np.split(called, value_change_rows(lane))]
+    )
 
 
 def enqueued_work_lanes(lanes: pl.DataFrame) -> pl.DataFrame:
@@ -133,7 +135,7 @@ _WAIT_PATTERNS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             "|".join((WAIT_CALL.pattern, QUERY_CALL.pattern, "BlockHostUntil|BlockUntil", BLOCKING_COPY_CALL.pattern))
         ),
         ALLOCATION: ALLOCATING,
-        LOADING: LOADER_SETTING.of(()),
+        LOADING: LOADER_SETTING.value_in(()),
     }
 )
 
@@ -225,7 +227,7 @@ def awaited_copies(work: pl.DataFrame) -> pl.Series:
 
 def _wait_intervals(rank_trace: RankTrace, copies: pl.DataFrame) -> dict[tuple[str, int], Intervals]:
     """Intervals of each host lane in events whose names mean a wait, or in the call of an awaited copy."""
-    found = dict(NAMED_WAITS.of(rank_trace))
+    found = dict(NAMED_WAITS.result_for(rank_trace))
     for (lane,), part in copies.partition_by("caller", as_dict=True).items():
         key = (SYNCHRONIZATION, int(lane))
         found[key] = merge(

@@ -67,7 +67,7 @@ class OperatorInputs(Struct, frozen=True):
             else _raise_not_recorded()
         )
 
-    def true_at(self, place: int) -> bool:
+    def flag_at(self, place: int) -> bool:
         """The value of a flag. Raises ValueError if it was not recorded."""
         if self.values[place] not in ("True", "False"):
             _raise_not_recorded()
@@ -120,7 +120,7 @@ def _parse_shape(said: object) -> Shape:
     return tuple(numbers) if all(isinstance(size, int) and 0 <= size < 1 << 48 for size in numbers) else ()
 
 
-def _product_cost(
+def _matmul_cost(
     inputs: OperatorInputs, place: int, sizes: tuple[int, int, int, int], *added: int, result: str = ""
 ) -> OperatorCost:
     """Cost of a product of the input at `place` and the next; `sizes` are batch, rows, summed dimension, and columns.
@@ -136,12 +136,12 @@ def _product_cost(
 
 def _mm_cost(inputs: OperatorInputs) -> OperatorCost:
     (rows, inner), (_, columns) = inputs.shapes[:2]
-    return _product_cost(inputs, 0, (1, rows, inner, columns))
+    return _matmul_cost(inputs, 0, (1, rows, inner, columns))
 
 
 def _int_mm_cost(inputs: OperatorInputs) -> OperatorCost:
     (rows, inner), (_, columns) = inputs.shapes[:2]
-    return _product_cost(inputs, 0, (1, rows, inner, columns), result="int")
+    return _matmul_cost(inputs, 0, (1, rows, inner, columns), result="int")
 
 
 def _scaled_mm_cost(inputs: OperatorInputs) -> OperatorCost:
@@ -151,29 +151,29 @@ def _scaled_mm_cost(inputs: OperatorInputs) -> OperatorCost:
     packed = 2 if inputs.types[0].endswith("_x2") else 1
     sizes = (1, rows, inner * packed, columns)
     result = inputs.type_at(asked, inputs.types[0])
-    found = _product_cost(inputs, 0, sizes, *([bias] if inputs.has_tensor(bias) else []), result=result)
+    found = _matmul_cost(inputs, 0, sizes, *([bias] if inputs.has_tensor(bias) else []), result=result)
     return found._replace(bytes=found.bytes + inputs.size(*filter(inputs.has_tensor, scales)))
 
 
 def _addmm_cost(inputs: OperatorInputs) -> OperatorCost:
     (rows, inner), (_, columns) = inputs.shapes[1:3]
-    return _product_cost(inputs, 1, (1, rows, inner, columns), 0)
+    return _matmul_cost(inputs, 1, (1, rows, inner, columns), 0)
 
 
 def _bmm_cost(inputs: OperatorInputs) -> OperatorCost:
     (batch, rows, inner), (_, _, columns) = inputs.shapes[:2]
-    return _product_cost(inputs, 0, (batch, rows, inner, columns))
+    return _matmul_cost(inputs, 0, (batch, rows, inner, columns))
 
 
 def _baddbmm_cost(inputs: OperatorInputs) -> OperatorCost:
     (batch, rows, inner), (_, _, columns) = inputs.shapes[1:3]
-    return _product_cost(inputs, 1, (batch, rows, inner, columns), 0)
+    return _matmul_cost(inputs, 1, (batch, rows, inner, columns), 0)
 
 
 def _linear_cost(inputs: OperatorInputs) -> OperatorCost:
     *batch, inner = inputs.shapes[0]
     columns, _ = inputs.shapes[1]
-    return _product_cost(inputs, 0, (1, prod(batch), inner, columns), *([2] if inputs.has_tensor(2) else []))
+    return _matmul_cost(inputs, 0, (1, prod(batch), inner, columns), *([2] if inputs.has_tensor(2) else []))
 
 
 class _ConvolutionArguments(NamedTuple):
@@ -196,7 +196,7 @@ def _convolution_model(places: _ConvolutionArguments) -> Callable[[OperatorInput
         if swept < 1 or len(kernel) != len(image):
             _raise_not_recorded()
         how = [_per_dimension(inputs.list_at(place), swept) for place in places[1:4]]
-        if places.transposed >= 0 and inputs.true_at(places.transposed):
+        if places.transposed >= 0 and inputs.flag_at(places.transposed):
             operations = 2 * prod(image) * prod(kernel[1:])  # each input element is multiplied with the whole weight
             out = _transposed_convolution_size(
                 image[2:], kernel[2:], how, _per_dimension(inputs.list_at(places.transposed + 1), swept)
@@ -247,7 +247,7 @@ def _convolution_backward_model(
         said = re.findall("True|False", inputs.values[mask]) if mask < len(inputs.values) else []
         asked = [each == "True" for each in said] or [True, True]
         of_image, of_kernel, of_bias = [*asked, False, False, False][:3]
-        swept = image if transposed >= 0 and inputs.true_at(transposed) else gradient
+        swept = image if transposed >= 0 and inputs.flag_at(transposed) else gradient
         one = 2 * prod(inputs.shapes[swept]) * prod(kernel[1:])
         moved = inputs.size(gradient, *[2, image] * of_image, *[image, 2] * of_kernel)  # read, and written
         moved += of_bias * given[1] * _element_size(inputs.types[gradient])
@@ -272,7 +272,7 @@ def _attention_model(
             _raise_not_recorded()
         pairs = query[0] * query[head] * query[position] * key[position]
         operations = 2 * pairs * (query[3] + value[3])
-        if inputs.true_at(causal):
+        if inputs.flag_at(causal):
             operations //= 2
         result = prod(query[:3]) * value[3] * _element_size(inputs.types[first])
         once = inputs.size(first, first + 1, first + 2) + result

@@ -64,7 +64,7 @@ def intervals_per_time_part(
     `events` is the device's work (`device_busy.device_work`), on this clock if the device has one: then the result is
     on it, too.
     """
-    of_host = HOST_INTERVALS.of(rank_trace)
+    of_host = HOST_INTERVALS.result_for(rank_trace)
     sets = {part: clock.to_device_intervals(when) for part, when in of_host.items()} if clock else dict(of_host)
     taken, disjoint = EMPTY_INTERVALS, dict[str, Intervals]()
     for part, more in _device_intervals(events).items():

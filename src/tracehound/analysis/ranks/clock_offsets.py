@@ -117,7 +117,7 @@ def _propagate_offsets(
         if circle in seen:
             continue
         seen.add(circle)
-        level = _group_level(circles[circle], offset)
+        level = _mean_group_end(circles[circle], offset)
         for part, distance in circles[circle]:
             if part not in offset:
                 offset[part] = level + distance
@@ -130,13 +130,13 @@ def _average_offsets(
     """For each part the mean of the offsets that its groups imply."""
     sums = dict.fromkeys(offset, 0.0)
     for members in circles.values():
-        level = _group_level(members, offset)
+        level = _mean_group_end(members, offset)
         for part, distance in members:
             sums[part] += level + distance
     return {part: total / len(of_part[part]) for part, total in sums.items()}
 
 
-def _group_level(members: Sequence[tuple[int, float]], offset: Mapping[int, float]) -> float:
+def _mean_group_end(members: Sequence[tuple[int, float]], offset: Mapping[int, float]) -> float:
     """Mean end of a group, by its parts with a known offset."""
     return mean(offset[part] - distance for part, distance in members if part in offset)
 

@@ -15,11 +15,11 @@ from tracehound.analysis.rank_trace import RunContext
 from tracehound.analysis.ranks import process_groups
 from tracehound.analysis.ranks.clock_offsets import estimate_clock_offsets, rank_clocks
 from tracehound.analysis.ranks.process_groups import (
-    absent_ranks,
-    assign_rank_groups,
+    assign_calls_to_groups,
     has_hlo_members,
+    missing_job_ranks_notes,
     missing_rank_notes,
-    missing_ranks_of_job,
+    missing_ranks_by_collective,
 )
 from tracehound.analysis.ranks.rank_collectives import (
     CALL_SCHEMA,
@@ -91,7 +91,7 @@ class MatchedCalls(NamedTuple):
     notes: tuple[Note, ...]
 
     @property
-    def shared(self) -> pl.DataFrame:
+    def multi_rank_calls(self) -> pl.DataFrame:
         """The calls of collectives of two or more ranks."""
         return self.calls.filter(pl.col("meeting").is_not_null())
 
@@ -101,10 +101,10 @@ def match_collectives(tables: Sequence[pl.DataFrame], context: RunContext) -> Ma
     filled = [table.select(CALL_SCHEMA.names()) for table in tables if table.height]
     rows = pl.concat(filled) if filled else pl.DataFrame(schema=CALL_SCHEMA)
     parts = rank_clocks(context)
-    rows, circles, notes = assign_rank_groups(rows, context, parts)
-    rows = _use_machine_clocks(_assign_meetings(rows.join(parts, on="rank", how="left", maintain_order="left")))
+    rows, circles, notes = assign_calls_to_groups(rows, context, parts)
+    rows = _use_machine_clocks(_assign_collective_ids(rows.join(parts, on="rank", how="left", maintain_order="left")))
     parts = parts.update(rows.select("rank", "part").unique(), on="rank")
-    rows = _match_nearest_ends(_drop_impossible_meetings(rows, walled=context.has_wall_clock))
+    rows = _match_nearest_ends(_drop_impossible_matches(rows, walled=context.has_wall_clock))
     found = estimate_clock_offsets(rows)
     rows = rows.join(found.select("part", "applied"), on="part", how="left", maintain_order="left").with_columns(
         (pl.col("start") + pl.col("applied")).alias("arrived"), (pl.col("end") + pl.col("applied")).alias("ended")
@@ -114,7 +114,7 @@ def match_collectives(tables: Sequence[pl.DataFrame], context: RunContext) -> Ma
     )
     notes = (
         *notes,
-        *_incomplete_notes(rows, complete=not missing_ranks_of_job(context)),
+        *_incomplete_notes(rows, complete=not missing_job_ranks_notes(context)),
         *_unmatched_notes(rows),
         *_matched_by_order_notes(rows),
     )
@@ -151,7 +151,7 @@ def _clocks_per_rank(found: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
     return parts.join(found, on="part", how="left", maintain_order="left")
 
 
-def _assign_meetings(rows: pl.DataFrame) -> pl.DataFrame:
+def _assign_collective_ids(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the `meeting` from their numbers or their order, and whether it is by `order` alone."""
     two = pl.col("fellows") == 2
     does = pl.col("collective").cast(pl.String)
@@ -235,7 +235,7 @@ def _runs_agree(rows: pl.DataFrame) -> bool:
     return numbered_calls.height > 0 and 2 * int(met.sum()) >= numbered_calls.height
 
 
-def _drop_impossible_meetings(rows: pl.DataFrame, *, walled: bool) -> pl.DataFrame:
+def _drop_impossible_matches(rows: pl.DataFrame, *, walled: bool) -> pl.DataFrame:
     """The rows without the meetings by order that uncorrected wall clocks exclude.
 
     Clocks of machines may differ by more than the length of a call: if the step limits the candidates, or calls need
@@ -311,7 +311,10 @@ def _add_waits(rows: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
             "late"
         ),
     ).join(
-        absent_ranks(met.filter(pl.col("how") != _BY_PEERS), circles), on="meeting", how="left", maintain_order="left"
+        missing_ranks_by_collective(met.filter(pl.col("how") != _BY_PEERS), circles),
+        on="meeting",
+        how="left",
+        maintain_order="left",
     )
     return (
         pl.concat([met.with_columns(lacked=pl.lit(value=False)), lone], how="diagonal_relaxed")

@@ -45,7 +45,7 @@ class GroupedCalls(NamedTuple):
     notes: tuple[Note, ...]
 
 
-def assign_rank_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.DataFrame) -> GroupedCalls:
+def assign_calls_to_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.DataFrame) -> GroupedCalls:
     """Assign the calls of all ranks, in the schema `CALL_SCHEMA`, to their groups.
 
     If calls do not name the members of their group, the file may list those of each group (`distributedInfo`).
@@ -220,10 +220,10 @@ def _groups_of_text(text: str, ranks: Sequence[int]) -> list[list[int]]:
 
 def _has_all_ranks(context: RunContext) -> bool:
     """True if this trace has all ranks of the job, as far as its files tell."""
-    return not missing_ranks_of_job(context)
+    return not missing_job_ranks_notes(context)
 
 
-def absent_ranks(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
+def missing_ranks_by_collective(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     """The collectives (`meeting`) that not all expected ranks have, with these ranks as text."""
     fewer = met.filter(pl.col("present") < pl.col("fellows")).group_by("meeting").agg(
         pl.col("circle").first(), pl.col("rank")
@@ -255,7 +255,7 @@ def missing_rank_notes(calls: pl.DataFrame, context: RunContext) -> list[Note]:
                 )
             )
     if calls.height and not notes:
-        notes += missing_ranks_of_job(context)
+        notes += missing_job_ranks_notes(context)
     more = len(notes) - _MAX_NOTES
     if more > 0:
         notes = [*notes[:_MAX_NOTES], note("more_process_group_ranks_missing", level="missing", groups=more)]
@@ -267,7 +267,7 @@ def missing_rank_notes(calls: pl.DataFrame, context: RunContext) -> list[Note]:
     return notes
 
 
-def missing_ranks_of_job(context: RunContext) -> list[Note]:
+def missing_job_ranks_notes(context: RunContext) -> list[Note]:
     """A note about the ranks that the job had by its size and this trace lacks; nothing without any."""
     worlds = [world for facts in context.facts if (world := facts.world_size) is not None]
     here = set(context.ranks["rank"].to_list())

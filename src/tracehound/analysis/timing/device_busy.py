@@ -46,14 +46,14 @@ class BusyIntervals(Struct, frozen=True):
     copy: Intervals
 
     @property
-    def any(self) -> Intervals:
+    def busy(self) -> Intervals:
         """Intervals with any work."""
         return merge(self.compute, self.communication, self.copy)
 
     @property
     def idle(self) -> Intervals:
         """Intervals without work."""
-        return complement(self.any, self.start, self.end)
+        return complement(self.busy, self.start, self.end)
 
     @property
     def exposed_communication(self) -> Intervals:
@@ -111,7 +111,7 @@ def busy_intervals(events: pl.DataFrame, rank_trace: RankTrace) -> BusyIntervals
 
 
 def union_of_work(events: pl.DataFrame) -> Intervals:
-    """Intervals with any of this work: `BusyIntervals.any`, not clipped to the window."""
+    """Intervals with any of this work: `BusyIntervals.busy`, not clipped to the window."""
     owned = self_intervals(events["start"].to_numpy(), events["end"].to_numpy(), parent_rows(events))
     return union(owned.start, owned.end)
 

@@ -121,7 +121,7 @@ def device_clock_windows(events: pl.DataFrame, start: int, end: int) -> pl.DataF
 
 def device_clock(rank_trace: RankTrace) -> DeviceClock | None:
     """The clock of a rank's device, from all its events at any time; None if it has none."""
-    return _RANK_CLOCK.of(rank_trace)
+    return _RANK_CLOCK.result_for(rank_trace)
 
 
 def _fit_rank_clock(rank_trace: RankTrace) -> DeviceClock | None:
@@ -179,7 +179,7 @@ class ClockedWork(NamedTuple):
     end: int
 
     @property
-    def time(self) -> int:
+    def device_time(self) -> int:
         """From the first to the last of the work, or the length of the window."""
         return self.end - self.start
 

@@ -93,7 +93,7 @@ def unknown_steps_note(trace: Trace, window: Window, collect: Callable[[pl.LazyF
     lanes = trace.lanes_of(window.ranks).filter(pl.col("rank").is_not_null() & pl.col("work"))
     if trace.steps.is_empty() or lanes.is_empty():
         return None
-    low, high = window.within(*trace.span)
+    low, high = window.clip_bounds(*trace.span)
     events = overlapping_events(trace.events(lanes["lane"].to_list()), low, high)
     time = pl.col("end").clip(upper_bound=high) - pl.col("start").clip(lower_bound=low)
     launched = pl.col("launch").is_not_null()

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.analysis_settings import Setting, one_of
+from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.rank_trace import RankComputation, RankTrace
 from tracehound.analysis.window_bounds import UNBOUNDED, TimeBounds, intersect_bounds
 from tracehound.formats.assembly.step_detection import GRAPH_LAUNCHES
@@ -44,7 +44,7 @@ def partial_steps(rank_trace: RankTrace, events: pl.DataFrame) -> pl.Series:
 
     `events` is all work of the rank's device, with the columns `step` and `launch`.
     """
-    return _PARTIAL_STEPS.of(rank_trace, events)
+    return _PARTIAL_STEPS.result_for(rank_trace, events)
 
 
 def _find_partial_steps(rank_trace: RankTrace, events: pl.DataFrame) -> pl.Series:
@@ -168,7 +168,7 @@ STEP_BOUNDS: Final = Setting(
     "bounds",
     "work",
     "a step lasts until the work that it launched has ended (work), or as long as its mark (mark)",
-    one_of("work", "mark"),
+    choice_parser("work", "mark"),
 )
 
 

@@ -34,7 +34,7 @@ class NameKindPairs:
         self._many = many * self._kinds
         self._sparse = self._many > _MAX_TABLE_FACTOR * max(len(names), _MIN_TABLE_ROWS)
         if self._sparse:
-            _, self.rows, self.numbers = np.unique(self._pair_codes(), return_index=True, return_inverse=True)
+            _, self.rows, self.pair_numbers = np.unique(self._pair_codes(), return_index=True, return_inverse=True)
             return
         row = row_loops.find_row_of_each_pair(self._name, self._kind, many, self._kinds)
         if row is None:
@@ -43,17 +43,17 @@ class NameKindPairs:
         self._known = np.flatnonzero(row >= 0)
         self.rows = row[self._known]
 
-    def spread_answers(self, answers: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    def expand_to_rows(self, answers: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
         """The answer for each row, given one answer per distinct pair, in the order of `rows`."""
         if self._sparse:
-            return np.asarray(answers[self.numbers])
+            return np.asarray(answers[self.pair_numbers])
         known = np.zeros(self._many, np.int8)
         known[self._known] = answers
         found = row_loops.look_up_bytes(self._name, self._kind, self._kinds, known)
         return known[self._pair_codes()] if found is None else found
 
     @cached_property
-    def numbers(self) -> Ints:
+    def pair_numbers(self) -> Ints:
         """For each row the number of its pair: the position in `rows`."""
         known = np.zeros(self._many, np.int64)
         known[self._known] = np.arange(len(self._known))
@@ -73,12 +73,12 @@ def _physical_codes(values: pl.Series) -> tuple[npt.NDArray[np.unsignedinteger[A
     return (physical.fill_null(many).to_numpy() if physical.null_count() else known), many + 1
 
 
-def run_starts(numbers: npt.NDArray[np.integer[Any]]) -> Ints:
+def value_change_rows(numbers: npt.NDArray[np.integer[Any]]) -> Ints:
     """Rows whose number differs from that of the previous row: the starts of runs, but the first."""
     return np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
 
 
-def run_numbers(numbers: npt.NDArray[np.integer[Any]]) -> Ints:
+def equal_value_group_numbers(numbers: npt.NDArray[np.integer[Any]]) -> Ints:
     """For each row the number of its run of equal numbers, from 0."""
     return np.cumsum(np.append(0, numbers[1:] != numbers[:-1])[: len(numbers)])
 

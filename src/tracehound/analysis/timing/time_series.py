@@ -104,7 +104,7 @@ class WeightedDistribution(Struct, frozen=True, eq=False):
         off = self.value - np.average(self.value, weights=self.weight)
         return float(np.sqrt((self.weight * off * off).sum() / (self.total - 1)))
 
-    def lowest_reaching(self, part: float) -> int | None:
+    def lowest_value_with_share(self, part: float) -> int | None:
         """The lowest value that, with all below it, holds at least this part of the weight."""
         if not len(self.value):
             return None

@@ -87,7 +87,8 @@ def print_verdicts(
 ) -> int:
     """Print the page and the verdicts, save the baseline if asked to; returns 1 if a condition fails."""
     console.print_lines(
-        form.page(page, console.text_look(options)) if form else write_junit(page.title, verdicts), options
+        form.write_page(page, console.text_report_style(options)) if form else write_junit(page.title, verdicts),
+        options,
     )
     if form:
         print_page_notes(form, page.results, page.runs)

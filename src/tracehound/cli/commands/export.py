@@ -36,10 +36,10 @@ def run(options: Namespace) -> int:
         trace, window = read_trace_with_warning(reader, options)
         narrowed = export_destination.windows_by_file(trace, window) if folder else {Path(out): window}
         for path in () if options.force else narrowed:
-            places[path].refuse_old()
+            places[path].refuse_existing_file()
         written = [_write_export(form, trace, window, places[path]) for path, window in narrowed.items()]
     for note in (note for one in written for note in one.notes):
-        console.print_message(printable(": ".join(filter(None, (note.place, note_text(note))))))
+        console.print_message(printable(": ".join(filter(None, (note.location_text, note_text(note))))))
     name = f"{printable(folder.name)}{os.sep}" if folder else places[Path(out)].name
     console.print_message(f"{name}: {export_summary_text(written)}")
     if among:
@@ -56,16 +56,16 @@ def _export_destinations(
     """
     if folder is None:
         return {
-            Path(out): export_destination.any_destination(out, files)
+            Path(out): export_destination.parse_destination(out, files)
             if force
-            else export_destination.new_destination(out, files)
+            else export_destination.parse_new_destination(out, files)
         }
-    words = [str(folder / name) for name in export_destination.file_names(files, form.suffix)]
+    words = [str(folder / name) for name in export_destination.output_paths(files, form.suffix)]
     return {
-        file: export_destination.any_destination(word, files, folder) for file, word in zip(files, words, strict=True)
+        file: export_destination.parse_destination(word, files, folder) for file, word in zip(files, words, strict=True)
     }
 
 
 def _write_export(form: ExportFormat, trace: Trace, window: Window, place: ExportDestination) -> ExportSummary:
-    with place.opened() as file, console.write_progress(place.name) as tell:
+    with place.open_for_writing() as file, console.writing_progress(place.name) as tell:
         return form.write(trace, window, file, tell)

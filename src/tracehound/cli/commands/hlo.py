@@ -7,7 +7,7 @@ from argparse import Namespace
 from tracehound.analysis import Result
 from tracehound.cli import console
 from tracehound.cli.commands.result_output import print_page_notes, print_result
-from tracehound.cli.commands.trace_input import find_trace, is_path, load_and_report, open_read_context
+from tracehound.cli.commands.trace_input import find_trace, is_path, load_and_print_failures, open_read_context
 from tracehound.model.trace import Window
 from tracehound.report import find_writer, hlo_report
 from tracehound.report.result_page import ResultPage
@@ -18,10 +18,10 @@ def run(options: Namespace) -> int:
     form = find_writer(options.format)
     paths, words = hlo_report.split_hlo_arguments(options.words, is_path)
     with open_read_context(options) as context:
-        trace = load_and_report(find_trace(paths, options, context))
+        trace = load_and_print_failures(find_trace(paths, options, context))
         found = hlo_report.answer_hlo_command(trace, words, options.depth, options.top)
     if isinstance(found, ResultPage):
-        console.print_lines(form.page(found, console.text_look(options)), options)
+        console.print_lines(form.write_page(found, console.text_report_style(options)), options)
         print_page_notes(form, found.results, found.runs)
         return 0
     if isinstance(found, Result):

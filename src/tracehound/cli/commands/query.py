@@ -28,7 +28,7 @@ def run(options: Namespace) -> int:
         tables = [find_table(word) for word in options.words if not is_path(word)] or ALL_TABLES
         chosen = [table_with_settings(table, options.set) for table in tables]
         refuse_unused_settings(tables, options.set)
-        console.print_lines(listings.list_query_tables(chosen, console.text_look(options).width), options)
+        console.print_lines(listings.list_query_tables(chosen, console.text_report_style(options).width), options)
         return 0
     form = find_writer(options.format)
     options.paths, text = _split_statement(options.words)

@@ -25,7 +25,7 @@ def run(options: Namespace) -> int:
     if options.list:
         refuse_format(options, "--list")
         # scripts read it line by line
-        width = console.text_look(options).width if sys.stdout.isatty() else UNLIMITED_WIDTH
+        width = console.text_report_style(options).width if sys.stdout.isatty() else UNLIMITED_WIDTH
         console.print_lines(listings.list_analyses(ANALYSES, width), options)
         return 0
     form = find_writer(options.format)
@@ -33,7 +33,7 @@ def run(options: Namespace) -> int:
     given = configured_settings(analysis, options.set)
     if options.explain:
         refuse_format(options, "--explain")
-        console.print_lines(listings.explain_analysis(analysis, console.text_look(options).width), options)
+        console.print_lines(listings.explain_analysis(analysis, console.text_report_style(options).width), options)
         return 0
     if not options.paths:
         raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")

@@ -19,7 +19,7 @@ def print_result(result: Result, trace: Trace, window: Window, form: Writer, opt
     """Print a result in its format, with notes about the window; notes that the format cannot hold go to stderr."""
     facts = build_header(trace, window)
     result = add_doubt_note(other_step_work.with_other_steps_note(result, trace, window), facts)
-    console.print_lines(form.result(facts, result, console.text_look(options)), options)
+    console.print_lines(form.write_result(facts, result, console.text_report_style(options)), options)
     if not form.notes:
         for note in _remark_lines(result):
             console.print_message(printable(note))
@@ -41,7 +41,7 @@ def print_named_notes(notes: Iterable[tuple[str, str]]) -> None:
 
 def _remark_lines(result: Result) -> list[str]:
     """The remarks on a result: the number of rows shown, and its notes."""
-    return [*([result.cut] if result.cut else []), *note_texts(result.notes)]
+    return [*([result.shown_rows_text] if result.shown_rows_text else []), *note_texts(result.notes)]
 
 
 def refuse_format(options: Namespace, option: str) -> None:

@@ -16,6 +16,6 @@ def run(options: Namespace) -> int:
     with open_read_context(options) as context:
         trace, window = read_trace(options, context)
         page = summarize_trace(trace, window, options.top, analysis_workers(trace, context))
-    console.print_lines(form.summary(page, console.text_look(options)), options)
+    console.print_lines(form.write_summary(page, console.text_report_style(options)), options)
     print_page_notes(form, page.results)
     return 0

@@ -86,19 +86,21 @@ def read_trace_with_warning(reader: TraceReader, options: Namespace) -> tuple[Tr
 
 def _load_with_window(reader: TraceReader, options: Namespace) -> tuple[Trace, Window]:
     """The trace and the window of the options; warns if a part of the window is outside of the trace."""
-    trace = load_and_report(reader)
+    trace = load_and_print_failures(reader)
     window = parse_window(trace, options.rank, options.step, options.window)
     if why := window_cut_warning(trace, window):
         console.print_message(why)
     return trace, window
 
 
-def load_and_report(reader: TraceReader) -> Trace:
+def load_and_print_failures(reader: TraceReader) -> Trace:
     """Read the trace of a reader; prints the files that could not be read."""
     trace = _load_with_progress(reader)
     keep_large_freed_memory()
     dropped = [
-        ": ".join(filter(None, (note.place, note_text(note)))) for note in reader.notes if note.level == "dropped"
+        ": ".join(filter(None, (note.location_text, note_text(note))))
+        for note in reader.notes
+        if note.level == "dropped"
     ]
     for line in dropped[:MAX_FILES_LISTED]:
         console.print_message(printable(line))

@@ -72,12 +72,12 @@ class FlameGraph(Struct, frozen=True, eq=False, dict=True):
         return level
 
     @cached_property
-    def _size(self) -> Ints:
+    def _subtree_sizes(self) -> Ints:
         """Number of rows at and below each row; they follow it."""
         return self.trees.subtree_sums(np.ones(len(self.names), np.int64))
 
     @cached_property
-    def _passed_to(self) -> dict[int, int]:
+    def _merged_callees(self) -> dict[int, int]:
         """The row that is part of its caller's bar, by its caller."""
         rows = np.flatnonzero(~self.has_bar)
         return dict(zip(self.trees.parent[rows].tolist(), rows.tolist(), strict=True))
@@ -91,7 +91,7 @@ class FlameGraph(Struct, frozen=True, eq=False, dict=True):
         low, total = (0, self.total) if zoom == ROOT_BAR else (int(self.start[zoom]), int(self.weight[zoom]))
         if total <= 0 or width <= 0:
             return around
-        first, last = (0, len(self.names)) if zoom == ROOT_BAR else (zoom + 1, zoom + int(self._size[zoom]))
+        first, last = (0, len(self.names)) if zoom == ROOT_BAR else (zoom + 1, zoom + int(self._subtree_sizes[zoom]))
         start, weight = self.start[first:last] - low, self.weight[first:last]
         left, right = (start * width) // total, ((start + weight) * width) // total
         rows = np.flatnonzero(self.has_bar[first:last] & (right > left))
@@ -116,7 +116,7 @@ class FlameGraph(Struct, frozen=True, eq=False, dict=True):
     def merged_rows(self, row: int) -> list[int]:
         """The rows that share a bar, the caller first."""
         rows = [row]
-        while (passed := self._passed_to.get(rows[-1])) is not None:
+        while (passed := self._merged_callees.get(rows[-1])) is not None:
             rows.append(passed)
         return rows
 

@@ -78,7 +78,7 @@ def write_events(batches: Iterable[Mapping[str, MaskedColumn]], folder: Path | N
         files = _EventFileWriter(folder, writer)
         for batch in batches:
             files.add(batch)
-        paths = files.done()
+        paths = files.finish()
     if len(paths) > _MANY_FILES:
         return_free_memory()
     return scan_events(paths)
@@ -102,7 +102,7 @@ class _EventFileWriter:
         if len(self._next) == _BATCHES_PER_FILE:
             self._write()
 
-    def done(self) -> list[Path]:
+    def finish(self) -> list[Path]:
         """Finish all files and return their paths."""
         self._write()
         for running in self._running:
@@ -257,7 +257,7 @@ def write_facets(facets: Mapping[str, pl.LazyFrame], folder: Path) -> None:
         collect_frame(facet).write_ipc(folder / f"{name}-{0:06}.arrow", compression="zstd")
 
 
-def find_facets(names: Sequence[str], folder: Path) -> dict[str, pl.LazyFrame]:
+def scan_facet_files(names: Sequence[str], folder: Path) -> dict[str, pl.LazyFrame]:
     """Scan the facets in the files of these names in a folder, each in the order of its files."""
     kinds = {name.rpartition("-")[0] for name in names}
     return {
@@ -284,7 +284,7 @@ def _read_facet_rows(
         possible, time = convert_times(columns["time"].values)
         columns["time"] = MaskedColumn(time)
         if not possible.all():
-            columns = {each: column.at(np.flatnonzero(possible)) for each, column in columns.items()}
+            columns = {each: column.take(np.flatnonzero(possible)) for each, column in columns.items()}
     return columns_to_frame(columns, FACET_SCHEMAS[name])
 
 
@@ -342,11 +342,13 @@ def iterate_in_time_order(
     all_readers = [_LaneReader(short_lanes, scan, wanted, _NO_ROWS, rows)]
     all_readers += [_LaneReader(short_lanes.clear(), scan, wanted, lane_range, rows) for lane_range in long]
     while readers := [lane for lane in all_readers if lane.load()]:
-        middle, row_count = median_low(lane.last for lane in readers), sum(lane.frame.height for lane in readers)
+        middle, row_count = median_low(lane.last_start for lane in readers), sum(lane.frame.height for lane in readers)
         for lane in readers:
-            while lane.last < middle and lane.has_unread and row_count < 2 * size:
+            while lane.last_start < middle and lane.has_unread and row_count < 2 * size:
                 row_count += lane.read()
-        until = min((lane.last for lane in readers if lane.has_unread), default=max(lane.last for lane in readers))
+        until = min(
+            (lane.last_start for lane in readers if lane.has_unread), default=max(lane.last_start for lane in readers)
+        )
         frame = pl.concat([lane.take(until) for lane in readers if lane.frame["start"][0] <= until])
         yield frame if frame["start"].is_sorted() else frame.sort("start", maintain_order=True)
 
@@ -367,7 +369,7 @@ class _LaneReader:
         return self._low < self._high
 
     @property
-    def last(self) -> int:
+    def last_start(self) -> int:
         """The start of the last row in memory."""
         last: int = self.frame["start"][-1]
         return last

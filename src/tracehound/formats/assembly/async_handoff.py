@@ -36,9 +36,9 @@ class HandoffIntervals(NamedTuple):
     end: Ints
     label: npt.NDArray[np.signedinteger[Any]]
 
-    def at(self, lane: Ints, instant: Ints) -> npt.NDArray[np.signedinteger[Any]]:
+    def labels_at(self, lane: Ints, instant: Ints) -> npt.NDArray[np.signedinteger[Any]]:
         """Return the label of the interval at each lane and instant, the last label where there is none."""
-        found = self.latest.at(lane, instant)
+        found = self.latest.latest_index_at(lane, instant)
         found[instant >= self.end.take(found)] = -1
         return self.label.take(found)
 
@@ -71,20 +71,20 @@ def find_handoff_steps(events: EventRows, marked_lanes: Ints) -> HandoffInterval
     enclosing = np.empty(len(events.lane), np.int32)
     for low in range(0, len(enclosing), BATCH_SIZE):
         rows = slice(low, low + BATCH_SIZE)
-        enclosing[rows] = intervals.at(events.lane[rows], events.start[rows])
+        enclosing[rows] = intervals.labels_at(events.lane[rows], events.start[rows])
     parent = enclosing.take(maker)
     parent[np.append(start, 0).take(parent) >= start] = -1
     executing = np.zeros(len(start) + 1, np.bool_)
     executing[enclosing[events.columns["op"].values]] = True
     by_time = np.append(events.columns["step"].values.take(maker), np.int32(STEP_UNKNOWN))
-    step = by_time.take(_topmost(np.where(executing[:-1], len(start), parent)))
+    step = by_time.take(_topmost_ancestors(np.where(executing[:-1], len(start), parent)))
     return intervals._replace(label=np.append(step.take(pieces.owner), STEP_UNKNOWN))
 
 
 def _match_producers(events: EventRows, allowed: Mask) -> tuple[Ints, Ints]:
     """Return the allowed events that consume something produced before, and its producers."""
-    makers = np.flatnonzero(events.valid("produces"))
-    work = np.flatnonzero(events.valid("consumes") & allowed)
+    makers = np.flatnonzero(events.has_value("produces"))
+    work = np.flatnonzero(events.has_value("consumes") & allowed)
     ids = events.columns["produces"].values.take(makers)
     order = np.argsort(ids, kind="stable")
     ids = ids.take(order)
@@ -102,7 +102,7 @@ def _work_ends(events: EventRows) -> Ints:
     until = events.end.copy()
     stop_lane, stop_time = events.lane[stops], events.start[stops]
     region_lane, region_start = events.lane[regions], events.start[regions]
-    following = LatestBegun(stop_lane, stop_time).at(region_lane, region_start - 1) + 1
+    following = LatestBegun(stop_lane, stop_time).latest_index_at(region_lane, region_start - 1) + 1
     following = np.where(following > 0, following, np.searchsorted(stop_lane, region_lane))
     last = int(until.max()) + 1 if len(until) else 0
     until[regions] = np.where(
@@ -111,7 +111,7 @@ def _work_ends(events: EventRows) -> Ints:
     return until
 
 
-def _topmost(above: Ints) -> Ints:
+def _topmost_ancestors(above: Ints) -> Ints:
     """Return the last ancestor of each, itself without one; for an ancestor that is not there, its index."""
     top = np.append(np.where(above >= 0, above, np.arange(len(above))), len(above))
     while True:

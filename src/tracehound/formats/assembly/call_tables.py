@@ -38,7 +38,7 @@ class CallTable(NamedTuple):
     def first_per_key(self) -> CallTable:
         """Return the first call of each key, sorted by key."""
         order = self._order()
-        return self.at(order[differs_from_previous(self.key[order])])
+        return self.take(order[differs_from_previous(self.key[order])])
 
     def outermost_per_key(self) -> CallTable:
         """Return, sorted by key and start, the outermost calls of each key: of the runtime if any, else the others.
@@ -49,9 +49,9 @@ class CallTable(NamedTuple):
         order = self._order()
         begins = differs_from_previous(self.key[order])
         if begins.all():
-            return self.at(order)
+            return self.take(order)
         group = np.cumsum(begins) - 1
-        preferred = self.at(order[self.late[order] == self.late[order[begins]][group]])
+        preferred = self.take(order[self.late[order] == self.late[order[begins]][group]])
         order = np.lexsort((preferred.id, preferred.begun, preferred.thread, preferred.key))
         key, thread = preferred.key[order], preferred.thread[order]
         group = np.cumsum(differs_from_previous(key) | differs_from_previous(thread)) - 1
@@ -59,8 +59,8 @@ class CallTable(NamedTuple):
         max_end = ends[np.maximum.accumulate(group * len(ends) + rank) - group * len(ends)]
         inside = np.append(False, (group[1:] == group[:-1]) & (preferred.begun[order][1:] < max_end[:-1]))
         outer = np.flatnonzero(~inside)
-        outermost = preferred.at(order[outer])._replace(until=np.maximum.reduceat(preferred.until[order], outer))
-        return outermost.at(np.lexsort((outermost.id, outermost.begun, outermost.key)))
+        outermost = preferred.take(order[outer])._replace(until=np.maximum.reduceat(preferred.until[order], outer))
+        return outermost.take(np.lexsort((outermost.id, outermost.begun, outermost.key)))
 
     def _order(self) -> npt.NDArray[np.intp]:
         order = np.argsort(self.key, kind="stable")
@@ -68,7 +68,7 @@ class CallTable(NamedTuple):
             return order
         return np.lexsort((self.id, self.begun, self.late, self.key))
 
-    def at(self, rows: npt.NDArray[np.intp]) -> CallTable:
+    def take(self, rows: npt.NDArray[np.intp]) -> CallTable:
         """Return some of the rows."""
         key, id_, step, late, thread, begun, until = self
         return CallTable(key[rows], id_[rows], step[rows], late[rows], thread[rows], begun[rows], until[rows])
@@ -104,9 +104,11 @@ class SpilledCalls(Struct):
     def add(self, calls: CallTable) -> None:
         """Put calls aside, sorted by key. Raises OSError as writing does."""
         columns = {name: MaskedColumn(values) for name, values in calls._asdict().items()}
-        self._parts.append(self.spill.put(columns, _COLUMNS, f"{self.name}-{len(self._parts)}"))
+        self._parts.append(self.spill.spill_columns(columns, _COLUMNS, f"{self.name}-{len(self._parts)}"))
 
-    def resolve(self, choose: Callable[[CallTable], CallTable], size: int = BATCH_SIZE) -> Iterator[ResolvedCalls]:
+    def iterate_resolved_calls(
+        self, choose: Callable[[CallTable], CallTable], size: int = BATCH_SIZE
+    ) -> Iterator[ResolvedCalls]:
         """Yield all calls by key, about `size` at a time; `choose` chooses those that stay of calls with one key."""
         for ranges in self._row_ranges(size):
             key = _read_column(ranges, "key")

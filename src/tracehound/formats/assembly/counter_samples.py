@@ -98,7 +98,7 @@ class SampleCollector(Struct):
         self._value.frombytes(value[valid].tobytes())
         self._ordinal.frombytes(ordinals[counter_values.event[valid]].tobytes())
 
-    def done(self) -> CounterSamples:
+    def finish(self) -> CounterSamples:
         """Return all samples, in the order of the file."""
         return CounterSamples(
             tuple(self.keys),
@@ -118,14 +118,14 @@ class CounterSamples(NamedTuple):
     value: FloatValues
     ordinal: Ints
 
-    def at(self, rows: npt.NDArray[Any]) -> CounterSamples:
+    def take(self, rows: npt.NDArray[Any]) -> CounterSamples:
         """Return some of the samples."""
         return CounterSamples(self.keys, self.number[rows], self.time[rows], self.value[rows], self.ordinal[rows])
 
-    def put(self, spill: Spill, name: str) -> SpilledSamples:
+    def spill_samples(self, spill: Spill, name: str) -> SpilledSamples:
         """Put the samples aside under this name. Raises OSError as writing does."""
         columns = {each: MaskedColumn(getattr(self, each)) for each in _SAMPLE_SCHEMA}
-        return SpilledSamples(self.keys, spill.put(columns, _SAMPLE_SCHEMA, name) if self.keys else None)
+        return SpilledSamples(self.keys, spill.spill_columns(columns, _SAMPLE_SCHEMA, name) if self.keys else None)
 
 
 class SpilledSamples(NamedTuple):

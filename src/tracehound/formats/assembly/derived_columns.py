@@ -122,8 +122,8 @@ class RawEvents(Struct, frozen=True, eq=False):
     def batches(self, group: int) -> Iterator[list[EventBatch]]:
         """Yield the batches of a group of lanes; those of one long lane come in one list."""
         low, high = self.bounds(group)
-        first = self.runs.at(slice(0, low)).height
-        return split_into_batches(self.runs.at(slice(low, high)), self.sources, first, self.size)
+        first = self.runs.take(slice(0, low)).height
+        return split_into_batches(self.runs.take(slice(low, high)), self.sources, first, self.size)
 
 
 class EventTotals(Struct, frozen=True, eq=False):
@@ -143,16 +143,16 @@ class EventTotals(Struct, frozen=True, eq=False):
 
     def add(self, events: EventRows, depth: Ints) -> None:
         """Add the events of a batch, with their depths."""
-        begins = events.lanes
+        begins = events.lane_start_rows
         lane = events.lane[begins]
         self.rows[lane] = np.maximum(self.rows[lane], np.maximum.reduceat(depth, begins) + 1)
         self.first[lane] = np.minimum(self.first[lane], events.start[begins])
         self.last[lane] = np.maximum(self.last[lane], np.maximum.reduceat(events.end, begins))
-        self.marks.append(events.ids[events.valid("step")])
+        self.marks.append(events.ids[events.has_value("step")])
 
     def add_launched(self, events: EventRows) -> None:
         """Add the records of doubled work among the events of a batch of devices."""
-        has_id = events.valid("correlation")
+        has_id = events.has_value("correlation")
         is_equal = has_id[1:] & has_id[:-1] & (events.end > events.start)[1:]
         for values in (
             events.lane,
@@ -199,14 +199,14 @@ def _find_step_candidates(raw: RawEvents) -> pl.DataFrame:
     annotation = KINDS.index("annotation")
     for number, (spilled, shift, *_) in enumerate(raw.sources):
         columns = spilled.read(0, spilled.height, ("name", "kind"))
-        chosen = (columns["kind"].values == annotation) | _is_named(columns["name"].values, GRAPH_LAUNCHES)
+        chosen = (columns["kind"].values == annotation) | _name_mask(columns["name"].values, GRAPH_LAUNCHES)
         rows = np.flatnonzero(chosen)
         if not len(rows):
             continue
         lane = of_lane(number, rows)
         rows, lane = rows[raw.lanes.rank[lane] < 0], lane[raw.lanes.rank[lane] < 0]
         columns_of_rows = {
-            name: column.at(rows) for name, column in spilled.read(0, spilled.height, _CANDIDATE_COLUMNS).items()
+            name: column.take(rows) for name, column in spilled.read(0, spilled.height, _CANDIDATE_COLUMNS).items()
         }
         frame = columns_to_frame(columns_of_rows, {name: RAW_EVENTS[name] for name in _CANDIDATE_COLUMNS}).with_columns(
             pl.Series("lane", lane), pl.Series("host", raw.lanes.host[lane]), pl.col("start", "end") + shift
@@ -239,7 +239,7 @@ def _find_step_marks(raw: RawEvents) -> pl.DataFrame:
         rows = np.arange(spilled.height) if valid is None else np.flatnonzero(valid)
         if len(rows):
             columns = spilled.read(0, spilled.height, _MARK_COLUMNS)
-            columns_of_rows = {name: column.at(rows) for name, column in columns.items()}
+            columns_of_rows = {name: column.take(rows) for name, column in columns.items()}
             found.append(
                 {
                     **columns_of_rows,
@@ -251,10 +251,10 @@ def _find_step_marks(raw: RawEvents) -> pl.DataFrame:
         return pl.DataFrame()
     marks = EventRows(np.concatenate(lanes), concat_column_sets(found, list(map(len, lanes))), 0)
     order = lane_sort_order(marks.lane, marks.start, marks.end)
-    return _with_host_and_rank(marks if order is None else marks.at(order), raw.lanes)
+    return _with_host_and_rank(marks if order is None else marks.take(order), raw.lanes)
 
 
-def _is_named(names: npt.NDArray[Any], texts: Sequence[str]) -> Mask:
+def _name_mask(names: npt.NDArray[Any], texts: Sequence[str]) -> Mask:
     """Mask of the names (as codes) that are among the given texts."""
     codes = sorted_distinct(names)
     known_texts = columns_to_frame({"name": MaskedColumn(codes)}, {"name": RAW_EVENTS["name"]})["name"].cast(pl.String)
@@ -263,7 +263,7 @@ def _is_named(names: npt.NDArray[Any], texts: Sequence[str]) -> Mask:
 
 def _lane_finder(raw: RawEvents) -> Callable[[int, npt.NDArray[np.intp]], Ints]:
     """Return a function that finds the lanes of rows of a source."""
-    runs = raw.runs.at(np.lexsort((raw.runs.low, raw.runs.source)))
+    runs = raw.runs.take(np.lexsort((raw.runs.low, raw.runs.source)))
 
     def lane_of(source: int, rows: npt.NDArray[np.intp]) -> Ints:
         low, high = np.searchsorted(runs.source, [source, source + 1])
@@ -276,11 +276,11 @@ def _lane_finder(raw: RawEvents) -> Callable[[int, npt.NDArray[np.intp]], Ints]:
 def read_module_executions(raw: RawEvents) -> EventRows:
     """Read the executions of modules on devices, in order."""
     low, high = raw.bounds(MODULE_LANES)
-    first = raw.runs.at(slice(0, low)).height
+    first = raw.runs.take(slice(0, low)).height
     if low == high:
         nothing = np.empty(0, np.int64)
         return EventRows(nothing, {"start": MaskedColumn(nothing), "end": MaskedColumn(nothing)}, first)
-    return EventBatch(raw.runs.at(slice(low, high)), first, raw.sources).read(_EXECUTION_COLUMNS)
+    return EventBatch(raw.runs.take(slice(low, high)), first, raw.sources).read(_EXECUTION_COLUMNS)
 
 
 def _with_host_and_rank(events: EventRows, lanes: LaneProperties) -> pl.DataFrame:
@@ -305,9 +305,9 @@ def derive_event_columns(
     lanes, calendar = raw.lanes, step_calendar(steps)
 
     def by_time(events: EventRows) -> Ints:
-        begins = events.lanes
+        begins = events.lane_start_rows
         lane = events.lane[begins]
-        return calendar.at(lanes.host[lane], lanes.rank[lane], begins, events.start)
+        return calendar.steps_at(lanes.host[lane], lanes.rank[lane], begins, events.start)
 
     handoffs = _find_handoffs(raw, by_time) if calendar.of == "host" and len(calendar.step) else None
 
@@ -315,7 +315,7 @@ def derive_event_columns(
         step = by_time(events)
         if handoffs is None:
             return step
-        run_column = handoffs.at(events.lane, events.start)
+        run_column = handoffs.labels_at(events.lane, events.start)
         return np.where(run_column == STEP_UNKNOWN, step, run_column)
 
     by_order = lacks_call_ids(executions, lanes.rank[executions.lane])
@@ -329,11 +329,11 @@ def derive_event_columns(
     )
     for batch in _nest_batches(raw, HOST_LANES, _no_calls):
         step = own_step(batch.events)
-        calls.add(batch.events, batch.nested.inside, step)
+        calls.add(batch.events, batch.nested.parent_row, step)
         totals.add(batch.events, batch.nested.depth)
         yield _output_columns(batch, lanes, step, batch.call) | _checked_sizes(batch.events, totals)
-    launches = calls.launches()
-    totals.repeated.append(launches.repeated)
+    launches = calls.build_launch_table()
+    totals.repeated.append(launches.repeated_id_count)
     runs = index_module_runs(executions, lanes.rank)
     calls_of_executions = launches.match_by_id(executions)
     if by_order and (calls_of_executions < 0).all():
@@ -342,7 +342,7 @@ def derive_event_columns(
 
     def possible_launcher(events: EventRows, nested: NestedEvents) -> Ints:
         """Return the parent from which an event may inherit its launch: none where the event has a run of its own."""
-        return np.where(events.valid("run"), -1, nested.parent)
+        return np.where(events.has_value("run"), -1, nested.parent)
 
     def of_module(events: EventRows, nested: NestedEvents) -> Ints:
         low = events.first - executions.first
@@ -352,7 +352,7 @@ def derive_event_columns(
 
     def of_device(events: EventRows, nested: NestedEvents) -> Ints:
         call = launches.match_by_id(events)
-        modules.give(call, events, lanes.rank[events.lane])
+        modules.fill_missing_calls(call, events, lanes.rank[events.lane])
         return inherit_calls(call, possible_launcher(events, nested), nested.before.call)
 
     for batch in chain(_nest_batches(raw, MODULE_LANES, of_module), _nest_batches(raw, OTHER_LANES, of_device)):
@@ -360,7 +360,7 @@ def derive_event_columns(
         step = np.where(by_launch >= 0, by_launch, own_step(batch.events))
         totals.add(batch.events, batch.nested.depth)
         totals.add_launched(batch.events)
-        run = runs.of(batch.events, lanes.rank)
+        run = runs.runs_of_events(batch.events, lanes.rank)
         run_column = {} if run is None else {"run": run}
         yield (
             _output_columns(batch, lanes, step, launches.ids(batch.call))
@@ -374,7 +374,7 @@ def _device_correlation_ids(raw: RawEvents) -> IdSet:
     id_sets = list[IdSet]()
     for low, high in (raw.bounds(group) for group in (MODULE_LANES, OTHER_LANES)):
         for first in range(low, high, _RANGES_AT_ONCE):
-            column = EventBatch(raw.runs.at(slice(first, min(first + _RANGES_AT_ONCE, high))), 0, raw.sources).column(
+            column = EventBatch(raw.runs.take(slice(first, min(first + _RANGES_AT_ONCE, high))), 0, raw.sources).column(
                 "correlation"
             )
             if column is not None:
@@ -394,8 +394,8 @@ def _find_handoffs(raw: RawEvents, by_time: Callable[[EventRows], Ints]) -> Hand
     for batch in chain.from_iterable(raw.batches(HOST_LANES)):
         events = batch.read(_HANDOFF_INPUT_COLUMNS)
         name, kind = (events.columns[column_name].values for column_name in ("name", "kind"))
-        begins, stops = (_is_named(name, (column_name,)) for column_name in (REGION_START, REGION_STOP))
-        rows = np.flatnonzero(events.valid("produces") | events.valid("consumes") | begins | stops)
+        begins, stops = (_name_mask(name, (column_name,)) for column_name in (REGION_START, REGION_STOP))
+        rows = np.flatnonzero(events.has_value("produces") | events.has_value("consumes") | begins | stops)
         columns = {
             column_name: events.columns[column_name]
             for column_name in _HANDOFF_COLUMNS
@@ -407,8 +407,8 @@ def _find_handoffs(raw: RawEvents, by_time: Callable[[EventRows], Ints]) -> Hand
             "stops": MaskedColumn(stops),
             "op": MaskedColumn(IS_PART_OF_RUN[kind]),
         }
-        parts.append({column_name: column.at(rows) for column_name, column in columns.items()})
-        marked_lanes.append(sorted_distinct(events.lane[events.valid("step")]))
+        parts.append({column_name: column.take(rows) for column_name, column in columns.items()})
+        marked_lanes.append(sorted_distinct(events.lane[events.has_value("step")]))
     columns, sizes = {}, [len(part["lane"].values) for part in parts]
     for column_name in (
         *_HANDOFF_COLUMNS,
@@ -448,17 +448,17 @@ def _nest_batches(
 ) -> Iterator[_NestedBatch]:
     """Yield the batches of a group of lanes, nested, with the calls that `call_of` finds."""
     open_events = OpenEvents()
-    for events, survey in prefetch(_survey_batches(raw, group)):
+    for events, survey in prefetch(_read_batches_with_survey(raw, group)):
         if survey is None or events.first == survey.first:
             open_events = OpenEvents()
         nested = nest_events(events, raw.lanes.containers, survey, open_events)
         call = call_of(events, nested)
         if survey is not None:
-            open_events = nested.after(call)
+            open_events = nested.open_events(call)
         yield _NestedBatch(events, nested, call)
 
 
-def _survey_batches(raw: RawEvents, group: int) -> Iterator[tuple[EventRows, LaneSurvey | None]]:
+def _read_batches_with_survey(raw: RawEvents, group: int) -> Iterator[tuple[EventRows, LaneSurvey | None]]:
     """Yield the events of each batch of a group of lanes, with the survey of its lane where that is long."""
     for group_batches in raw.batches(group):
         batches, survey = survey_lane(group_batches, raw.lanes.containers)

@@ -50,7 +50,7 @@ class RowRanges(NamedTuple):
     low: Ints
     high: Ints
 
-    def at(self, rows: slice | Ints) -> RowRanges:
+    def take(self, rows: slice | Ints) -> RowRanges:
         """Return some of the row ranges."""
         return RowRanges(self.lane[rows], self.source[rows], self.low[rows], self.high[rows])
 
@@ -73,7 +73,7 @@ def collect_row_ranges(spilled: Sequence[SpilledRows], lanes: Sequence[Ints | No
     if not lane:
         return RowRanges(*(np.empty(0, np.int64) for _ in RowRanges._fields))
     runs = RowRanges(*(np.concatenate(column) for column in (lane, source, low, high)))
-    return runs.at(np.argsort(runs.lane, kind="stable"))
+    return runs.take(np.argsort(runs.lane, kind="stable"))
 
 
 class EventRows(Struct, frozen=True, eq=False, dict=True):
@@ -94,7 +94,7 @@ class EventRows(Struct, frozen=True, eq=False, dict=True):
         return self.columns["end"].values
 
     @cached_property
-    def lanes(self) -> npt.NDArray[np.intp]:
+    def lane_start_rows(self) -> npt.NDArray[np.intp]:
         """The rows at which the lanes begin."""
         return np.append(0, np.flatnonzero(self.lane[1:] != self.lane[:-1]) + 1)
 
@@ -103,16 +103,16 @@ class EventRows(Struct, frozen=True, eq=False, dict=True):
         """The ids of the events."""
         return np.arange(self.first, self.first + len(self.lane))
 
-    def valid(self, name: str) -> Mask:
+    def has_value(self, name: str) -> Mask:
         """Mask of the events with a value in a column."""
         column = self.columns.get(name)
         if column is None:
             return np.zeros(len(self.lane), np.bool_)
         return np.ones(len(self.lane), np.bool_) if column.valid is None else column.valid
 
-    def at(self, order: npt.NDArray[np.intp]) -> EventRows:
+    def take(self, order: npt.NDArray[np.intp]) -> EventRows:
         """Return the events in another order."""
-        columns = {name: column.at(order) for name, column in self.columns.items()}
+        columns = {name: column.take(order) for name, column in self.columns.items()}
         return EventRows(self.lane[order], columns, self.first)
 
 
@@ -133,7 +133,7 @@ class EventBatch(Struct, frozen=True, eq=False):
 
         They have `start` and `end`, and those of the named columns that any of the sources has.
         """
-        runs = self._by_source()
+        runs = self._ranges_by_source()
         columns, _ = self._read_ranges(runs, names)
         rows = EventRows(np.repeat(runs.lane, runs.high - runs.low), columns, self.first)
         whole_lanes = bool(np.all(runs.lane[1:] > runs.lane[:-1]))  # each in one range, and those are in order
@@ -141,12 +141,12 @@ class EventBatch(Struct, frozen=True, eq=False):
 
     def column(self, name: str) -> MaskedColumn | None:
         """Read one column, unsorted; None where no source has it."""
-        columns, _ = self._read_ranges(self._by_source(), (name,))
+        columns, _ = self._read_ranges(self._ranges_by_source(), (name,))
         return columns.get(name)
 
-    def outline(self) -> EventRows:
+    def read_outermost_and_open(self) -> EventRows:
         """Read the events of a one-lane batch that lie inside no other of it, and those that may contain later ones."""
-        columns, sizes = self._read_ranges(self._by_source(), ("start", "end"))
+        columns, sizes = self._read_ranges(self._ranges_by_source(), ("start", "end"))
         until = np.maximum(columns["end"].values, columns["start"].values + 1)
         edges = np.cumsum(sizes)
         selected = [
@@ -154,11 +154,11 @@ class EventBatch(Struct, frozen=True, eq=False):
             for low, high in zip((edges - sizes).tolist(), edges.tolist(), strict=True)
         ]  # an event that is neither in its part is neither in the whole
         rows = np.concatenate(selected)
-        some = {name: column.at(rows) for name, column in columns.items()}
+        some = {name: column.take(rows) for name, column in columns.items()}
         return _sort_event_rows(EventRows(np.full(len(rows), self.runs.lane[0]), some, self.first))
 
-    def _by_source(self) -> RowRanges:
-        return self.runs.at(np.lexsort((self.runs.low, self.runs.source)))
+    def _ranges_by_source(self) -> RowRanges:
+        return self.runs.take(np.lexsort((self.runs.low, self.runs.source)))
 
     def _read_ranges(self, runs: RowRanges, names: Sequence[str]) -> tuple[dict[str, MaskedColumn], Ints]:
         """Read the events, range after range of a source, and the lengths of the ranges; one lane's are in order."""
@@ -182,7 +182,7 @@ class EventBatch(Struct, frozen=True, eq=False):
 
 def _sort_event_rows(rows: EventRows) -> EventRows:
     order = lane_sort_order(rows.lane, rows.start, rows.end)
-    return rows if order is None else rows.at(order)
+    return rows if order is None else rows.take(order)
 
 
 _SHIFTED_COLUMNS: Final = {"start": "shift", "end": "shift", "record": "first"}
@@ -230,7 +230,7 @@ def split_into_batches(
     for low, high, events_before, is_long in zip(
         edges[:-1], edges[1:], before[begins_batch], long[begins_batch], strict=True
     ):
-        selected = runs.at(slice(low, high))
+        selected = runs.take(slice(low, high))
         range_sets = _split_long_lane(selected, sources, size) if is_long else [selected]
         row = first + int(events_before)
         group = []
@@ -256,7 +256,7 @@ def _split_long_lane(runs: RowRanges, sources: Sequence[EventSource], size: int)
     at = np.stack([np.searchsorted(_read_starts(runs, sources, run), edges) for run in range(len(runs.lane))])
     bounds = np.hstack([np.zeros((len(at), 1), np.int64), at, length[:, None]]) + runs.low[:, None]
     cut = [RowRanges(runs.lane, runs.source, bounds[:, k], bounds[:, k + 1]) for k in range(len(edges) + 1)]
-    parts = [part.at(np.flatnonzero(part.high > part.low)) for part in cut]
+    parts = [part.take(np.flatnonzero(part.high > part.low)) for part in cut]
     return [part for part in parts if len(part.lane)]
 
 

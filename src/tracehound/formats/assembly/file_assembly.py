@@ -110,7 +110,7 @@ class DecodedFile(Struct, frozen=True):
 
 def single_chunk(frame: pl.DataFrame) -> tuple[RawChunk, ...]:
     """Return all raw events of a file as one chunk in memory."""
-    return (RawChunk(Spill().keep(frame, "")),)
+    return (RawChunk(Spill().spill_frame(frame, "")),)
 
 
 def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATCH_SIZE) -> FileFrames:  # noqa: B008, frozen
@@ -208,7 +208,7 @@ def _renumber_lanes(runs: RowRanges, lanes: pl.DataFrame) -> tuple[pl.DataFrame,
     number[order] = np.arange(len(used))
     runs = runs._replace(lane=number[of_run])
     numbered = used_lanes[order].select(pl.int_range(pl.len(), dtype=pl.Int64).alias("lane"), pl.all())
-    return numbered, runs.at(np.argsort(runs.lane, kind="stable"))
+    return numbered, runs.take(np.argsort(runs.lane, kind="stable"))
 
 
 def _lane_groups(lanes: pl.DataFrame) -> Ints:

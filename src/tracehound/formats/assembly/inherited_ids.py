@@ -27,14 +27,14 @@ class _ExecutionLayer(NamedTuple):
     call: Ints
     run: Ints
 
-    def give(self, call: Ints, rows: npt.NDArray[np.intp], events: EventRows, rank: Ints) -> None:
+    def fill_missing_calls(self, call: Ints, rows: npt.NDArray[np.intp], events: EventRows, rank: Ints) -> None:
         """Give events (`rows`) without a call that of the execution in which they start, on their rank.
 
         Programs may run at once: an event with a run of its own does not inherit from another run.
         """
         orphans = rows[call[rows] < 0]
         start = events.start[orphans]
-        at = self.latest.at(rank[orphans], start)
+        at = self.latest.latest_index_at(rank[orphans], start)
         inside = (at >= 0) & (start < np.append(self.end, 0)[at])
         orphans, at = orphans[inside], at[inside]
         own, execution_run = _event_runs(events)[orphans], self.run[at]
@@ -51,10 +51,10 @@ class ModuleExecutions(Struct, frozen=True, eq=False):
     layers: tuple[_ExecutionLayer, ...]
     call: Ints
 
-    def give(self, call: Ints, events: EventRows, rank: Ints) -> None:
+    def fill_missing_calls(self, call: Ints, events: EventRows, rank: Ints) -> None:
         """Give events on lanes other than the modules', without a call, that of the execution in which they start."""
         for layer in self.layers:
-            layer.give(call, np.arange(len(call)), events, rank)
+            layer.fill_missing_calls(call, np.arange(len(call)), events, rank)
 
 
 def index_executions(executions: EventRows, rank: Ints, own_calls: Ints) -> ModuleExecutions:
@@ -70,14 +70,14 @@ def index_executions(executions: EventRows, rank: Ints, own_calls: Ints) -> Modu
         rows = rows[np.argsort(rank[rows], kind="stable")]
         start, end = executions.start[rows], executions.end[rows]
         layer = _ExecutionLayer(LatestBegun(rank[rows], start), start, end, call[rows], run[rows])
-        layer.give(call, np.flatnonzero(ordinal != number), executions, rank)
+        layer.fill_missing_calls(call, np.flatnonzero(ordinal != number), executions, rank)
         layers.append(layer)
     return ModuleExecutions(tuple(layers), call)
 
 
 def _event_runs(events: EventRows) -> Ints:
     """Return the run that each event itself records."""
-    known = events.valid("run")
+    known = events.has_value("run")
     return (
         np.where(known, events.columns["run"].values, _UNKNOWN_RUN)
         if known.any()
@@ -125,7 +125,7 @@ class _RunLayer(NamedTuple):
     run: Ints
     known: Mask
 
-    def over(self, start: Ints) -> tuple[Ints, Mask]:
+    def runs_at_starts(self, start: Ints) -> tuple[Ints, Mask]:
         """Return the runs of events that start at these sorted instants, and the mask of known ones."""
         bounds = np.stack([np.searchsorted(start, self.start), np.searchsorted(start, self.until)], axis=1).ravel()
         sizes = np.diff(bounds, prepend=0, append=len(start))
@@ -139,20 +139,20 @@ class ModuleRuns(Struct, frozen=True, eq=False):
 
     layers: Mapping[int, list[_RunLayer]]
 
-    def of(self, events: EventRows, rank: Ints) -> MaskedColumn | None:
+    def runs_of_events(self, events: EventRows, rank: Ints) -> MaskedColumn | None:
         """Return the events' runs: their own, else for an op that of the execution in which it starts; None for none.
 
         `rank` is that of each lane, by its number. The cost depends on the number of executions, not of ops.
         """
-        own_runs, missing = events.columns.get("run"), events.valid("op") & ~events.valid("run")
+        own_runs, missing = events.columns.get("run"), events.has_value("op") & ~events.has_value("run")
         if not self.layers or not missing.any():
             return own_runs
         values = np.zeros(len(events.lane), np.int64) if own_runs is None else own_runs.values.astype(np.int64)
-        valid = events.valid("run").copy()
-        begins = events.lanes
+        valid = events.has_value("run").copy()
+        begins = events.lane_start_rows
         for low, high in zip(begins.tolist(), np.append(begins[1:], len(events.lane)).tolist(), strict=True):
             for layer in self.layers.get(int(rank[events.lane[low]]), ()):
-                run, known = layer.over(events.start[low:high])
+                run, known = layer.runs_at_starts(events.start[low:high])
                 known &= missing[low:high]
                 np.copyto(values[low:high], run, where=known)
                 valid[low:high] |= known
@@ -163,10 +163,10 @@ class ModuleRuns(Struct, frozen=True, eq=False):
 def index_module_runs(executions: EventRows, rank: Ints) -> ModuleRuns:
     """Index the runs of executions sorted by (lane, start); `rank` is that of each lane, by its number."""
     layers = dict[int, list[_RunLayer]]()
-    known = executions.valid("run")
+    known = executions.has_value("run")
     if not known.any():
         return ModuleRuns(layers)
-    begins = executions.lanes
+    begins = executions.lane_start_rows
     start, end, run = executions.start, executions.end, executions.columns["run"].values
     for low, high in zip(begins.tolist(), np.append(begins[1:], len(executions.lane)).tolist(), strict=True):
         until = np.minimum(end[low:high], np.append(start[low + 1 : high], end[high - 1]))

@@ -46,14 +46,14 @@ class ContainerRules(NamedTuple):
     mingled: Mask
     holders: Mask
 
-    def holding(self, events: EventRows) -> Mask:
+    def container_mask(self, events: EventRows) -> Mask:
         """Mask of the events that may contain others, as far as `mingled` decides."""
-        on = self.mingled[events.lane[events.lanes]] if len(events.lane) else np.empty(0, np.bool_)
+        on = self.mingled[events.lane[events.lane_start_rows]] if len(events.lane) else np.empty(0, np.bool_)
         if not on.any():
             return np.ones(len(events.lane), np.bool_)
-        among = np.repeat(on, np.diff(np.append(events.lanes, len(events.lane))))
+        among = np.repeat(on, np.diff(np.append(events.lane_start_rows, len(events.lane))))
         op = events.columns.get("op")
-        known = events.valid("op")
+        known = events.has_value("op")
         holds = np.zeros(len(among), np.bool_)
         if op is not None and len(self.holders):
             holds[known] = self.holders[op.values[known]]
@@ -92,7 +92,7 @@ class NestedEvents(Struct, frozen=True, eq=False):
     holds: Mask
 
     @property
-    def inside(self) -> Ints:
+    def parent_row(self) -> Ints:
         """The row in the batch of each event's parent, -1 where that is not in it."""
         carried = len(self.before.id)
         return np.maximum(self.parent - carried, -1) if carried else self.parent
@@ -104,7 +104,7 @@ class NestedEvents(Struct, frozen=True, eq=False):
         values = self.ids[self.parent] if carried else self.parent + self.ids[:1]  # ids follow one another
         return MaskedColumn(values, self.parent >= 0)
 
-    def after(self, call: Ints) -> OpenEvents:
+    def open_events(self, call: Ints) -> OpenEvents:
         """Return the events that may be open where the lane's next batch begins; `call` has the launches."""
         old, own = np.flatnonzero(self.before.end > self.begun), np.flatnonzero(self.until > self.begun)
         ends = np.append(self.before.end[old], self.until[own])
@@ -157,7 +157,7 @@ def nest_events(
     events: EventRows, containers: ContainerRules, survey: LaneSurvey | None, before: OpenEvents
 ) -> NestedEvents:
     """Nest the events of a batch; `survey` and `before` are of a long lane, other batches have whole lanes."""
-    start, end, begins, first = events.start, events.end, events.lanes, events.first
+    start, end, begins, first = events.start, events.end, events.lane_start_rows, events.first
     until = np.maximum(end, start + 1)
     carried = len(before.end)
     drawn = nest_intervals(
@@ -167,7 +167,7 @@ def nest_events(
     parent, has_overlaps = drawn.parent[carried:], drawn.overlaps
     if inner.order is not None:
         parent, has_overlaps = _parents_by_clock(inner, begins, before)
-    holds = containers.holding(events)
+    holds = containers.container_mask(events)
     if not (holds.all() and before.holds.all()):
         parents_before = drawn.parent[:carried] if inner.order is None else np.arange(len(before.id)) - 1
         all_parents = np.append(parents_before, parent)
@@ -200,11 +200,11 @@ def _nesting_clock(events: EventRows, begins: npt.NDArray[np.intp], clocked: boo
     The host's clock jumps inside ops. `clocked` decides this for a long lane, of which a batch has only some events.
     """
     start, end = events.start, events.end
-    known = events.valid("device_start")
+    known = events.has_value("device_start")
     if not known.any():
         return _NestingClock(start, np.maximum(end, start + 1), end - start, None)
     device_start, device_end = events.columns["device_start"].values, events.columns["device_end"].values
-    length = np.where(known & events.valid("device_end"), device_end - device_start, end - start)
+    length = np.where(known & events.has_value("device_end"), device_end - device_start, end - start)
     by_lane = np.logical_and.reduceat(known, begins) if clocked is None else np.array([clocked])
     if not by_lane.any():
         return _NestingClock(start, np.maximum(end, start + 1), length, None)
@@ -251,7 +251,7 @@ def survey_lane(
             if has_device_clock
             else _outline_clock(batch)
         )
-        before, ended = before.after(inner, sum(counts))
+        before, ended = before.split_open_and_closed(inner, sum(counts))
         settled.append(ended)
         counts.append(len(still_open_rows(inner.in_order(inner.until))))
     times = np.zeros(sum(counts), np.int64)
@@ -265,7 +265,7 @@ def survey_lane(
 
 def _outline_clock(batch: EventBatch) -> _NestingClock:
     """Return the events of a batch that matter to others, where no event has a device clock."""
-    rows = batch.outline()
+    rows = batch.read_outermost_and_open()
     return _NestingClock(rows.start, np.maximum(rows.end, rows.start + 1), rows.end - rows.start, None)
 
 
@@ -304,7 +304,7 @@ class _OpenEnds(NamedTuple):
     number: Ints = _NO_VALUES
     time: Ints = _NO_VALUES
 
-    def after(self, inner: _NestingClock, number: int) -> tuple[_OpenEnds, _OpenEnds]:
+    def split_open_and_closed(self, inner: _NestingClock, number: int) -> tuple[_OpenEnds, _OpenEnds]:
         """Return the events that may be open after a batch, new ones numbered from `number`, and those now closed."""
         start, until, length = (inner.in_order(values) for values in (inner.start, inner.until, inner.length))
         outer = outermost_rows(until)

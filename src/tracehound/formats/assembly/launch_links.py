@@ -114,13 +114,13 @@ IS_PART_OF_RUN: Final = np.array([kind in ("op", "collective", "sync") for kind 
 
 def lacks_call_ids(executions: EventRows, rank: Ints) -> bool:
     """Return whether all executions are on one rank and none has an id, other than its run, that leads to its call."""
-    has_ids = any(executions.valid(column).any() for column, _ in _ID_JOINS if column != _RUN)
+    has_ids = any(executions.has_value(column).any() for column, _ in _ID_JOINS if column != _RUN)
     return not has_ids and len(rank) > 0 and bool((rank == rank[0]).all())
 
 
 def consumed_ids(executions: EventRows) -> Ints:
     """Return the ids that executions consume, sorted."""
-    has = executions.valid("consumes")
+    has = executions.has_value("consumes")
     return sorted_distinct(executions.columns["consumes"].values[has]) if has.any() else np.empty(0, np.int64)
 
 
@@ -175,7 +175,7 @@ class HostCallCollector(Struct):
         for device_column, host_column in _ID_JOINS:
             if device_column not in self.device_columns:
                 continue
-            has = events.valid(host_column)
+            has = events.has_value(host_column)
             if host_column == _CORRELATION:
                 has = has & _CAN_BE_CORRELATED[kind]
             if host_column == _RUN:
@@ -210,7 +210,7 @@ class HostCallCollector(Struct):
 
     def _produced_execution(self, events: EventRows, rows: npt.NDArray[np.intp]) -> Mask:
         """Mask of rows that produced an execution: they launched no other, though devices may use equal run numbers."""
-        produced_one = events.valid("produces")[rows]
+        produced_one = events.has_value("produces")[rows]
         if not len(self.executed_ids) or not produced_one.any():
             return np.zeros_like(produced_one)
         produced = events.columns["produces"].values[rows[produced_one]]
@@ -218,20 +218,22 @@ class HostCallCollector(Struct):
         produced_one[produced_one] = self.executed_ids[at] == produced
         return produced_one
 
-    def launches(self) -> LaunchTable:
+    def build_launch_table(self) -> LaunchTable:
         """Return all calls, ready to be joined; nothing can be added afterwards."""
         ids, steps = self.spill.new_array("launches-id", np.int64), self.spill.new_array("launches-step", np.int32)
         tables, first = list[_KeyTable](), [0]
         for _, column in _ID_JOINS:
             keys, spilled = self.spill.new_array(f"launches-{column}", np.int64), self._found.pop(column, None)
             rows, groups, begun = ([np.empty(0, np.int64)] for _ in range(3))
-            for resolved in () if spilled is None else spilled.resolve(_choose_calls(column)):
+            for resolved in () if spilled is None else spilled.iterate_resolved_calls(_choose_calls(column)):
                 rows.append(resolved.rows + keys.height)
                 groups.append(resolved.key[resolved.rows])
                 begun.append(resolved.begun)
                 for array, values in ((keys, resolved.key), (ids, resolved.id), (steps, resolved.step)):
                     array.add(values)
-            tables.append(_KeyTable(keys.values(), _RepeatedKeys.of(*map(np.concatenate, (rows, groups, begun)))))
+            tables.append(
+                _KeyTable(keys.values(), _RepeatedKeys.from_sorted_calls(*map(np.concatenate, (rows, groups, begun))))
+            )
             first.append(ids.height)
         by_order = concat_call_tables(self._executes).outermost_per_key() if self._executes else None
         for array, values in () if by_order is None else ((ids, by_order.id), (steps, by_order.step)):
@@ -279,7 +281,7 @@ class _RepeatedKeys(NamedTuple):
     latest: LatestBegun
 
     @classmethod
-    def of(cls, rows: Ints, key: Ints, begun: Ints) -> _RepeatedKeys:
+    def from_sorted_calls(cls, rows: Ints, key: Ints, begun: Ints) -> _RepeatedKeys:
         """Index calls with these rows, keys and starts, sorted by key and start."""
         begins = differs_from_previous(key)
         return cls(rows[begins], np.append(rows, -1), LatestBegun(np.cumsum(begins) - 1, begun))
@@ -287,7 +289,7 @@ class _RepeatedKeys(NamedTuple):
     def latest_begun(self, row: Ints, instant: Ints) -> Ints:
         """Return the row of the latest call begun at an instant, among those with the key whose first row is given."""
         number = find_rows(self.first, row)
-        return np.where(number < 0, row, np.maximum(row, self.rows[self.latest.at(number, instant)]))
+        return np.where(number < 0, row, np.maximum(row, self.rows[self.latest.latest_index_at(number, instant)]))
 
 
 class _KeyTable(NamedTuple):
@@ -310,7 +312,7 @@ class LaunchTable(NamedTuple):
     host: Ints
 
     @property
-    def repeated(self) -> int:
+    def repeated_id_count(self) -> int:
         """The number of ids that refer to several calls, one after the other or in several processes."""
         return sum(len(table.repeated_keys.first) for table in self.tables)
 
@@ -325,7 +327,7 @@ class LaunchTable(NamedTuple):
         """
         call = np.full(len(events.lane), -1, np.int64)
         for (column, _), (key, repeated), first in zip(_ID_JOINS, self.tables, self.first[:-1], strict=True):
-            rows = np.flatnonzero(events.valid(column))
+            rows = np.flatnonzero(events.has_value(column))
             if not len(key) or not len(rows):
                 continue
             wanted = _host_unique_ids(events, column, rows, self.host)
@@ -343,7 +345,7 @@ class LaunchTable(NamedTuple):
         call = np.full(len(executions.lane), -1, np.int64)
         codes, name = np.unique(executions.columns["name"].values, return_inverse=True)
         function = self.functions.of_programs(_decode_names(codes).to_list())[name]
-        run = executions.columns[_RUN].values if executions.valid(_RUN).all() else None
+        run = executions.columns[_RUN].values if executions.has_value(_RUN).all() else None
         for number in sorted_distinct(function).tolist():
             rows, calls = np.flatnonzero(function == number), np.flatnonzero(self.function == number)
             rows = rows[np.argsort(executions.start[rows], kind="stable")]

@@ -140,7 +140,7 @@ class StepCalendar(NamedTuple):
     end: Ints
     step: Ints
 
-    def at(self, host: Ints, rank: Ints, begins: npt.NDArray[np.intp], start: Ints) -> Ints:
+    def steps_at(self, host: Ints, rank: Ints, begins: npt.NDArray[np.intp], start: Ints) -> Ints:
         """Return the step of events at their start; -1 for none.
 
         Events come lane by lane, those of each in the order of their start: `begins` has the row at which each lane
@@ -151,10 +151,10 @@ class StepCalendar(NamedTuple):
         bounds = np.searchsorted(self.group, groups), np.searchsorted(self.group, groups, side="right")
         for low, high, first, last in zip(begins, np.append(begins, len(start))[1:], *bounds, strict=True):
             if first < last:
-                step[low:high] = self._of_lane(slice(first, last), start[low:high])
+                step[low:high] = self._steps_of_lane(slice(first, last), start[low:high])
         return step
 
-    def _of_lane(self, steps: slice, start: Ints) -> Ints:
+    def _steps_of_lane(self, steps: slice, start: Ints) -> Ints:
         """Return the steps of one lane's events: the last step that has begun, if it has not ended."""
         begun = np.searchsorted(start, self.start[steps])
         events = np.diff(np.append(begun, len(start)), prepend=0)  # before the first step, and from each to the next
@@ -284,20 +284,20 @@ def _name_without_digits() -> pl.Expr:
 
 def _optimizer_intervals(rows: pl.DataFrame) -> pl.DataFrame:
     """Intervals from one optimizer step's end to the next; of several optimizers the one that steps most often."""
-    leading = _most_frequent(rows).sort("end", maintain_order=True)  # they may nest
+    leading = _keep_most_frequent_name(rows).sort("end", maintain_order=True)  # they may nest
     begun = leading.with_columns(pl.col("end").shift(1).alias("start"))
     return begun.slice(1) if leading.height >= MIN_REPETITIONS else begun.clear()
 
 
 def _graph_replay_intervals(rows: pl.DataFrame) -> pl.DataFrame:
     """Intervals from one replay's start to the next; the last lasts until its own end."""
-    leading = _most_frequent(rows)
+    leading = _keep_most_frequent_name(rows)
     if leading.height < MIN_REPETITIONS:
         return leading.clear()
     return leading.with_columns(pl.col("start").shift(-1).fill_null(pl.col("end")).alias("end"))
 
 
-def _most_frequent(rows: pl.DataFrame) -> pl.DataFrame:
+def _keep_most_frequent_name(rows: pl.DataFrame) -> pl.DataFrame:
     """Keep the rows of the most frequent thread and name."""
     counts = rows.group_by("host", "lane", "name", maintain_order=True).agg(pl.len().alias("count"))
     leading = counts.sort("count", descending=True, maintain_order=True).head(1).drop("count")

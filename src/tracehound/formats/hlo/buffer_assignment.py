@@ -168,7 +168,7 @@ def varint_columns(owner: ProtoMessage, field: int, wanted: Sequence[int]) -> di
     found = {number: np.zeros(len(parts), np.int64) for number in wanted}
     for now in iterate_field_rounds(owner.file.words, start, end):
         for number, column in found.items():
-            here = now.where(number, VARINT)
+            here = now.field_mask(number, VARINT)
             column[now.message[here]] = now.value[here].view(np.int64)
     return found
 

@@ -139,14 +139,14 @@ class MessageTable:
         self._lists: dict[int, dict[int, list[int | tuple[int, int]]]] = {number: {} for number in listed}
         for now in iterate_field_rounds(file.words, start, end):
             self.sound &= bool(now.number.all())
-            ids = now.where(id_, VARINT)
+            ids = now.field_mask(id_, VARINT)
             self.ids[now.message[ids]] = now.value[ids].view(np.int64)
             for number, (low, high) in self._spans.items():
-                here = now.where(number, BYTES)
+                here = now.field_mask(number, BYTES)
                 low[now.message[here]] = now.at[here]
                 high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
             for number, lists in self._lists.items():
-                plain, dense = now.where(number, VARINT), now.where(number, BYTES)
+                plain, dense = now.field_mask(number, VARINT), now.field_mask(number, BYTES)
                 begin, value = now.at, now.value.view(np.int64)
                 for row, one in zip(now.message[plain].tolist(), value[plain].tolist(), strict=True):
                     lists.setdefault(row, []).append(one)

@@ -100,7 +100,7 @@ class RepairCounts(Struct):
 
     counts: dict[RepairKind, tuple[int, int]] = field(default_factory=dict)
 
-    def tell(self, level: Level, code: str, at: int, **values: int | str | bool) -> None:
+    def add_repair(self, level: Level, code: str, at: int, **values: int | str | bool) -> None:
         """Count one repair or drop."""
         kind = (level, code, tuple(values.items()))
         count, first = self.counts.get(kind, (0, at))
@@ -195,7 +195,7 @@ def parse_leniently(data: bytes) -> ParsedValue:
     """
     text, lenient = _decode_text(data).strip(), LenientDecoder(float)
     try:
-        found = lenient.read(text)
+        found = lenient.decode(text)
     except ValueError:
         found = repair_and_decode(text, lenient)
     if found.stop < len(text):
@@ -277,7 +277,7 @@ class _ElementReader:
         while True:
             text = _decode_text(self._data[at : at + size])
             try:
-                return self._accept_value(at, text, self._lenient.read(text)), False
+                return self._accept_value(at, text, self._lenient.decode(text)), False
             except ValueError as error:
                 if not _is_unterminated(error, text):
                     return None, False

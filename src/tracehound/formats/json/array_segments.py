@@ -194,7 +194,7 @@ class _SegmentReader(Generic[Some, E]):
             if boundary is not None and events is not None:
                 if events:
                     if (invalid := window.find_invalid_utf8(boundary.end)) is not None:
-                        segment.repairs.tell("repaired", BYTES_NOT_UTF8, window.base + invalid)
+                        segment.repairs.add_repair("repaired", BYTES_NOT_UTF8, window.base + invalid)
                     segment.places.append((window.base + 1, boundary.end - 1, segment.elements, len(events)))
                     segment.elements += len(events)
                     yield self._strict_chunk(events, boundary.end)
@@ -226,15 +226,19 @@ class _SegmentReader(Generic[Some, E]):
             return boundary.end
         if rest > self._sizes.chunk:
             return self._sizes.chunk
-        return self._window.seen if self._window.last else self._window.seen - self._sizes.preview
+        return (
+            self._window.visible_size
+            if self._window.is_at_file_end
+            else self._window.visible_size - self._sizes.preview
+        )
 
     def _read_leniently(self, until: int, segment: JsonSegment) -> LenientElements:
         """Read the elements that start before `until`, one by one; `end` is a position in the window."""
         window = self._window
         while True:
-            final = window.last or window.widest
-            data = bytes(memoryview(window.buffer)[1 : window.seen])
-            found = read_elements_leniently(data, until - 1, window.base + 1, segment.repairs.tell, final=final)
+            final = window.is_at_file_end or window.widest
+            data = bytes(memoryview(window.buffer)[1 : window.visible_size])
+            found = read_elements_leniently(data, until - 1, window.base + 1, segment.repairs.add_repair, final=final)
             if found.events or found.ended or final:
                 return replace(found, end=found.end + 1)
             window.grow()
@@ -261,7 +265,7 @@ class _SegmentReader(Generic[Some, E]):
             at = self._window.base + 1 + start
             segment.places.append((at, stop - start, ordinal, 1))
             for oddity in find_wrong_types(event):
-                segment.repairs.tell("repaired", oddity, at)
+                segment.repairs.add_repair("repaired", oddity, at)
         segment.elements += len(events)
         return JsonChunk(
             events,
@@ -282,14 +286,14 @@ class _SegmentReader(Generic[Some, E]):
         window = self._window
         window.fill()
         while (array := window.find_array()) is None:
-            if window.last:
+            if window.is_at_file_end:
                 raise self._no_events_error()
             window.grow()
         before = bytes(window.buffer[: array.before]).strip(UTF8_BOM + b" \t\r\n,")
         if not array.is_named:
-            segment.repairs.tell("repaired", "events_not_named", array.at)
+            segment.repairs.add_repair("repaired", "events_not_named", array.at)
         elif before and not before.startswith(b"{"):
-            segment.repairs.tell("repaired", "first_byte_damaged", 0)
+            segment.repairs.add_repair("repaired", "first_byte_damaged", 0)
             before = b"{" + before[not before.startswith(b'"') :]
         _parse_metadata(before + b"}", segment, 0)
         window.drop(array.at)
@@ -308,20 +312,20 @@ class _SegmentReader(Generic[Some, E]):
         if elements.ended:
             window.drop(elements.end)
         else:
-            segment.repairs.tell("repaired", EVENTS_WITHOUT_END, window.base + window.seen)
+            segment.repairs.add_repair("repaired", EVENTS_WITHOUT_END, window.base + window.visible_size)
             window.drop(elements.end - 1)
         segment.end = window.base
-        while not window.last and window.seen < LONGEST_TAIL:
+        while not window.is_at_file_end and window.visible_size < LONGEST_TAIL:
             window.grow()
         skipped = 0 if elements.ended else 1  # the last byte of the events, if no bracket follows
         rest = self._strip_foreign_tail(
-            bytes(memoryview(window.buffer)[skipped : window.seen]), window.base + skipped, segment
+            bytes(memoryview(window.buffer)[skipped : window.visible_size]), window.base + skipped, segment
         )
         rest = rest.strip(b", \t\r\n")
         if rest.startswith(b'"'):
             _parse_metadata(b"{" + rest, segment, window.base)
         elif rest not in (b"", b"}"):
-            segment.repairs.tell("dropped", "bytes_behind_events", window.base + skipped)
+            segment.repairs.add_repair("dropped", "bytes_behind_events", window.base + skipped)
 
     def _strip_foreign_tail(self, rest: bytes, at: int, segment: JsonSegment) -> bytes:
         """Return the text behind the array, at `at`, that belongs to its document; the rest is reported.
@@ -332,14 +336,14 @@ class _SegmentReader(Generic[Some, E]):
         if other_document and (
             b'"traceEvents"' in rest[other_document.end() :] or rest[other_document.end()] == _BRACKET
         ):
-            size, exact = len(rest) - other_document.end(), self._window.last
-            segment.repairs.tell(
+            size, exact = len(rest) - other_document.end(), self._window.is_at_file_end
+            segment.repairs.add_repair(
                 "dropped", "another_recording_behind", at + other_document.end(), bytes=size, exact=exact
             )
             return rest[: other_document.end()]
         sound = rest.rstrip(b"\0 \t\r\n")
         if b"\0" in rest[len(sound) :]:
-            segment.repairs.tell("repaired", "zeros_at_end", at + len(sound))
+            segment.repairs.add_repair("repaired", "zeros_at_end", at + len(sound))
         return sound
 
 
@@ -371,13 +375,13 @@ def _parse_metadata(data: bytes, segment: JsonSegment, at: int) -> None:
     try:
         found = parse_leniently(data)
     except (ValueError, RecursionError):
-        segment.repairs.tell("dropped", "metadata_not_json", at)
+        segment.repairs.add_repair("dropped", "metadata_not_json", at)
         return
     for kind in found.kinds:
-        segment.repairs.tell("repaired", "metadata_repaired", at, kind=kind)
+        segment.repairs.add_repair("repaired", "metadata_repaired", at, kind=kind)
     repeated = found.value.pop("traceEvents", ())
     for _ in repeated if isinstance(repeated, list) else ():
-        segment.repairs.tell("dropped", "event_in_second_array", at)
+        segment.repairs.add_repair("dropped", "event_in_second_array", at)
     segment.metadata.update(found.value)  # an object, since the bytes begin with its bracket
 
 

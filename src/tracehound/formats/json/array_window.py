@@ -93,12 +93,12 @@ class SlidingWindow:
         self.narrow()
 
     @property
-    def seen(self) -> int:
+    def visible_size(self) -> int:
         """The number of bytes that can be seen."""
         return min(self._have, self._width)
 
     @property
-    def last(self) -> bool:
+    def is_at_file_end(self) -> bool:
         """True if nothing follows the bytes that are seen."""
         return self._dry and self._have <= self._width
 
@@ -151,16 +151,18 @@ class SlidingWindow:
 
         Where neither is and nothing more can be seen, it begins before the first event.
         """
-        bare, named = _BARE.match(self.buffer, 0, self.seen), self._find_named_array()
-        first = _OBJECT.search(self.buffer, bare.end(), self.seen) if bare else None
+        bare, named = _BARE.match(self.buffer, 0, self.visible_size), self._find_named_array()
+        first = _OBJECT.search(self.buffer, bare.end(), self.visible_size) if bare else None
         if bare and (named is None or (first is not None and first.start() < named.start())):
             return ArrayStart(0, bare.end() - 1)
         if named:
             return ArrayStart(named.start(), named.end() - 1)
-        if not (self.last or self.widest):
+        if not (self.is_at_file_end or self.widest):
             return None
-        for match in _OBJECT.finditer(self.buffer, 1, self.seen):
-            if self._is_event(match.start()) and not _LIST_FOR_PHASE.match(self.buffer, match.start(), self.seen):
+        for match in _OBJECT.finditer(self.buffer, 1, self.visible_size):
+            if self._is_event(match.start()) and not _LIST_FOR_PHASE.match(
+                self.buffer, match.start(), self.visible_size
+            ):
                 return ArrayStart(match.start(), match.start() - 1, is_named=False)
         return None
 
@@ -170,19 +172,19 @@ class SlidingWindow:
         Without such a one, if nothing more can be seen, the first of all.
         """
         first, known, depth = None, 0, 0
-        for match in _NAMED.finditer(self.buffer, 0, self.seen):
+        for match in _NAMED.finditer(self.buffer, 0, self.visible_size):
             first = first or match
             outside = _TEXT.sub(b"", self.buffer[known : match.start()])
             known, depth = match.start(), depth + sum(map(outside.count, b"{[")) - sum(map(outside.count, b"}]"))
-            if depth < _DEEP or _HOLDS.match(self.buffer, match.end(), self.seen):
+            if depth < _DEEP or _HOLDS.match(self.buffer, match.end(), self.visible_size):
                 return match
-        return first if self.last or self.widest else None
+        return first if self.is_at_file_end or self.widest else None
 
     def first_boundary(self, low: int) -> EventBoundary | None:
         """Return the first boundary from `low` on, if enough is seen to decide."""
-        for match in _CUT.finditer(self.buffer, low, self.seen):
+        for match in _CUT.finditer(self.buffer, low, self.visible_size):
             cut = _boundary_of_match(match)
-            if not self.last and cut.start + self._sizes.preview > self.seen:
+            if not self.is_at_file_end and cut.start + self._sizes.preview > self.visible_size:
                 return None
             if self._is_boundary(cut):
                 return cut
@@ -194,13 +196,13 @@ class SlidingWindow:
             self.fill()
             if cut := self.first_boundary(0):
                 return cut
-            if self.last:
+            if self.is_at_file_end:
                 return None
-            self.drop(self.seen - 2 * self._sizes.preview)
+            self.drop(self.visible_size - 2 * self._sizes.preview)
 
     def last_boundary(self, high: int) -> EventBoundary | None:
         """Return the last boundary before `high`."""
-        high, preview = min(high, self.seen), self._sizes.preview
+        high, preview = min(high, self.visible_size), self._sizes.preview
         if self._separator:
             at = self.buffer.rfind(self._separator, max(0, high - preview), high)
             cut = EventBoundary(at + 1, at + self._separator.index(b"{"))
@@ -247,9 +249,9 @@ class SlidingWindow:
 
     def _is_event(self, at: int) -> bool:
         """Return whether what begins here looks like an event."""
-        if _PHASE.match(self.buffer, at, self.seen):
+        if _PHASE.match(self.buffer, at, self.visible_size):
             return True
-        preview = bytes(self.buffer[at : min(self.seen, at + self._sizes.preview)])
+        preview = bytes(self.buffer[at : min(self.visible_size, at + self._sizes.preview)])
         return b'"ph"' in preview and is_event_object(preview.decode("utf-8", "replace"), 0)
 
 

@@ -77,7 +77,7 @@ class RepairedText(NamedTuple):
     ends: list[int]
     original_ends: list[int]
 
-    def original(self, stop: int) -> int:
+    def original_position(self, stop: int) -> int:
         """Return the position in the original of a position in the repaired text."""
         row = bisect_left(self.ends, stop)
         return self.original_ends[row] - (self.ends[row] - stop)
@@ -111,7 +111,7 @@ class LenientDecoder:
         self._strict = json.JSONDecoder(**hooks)
         self._loose = json.JSONDecoder(strict=False, parse_int=_parse_whole_number, **hooks)
 
-    def read(self, text: str) -> ParsedValue:
+    def decode(self, text: str) -> ParsedValue:
         """Decode the value.
 
         Raises ValueError where there is none, and RecursionError for one that is nested too deeply.
@@ -144,10 +144,10 @@ def repair_and_decode(text: str, lenient: LenientDecoder) -> ParsedValue:
     for string, closes in ((_STRING, _QUOTE_CLOSES), (_PATH, _QUOTE_CLOSES), (_LINE, _LINE_CLOSES)):
         repaired = repair_text(text, string, closes)
         try:
-            value, stop, kinds = lenient.read(repaired.text)
+            value, stop, kinds = lenient.decode(repaired.text)
         except (ValueError, RecursionError):
             continue
-        return ParsedValue(value, repaired.original(stop), (*repaired.kinds, *kinds))
+        return ParsedValue(value, repaired.original_position(stop), (*repaired.kinds, *kinds))
     raise ValueError("no JSON, and beyond repair")
 
 

@@ -41,7 +41,7 @@ class ValueCodes(dict[Any, int]):
         code = self[value] = len(self)
         return code
 
-    def column(self, values: Iterable[Any], count: int) -> CodeArray:
+    def encode_values(self, values: Iterable[Any], count: int) -> CodeArray:
         """Return the numbers of these values, of which there are `count`."""
         return np.fromiter(map(self.__getitem__, values), np.int32, count)
 
@@ -54,11 +54,11 @@ class CodeResults:
         self._function = function
         self._known = np.empty(0, np.int8)
 
-    def of(self, column: CodeArray) -> npt.NDArray[np.int8]:
+    def results_of_codes(self, column: CodeArray) -> npt.NDArray[np.int8]:
         """Return the result for each number in the column."""
-        return self.all()[column]
+        return self.all_results()[column]
 
-    def all(self) -> npt.NDArray[np.int8]:
+    def all_results(self) -> npt.NDArray[np.int8]:
         """Return the results for all values so far."""
         if len(self._known) < len(self._codes):
             fresh = [self._function(value) for value in islice(self._codes, len(self._known), None)]

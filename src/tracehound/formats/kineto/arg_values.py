@@ -54,15 +54,15 @@ def parse_shapes(value: bytes) -> str | None:
     if compact is None or not {".", '"'} & set(compact):
         return compact
     try:
-        return msgspec.json.encode(integers_in(msgspec.json.decode(compact))).decode()
+        return msgspec.json.encode(convert_to_integers(msgspec.json.decode(compact))).decode()
     except (msgspec.MsgspecError, RecursionError):
         return compact
 
 
-def integers_in(value: object) -> object:
+def convert_to_integers(value: object) -> object:
     """A size, or nested lists of sizes, with whole numbers in any spelling converted to int; other values stay."""
     if isinstance(value, list):
-        return value if set(map(type, value)) == {int} else [integers_in(each) for each in value]
+        return value if set(map(type, value)) == {int} else [convert_to_integers(each) for each in value]
     number = None if isinstance(value, float) and not value.is_integer() else parse_int64(value)
     return value if number is None else number
 
@@ -70,7 +70,7 @@ def integers_in(value: object) -> object:
 def parse_grid(value: bytes) -> str | None:
     """Sizes of a grid or a block: ``128,1,1``."""
     try:
-        sizes = integers_in(msgspec.json.decode(value)) if value else None
+        sizes = convert_to_integers(msgspec.json.decode(value)) if value else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     return ",".join(map(str, sizes)) if isinstance(sizes, list) and set(map(type, sizes)) <= {int} else None

@@ -196,7 +196,7 @@ def _without_unused_reserved(samples: CounterSamples) -> CounterSamples:
         [isinstance(key, MemoryCounter) and key.quantity == "reserved" for key in samples.keys], np.bool_
     )
     idle = reserved & (largest == 0)
-    return samples.at(np.flatnonzero(~idle[samples.number])) if idle.any() else samples
+    return samples.take(np.flatnonzero(~idle[samples.number])) if idle.any() else samples
 
 
 def _sum_memory_changes(samples: CounterSamples) -> CounterSamples:

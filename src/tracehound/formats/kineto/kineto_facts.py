@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.formats.json.json_document import encode_json, find_value
 from tracehound.formats.json.value_columns import parse_integer
-from tracehound.formats.kineto.arg_values import integers_in, recorded_int64
+from tracehound.formats.kineto.arg_values import convert_to_integers, recorded_int64
 from tracehound.formats.kineto.kineto_lanes import recorded_rank
 from tracehound.formats.kineto.merged_segments import MergedSegments
 from tracehound.formats.kineto.note_counts import FOREIGN_CATEGORIES, UNKNOWN_PHASE
@@ -46,14 +46,14 @@ def normalize_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _normalize_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """A job or a process group with its numbers as ints."""
-    normalized = {name: integers_in(value) if name in _NUMERIC_KEYS else value for name, value in job.items()}
+    normalized = {name: convert_to_integers(value) if name in _NUMERIC_KEYS else value for name, value in job.items()}
     if isinstance(groups := job.get("pg_config"), list):
         normalized["pg_config"] = [_normalize_job(each) if isinstance(each, Mapping) else each for each in groups]
     return normalized
 
 
 def _normalize_device(device: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value if name == "name" else integers_in(value) for name, value in device.items()}
+    return {name: value if name == "name" else convert_to_integers(value) for name, value in device.items()}
 
 
 def collect_file_facts(metadata: Mapping[str, Any], events: MergedSegments) -> FileFacts:

@@ -109,7 +109,7 @@ def build_lanes(
         },
     )
     runs = find_merged_runs(
-        dict.fromkeys(key.pid for key, lane_usage in usage.items() if lane_usage.events), threads.processes
+        dict.fromkeys(key.pid for key, lane_usage in usage.items() if lane_usage.events), threads.process_names
     )
     device_usage = _usage_by_device(usage, runs)
     rank = recorded_rank(metadata.get("distributedInfo"))
@@ -255,7 +255,7 @@ class _HostThreads(Struct, frozen=True, dict=True):
         return sorted(-count for count in self.usage.values())
 
     @cached_property
-    def processes(self) -> dict[RawId, str]:
+    def process_names(self) -> dict[RawId, str]:
         """First recorded name of each process."""
         return {
             pid: name
@@ -271,7 +271,7 @@ class _HostThreads(Struct, frozen=True, dict=True):
             "role": "thread",
             "work": False,
             "name": format_thread_name(self.names.get(("thread_name", *key), ""), key.tid),
-            "process": self.processes.get(key.pid) or as_text(key.pid),
+            "process": self.process_names.get(key.pid) or as_text(key.pid),
             "thread": as_text(key.tid),
             "stream": None,
             "order": 0
@@ -287,9 +287,9 @@ class _HostThreads(Struct, frozen=True, dict=True):
         """
         threads = [key for key in self.usage if runs.run_of(key.pid) == run]
         main_thread = max(threads, key=lambda key: (_is_main_thread(key), self.usage[key]), default=None)
-        other_processes = (each for each in self.processes if isinstance(each, int) and runs.run_of(each) == run)
+        other_processes = (each for each in self.process_names if isinstance(each, int) and runs.run_of(each) == run)
         pid = max(other_processes, default=None) if main_thread is None else main_thread.pid
-        name = self.processes.get(pid) or "process"
+        name = self.process_names.get(pid) or "process"
         if runs.is_merged:
             name, pid = str(without_run_mark(name)), without_run_mark(pid)
         process = "" if pid in ("", None) else f"{name} ({pid})"

@@ -179,7 +179,7 @@ def _samples_in_bounds(
     dropped = sorted_distinct(samples.ordinal[~in_bounds])
     note_counts.add(COUNTER_FAR_AWAY, len(dropped), int(dropped[0]) if len(dropped) else 0)
     note_counts.add(MEMORY_WITHOUT_TOTALS, count_memory_changes(samples), 0)
-    return samples if in_bounds.all() else samples.at(np.flatnonzero(in_bounds))
+    return samples if in_bounds.all() else samples.take(np.flatnonzero(in_bounds))
 
 
 def _time_from_origin(ns: Ints, bounds: _TimeBounds, origin: int) -> tuple[Mask, Ints]:
@@ -192,7 +192,7 @@ def _without_impossible_times(
     events_chunk: SpilledEvents, bounds: _TimeBounds, first: int, note_counts: NoteCounts, spill: Spill
 ) -> SpilledEvents | None:
     """The events with valid times; the others are counted. None if there are none."""
-    rows = events_chunk.spilled.rows()
+    rows = events_chunk.spilled.read_frame()
     start, end, record = (rows[name].to_numpy() for name in ("start", "end", "record"))
     start, end = start // 1000 + events_chunk.start, end // 1000 + events_chunk.start
     unset = np.zeros(len(start), np.bool_) if bounds.unset is None else start <= bounds.unset
@@ -207,7 +207,7 @@ def _without_impossible_times(
     frame = rows[valid_rows].with_columns(moved)
     name = f"sifted-{first}-{events_chunk.start}-{int(events_chunk.may_be_collective)}"
     return SpilledEvents(
-        spill.keep(frame, name),
+        spill.spill_frame(frame, name),
         begin,
         int(start[valid_rows].max()),
         int(end[valid_rows].max()),
@@ -250,7 +250,9 @@ def _amend_collectives(
     """The events with the kinds and bytes of collectives; `host` is the host of each lane."""
     if not (events_chunk.may_be_collective and amendments):
         return events_chunk
-    rows = events_chunk.spilled.rows(columns=[name for name in _AMENDED_COLUMNS if name in events_chunk.spilled.dtypes])
+    rows = events_chunk.spilled.read_frame(
+        columns=[name for name in _AMENDED_COLUMNS if name in events_chunk.spilled.dtypes]
+    )
     absent = [pl.lit(None, pl.Int64).alias(name) for name in ("external", "bytes") if name not in rows.columns]
     recorded = rows.with_columns(absent)
     amended = (
@@ -260,8 +262,8 @@ def _amend_collectives(
     )
     if amended.equals(recorded):  # the collective kernels recorded it all themselves
         return events_chunk
-    spilled = spill.keep(
-        events_chunk.spilled.rows().with_columns(amended.get_columns()), f"amended-{first}-{events_chunk.start}"
+    spilled = spill.spill_frame(
+        events_chunk.spilled.read_frame().with_columns(amended.get_columns()), f"amended-{first}-{events_chunk.start}"
     )
     return events_chunk._replace(spilled=spilled)
 
@@ -353,7 +355,7 @@ def _flow_lane(key: LaneKey, file_lanes: FileLanes) -> _FlowLane | None:
 
 def _event_starts(events_chunk: SpilledEvents, lanes: Ints, first: int) -> pl.DataFrame:
     """Ordinal, lane and start (ns) of each event."""
-    rows = events_chunk.spilled.rows(columns=("record", "lane", "start"))
+    rows = events_chunk.spilled.read_frame(columns=("record", "lane", "start"))
     return rows.select(
         pl.col("record").cast(pl.Int64) + first,
         pl.Series("lane", lanes[rows["lane"].to_numpy()]),
@@ -384,12 +386,12 @@ def _match_flow_ends(
 
 
 def _set_correlations(events_chunk: SpilledEvents, ids: pl.DataFrame, first: int, spill: Spill) -> SpilledEvents:
-    rows = events_chunk.spilled.rows()
+    rows = events_chunk.spilled.read_frame()
     events = rows.select(event=pl.col("record").cast(pl.Int64) + first)
     correlation = events.join(ids, on="event", how="left", maintain_order="left")["correlation"]
     if correlation.null_count() == len(correlation):
         return events_chunk
-    spilled = spill.keep(
+    spilled = spill.spill_frame(
         rows.with_columns(correlation), f"tied-{first}-{events_chunk.start}-{int(events_chunk.may_be_collective)}"
     )
     return events_chunk._replace(spilled=spilled)

@@ -27,7 +27,7 @@ from tracehound.formats.json.value_columns import (
     to_exact_ticks,
     to_ticks,
 )
-from tracehound.formats.kineto.arg_values import collective_message_bytes, input_tensor_bytes, integers_in
+from tracehound.formats.kineto.arg_values import collective_message_bytes, convert_to_integers, input_tensor_bytes
 from tracehound.formats.kineto.event_columns import (
     GLOO_PREFIX,
     MEMORY_EVENT_NAME,
@@ -187,8 +187,8 @@ class SegmentColumns:
         external, larger = parse_ids([each.external_old if each.external is None else each.external for each in args])
         columns = EventColumns(
             record=records,
-            signature=self.signatures.column(_event_signatures(events), count),
-            name=self.names.column([event.name for event in events], count),
+            signature=self.signatures.encode_values(_event_signatures(events), count),
+            name=self.names.encode_values([event.name for event in events], count),
             start=_nanoseconds([event.ts for event in events], chunk.starts, rows),
             length=_nanoseconds([event.dur for event in events], chunk.lengths, rows),
             correlation=correlation,
@@ -201,17 +201,20 @@ class SegmentColumns:
         self._count_missing_durations(events, columns)
         none = sorted({*large, *larger})
         self.note_counts.add(ID_TOO_LARGE, len(none), int(columns.record[none[0]]) if none else 0)
-        args_class, by_name = self._args_class.of(columns.signature), self._args_class_by_name.of(columns.name)
+        args_class, by_name = (
+            self._args_class.results_of_codes(columns.signature),
+            self._args_class_by_name.results_of_codes(columns.name),
+        )
         args_class = np.where(args_class == _PLAIN_ARGS, by_name, args_class)
         if args_class.any():
             self._add_device_args(np.flatnonzero(args_class == _DEVICE_ARGS), args, columns)
             self._add_collective_params(np.flatnonzero(args_class == _COLLECTIVE_PARAMS), args, columns)
             self._add_gloo_sizes(np.flatnonzero(args_class == _GLOO_ARGS), args, columns)
             self._add_collective_args(np.flatnonzero(args_class), args, columns)
-        calls = np.flatnonzero(self._calls.of(columns.signature))
+        calls = np.flatnonzero(self._calls.results_of_codes(columns.signature))
         if len(calls):
             self.facets.add("called", columns.record[calls], [args[row] for row in calls.tolist()])
-        waits = np.flatnonzero(self._waits.of(columns.signature))
+        waits = np.flatnonzero(self._waits.results_of_codes(columns.signature))
         if len(waits):
             self.facets.add("waited", columns.record[waits], [args[row] for row in waits.tolist()])
 
@@ -228,7 +231,7 @@ class SegmentColumns:
             [each.stream for each in args],
             strict=True,
         )
-        columns.device[rows] = self.devices.column(devices, len(args))
+        columns.device[rows] = self.devices.encode_values(devices, len(args))
         columns.bytes[rows] = [  # few kernels have any; checked here since this runs for every kernel
             MISSING
             if each.bytes is None and each.elements_in is None and each.elements_out is None
@@ -372,6 +375,6 @@ def _message_size(args: EventArgs) -> int:
 def _input_tensors_size(args: EventArgs) -> int:
     """Bytes of the tensors that an operator was called with."""
     try:
-        return input_tensor_bytes(integers_in(msgspec.json.decode(args.dims)), msgspec.json.decode(args.types))
+        return input_tensor_bytes(convert_to_integers(msgspec.json.decode(args.dims)), msgspec.json.decode(args.types))
     except (msgspec.MsgspecError, RecursionError):
         return MISSING

@@ -99,7 +99,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
     note_counts.add(COUNTER_WITHOUT_NUMBER, len(columns.samples.broken), min(columns.samples.broken, default=0))
     keys, lane = number_lanes(columns, events)
     in_profiler_span = (
-        CodeResults(columns.signatures, lambda signature: parse_category(signature[0]).role == "none").of(
+        CodeResults(columns.signatures, lambda signature: parse_category(signature[0]).role == "none").results_of_codes(
             events.signature
         )
         > 0
@@ -114,7 +114,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
     drawn &= ~too_long
     note_counts.add_mask(NEGATIVE_DURATION, drawn & (events.length < 0), events.record)
     for note, applies in _NOTES_BY_SIGNATURE.items():
-        codes_with_note = CodeResults(columns.signatures, applies).all() > 0
+        codes_with_note = CodeResults(columns.signatures, applies).all_results() > 0
         if codes_with_note.any():
             note_counts.add_mask(note, drawn & codes_with_note[events.signature], events.record)
     if "" in columns.names:
@@ -140,7 +140,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
         start_sample=starts[:: 1 + len(starts) // _START_SAMPLE_SIZE].copy(),  # a view would keep all starts in memory
         profiler_span=_profiler_span(events, in_profiler_span),
         device_family=next((found for cat, *_ in columns.signatures if (found := parse_category(cat).family)), ""),
-        samples=columns.samples.done().put(spill, f"{name}-samples"),
+        samples=columns.samples.finish().spill_samples(spill, f"{name}-samples"),
         facets=columns.facets.spill(spill, name, note_counts),
         flow_ends=tuple(columns.flow_ends),
     )
@@ -208,7 +208,9 @@ def _spill_groups(
             "start": MaskedColumn((start - origin) * 1000),
             "end": MaskedColumn((end - origin) * 1000),
         }
-        spilled = spill.put(group_columns, {each: RAW_EVENTS[each] for each in group_columns}, f"{name}-{number}", rows)
+        spilled = spill.spill_columns(
+            group_columns, {each: RAW_EVENTS[each] for each in group_columns}, f"{name}-{number}", rows
+        )
         yield SpilledEvents(spilled, origin, int(starts.max()), int(ends.max()), may_be_collective)
 
 
@@ -253,7 +255,7 @@ def kinds_and_steps(
     columns: SegmentColumns, events: EventColumns, kind_cache: KindCache
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
     """Kind of each event as a position in `KINDS`, by category, then args, then name; and its step (-1: none)."""
-    kind = CodeResults(columns.signatures, _kind_of_signature).of(events.signature)
+    kind = CodeResults(columns.signatures, _kind_of_signature).results_of_codes(events.signature)
     names = list(columns.names)
     for kind_name in _KIND_BY_NAME:
         rows = np.flatnonzero(kind == KIND_CODES[kind_name])
@@ -261,9 +263,9 @@ def kinds_and_steps(
         for code in _used_codes(events.name[rows], len(names)):
             kind_of_name[code] = kind_cache[kind_name, names[code]]
         kind[rows] = kind_of_name[events.name[rows]]
-    on_mtia = CodeResults(columns.signatures, _is_mtia_event).all() > 0
+    on_mtia = CodeResults(columns.signatures, _is_mtia_event).all_results() > 0
     if on_mtia.any():
-        is_copy = CodeResults(columns.names, is_mtia_copy).of(events.name)
+        is_copy = CodeResults(columns.names, is_mtia_copy).results_of_codes(events.name)
         kind[on_mtia[events.signature] & (is_copy > 0) & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
     kind[events.collective & (kind == KIND_CODES["kernel"])] = KIND_CODES["collective"]
     step = _step_numbers(columns, events, kind)
@@ -277,7 +279,7 @@ def collective_candidates(
     """Mask of the events that may be collectives, depending on operators elsewhere in the file or on its devices."""
     kernel, collective = kind == KIND_CODES["kernel"], kind == KIND_CODES["collective"]
     candidates: npt.NDArray[np.bool_] = (kernel | (collective & (events.bytes < 0))) & (events.external >= 0)
-    gloo = CodeResults(columns.names, lambda name: name.startswith(GLOO_PREFIX)).all()
+    gloo = CodeResults(columns.names, lambda name: name.startswith(GLOO_PREFIX)).all_results()
     if gloo.any():
         candidates |= (kind == KIND_CODES["annotation"]) & (gloo[events.name] > 0)
     return candidates

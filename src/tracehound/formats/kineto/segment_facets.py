@@ -59,9 +59,9 @@ class ArgCombinations:
     def numbers(self, keys: Sequence[_Combination]) -> CodeArray:
         """Number of each combination."""
         try:
-            return self._keys.column(keys, len(keys))
+            return self._keys.encode_values(keys, len(keys))
         except TypeError:  # a list or an object where a number or a text should be
-            return self._keys.column([tuple(map(_to_hashable, key)) for key in keys], len(keys))
+            return self._keys.encode_values([tuple(map(_to_hashable, key)) for key in keys], len(keys))
 
     def columns(self) -> Mapping[str, MaskedColumn]:
         """Parsed values of all combinations so far, in the order of their numbers."""
@@ -137,7 +137,9 @@ class SegmentFacets:
         columns_of_facet = {facet: table.columns() for facet, table in self._tables.items()}
         columns_of_facet["allocated"] = _without_impossible_sizes(columns_of_facet["allocated"], note_counts)
         return {
-            facet: spill.put(columns, {each: FACET_SCHEMAS[facet][each] for each in columns}, f"{name}-{facet}")
+            facet: spill.spill_columns(
+                columns, {each: FACET_SCHEMAS[facet][each] for each in columns}, f"{name}-{facet}"
+            )
             for facet, columns in columns_of_facet.items()
             if len(columns["record"].values)
         }
@@ -175,10 +177,10 @@ class _FacetRows:
             np.diff(found["record"].values) < 0
         ):  # chunks with scanned events and decoded leftovers
             order = np.argsort(found["record"].values, kind="stable")
-            found = {name: column.at(order) for name, column in found.items()}
+            found = {name: column.take(order) for name, column in found.items()}
         record, numbers = found.pop("record", _NO_RECORDS), found.pop(_COMBINATION_COLUMN, None)
         if numbers is not None:
-            found.update({name: known.at(numbers.values) for name, known in self._combinations.columns().items()})
+            found.update({name: known.take(numbers.values) for name, known in self._combinations.columns().items()})
         found = {name: column for name, column in found.items() if column.valid is None or column.valid.any()}
         recorded = np.zeros(len(record.values), np.bool_)
         for column in found.values():
@@ -187,7 +189,7 @@ class _FacetRows:
         return (
             columns
             if recorded.all()
-            else {name: column.at(np.flatnonzero(recorded)) for name, column in columns.items()}
+            else {name: column.take(np.flatnonzero(recorded)) for name, column in columns.items()}
         )
 
 

@@ -72,7 +72,7 @@ def mark_spilled_compilations(spilled: SpilledRows, intervals: Mapping[int, Inte
         start = spilled.read(low, high, ["start"])["start"].values
         kinds = kind[low:high]
         kinds[_starts_inside(line_intervals, start) & _MAY_BE_INSIDE[kinds]] = _COMPILE
-    return spilled.replaced("kind", kind)
+    return spilled.with_column("kind", kind)
 
 
 def _starts_inside(intervals: Intervals, start: Offsets) -> Mask:

@@ -146,7 +146,7 @@ class TraceJsonColumns(NamedTuple):
     consumes: Ints
     details: CodeArray
 
-    def at(self, rows: Ints) -> TraceJsonColumns:
+    def take(self, rows: Ints) -> TraceJsonColumns:
         """Return the columns of these rows."""
         return TraceJsonColumns(*(column[rows] for column in cast("tuple[Any, ...]", self)))
 
@@ -183,8 +183,10 @@ class TraceJsonEvents:
         has_device_time = (offset != INVALID) & (duration >= 0)  # what is no number is below 0, too
         step = parse_whole_numbers([arg_values.step_num for arg_values in args])
         columns = TraceJsonColumns(
-            signature=self.signatures.column([(event.ph, event.pid, event.tid) for event in events], len(events)),
-            name=self.names.column([event.name for event in events], len(events)),
+            signature=self.signatures.encode_values(
+                [(event.ph, event.pid, event.tid) for event in events], len(events)
+            ),
+            name=self.names.encode_values([event.name for event in events], len(events)),
             start=start,
             length=length,
             op=np.full(len(events), MISSING, np.int32),
@@ -197,7 +199,7 @@ class TraceJsonEvents:
             moved=parse_whole_numbers([_moved_bytes(arg_values) for arg_values in args]),
             produces=parse_hashes([arg_values.produces for arg_values in args]),
             consumes=parse_hashes([arg_values.consumes for arg_values in args]),
-            details=self.details.column([as_text(arg_values.kernel_details) for arg_values in args], len(args)),
+            details=self.details.encode_values([as_text(arg_values.kernel_details) for arg_values in args], len(args)),
         )
         self._chunks.append(columns)
         instants = np.flatnonzero(length == 0).tolist()
@@ -217,7 +219,7 @@ class TraceJsonEvents:
             elif arg_values.hlo_op is not None or arg_values.hlo_category is not None:
                 columns.op[row] = self._number_of_op(event, arg_values)
 
-    def all(self) -> TraceJsonColumns:
+    def all_columns(self) -> TraceJsonColumns:
         """Return the columns of all events, in the order of the file."""
         if not self._chunks:
             numbers, times = np.empty(0, np.int32), np.empty(0, np.int64)

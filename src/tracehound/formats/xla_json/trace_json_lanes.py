@@ -87,7 +87,7 @@ def gather_events(events: TraceJsonEvents, hosts: ProcessHosts, builder: Profile
 
     Return the notes on dropped and repaired events.
     """
-    all_columns = events.all()
+    all_columns = events.all_columns()
     is_complete = np.array([phase == "X" for phase, *_ in events.signatures], np.bool_)[all_columns.signature]
     is_unknown = np.array([_is_unknown_phase(*signature) for signature in events.signatures], np.bool_)[
         all_columns.signature
@@ -97,7 +97,7 @@ def gather_events(events: TraceJsonEvents, hosts: ProcessHosts, builder: Profile
         all_columns.length < MAX_DISTANCE_PS
     )
     rows = np.flatnonzero(is_complete & has_time)
-    selected = all_columns.at(rows)
+    selected = all_columns.take(rows)
     lanes = _assign_lanes(events, hosts, selected, builder)
     host_of = np.array([lane["host"] for lane in builder.lanes] or [0], np.int64)  # a file without events has no lane
     selected = _separate_host_ids(selected, host_of[lanes])

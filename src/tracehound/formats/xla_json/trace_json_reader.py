@@ -135,8 +135,8 @@ def _gather_counters(
 
     Also return the notes on them.
     """
-    found = events.samples.done()
-    starts = events.all().start
+    found = events.samples.finish()
+    starts = events.all_columns().start
     is_possible = is_near_median(found.time, starts[starts != INVALID]) if len(found.time) else np.empty(0, np.bool_)
     titles = counter_titles(found.keys)
 
@@ -159,13 +159,13 @@ def _gather_counters(
         first = events.samples.broken[:1]
         where = f"event {first[0]:,}" if first else ""
         notes.append(Note("dropped", "counter_sample_impossible", len(dropped), where=where))
-    return build_counters(found.at(np.flatnonzero(is_possible)), lambda ps: ps, lane), notes
+    return build_counters(found.take(np.flatnonzero(is_possible)), lambda ps: ps, lane), notes
 
 
 def _launched_facet(events: TraceJsonEvents) -> pl.DataFrame:
     """Return the facet ``launched`` of all kernels with launch details."""
     texts = pl.Series(list(events.details), dtype=pl.String).replace("", None)
-    details = events.all().details
+    details = events.all_columns().details
     rows = np.flatnonzero(texts.is_not_null().to_numpy()[details]) if len(details) else np.empty(0, np.int64)
     return parse_launch_details(pl.Series(rows), texts.gather(pl.Series(details[rows])))
 

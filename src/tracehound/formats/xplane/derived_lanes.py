@@ -93,7 +93,7 @@ class DerivedLanes(Struct):
         `end_marks` and `op_users` are those of `OpEnds`.
         """
         devices = sorted(
-            {device for spilled, _ in named_ops for device in spilled.rows(columns=["device"])["device"].unique()}
+            {device for spilled, _ in named_ops for device in spilled.read_frame(columns=["device"])["device"].unique()}
         )
         ranks = {device: self.builder.find_or_add_rank("CPU", device, "") for device in devices}
         lanes = {
@@ -105,7 +105,7 @@ class DerivedLanes(Struct):
             list[pl.DataFrame | None](),
         )
         for spilled, ops in named_ops:
-            rows = ends.correct_ends(spilled.rows())
+            rows = ends.correct_ends(spilled.read_frame())
             execution_tables.append(merge_ops_by_execution(rows))
             lane = pl.col("device").replace_strict(lanes, return_dtype=pl.Int64)
             self._add_rows(rows.drop(LINK_COLUMNS, strict=False).with_columns(lane.alias("lane")), ops)
@@ -122,16 +122,18 @@ class DerivedLanes(Struct):
         """Add host events; those with the name of an op are its dispatch. `lanes` has the lane of every line."""
         names = pl.Series([row["name"] for row in self.builder.ops.rows], dtype=pl.String)
         is_dispatch = pl.col("name").cast(pl.String).is_in(names.implode()) & ~pl.col("kind").is_in(_FIXED_HOST_KINDS)
-        rows = dispatches.spilled.rows(columns=["name", "kind"])
+        rows = dispatches.spilled.read_frame(columns=["name", "kind"])
         kind = rows.select(
             pl.when(is_dispatch).then(pl.lit("runtime", KIND)).otherwise("kind").to_physical()
         ).to_series()
         self.chunks.append(
-            RawChunk(dispatches.spilled.replaced("kind", kind.to_numpy()), lanes=lanes, ops=dispatches.ops)
+            RawChunk(dispatches.spilled.with_column("kind", kind.to_numpy()), lanes=lanes, ops=dispatches.ops)
         )
 
     def _add_rows(self, rows: pl.DataFrame, ops: Offsets | None = None) -> None:
-        self.chunks.append(RawChunk(self.spill.keep(to_raw_events(rows), f"derived-{len(self.chunks)}"), ops=ops))
+        self.chunks.append(
+            RawChunk(self.spill.spill_frame(to_raw_events(rows), f"derived-{len(self.chunks)}"), ops=ops)
+        )
 
     def _add_modules(self, process: str, ranks: Mapping[int, int], executions: pl.DataFrame) -> None:
         """Add a lane of module executions for each device (key of `ranks`)."""
@@ -167,7 +169,7 @@ def _gpu_module_executions(
     for spilled in unnamed_work if calls.height else ():
         executions.append(
             assign_unnamed_work(
-                spilled.rows().with_columns(pl.lit(0, pl.Int64).alias("device")), op_tables, calls, programs
+                spilled.read_frame().with_columns(pl.lit(0, pl.Int64).alias("device")), op_tables, calls, programs
             )
         )
     return find_module_executions(pl.concat(executions, how="diagonal")) if executions else pl.DataFrame()
@@ -185,11 +187,11 @@ def _rows_of_all_executions(
 def _op_starts(named_ops: Sequence[NamedOps]) -> Iterator[pl.DataFrame]:
     """Start of each op, with the columns of `OP_STARTS_SCHEMA`."""
     for spilled, _ in named_ops:
-        yield add_run_column(spilled.rows(columns=[name for name in OP_STARTS_SCHEMA if name in spilled.dtypes]))
+        yield add_run_column(spilled.read_frame(columns=[name for name in OP_STARTS_SCHEMA if name in spilled.dtypes]))
 
 
 def _execution_rows(spilled: SpilledRows) -> pl.DataFrame:
-    return spilled.rows(columns=[name for name in EXECUTION_COLUMNS if name in spilled.dtypes])
+    return spilled.read_frame(columns=[name for name in EXECUTION_COLUMNS if name in spilled.dtypes])
 
 
 _FIXED_HOST_KINDS: Final = ("compile", "step", "op")

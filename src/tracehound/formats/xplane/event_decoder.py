@@ -387,12 +387,12 @@ def _decode_in_any_order(
     has_time, is_valid, stat_tables = np.ones(len(rows), bool), np.ones(len(rows), bool), []
     for field_round in iterate_field_rounds(data.words, bounds.head[rows] + 1 + size, bounds.end[rows]):
         for number, column in integers.items():
-            has_number = field_round.where(number, VARINT)
+            has_number = field_round.field_mask(number, VARINT)
             column[field_round.message[has_number]] = field_round.value[has_number].view(np.int64)
-        has_time[field_round.message[field_round.where(OCCURRENCES, VARINT)]] = False
-        has_time[field_round.message[field_round.where(OFFSET_PS, VARINT)]] = True
+        has_time[field_round.message[field_round.field_mask(OCCURRENCES, VARINT)]] = False
+        has_time[field_round.message[field_round.field_mask(OFFSET_PS, VARINT)]] = True
         is_valid[field_round.message[field_round.number == 0]] = False
-        has_stat = field_round.where(EVENT_STAT, BYTES)
+        has_stat = field_round.field_mask(EVENT_STAT, BYTES)
         low = field_round.at[has_stat]
         stat_tables.append(
             decode_stats(data, field_round.message[has_stat], low, low + field_round.value[has_stat].view(np.int64))

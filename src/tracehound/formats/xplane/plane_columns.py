@@ -27,7 +27,7 @@ class NullableInts(NamedTuple):
     values: Offsets
     valid: Flags
 
-    def where(self, which: Flags) -> NullableInts:
+    def mask_except(self, which: Flags) -> NullableInts:
         """The integers, missing where `which` is false, too."""
         return NullableInts(self.values, self.valid & which)
 
@@ -89,7 +89,7 @@ class EventStats:
         self._numbers: dict[str, NullableInts] = {}
         self._words: dict[str, Offsets] = {}
         count = len(metadata.names)
-        wanted_stats = metadata.stats.named([id_ for id_, name in stat_names.items() if name in names])
+        wanted_stats = metadata.stats.with_ids([id_ for id_, name in stat_names.items() if name in names])
         for owner, name, value in iterate_stat_values(file, wanted_stats, stat_names):
             if isinstance(value, int):
                 column = self._numbers.setdefault(name, all_missing(count))
@@ -97,7 +97,7 @@ class EventStats:
             elif isinstance(value, str):
                 self._words.setdefault(name, np.full(count, -1, np.int64))[owner] = texts.number(value)
 
-    def number(self, events: DecodedEvents, position: Offsets, name: str) -> NullableInts | None:
+    def int_stat(self, events: DecodedEvents, position: Offsets, name: str) -> NullableInts | None:
         """A stat as integers; `position` has the metadata of each event. None if no event has the stat."""
         own, shared = events.stats.get(name), self._numbers.get(name)
         if own is None and shared is None:
@@ -110,7 +110,7 @@ class EventStats:
             found = NullableInts(value, known)
         return found if found.valid.any() else None
 
-    def text(self, events: DecodedEvents, position: Offsets, name: str) -> Offsets | None:
+    def text_stat(self, events: DecodedEvents, position: Offsets, name: str) -> Offsets | None:
         """A stat as numbers of texts, -1 where missing. None if no event has the stat."""
         own, shared = events.stats.get(name), self._words.get(name)
         if own is None and shared is None:
@@ -183,7 +183,7 @@ class RowTable(NamedTuple):
     def take(self, which: Flags) -> RowTable:
         """Some rows."""
         rows = np.flatnonzero(which)
-        return RowTable({name: column.at(rows) for name, column in self.columns.items()})
+        return RowTable({name: column.take(rows) for name, column in self.columns.items()})
 
     def frame(self) -> pl.DataFrame:
         """Copy as a frame."""

@@ -133,7 +133,7 @@ class DevicePlaneColumns:
             number = self._step(0, position)
             columns["step"] = _first_known(columns["step"], NullableInts(number, number >= 0))
         if isinstance(columns["step"], NullableInts):
-            columns["step"] = columns["step"].where(steps)
+            columns["step"] = columns["step"].mask_except(steps)
         op_names = rows.op_name_columns(events, position) if self._names_ops else {}
         if self._names_ops:
             details = rows.text_stat(events, position, KERNEL_DETAILS_STAT)
@@ -216,7 +216,7 @@ class HostPlaneColumns:
         if isinstance(step, NullableInts):
             kind[step.valid] = KIND_CODES["step"]
         size = rows.int_stat(events, position, "size")
-        moved = size and size.where(kind == KIND_CODES["transfer"])
+        moved = size and size.mask_except(kind == KIND_CODES["transfer"])
         columns["bytes"] = _first_known(moved, rows.copied_bytes(events, position))
         if self._dispatch is not None:
             columns["dispatch"] = self._dispatch(0, position)
@@ -295,7 +295,7 @@ def decode_events_of_shard(state: ShardState, ranges: Sequence[tuple[int, EventR
         elif HOST_PLANE.match(name):
             host = HostPlaneColumns(rows, _device_planes_by_kind(space))
             rows.spill_decoded(buffer, plane_ranges, host.columns, host.spill_rows)
-            state.memory_events += host.allocators.spilled()
+            state.memory_events += host.allocators.spill_rest()
         else:
             rows.spill_decoded(buffer, plane_ranges, _other_columns(rows), rows.spill_rows)
     return state.result()

@@ -197,7 +197,7 @@ class _SpilledShards:
     def end_marks(self, plane: int) -> pl.DataFrame:
         """Events that mark the ends of ops of this plane."""
         return _concat_frames(
-            spilled.rows() for result, _ in self._results for at, spilled in result.end_marks if at == plane
+            spilled.read_frame() for result, _ in self._results for at, spilled in result.end_marks if at == plane
         )
 
     def op_users(self) -> pl.DataFrame:
@@ -207,7 +207,7 @@ class _SpilledShards:
 
     def launch_calls(self) -> pl.DataFrame:
         """Host events that launch on GPUs, and those in which executions are launched; lanes are lines."""
-        calls = _concat_frames(spilled.rows() for result, _ in self._results for spilled in result.launch_calls)
+        calls = _concat_frames(spilled.read_frame() for result, _ in self._results for spilled in result.launch_calls)
         return calls if "correlation" in calls.columns else calls.clear()
 
     def dispatches(self) -> list[NamedOps]:

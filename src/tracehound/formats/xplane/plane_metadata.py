@@ -114,7 +114,7 @@ def _locate_map_entries(file: InflatedFile, spans: MessageOffsets) -> tuple[Offs
         for field_round in iterate_field_rounds(data.words, start[which] - base, end[which] - base):
             row = field_round.message + which.start
             broken[row[field_round.number == 0]] = True
-            keys, values = field_round.where(ENTRY_KEY, VARINT), field_round.where(ENTRY_VALUE, BYTES)
+            keys, values = field_round.field_mask(ENTRY_KEY, VARINT), field_round.field_mask(ENTRY_VALUE, BYTES)
             key[row[keys]] = field_round.value[keys].view(np.int64)
             low[row[values]] = field_round.at[values] + base
             high[row[values]] = low[row[values]] + field_round.value[values].view(np.int64)
@@ -134,7 +134,7 @@ def _read_texts_and_stats(
         rows = order[which]
         for field_round in iterate_field_rounds(data.words, start[rows] - base, end[rows] - base):
             for number, column in texts.items():
-                has_text = field_round.where(number, BYTES)
+                has_text = field_round.field_mask(number, BYTES)
                 spans = zip(
                     rows[field_round.message[has_text]].tolist(),
                     field_round.at[has_text].tolist(),
@@ -143,7 +143,7 @@ def _read_texts_and_stats(
                 )
                 for row, at, size in spans:
                     column[row] = data.text(at, at + size)
-            has_stat = field_round.where(METADATA_STAT, BYTES)
+            has_stat = field_round.field_mask(METADATA_STAT, BYTES)
             if has_stat.any():
                 low = field_round.at[has_stat]
                 stats = decode_stats(
@@ -176,7 +176,7 @@ class StatTable(NamedTuple):
         """Some of the stats."""
         return StatTable(self.owner[which], self.id[which], self.field[which], self.value[which], self.at[which])
 
-    def named(self, ids: Collection[int]) -> StatTable:
+    def with_ids(self, ids: Collection[int]) -> StatTable:
         """Stats with one of these ids."""
         return self.take(np.isin(self.id, list(ids)))
 
@@ -199,7 +199,7 @@ def decode_stats(file: PaddedBytes, owner: Offsets, start: Offsets, end: Offsets
     damaged = np.zeros(len(start), bool)
     for fields_now in iterate_field_rounds(file.words, start, end):
         damaged[fields_now.message[fields_now.number == 0]] = True
-        ids = fields_now.where(STAT_ID, VARINT)
+        ids = fields_now.field_mask(STAT_ID, VARINT)
         if ids.any():
             name_id[fields_now.message[ids]] = fields_now.value[ids].view(np.int64)
         has_value = _holds_value(fields_now.number, fields_now.wire)

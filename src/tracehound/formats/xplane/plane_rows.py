@@ -108,12 +108,12 @@ class ShardState(Struct, dict=True):
 
     def spill_frame(self, rows: pl.DataFrame) -> SpilledRows:
         """Spill the rows of a frame with all columns."""
-        return self.spill.keep(rows, self._next_file_name())
+        return self.spill.spill_frame(rows, self._next_file_name())
 
     def spill_table(self, rows: RowTable) -> SpilledRows:
         """Spill the rows of a table: the columns of `RAW_EVENTS`."""
         rows = rows.select(*RAW_EVENTS)
-        return self.spill.put(rows.columns, rows.dtypes, self._next_file_name())
+        return self.spill.spill_columns(rows.columns, rows.dtypes, self._next_file_name())
 
     def _next_file_name(self) -> str:
         self._file_count += 1
@@ -204,11 +204,11 @@ class PlaneRows:
 
     def int_stat(self, events: DecodedEvents, position: Offsets, name: str) -> NullableInts | None:
         """A stat as integers."""
-        return self._stats.number(events, position, name)
+        return self._stats.int_stat(events, position, name)
 
     def text_stat(self, events: DecodedEvents, position: Offsets, name: str) -> Offsets | None:
         """A stat as numbers of `texts`."""
-        return self._stats.text(events, position, name)
+        return self._stats.text_stat(events, position, name)
 
     def common_columns(self, events: DecodedEvents, position: Offsets, run_bits: int) -> ColumnArrays:
         """Columns that all planes share."""
@@ -275,7 +275,7 @@ class PlaneRows:
             if root is None and not is_batch.any():
                 return None
             is_mark &= is_batch if root is None else is_batch | ((root.values > 0) & root.valid)
-        return number.where(is_mark)
+        return number.mask_except(is_mark)
 
     def copied_bytes(self, events: DecodedEvents, position: Offsets) -> NullableInts | None:
         """Bytes in the details of a copy or a memset: ``kind:HtoD size:4096 dest:0``."""
@@ -302,7 +302,7 @@ class PlaneRows:
             "hlo_op": self.text_stat(events, position, "hlo_op"),
             "module": self.text_stat(events, position, "hlo_module"),
             "program": self.int_stat(events, position, "program_id"),
-            "device": device and device.where((device.values >= 0) & (device.values < 1 << 31)),
+            "device": device and device.mask_except((device.values >= 0) & (device.values < 1 << 31)),
         }
 
     def spill_kernels(self, table: RowTable) -> None:

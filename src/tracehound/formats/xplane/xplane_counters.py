@@ -90,7 +90,7 @@ class AllocatorEvents:
         if self._buffer.height >= _EVENTS_PER_FRAME:
             self._spill()
 
-    def spilled(self) -> list[SpilledRows]:
+    def spill_rest(self) -> list[SpilledRows]:
         """Spilled rows of the facet ``held``; empty without allocator events."""
         if self._buffer.height:
             self._spill()
@@ -223,7 +223,7 @@ def _number_stats(data: PaddedBytes, head: Offsets) -> StatTable:
     length, size = decode_varints(data.words, head + 1)
     body, stat_tables = head + 1 + size, list[StatTable]()
     for field_round in iterate_field_rounds(data.words, body, body + length.view(np.int64)):
-        has_stat = field_round.where(EVENT_STAT, BYTES)
+        has_stat = field_round.field_mask(EVENT_STAT, BYTES)
         low = field_round.at[has_stat]
         stat_tables.append(
             decode_stats(data, field_round.message[has_stat], low, low + field_round.value[has_stat].view(np.int64))

@@ -75,7 +75,7 @@ class _LinkedRows(Struct, frozen=True, eq=False):
     def read(self) -> dict[str, MaskedColumn]:
         """Columns of the rows."""
         columns = self.spilled.read(0, self.spilled.height, ["record", *_link_columns(self.spilled)])
-        return {name: column.at(self.rows) for name, column in columns.items()}
+        return {name: column.take(self.rows) for name, column in columns.items()}
 
 
 def producer_consumer_frames(chunks: Sequence[SpilledRows]) -> Iterator[pl.DataFrame]:
@@ -114,7 +114,7 @@ def _merge_linked_rows(chunks: Sequence[_LinkedRows]) -> pl.DataFrame:
     record = columns["record"].values
     order = np.argsort(record, kind="stable")
     order = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
-    return columns_to_frame({name: column.at(order) for name, column in columns.items()}, FACET_SCHEMAS["handed"])
+    return columns_to_frame({name: column.take(order) for name, column in columns.items()}, FACET_SCHEMAS["handed"])
 
 
 class ProfileOutline(Struct, frozen=True):
@@ -165,13 +165,13 @@ def build_file_frames(path: Path, shards: Sequence[XplaneShard], spill: Spill) -
     chunks, builder = merge_shards(outline.planes, results, outline.programs, spill)
     ranks = builder.rank_frame()
     memory_events, size_notes = merge_allocator_events(
-        spilled.rows() for result in results for spilled in result.memory_events
+        spilled.read_frame() for result in results for spilled in result.memory_events
     )
     memory_counters = allocator_counters(memory_events, ranks)
     sampled_counters, counter_notes = line_counters(
         (frame for result in results for frame in result.counter_samples), outline.planes, ranks
     )
-    launch_frames = [spilled.rows() for result in results for spilled in result.kernel_launches]
+    launch_frames = [spilled.read_frame() for result in results for spilled in result.kernel_launches]
     launched = pl.concat(launch_frames).sort("record") if launch_frames else None
     frames = {"buffers": outline.buffers, "held": memory_events, "launched": launched}
     facet_frames = {name: iter([frame]) for name, frame in frames.items() if frame is not None}

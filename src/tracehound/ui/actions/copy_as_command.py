@@ -46,7 +46,13 @@ def _command_of_tab(screen: ExplorerScreen, trace: Trace, tab: str) -> str:
         shell_command.shown_window(trace, screen.view) if screen.focused is screen.timeline else screen.view.selection
     )
     return shell_command.report_command(
-        screen.command_words, trace, screen.view, window, tab, screen.results.given(tab), _filter_of_table(screen, tab)
+        screen.command_words,
+        trace,
+        screen.view,
+        window,
+        tab,
+        screen.results.chosen_settings(tab),
+        _filter_of_table(screen, tab),
     )
 
 

@@ -91,7 +91,9 @@ class CriticalPathOverlay:
             screen.key_bar.say(f"no critical path: {note_text(why) if why else 'the trace is still being read'}")
             return
         window = replace(window, ranks=None if rank is None else (rank,))
-        given = tuple((name, value) for name, value in screen.results.given(ANALYSIS_NAME) if name != BY_SETTING.name)
+        given = tuple(
+            (name, value) for name, value in screen.results.chosen_settings(ANALYSIS_NAME) if name != BY_SETTING.name
+        )
         screen.key_bar.say("critical path: working it out")
         self._background.submit(
             "critical path",
@@ -145,7 +147,7 @@ def path_intervals(result: Result) -> EventPath | None:
 
 def walk_path_events(result: Result, aim: PathTarget) -> EventWalk:
     """The events of a path, or of a class and name on it, each where it is first on it."""
-    rows = _event_rows(result).filter(**_matches_target(aim))
+    rows = _event_rows(result).filter(**_target_columns(aim))
     each = rows.unique("event", keep="first", maintain_order=True)
     what = aim.name or aim.class_ or "critical path events"
     return EventWalk(what, each["event"].to_numpy(), each["start"].to_numpy())
@@ -153,11 +155,11 @@ def walk_path_events(result: Result, aim: PathTarget) -> EventWalk:
 
 def _longest_interval(result: Result, aim: PathTarget) -> tuple[int, int]:
     """Start and end of the longest stretch of a path that is meant."""
-    start, length = result.table.filter(**_matches_target(aim)).sort("duration").select("start", "duration").row(-1)
+    start, length = result.table.filter(**_target_columns(aim)).sort("duration").select("start", "duration").row(-1)
     return start, start + length
 
 
-def _matches_target(aim: PathTarget) -> dict[str, str]:
+def _target_columns(aim: PathTarget) -> dict[str, str]:
     """Column values that the path rows of this class and name have."""
     wanted = {"class": aim.class_, "name": aim.name}
     return {column: value for column, value in wanted.items() if value is not None}

@@ -82,25 +82,31 @@ class HloPages:
         def work() -> Callable[[], None]:
             row = trace.ops.row(by_predicate=pl.col("op") == op, named=True)
             program = next((one for one in programs_of_trace(trace) if one.program == row["program"]), None)
-            return self._shown(trace, program, row["name"], start)
+            return self._load_page(trace, program, row["name"], start)
 
         self.tasks.run(work)
 
     def of_name(self, trace: Trace, title: str, name: str, start: HloOrigin) -> None:
         """Show an instruction by its name, in a program by its own."""
         self.tasks.run(
-            lambda: self._shown(trace, next(iter(find_programs(programs_of_trace(trace), title)), None), name, start)
+            lambda: self._load_page(
+                trace, next(iter(find_programs(programs_of_trace(trace), title)), None), name, start
+            )
         )
 
-    def _shown(self, trace: Trace, program: TraceProgram | None, said: str, start: HloOrigin) -> Callable[[], None]:
+    def _load_page(self, trace: Trace, program: TraceProgram | None, said: str, start: HloOrigin) -> Callable[[], None]:
         if program is None:
             raise TracehoundError(NO_HLO_MESSAGE)
         module = self._module(program)
-        name = next((name for name in (said, said.removeprefix("%")) if name in module.rows), None)
+        name = next((name for name in (said, said.removeprefix("%")) if name in module.row_by_name), None)
         if name is None:
             raise TracehoundError(f"{printable(program.title)} has no instruction {printable(said)!r}")
         leaf = HloPage(
-            program, module, module.rows[name], recorded_devices(trace), executions_sentence(trace, program, name)
+            program,
+            module,
+            module.row_by_name[name],
+            recorded_devices(trace),
+            executions_sentence(trace, program, name),
         )
         leads = HloCallbacks(self._visits.read, lambda shown, by: self._instance(trace, shown, by, start))
         return lambda: self._push(HloScreen(leaf, self._glyphs, leads, start.run))
@@ -155,9 +161,9 @@ class HloOfExplorer:
         op = trace.event(chosen)["op"] if chosen is not None else None
         named = _instruction_of_row(row) if row is not None and (mine is None or op is None) else None
         if named is not None:
-            self.pages.of_name(trace, *named, HloOrigin(None, screen.view.start, screen.navigation.to))
+            self.pages.of_name(trace, *named, HloOrigin(None, screen.view.start, screen.navigation.go_to_walk_event))
         elif op is not None:
-            self.pages.of_op(trace, op, HloOrigin(chosen, screen.view.start, screen.navigation.to))
+            self.pages.of_op(trace, op, HloOrigin(chosen, screen.view.start, screen.navigation.go_to_walk_event))
         else:
             screen.key_bar.say(NO_OP)
 

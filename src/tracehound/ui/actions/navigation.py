@@ -56,18 +56,18 @@ class Navigation:
         self._prompt: QuestionBar | None = None
         self._steps_due = 0
         self.ways: Mapping[str, Callable[..., None]] = {
-            "link": self.link, "step": self.step, "walk": self.walk, "back": self.back,
+            "link": self.follow_link, "step": self.step, "walk": self.walk, "back": self.back,
             "path": self.critical_path_overlay.switch,
-            "place": self.ask_place, "mark": self.ask_mark, "to_mark": self.ask_jump,
+            "place": self.ask_for_time_or_step, "mark": self.ask_mark, "to_mark": self.ask_for_mark_to_visit,
         }  # fmt: skip
 
     # -- what the screen tells
 
-    def arrived(self, view: View) -> None:
+    def record_view(self, view: View) -> None:
         """The view is another one."""
-        self.history.arrive(view, time.monotonic())
+        self.history.record_view(view, time.monotonic())
 
-    def grown(self, old: Trace, new: Trace) -> None:
+    def update_history_and_marks(self, old: Trace, new: Trace) -> None:
         """Carry history and marks over to a trace that has grown."""
 
         def moved(place: View) -> View:
@@ -79,28 +79,28 @@ class Navigation:
     def jump(self, view: View) -> None:
         """Go to a view from which `back` leads back here; where its lane is not shown, say so."""
         screen = self._screen
-        self.history.settle()
+        self.history.start_new_entry()
         screen.view = view
         shown = view.event is None or screen.timeline.outline.group_of(view.lane) is not None
         if screen.trace is not None and view.lane is not None and not shown and not screen.reading.busy:
             lane = screen.trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
             screen.key_bar.say(messages.lane_not_shown(lane["name"], screen.timeline.key))
 
-    def open(self, trace: Trace) -> None:
+    def choose_first_pane(self, trace: Trace) -> None:
         """Show first what the trace is about."""
         if is_memory_only(trace) and self._screen.pane_layout.active == FIRST_PANE:
             self._first = MEMORY_PANE
-            self._screen.results.choose(MEMORY_PANE, (("by", "category"),))
+            self._screen.results.set_settings(MEMORY_PANE, (("by", "category"),))
             self._screen.pane_layout.show(MEMORY_PANE)
 
-    def recall(self) -> None:
+    def restore_session(self) -> None:
         """Be where one was the last time, unless one has gone somewhere meanwhile."""
         trace, view, session = self._screen.trace, self._screen.view, self.session
         if trace is None or session.view is None:
             return
         self._screen.timeline_area.timeline_panel.restore_arrangement(session.lanes)
         for pane, given in pane_settings.valid_settings(session.settings).items():
-            self._screen.results.choose(pane, given)
+            self._screen.results.set_settings(pane, given)
         arrangement = self._screen.pane_layout
         if session.pane in self._screen.pane_stack.tabs and arrangement.active == self._first:
             arrangement.show(session.pane)
@@ -111,7 +111,7 @@ class Navigation:
             self._screen.key_bar.say("where you were the last time; u: back to the whole run")
 
     @property
-    def remembered(self) -> SavedSession | None:
+    def session_to_save(self) -> SavedSession | None:
         """Session to save for the next visit; None while the trace is being read, since its times may still change."""
         screen = self._screen
         if screen.trace is None or screen.reading.busy:
@@ -121,12 +121,12 @@ class Navigation:
             screen.pane_layout.active,
             self.marks,
             screen.timeline_area.timeline_panel.saved_arrangement,
-            screen.results.kept,
+            screen.results.settings_to_save,
         )
 
     # -- along links
 
-    def link(self, direction: LinkDirection) -> None:
+    def follow_link(self, direction: LinkDirection) -> None:
         """To what caused the selected event (-1), or what it caused (1), after the links that are still looked for."""
         trace, event = self._screen.trace, self._screen.view.event
         if event is None:
@@ -136,7 +136,7 @@ class Navigation:
             if len(self._links_due) == 1:
                 self.linker.ask(trace, event, direction)
 
-    def linked(self, found: LinkFinder.Linked) -> None:
+    def follow_found_link(self, found: LinkFinder.Linked) -> None:
         """Go there, if one has not gone elsewhere since; then along the next link."""
         trace, link = self._screen.trace, found.link
         due, self._links_due = self._links_due[1:], []
@@ -150,22 +150,22 @@ class Navigation:
         else:
             self._screen.key_bar.say(link.words)
         for direction in due if link.target is not None else ():
-            self.link(direction)
+            self.follow_link(direction)
 
     # -- from one of a sort to the next
 
-    def begin(self, trace: Trace, event: int) -> None:
+    def request_op_walk(self, trace: Trace, event: int) -> None:
         """Have the instances of an event's op worked out, to walk from one to the next."""
         self._steps_due = 0
         self._screen.walk = None
         self._screen.search_session.finder.walk(trace, event)
 
-    def begin_row(self, row: CountingRow) -> None:
+    def request_row_walk(self, row: CountingRow) -> None:
         """Have the events that a row counts worked out, to walk from one to the next."""
         self._steps_due = 0
         self._screen.search_session.finder.walk_row(self._screen.results.counted, row)
 
-    def begun(self, found: EventFinder.Walked) -> None:
+    def use_found_walk(self, found: EventFinder.Walked) -> None:
         """They are known: make the steps that were asked for meanwhile."""
         self._screen.walk = found.walk
         due, self._steps_due = self._steps_due, 0
@@ -181,26 +181,26 @@ class Navigation:
         if screen.walk is not None and not len(screen.walk):
             screen.key_bar.say(messages.no_match(screen.walk.what))
         elif screen.walk is not None:
-            self.to(screen.walk.step(by))
+            self.go_to_walk_event(screen.walk.step(by))
         elif screen.background.busy:
             self._steps_due += by
         elif screen.trace is not None and screen.view.event is not None:
-            self.begin(screen.trace, screen.view.event)
+            self.request_op_walk(screen.trace, screen.view.event)
             self._steps_due = by
         else:
-            screen.key_bar.say(messages.NO_EVENTS if self._on_silence() else messages.NO_WALK)
+            screen.key_bar.say(messages.NO_EVENTS if self._is_on_unrecorded_time() else messages.NO_WALK)
 
-    def _on_silence(self) -> bool:
+    def _is_on_unrecorded_time(self) -> bool:
         """True if the critical path table is visible and its cursor is on time in which nothing was recorded."""
         pane_stack = self._screen.pane_stack
         row = (
-            pane_stack.table(critical_path_overlay.ANALYSIS_NAME).table.row
+            pane_stack.table_pane(critical_path_overlay.ANALYSIS_NAME).table.row
             if critical_path_overlay.ANALYSIS_NAME in pane_stack.active_results
             else None
         )
         return row is not None and row["event"] is None
 
-    def to(self, walk: EventWalk) -> None:
+    def go_to_walk_event(self, walk: EventWalk) -> None:
         """To the present event of a walk."""
         self._screen.walk = walk
         if self._screen.trace is not None and walk.event is not None:
@@ -214,11 +214,11 @@ class Navigation:
         view = typed_targets.go_to_next_step(trace, screen.view, direction)
         if view != screen.view:
             self.jump(view)
-            self._tell_of_others(trace, view)
+            self._report_other_steps_work(trace, view)
         else:
             screen.key_bar.say("no more steps" if trace.steps.height else "no steps marked, none to infer")
 
-    def _tell_of_others(self, trace: Trace, view: View) -> None:
+    def _report_other_steps_work(self, trace: Trace, view: View) -> None:
         """If a step is selected, report how much of the device's work in it belongs to other steps."""
         screen, rank = self._screen, view_moves.rank_of_view(trace, view)
         numbers = typed_targets.selected_step_numbers(trace, view)
@@ -248,17 +248,17 @@ class Navigation:
 
     # -- places that have names
 
-    def ask_place(self) -> None:
+    def ask_for_time_or_step(self) -> None:
         """Ask for a time or a step, and go there."""
         self._ask("go to", typed_targets.TIME_NOTATIONS, self._try_place, self._go_to_place)
 
     def _try_place(self, text: str) -> None:
         """Say whether that is a place, while it is being typed."""
         if self._prompt is not None:
-            self._prompt.show_reply(self._place(text)[1] if text.strip() else "")
+            self._prompt.show_reply(self._parse_target(text)[1] if text.strip() else "")
 
     def _go_to_place(self, text: str) -> None:
-        view, words = self._place(text) if text.strip() else (None, "")
+        view, words = self._parse_target(text) if text.strip() else (None, "")
         if view is None and text.strip() and self._prompt is not None:
             self._prompt.show_reply(words)
             return
@@ -266,9 +266,9 @@ class Navigation:
         if view is not None:
             self.jump(view)
             if self._screen.trace is not None:
-                self._tell_of_others(self._screen.trace, view)
+                self._report_other_steps_work(self._screen.trace, view)
 
-    def _place(self, text: str) -> tuple[View | None, str]:
+    def _parse_target(self, text: str) -> tuple[View | None, str]:
         """The view at a place and where that is, or why there is none."""
         if self._screen.trace is None:
             return None, ""
@@ -289,7 +289,7 @@ class Navigation:
             self.marked.add(text)
             self._screen.key_bar.say(f"marked {text}: ' {text} comes back here")
 
-    def ask_jump(self) -> None:
+    def ask_for_mark_to_visit(self) -> None:
         """Ask for a letter, and go to the place that is remembered by it."""
         self._ask("go to mark", f"a letter; set: {list_mark_letters(self.marks)}", self._to_mark, self._to_mark)
 
@@ -307,7 +307,7 @@ class Navigation:
     def _ask(self, question: str, hint: str, typed: Callable[[str], None], entered: Callable[[str], None]) -> None:
         screen = self._screen
         prompt = QuestionBar(
-            question, screen.glyphs.words(hint), QuestionCallbacks(typed, entered, screen.prompt_line.end)
+            question, screen.glyphs.to_alphabet(hint), QuestionCallbacks(typed, entered, screen.prompt_line.end)
         )
         screen.prompt_line.begin(prompt.input, prompt.remove)
         screen.mount(prompt, before=screen.key_bar)
@@ -332,17 +332,19 @@ def go_to_row(screen: ExplorerScreen, trace: Trace, chosen: ResultTable.RowChose
     elif not row_target.has_target(trace, row):
         screen.key_bar.say("this row has no place in the timeline")
     elif table == "gaps" and window is not None:
-        screen.results.pick(window, table, screen.view)
+        screen.results.remember_picked_window(window, table, screen.view)
         navigation.jump(row_target.select_gap(trace, screen.view, row))
     elif _is_one_step(table, row) and window is not None:
-        screen.results.pick(window, table, screen.view)
+        screen.results.remember_picked_window(window, table, screen.view)
         navigation.jump(view_moves.select_window(trace, screen.view, window))
         _describe_step_bounds(screen, trace, table, row)
     elif table == critical_path_overlay.ANALYSIS_NAME:
         if event is not None or window is not None:
             navigation.jump(row_target.go_to_row_target(trace, screen.view, row))
         if event is not None or window is None:
-            about = screen.view.window.at(*(screen.pane_stack.tables[table].charted_table.window or (None, None)))
+            about = screen.view.window.with_times(
+                *(screen.pane_stack.tables[table].charted_table.window or (None, None))
+            )
             navigation.critical_path_overlay.begin(
                 trace, row["rank"], about, critical_path_overlay.target_of_row(row, event)
             )
@@ -351,8 +353,8 @@ def go_to_row(screen: ExplorerScreen, trace: Trace, chosen: ResultTable.RowChose
         if there == screen.view and event is None and window is None:
             screen.key_bar.say(messages.ROW_OF_WHOLE_RANK)
         navigation.jump(there)
-        if event is not None and (counting := screen.results.counting(trace, table, row)) is not None:
-            navigation.begin_row(counting)
+        if event is not None and (counting := screen.results.counting_row_of(trace, table, row)) is not None:
+            navigation.request_row_walk(counting)
 
 
 def select_row_window(screen: ExplorerScreen, trace: Trace, picked: ResultTable.WindowRequested) -> None:
@@ -362,7 +364,7 @@ def select_row_window(screen: ExplorerScreen, trace: Trace, picked: ResultTable.
         screen.key_bar.say("this row has no window")
         return
     table = screen.pane_stack.result_name(picked.table)
-    screen.results.pick(window, table, screen.view)
+    screen.results.remember_picked_window(window, table, screen.view)
     screen.navigation.jump(view_moves.select_range_in_sight(trace, screen.view, *window))
     if _is_one_step(table, picked.row):
         _describe_step_bounds(screen, trace, table, picked.row)

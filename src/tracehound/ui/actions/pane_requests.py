@@ -42,7 +42,7 @@ def measure_row_events(
     """Have the chart told the lengths of the events that the row counts."""
 
     def work() -> None:
-        found = event_durations(row.trace, counted.events(row), asked.window or row.trace.span)
+        found = event_durations(row.trace, counted.event_condition(row), asked.window or row.trace.span)
         lengths, ranks = (column.to_numpy() for column in found)
         asked.charted_table.post_message(ChartedTable.DurationsReady(asked.row, lengths, ranks))
 
@@ -69,7 +69,7 @@ def run_for_chart(
 ) -> None:
     """Have the chart told another result of its analysis, of the window of its table, with what is `given` there."""
     analysis = get_analysis(asked.analysis)
-    window = view.window.at(*(asked.window or (None, None)))
+    window = view.window.with_times(*(asked.window or (None, None)))
 
     def work() -> None:
         words = [f"{name}={value}" for name, value in (*given, *asked.given)]
@@ -83,7 +83,7 @@ def run_for_chart(
 
 def save_table(background: BackgroundThread, trace: Trace, view: View, asked: TablePane.SaveRequested) -> None:
     """Write what was asked for, and have the pane told."""
-    window = view.window.at(*(asked.window or (None, None)))
+    window = view.window.with_times(*(asked.window or (None, None)))
 
     def work() -> None:
         try:

@@ -40,19 +40,19 @@ class PaneResults:
         self.queried: tuple[str, Window] | None = None
         """The last query, and what it is about."""
 
-    def follow(self, trace: Trace, unread: frozenset[int]) -> None:
+    def update_snapshot_if_due(self, trace: Trace, unread: frozenset[int]) -> None:
         """The trace has grown: ask it from now on, unless the last answers are new enough for one that still grows."""
         old = self._snapshot
-        if old is None or not unread or old.trace.origin_ns != trace.origin_ns or self._answers.rested:
-            self.settle(trace, unread)
+        if old is None or not unread or old.trace.origin_ns != trace.origin_ns or self._answers.is_rerun_due:
+            self.set_snapshot(trace, unread)
 
-    def settle(self, trace: Trace, unread: frozenset[int]) -> None:
+    def set_snapshot(self, trace: Trace, unread: frozenset[int]) -> None:
         """Ask this trace from now on, unless nothing of it is read."""
         old = self._snapshot
         if len(unread) < max(1, len(trace.parts)) and (old is None or old.trace is not trace):
             self._snapshot = TraceSnapshot.of(0 if old is None else old.version + 1, trace, unread)
 
-    def forget(self) -> None:
+    def clear_results(self) -> None:
         """Show nothing: the ids in the tables mean something else now."""
         self._shown.clear()
         for pane in self._pane_stack.tables.values():
@@ -61,24 +61,24 @@ class PaneResults:
         for slot in self._pane_stack.overview.sections.values():
             slot.clear_result()
 
-    def choose(self, pane: str, given: ChosenSettings) -> None:
+    def set_settings(self, pane: str, given: ChosenSettings) -> None:
         """Work out what a pane shows with these settings from now on."""
         self._given[pane] = given
 
-    def given(self, pane: str) -> ChosenSettings:
+    def chosen_settings(self, pane: str) -> ChosenSettings:
         """Settings chosen for the analysis of a pane."""
         return self._given.get(pane, ())
 
     @property
-    def kept(self) -> pane_settings.SavedSettings:
+    def settings_to_save(self) -> pane_settings.SavedSettings:
         """All that is chosen, for the next visit."""
         return {pane: dict(given) for pane, given in self._given.items() if given}
 
-    def pick(self, window: TimeRange, table: str, view: View) -> None:
+    def remember_picked_window(self, window: TimeRange, table: str, view: View) -> None:
         """Remember that a window was picked from a table: that one table is not narrowed to its own row."""
-        self._picked = (table, window, self._narrowed(table, view))
+        self._picked = (table, window, self._table_window(table, view))
 
-    def _narrowed(self, table: str, view: View) -> TimeRange | None:
+    def _table_window(self, table: str, view: View) -> TimeRange | None:
         """The window that a table is about; health is always about the whole run."""
         if table == "health":
             return None
@@ -93,24 +93,24 @@ class PaneResults:
                 self._pane_stack.pane_for(name).show_waiting(messages.NOTHING_READ)
             elif name not in PROMPT_TABS:
                 analysis = name.rpartition("/")[2]
-                narrowed, shows = self._narrowed(analysis, view), self._pane_stack.pane_for(name)
+                narrowed, shows = self._table_window(analysis, view), self._pane_stack.pane_for(name)
                 if isinstance(shows, TablePane):
                     shows.set_ignores_window(ignores=narrowed is None and view.selection is not None)
-                window = view.window.at(*(narrowed or (None, None)))
+                window = view.window.with_times(*(narrowed or (None, None)))
                 if name == "slices":
-                    window = window_of_lane(window, snapshot.trace, view)
-                if self._answers.ask(name, snapshot, snapshot.question(analysis, window, self.given(name))):
+                    window = limit_window_to_lane(window, snapshot.trace, view)
+                if self._answers.ask(name, snapshot, snapshot.question(analysis, window, self.chosen_settings(name))):
                     shows.show_waiting(f"{analysis.replace('_', ' ')}: working it out")
 
     def query(self, asker: QueryRunner, asked: QueryPane.QuerySubmitted, view: View) -> None:
         """Have a query answered for the view."""
         if (snapshot := self._snapshot) is not None:
             self.queried = asked.statement, view.window
-            asker.ask(asked, snapshot.trace, snapshot.question("query", view.window).window, snapshot.words)
+            asker.ask(asked, snapshot.trace, snapshot.question("query", view.window).window, snapshot.ranks_read_text)
 
     def show(self, answer: AnalysisRunner.Answered) -> None:
         """Show an answer, if its pane still waits for it."""
-        if not self._answers.wanted(answer):
+        if not self._answers.is_awaited(answer):
             return
         table, snapshot, window = self._pane_stack.pane_for(answer.pane), answer.snapshot, answer.question.window
         if answer.result is None:
@@ -118,19 +118,21 @@ class PaneResults:
             return
         self._shown[answer.pane] = snapshot.trace, answer.question
         bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
-        so_far = " · ".join(filter(None, [pane_settings.format_settings(answer.question.given), snapshot.words]))
+        so_far = " · ".join(
+            filter(None, [pane_settings.format_settings(answer.question.given), snapshot.ranks_read_text])
+        )
         untold = replace(answer.result, notes=messages.notes_not_yet_said(answer.result.notes, so_far))
         nothing = messages.why_empty(untold, snapshot.trace, bounds)
         table.show(answer.result, bounds, nothing, so_far)
 
-    def counting(self, trace: Trace, pane: str, row: Mapping[str, Any]) -> CountingRow | None:
+    def counting_row_of(self, trace: Trace, pane: str, row: Mapping[str, Any]) -> CountingRow | None:
         """A row of a pane as one that counts events; None where it does not."""
         if pane == "search":
             return counting_row(trace, row, None)
         shown = self._shown.get(pane)
         return None if shown is None else counting_row(shown[0], row, shown[1])
 
-    def point(self, row: dict[str, Any] | None) -> None:
+    def request_gap_host_activity(self, row: dict[str, Any] | None) -> None:
         """Work out what the host did in the gap under the cursor."""
         snapshot = self._snapshot
         window = row_target.window_of_row(snapshot.trace, row) if snapshot is not None and row is not None else None
@@ -141,7 +143,7 @@ class PaneResults:
         self._answers.ask("gap-host", snapshot, snapshot.question("host", there))
 
 
-def window_of_lane(window: Window, trace: Trace, view: View) -> Window:
+def limit_window_to_lane(window: Window, trace: Trace, view: View) -> Window:
     """The window, of the lane under the cursor alone; of all lanes where it is on none."""
     rank = view_moves.rank_of_view(trace, view)
     if view.lane is None or rank is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tracehound.analysis import ANALYSES
-from tracehound.analysis.analysis_settings import ChosenSettings, Setting, parse_choices
+from tracehound.analysis.analysis_settings import ChosenSettings, Setting, parse_settings
 from tracehound.config import configured_settings
 from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
@@ -55,11 +55,11 @@ def change_grouping(screen: ExplorerScreen) -> None:
     if by is None:
         screen.key_bar.say(f"rows of {title} are of one sort")
         return
-    given = dict(screen.results.given(pane))
+    given = dict(screen.results.chosen_settings(pane))
     at = by.choices.index(given.pop(GROUPING, by.default)) + 1
     now, after = (by.choices[place % len(by.choices)] for place in (at, at + 1))
     chosen = given if now == by.default else given | {GROUPING: now}
-    screen.results.choose(pane, tuple(sorted(chosen.items())))
+    screen.results.set_settings(pane, tuple(sorted(chosen.items())))
     screen.results.ask(screen.view)
     screen.key_bar.say(f"{title} by {now}; {keys.key_text(screen.keys, 'table.by')} again: by {after}")
 
@@ -74,7 +74,7 @@ def choose_settings(screen: ExplorerScreen) -> None:
 
     def take(given: ChosenSettings | None) -> None:
         if given is not None:
-            results.choose(pane, given)
+            results.set_settings(pane, given)
             results.ask(screen.view)
 
     analysis = next(each for each in ANALYSES if each.name == pane)
@@ -84,7 +84,9 @@ def choose_settings(screen: ExplorerScreen) -> None:
         screen.key_bar.say(str(error))
         return
     title = f"Settings of {pane.replace('_', ' ')}"
-    screen.app.push_screen(SettingsDialog(title, analysis.settings, usual, results.given(pane), screen.glyphs), take)
+    screen.app.push_screen(
+        SettingsDialog(title, analysis.settings, usual, results.chosen_settings(pane), screen.glyphs), take
+    )
 
 
 def format_settings(given: ChosenSettings) -> str:
@@ -102,7 +104,7 @@ def valid_settings(kept: SavedSettings) -> dict[str, ChosenSettings]:
     found = dict[str, ChosenSettings]()
     for pane, values in kept.items():
         try:
-            found[pane] = parse_choices(settings_of_pane(pane), settings_as_options(tuple(values.items())))
+            found[pane] = parse_settings(settings_of_pane(pane), settings_as_options(tuple(values.items())))
         except TracehoundError:
             continue
     return found

@@ -44,13 +44,13 @@ class PromptLine:
 
     def end(self) -> None:
         """Ask no more, and give the keys back."""
-        if (close := self._ended()) is not None:
+        if (close := self._restore_key_bar()) is not None:
             self.give_back(self._before)  # first: Textual would choose another when the line is removed
             close()
 
-    def left(self, widget: Widget | None) -> None:
+    def close_if_left(self, widget: Widget | None) -> None:
         """The keys went from this widget to another one: out of the line, that ends it."""
-        if widget is self._input and (close := self._ended()) is not None:
+        if widget is self._input and (close := self._restore_key_bar()) is not None:
             close()
 
     def give_back(self, before: Widget | None) -> None:
@@ -61,7 +61,7 @@ class PromptLine:
         else:
             screen.pane_layout.go_to(screen.pane_layout.active)
 
-    def _ended(self) -> Callable[[], object] | None:
+    def _restore_key_bar(self) -> Callable[[], object] | None:
         """Show the footer again; what takes the line away, None where nothing is asked."""
         close, self._close, self._input = self._close, None, None
         if close is not None:
@@ -101,7 +101,7 @@ class SearchSession:
         if self._screen.trace is not None:
             self.finder.prepare(self._screen.trace)
 
-    def typed(self, needle: str) -> None:
+    def search_typed_text(self, needle: str) -> None:
         """The text is another one."""
         if self._screen.trace is not None:
             self.finder.search(self._screen.trace, needle)
@@ -116,7 +116,7 @@ class SearchSession:
         count = messages.search_matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
         self.prompt.show_count(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
         nothing = found.failure or messages.why_no_rows("search" if found.needle else "prompt", trace, None)
-        screen.pane_stack.table("search").show(found.result, None, nothing)
+        screen.pane_stack.table_pane("search").show(found.result, None, nothing)
         if self._due is None or screen.pane_layout.active == self._left:
             screen.pane_layout.show("search")  # unless another pane was chosen since it was sent off
             if screen.focused is not self.prompt.input:
@@ -124,7 +124,7 @@ class SearchSession:
         screen.walk = walk if found.needle and not found.failure else None
         if self._due == found.needle:
             self._due = None
-            screen.navigation.to(walk)
+            screen.navigation.go_to_walk_event(walk)
 
     def submit(self, needle: str) -> None:
         """Go to the first match in sight, or after what is in sight."""
@@ -132,10 +132,10 @@ class SearchSession:
         screen.prompt_line.end()
         screen.view = replace(screen.view, needle=needle)
         if screen.walk is not None and screen.walk.what == needle:
-            screen.navigation.to(screen.walk)
+            screen.navigation.go_to_walk_event(screen.walk)
         else:
             self._due, self._left = needle, screen.pane_layout.active
 
     def _close(self) -> None:
         self.prompt.end()
-        self._screen.selected.place()
+        self._screen.selected.show_walk_position()

@@ -40,7 +40,7 @@ class ExplorerLayout:
         """Whether what was gone to has the keys."""
 
     @property
-    def wide(self) -> bool:
+    def has_room_for_details(self) -> bool:
         """True if the details stand beside the tables."""
         return self._timeline_area.app.size.width >= WIDE_COLUMNS
 
@@ -54,23 +54,23 @@ class ExplorerLayout:
         self.arrived = pane == "timeline"
         if self._alone:
             self._alone = "timeline" if pane == "timeline" else "panes"
-            self.lay()
+            self.apply_layout()
         if pane == "timeline":
             self._timeline_area.timeline.focus()
         elif pane == "details":
             self._opened = True
-            self.show(self.active if self.wide else pane)
+            self.show(self.active if self.has_room_for_details else pane)
             self._details.call_after_refresh(self._focus, self._details.fact_sheet.focus)
         else:
             self.show(pane)
-            self._pane_stack.call_after_refresh(self._focus_deck)
+            self._pane_stack.call_after_refresh(self._focus_active_tab)
 
-    def _focus_deck(self) -> None:
+    def _focus_active_tab(self) -> None:
         """Give the keys to what is shown, as soon as it is there."""
         if self._pane_stack.is_ready:
             self._focus(self._pane_stack.focus_active)
         else:
-            self._pane_stack.call_after_refresh(self._focus_deck)
+            self._pane_stack.call_after_refresh(self._focus_active_tab)
 
     def _focus(self, focus: Callable[[], object]) -> None:
         """Textual gives the focus a moment later; it has arrived after that."""
@@ -88,32 +88,32 @@ class ExplorerLayout:
 
     def show(self, tab: str) -> None:
         """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""
-        tab = "ops" if self.wide and tab == "details" else tab
+        tab = "ops" if self.has_room_for_details and tab == "details" else tab
         self._pane_stack.active = tab
         self.tabs.active = tab
         self._pane_stack.display = tab != "details"
-        self._details.display = tab == "details" or (self.wide and self._opened)
+        self._details.display = tab == "details" or (self.has_room_for_details and self._opened)
         self._changed()
 
     def zoom(self, focused: Widget | None) -> None:
         """Give the screen to the pane with the keys, or share it again."""
         self._alone = "" if self._alone else "timeline" if focused is self._timeline_area.timeline else "panes"
-        self.lay()
+        self.apply_layout()
 
-    def share(self) -> None:
+    def end_zoom(self) -> None:
         """Share the screen, if one has it alone."""
         if self._alone:
             self.zoom(None)
 
-    def lay(self) -> None:
+    def apply_layout(self) -> None:
         """Share the screen, or give it to what has it alone; no classes, which would restyle every widget."""
         self._timeline_area.display = self._alone != "panes"
         self.tabs.display = self.bottom.display = self._alone != "timeline"
-        (self._timeline_area.fill if self._alone else self._timeline_area.share)()
+        (self._timeline_area.fill if self._alone else self._timeline_area.use_half_screen)()
 
-    def resized(self) -> None:
+    def apply_new_size(self) -> None:
         """Share another size; the details may come or go."""
-        self.lay()
+        self.apply_layout()
         self.show(self.active)
 
 
@@ -156,41 +156,41 @@ class ComparisonLayout:
         return self.tabs.app.size.height - BAR_LINES
 
     @property
-    def cramped(self) -> bool:
+    def fits_one_part_only(self) -> bool:
         """True if only one of them fits on the screen: then the tables are shown, since they say most."""
         return self._room < 2 * MIN_TIMELINE_LINES
 
-    def in_sight(self) -> tuple[VisiblePart, ...]:
+    def visible_parts(self) -> tuple[VisiblePart, ...]:
         """The wanted parts that fit on the screen."""
         if not self.alone and self._room >= 2 * MIN_TIMELINE_LINES + MIN_TABLE_LINES:
             return EVERYTHING
         wanted = "base" if self.alone and self._wanted == "tables" else self._wanted
-        return TIMELINES if wanted != "tables" and not self.cramped else (wanted,)
+        return TIMELINES if wanted != "tables" and not self.fits_one_part_only else (wanted,)
 
-    def want(self, part: VisiblePart) -> None:
+    def show_part(self, part: VisiblePart) -> None:
         """Bring this into sight."""
         self._wanted = part
         self.alone = self.alone and part != "tables"
-        self.lay()
+        self.apply_layout()
 
-    def follow(self, focused: Widget | None) -> None:
+    def show_focused_part(self, focused: Widget | None) -> None:
         """Keep the part that has the focus visible."""
         part = self._part_of(focused)
         if part is not None:
-            self.want(part)
+            self.show_part(part)
 
     def _part_of(self, widget: Widget | None) -> VisiblePart | None:
         around = [] if widget is None else widget.ancestors
         return next((part for part, box in self._boxes.items() if box in around), None)
 
-    def switch(self) -> None:
+    def toggle_timelines_zoom(self) -> None:
         """Give the screen to the timelines, or share it again."""
         self.alone = not self.alone
-        self.lay()
+        self.apply_layout()
 
-    def lay(self) -> None:
+    def apply_layout(self) -> None:
         """Share the lines: as much for either timeline, and a little more for the tables."""
-        shown = self.in_sight()
+        shown = self.visible_parts()
         lines = max(MIN_TIMELINE_LINES, self._room * 3 // 10) if shown == EVERYTHING else "1fr"
         if self._part_of(self.tabs.screen.focused) not in (None, *shown):
             self.tabs.screen.set_focus(None)  # Textual does so when it is hidden, and takes it from who has it by then
@@ -200,7 +200,7 @@ class ComparisonLayout:
             side.styles.height = lines
         self.tabs.display = not self.alone
 
-    def beside(self, by: int) -> VisiblePart:
+    def neighbor_part(self, by: int) -> VisiblePart:
         """The part after the wanted one (1) or before it (-1), whether or not it fits now."""
         parts = TIMELINES if self.alone else EVERYTHING
         return parts[(parts.index(self._wanted) + by) % len(parts)] if self._wanted in parts else "base"

@@ -34,23 +34,23 @@ class SelectedEvent:
         self.details = DetailsPane(screen.glyphs)
         self._screen = screen
 
-    def changed(self, old: View, new: View) -> None:
+    def update_for_view(self, old: View, new: View) -> None:
         """Another view, and so perhaps another event, or another value of a counter."""
         screen, trace = self._screen, self._screen.trace
         screen.key_bar.no_event = new.event is None
         if new.event is None and trace is not None:
             screen.header.event = event_facts.describe_counter(trace, new)
-            self.place()
+            self.show_walk_position()
         if new.event is None and old.event is None and new.selection != old.selection:
-            self.tell()
+            self.request_details()
         if new.event is not None:
             screen.pane_layout.open_details()
         if new.event != old.event:
             if trace is not None and new.event is not None:
                 self.decoder.describe(trace, new.event)
-            self.tell()
+            self.request_details()
 
-    def tell(self) -> None:
+    def request_details(self) -> None:
         """Fill the details, where they are in sight."""
         trace, view = self._screen.trace, self._screen.view
         event, window = view.event, view.selection
@@ -68,24 +68,24 @@ class SelectedEvent:
         """Say in one line what it is."""
         if found.event == self._screen.view.event:
             self._screen.header.event = found.words
-            self.place()
+            self.show_walk_position()
 
     def decoded(self, found: EventReader.Decoded) -> None:
         """Say all of it."""
         if found.event == self.details.event:
             self.details.show(found.facts, found.args, found.failure)
 
-    def found(self, place: FactSheet.MatchChanged) -> None:
+    def show_details_match(self, place: FactSheet.MatchChanged) -> None:
         """Say which of the places that were found in the details one is at; without any, where a walk is."""
-        self.place()
+        self.show_walk_position()
         screen = self._screen
         screen.header.place = screen.glyphs.cut(place.place, PLACE) or screen.header.place
 
-    def place(self) -> None:
+    def show_walk_position(self) -> None:
         """Say where in a walk one is, and in which, unless that is the name beside it."""
         header, walk = self._screen.header, self._screen.walk
         there = walk is not None and walk.event in (None, self._screen.view.event)
-        if walk is None or not (there or self._screen.search_session.prompt.open):
+        if walk is None or not (there or self._screen.search_session.prompt.is_open):
             header.place = ""  # one has gone elsewhere: n goes on all the same
         elif walk.event is not None and header.event[:1] == (printable(walk.what),):
             header.place = walk.words

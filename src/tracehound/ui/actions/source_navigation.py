@@ -12,7 +12,7 @@ import polars as pl
 from textual.screen import Screen
 
 from tracehound.draw.glyphs import Glyphs
-from tracehound.model.ids import in_part, part_of
+from tracehound.model.ids import file_index_of, is_in_file
 from tracehound.model.trace import Trace, collect_frame
 from tracehound.store import read_event_args
 from tracehound.ui.background.background_thread import ScreenTasks
@@ -48,15 +48,15 @@ class SourceNavigation:
 
     def read(self, words: str) -> None:
         """Show the source line that `words` name."""
-        if (line := self._named(words)) is not None:
-            self.tasks.run(lambda: self._shown(line))
+        if (line := self._parse_or_warn(words)) is not None:
+            self.tasks.run(lambda: self._load_page(line))
 
     def edit(self, words: str) -> None:
         """Open it in the user's editor."""
-        if (line := self._named(words)) is not None:
-            self.tasks.run(lambda: self._edited(line))
+        if (line := self._parse_or_warn(words)) is not None:
+            self.tasks.run(lambda: self._prepare_editor(line))
 
-    def _named(self, words: str) -> SourceLine | None:
+    def _parse_or_warn(self, words: str) -> SourceLine | None:
         line = parse_source_line(words)
         if line is None:
             notify_warning(self._screen.app, NO_SOURCE_LINE)
@@ -72,9 +72,9 @@ class SourceNavigation:
 
     def _visit(self, line: SourceLine | None) -> None:
         if line is not None:
-            self.tasks.run(lambda: self._shown(line))
+            self.tasks.run(lambda: self._load_page(line))
 
-    def _shown(self, line: SourceLine) -> Callable[[], None]:
+    def _load_page(self, line: SourceLine) -> Callable[[], None]:
         path = self._sources.find(line.file)
         page = SourcePage(path, read_source_lines(path), line.line, line.what)
         return lambda: self._push(page)
@@ -82,7 +82,7 @@ class SourceNavigation:
     def _push(self, page: SourcePage) -> None:
         self._screen.app.push_screen(SourceScreen(page, self._glyphs))
 
-    def _edited(self, line: SourceLine) -> Callable[[], None]:
+    def _prepare_editor(self, line: SourceLine) -> Callable[[], None]:
         path = self._sources.find(line.file)
         read_source_lines(path)  # what is no text is nothing for an editor either
         return lambda: open_in_editor(self._screen.app, path, line.line)
@@ -91,7 +91,7 @@ class SourceNavigation:
 def why_no_source_line(trace: Trace, event: int) -> str:
     """The reason why an event has no source line: no launch, no Python around it, or no Python in the whole file."""
     found = trace.event(event)
-    threads = (pl.col("role") == "thread") & in_part("lane", part_of(event))
+    threads = (pl.col("role") == "thread") & is_in_file("lane", file_index_of(event))
     lanes = trace.lanes.filter(threads)["lane"].to_list()
     if collect_frame(trace.events(lanes).filter(pl.col("kind") == "python").select("id").head(1)).is_empty():
         return f"{NO_SOURCE_LINE}; {RECORDING_ADVICE}"

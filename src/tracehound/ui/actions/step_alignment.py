@@ -31,27 +31,27 @@ class StepAlignment:
         self._runs = screen.state.views
         self._wanted: tuple[StepInterval, StepInterval] | None = None
 
-    def turn(self) -> None:
+    def switch_alignment(self) -> None:
         """Align in the next way."""
         screen, traces = self._screen, self._screen.traces
         if traces is None or screen.comparison is None:
             screen.key_bar.say("the runs are not compared yet")
             return
         if self.slots is not None:
-            self.leave()
+            self.leave_matched_ops()
             screen.state = linked_views.align_starts(screen.state, traces)
         elif screen.state.alignment == "step":
             self._match(screen.state)
         elif screen.state.partners:
             screen.state = linked_views.show_pair(screen.state, screen.state.at)
 
-    def pair(self, by: int) -> None:
+    def change_partner_step(self, by: int) -> None:
         """Hold the step of the base against another one."""
         state = self._screen.state
         if state.partners:
             self._show(linked_views.change_partner(state, by), state.at)
 
-    def step(self, by: int) -> None:
+    def go_to_next_pair(self, by: int) -> None:
         """Go to another pair of steps."""
         state = self._screen.state
         self._show(state, state.at + by)
@@ -76,7 +76,7 @@ class StepAlignment:
             screen.key_bar.say("matching the ops of both steps")
             screen.contrast.align(screen.traces, places, screen.comparison)
 
-    def matched(self, message: ComparisonRunner.Aligned) -> None:
+    def show_matched_ops(self, message: ComparisonRunner.Aligned) -> None:
         """Show the steps op by op, unless something else is wanted, or other steps are looked at, by now."""
         screen = self._screen
         if message.places != self._wanted or message.traces != screen.traces:
@@ -99,7 +99,7 @@ class StepAlignment:
         screen.state = state
         screen.describe()
 
-    def difference(self, direction: int) -> None:
+    def go_to_next_difference(self, direction: int) -> None:
         """Go to the next (1) or previous (-1) op that is not the same in both steps."""
         screen, slots = self._screen, self.slots
         if slots is None:
@@ -111,7 +111,7 @@ class StepAlignment:
             view = view_moves.go_to_event(slots.traces[side], screen.state.views[side], event)
             screen.state = linked_views.move_view(screen.state, side, view)
 
-    def leave(self) -> bool:
+    def leave_matched_ops(self) -> bool:
         """Show the runs again, at the pair that was looked at; False when they are shown already."""
         waited, self._wanted = self._wanted is not None, None
         if self.slots is None:

@@ -37,16 +37,16 @@ class TraceUpdates:
         return trace is not None and len(self._unread) < len(trace.parts)
 
     @property
-    def whole(self) -> Trace | None:
+    def complete_trace(self) -> Trace | None:
         """The trace, once all of it is read: of a part of it nobody can say what the whole lacks."""
         return None if self._unread else self._screen.trace
 
-    def entitle(self) -> None:
+    def update_header_facts(self) -> None:
         """Say what there is, and how much of it is shown."""
         if self._screen.trace is not None:
             self._screen.header.facts = tuple(messages.header_parts(self._screen.trace, self._screen.view.ranks))
 
-    def progressed(self, message: TraceLoader.Progressed) -> None:
+    def show_progress(self, message: TraceLoader.Progressed) -> None:
         """Say how far the reading is."""
         screen = self._screen
         screen.header.news = short_progress_sentence(message.reading, screen.app.size.width // 2)
@@ -54,41 +54,41 @@ class TraceUpdates:
             message.reading, messages.file_progress(message.reading, self._opening.files)
         )
 
-    def stopped(self, message: TraceLoader.Stopped) -> None:
+    def show_stopped_reading(self, message: TraceLoader.Stopped) -> None:
         """Say that there will be no more, and ask all of what there is."""
         screen = self._screen
         screen.header.news = screen.timeline_area.panel.stopped = messages.reading_stopped(
             message.read, len(self._opening.files)
         )
         if screen.trace is not None:
-            screen.results.settle(screen.trace, self._unread)
+            screen.results.set_snapshot(screen.trace, self._unread)
             screen.results.ask(screen.view)
 
-    def loaded(self, message: TraceLoader.Loaded) -> None:
+    def use_loaded_trace(self, message: TraceLoader.Loaded) -> None:
         """Show what there is; when it is all, be where one was the last time."""
         screen = self._screen
         if message.done:
             screen.header.news = ""
             for part in message.trace.parts[:PREPARED]:
-                screen.selected.decoder.prepare(part)
+                screen.selected.decoder.prepare_args(part)
         self._unread = message.unread
         screen.trace = message.trace
         if message.done:
-            screen.navigation.recall()
+            screen.navigation.restore_session()
 
-    def grown(self, old: Trace | None, new: Trace) -> None:
+    def show_grown_trace(self, old: Trace | None, new: Trace) -> None:
         """Tell everybody of a trace that has grown."""
         screen = self._screen
         if old is None:
             screen.timeline_area.show_timeline()
             screen.timeline.focus()
-            screen.navigation.open(new)
+            screen.navigation.choose_first_pane(new)
         elif row_target.ids_changed(old, new):
             screen.walk = None
-            screen.results.forget()
-        pane_menu.label_tabs(screen.pane_layout.tabs, screen.keys, self.whole)
+            screen.results.clear_results()
+        pane_menu.label_tabs(screen.pane_layout.tabs, screen.keys, self.complete_trace)
         if old is not None:
-            screen.navigation.grown(old, new)
+            screen.navigation.update_history_and_marks(old, new)
         view = (
             view_moves.show_whole_run(new, screen.view)
             if old is None
@@ -96,6 +96,6 @@ class TraceUpdates:
         )
         screen.timeline.show(new, view, self._unread)
         screen.view = view
-        self.entitle()
-        screen.results.follow(new, self._unread)
+        self.update_header_facts()
+        screen.results.update_snapshot_if_due(new, self._unread)
         screen.results.ask(screen.view)

@@ -53,7 +53,7 @@ class TraceSnapshot(Struct, frozen=True):
         return cls(version, trace, tuple(rank for rank, host in ranks if host in hosts))
 
     @property
-    def words(self) -> str:
+    def ranks_read_text(self) -> str:
         """``12 of 64 ranks read``; nothing when all are."""
         return "" if self.ranks is None else f"{len(self.ranks):,} of {self.trace.ranks.height:,} ranks read"
 
@@ -104,7 +104,7 @@ class AnalysisRunner:
         self._rests_until = 0.0
 
     @property
-    def rested(self) -> bool:
+    def is_rerun_due(self) -> bool:
         """True if it is time to run the analyses again on a trace that is still being read."""
         return not self._background.busy and time.monotonic() >= self._rests_until
 
@@ -128,7 +128,7 @@ class AnalysisRunner:
             self._target.post_message(self.Answered(pane, snapshot, question, known))
         return known is None
 
-    def wanted(self, answer: Answered) -> bool:
+    def is_awaited(self, answer: Answered) -> bool:
         """True if the pane still waits for this result."""
         return self._asked.get(answer.pane) == answer.question
 

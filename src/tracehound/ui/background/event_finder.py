@@ -52,7 +52,7 @@ class EventFinder:
         """Someone is about to type: have what every needle is held against."""
 
         def work() -> None:
-            self._known(trace)
+            self._name_index(trace)
 
         self._background.submit("reading the names", work, partial(self._fail, ""))
 
@@ -60,7 +60,7 @@ class EventFinder:
         """Have `Searched` sent to the target, unless another needle follows at once."""
         self._background.submit(
             "search",
-            lambda: self._tell(self.Searched(name_search.match_names(self._known(trace), needle))),
+            lambda: self._tell(self.Searched(name_search.match_names(self._name_index(trace), needle))),
             partial(self._fail, needle),
         )
 
@@ -77,7 +77,7 @@ class EventFinder:
             "walk", lambda: self._tell(self.Walked(walk())), lambda why: self._tell(self.Walked(None, why))
         )
 
-    def _known(self, trace: Trace) -> NameIndex:
+    def _name_index(self, trace: Trace) -> NameIndex:
         if self._names is None or self._names.trace is not trace:
             self._names = name_search.index_names(trace)
         return self._names
@@ -132,19 +132,19 @@ class RowEvents:
         A row may lead to what is none of them, as to the longer of a copy's beginning and end: then it is the last that
         began by then.
         """
-        found, event = walk_events(row.trace, row.name, self.events(row)), event_of_row(row.trace, row.values)
+        found, event = walk_events(row.trace, row.name, self.event_condition(row)), event_of_row(row.trace, row.values)
         if event is None:
             return found
         there = found.at(event)
         return there if there.event is not None else found.before(row.trace.event(event)["start"])
 
-    def events(self, row: CountingRow) -> pl.Expr:
+    def event_condition(self, row: CountingRow) -> pl.Expr:
         """Condition that the events counted by the row meet, and no others."""
         if row.question is None:
             return events_of_name_row(row.values)
-        return pl.col("id").is_in(self._told(row.question, row).implode())
+        return pl.col("id").is_in(self._event_ids(row.question, row).implode())
 
-    def _told(self, question: AnalysisRequest, row: CountingRow) -> pl.Series:
+    def _event_ids(self, question: AnalysisRequest, row: CountingRow) -> pl.Series:
         """Their ids; none where the analysis has no such row any more."""
         result = self._known.get(question)
         if result is None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from tracehound.model.ids import in_part, part_of, row_of
+from tracehound.model.ids import file_index_of, is_in_file, row_of
 from tracehound.model.short_names import shorten_kernel_name
 from tracehound.model.trace import Trace, collect_frame
 from tracehound.model.units import format_duration
@@ -70,7 +70,7 @@ def _host_annotation(trace: Trace, event: int, found: dict[str, Any]) -> int | N
     if found["rank"] is None or found["external"] is None or found["kind"] not in ANNOTATIONS:
         return None
     host = trace.lanes.filter(pl.col("lane") == found["lane"])["host"][0]
-    here = pl.col("rank").is_null() & (pl.col("host") == host) & in_part("lane", part_of(event))
+    here = pl.col("rank").is_null() & (pl.col("host") == host) & is_in_file("lane", file_index_of(event))
     events = trace.events(trace.lanes.filter(here)["lane"].to_list())
     alike = (pl.col("external") == found["external"]) & pl.col("kind").is_in(ANNOTATIONS)
     named = events.filter(alike & (pl.col("name").cast(pl.String) == found["name"]))
@@ -95,7 +95,7 @@ def find_effects(trace: Trace, event: int) -> EventLink:
     name = _short_name(found)
     if found["rank"] is not None:
         return EventLink(None, f"{name} runs on the device: nothing is launched from there")
-    here = in_part("lane", part_of(event))
+    here = is_in_file("lane", file_index_of(event))
     devices = trace.lanes.filter(pl.col("rank").is_not_null() & here)["lane"].to_list()
     launches = collect_frame(trace.events(devices).filter(pl.col("launch") >= event).select("id", "start", "launch"))
     direct = launches.filter(pl.col("launch") == event).sort("start", "id")
@@ -128,7 +128,7 @@ def _first_of_several(what: str, events: Ints, starts: Ints) -> EventLink:
 
 def _event_columns(trace: Trace, event: int, *columns: str) -> dict[str, Any]:
     """Some columns of one event: reading all of them takes several times as long."""
-    return collect_frame(trace.frames[part_of(event)].slice(row_of(event), 1).select(columns)).row(0, named=True)
+    return collect_frame(trace.frames[file_index_of(event)].slice(row_of(event), 1).select(columns)).row(0, named=True)
 
 
 def _short_name(found: dict[str, Any]) -> str:

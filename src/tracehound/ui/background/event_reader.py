@@ -13,7 +13,7 @@ from textual.message_pump import MessagePump
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import SectionReader
-from tracehound.model.ids import part_of
+from tracehound.model.ids import file_index_of
 from tracehound.model.trace import FileFrames, Trace
 from tracehound.store import CheckpointedFiles, read_event_args
 from tracehound.ui.background.background_thread import BackgroundThread
@@ -53,7 +53,7 @@ class EventReader(BackgroundThread):
         self._sections = CheckpointedFiles()
 
     @property
-    def section(self) -> SectionReader:
+    def section_reader(self) -> SectionReader:
         """Reader of a section of a file, from its middle, too."""
         return self._sections.read
 
@@ -62,7 +62,7 @@ class EventReader(BackgroundThread):
         super().close()
         self._builder.close()
 
-    def prepare(self, part: FileFrames) -> None:
+    def prepare_args(self, part: FileFrames) -> None:
         """See to it that the args of any event of a file are found at once, some seconds from now."""
 
         def work() -> None:
@@ -94,6 +94,6 @@ class EventReader(BackgroundThread):
             known = event_facts(trace, event)
             tell(None)
             tell(args_facts(read_event_args(trace, event, self._sections.read)))
-            self.prepare(trace.parts[part_of(event)])
+            self.prepare_args(trace.parts[file_index_of(event)])
 
         self.submit("decoding the args", work, lambda why: tell((), why))

@@ -74,7 +74,7 @@ class LaneLoader:
         """The rows of a trace; those of the one before that are the same are there already."""
         return TimelineRows(trace, self._shelf, self.by)
 
-    def moved(self, rows: TimelineRows, view: View, move: ViewMove) -> View:
+    def apply_move(self, rows: TimelineRows, view: View, move: ViewMove) -> View:
         """The view after a move; the same view where the move waits for rows."""
         try:
             return move(rows, view)
@@ -82,12 +82,12 @@ class LaneLoader:
             self._due.append((error.request, move))
             return view
 
-    def want(self, rows: TimelineRows, sight: Viewport) -> None:
+    def request_rows(self, rows: TimelineRows, sight: Viewport) -> None:
         """Read what moves wait for, then what is in sight; what was wanted before is forgotten."""
         seen = sight.requests
         self._shelf.needed = frozenset(map(rows.key, seen))
-        if sight.unread != self._sighted:
-            self._sighted = sight.unread
+        if sight.unread_files != self._sighted:
+            self._sighted = sight.unread_files
             self._target.post_message(self.Sighted(self._sighted))
         wishes = [*(wish for wish, _ in self._due), *seen]
         missing = next((wish for wish in wishes if not rows.is_read(wish)), None)
@@ -99,7 +99,7 @@ class LaneLoader:
                 lambda why: self._tell(self.Arrived(rows, missing, NO_SLOT, why)),
             )
 
-    def take(self, message: Arrived) -> list[ViewMove]:
+    def store_loaded_rows(self, message: Arrived) -> list[ViewMove]:
         """Keep what has come; the moves that waited are due now, in the order in which they were made."""
         message.rows.put(message.wish, message.made)
         if self._asked == (message.rows, message.wish):
@@ -108,7 +108,7 @@ class LaneLoader:
         self._due.clear()
         return due
 
-    def slot(self, rows: TimelineRows, event: int) -> EventSlot:
+    def locate_event(self, rows: TimelineRows, event: int) -> EventSlot:
         """Position where an event is drawn; its index is `UNKNOWN_INDEX` until its lane is read."""
         try:
             return rows.locate_event(event)
@@ -116,7 +116,7 @@ class LaneLoader:
             found = rows.trace.event(event)
             return int(found["lane"]), int(found["depth"]), UNKNOWN_INDEX
 
-    def forget(self) -> None:
+    def cancel_moves(self) -> None:
         """The moves that wait are not wanted any more."""
         self._due.clear()
 

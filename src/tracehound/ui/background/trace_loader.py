@@ -82,7 +82,7 @@ class TraceLoader:
         return self._thread.is_alive()
 
     @property
-    def waits(self) -> bool:
+    def is_not_started(self) -> bool:
         """True if the reading has not begun yet."""
         return self._thread.ident is None
 
@@ -107,7 +107,7 @@ class TraceLoader:
         parts, blanks = dict[int, FileFrames](), dict[int, FileFrames]()
         lower_thread_priority()
         try:
-            if self._filled(parts, blanks):
+            if self._read_files(parts, blanks):
                 self._send(self.Loaded(self._opening.merge_on_final_clock(_sort_parts(parts)), frozenset()))
             else:
                 self._end_early(parts, blanks)
@@ -116,11 +116,11 @@ class TraceLoader:
             why = error if isinstance(error, TracehoundError) else TracehoundError(words)
             try:
                 if parts:
-                    self._send(self.Loaded(self._placed(parts, {}), frozenset()))
+                    self._send(self.Loaded(self._merge_files(parts, {}), frozenset()))
             finally:  # the last word
                 self._send(self.Failed(why))
 
-    def _filled(self, parts: dict[int, FileFrames], blanks: dict[int, FileFrames]) -> bool:
+    def _read_files(self, parts: dict[int, FileFrames], blanks: dict[int, FileFrames]) -> bool:
         """Read files into `parts`; False where that was stopped, and `blanks` stand for those that are not read."""
         try:
             self._fill(parts, blanks)
@@ -131,7 +131,7 @@ class TraceLoader:
     def _end_early(self, parts: Mapping[int, FileFrames], blanks: Mapping[int, FileFrames]) -> None:
         """Show what is read, and say that this is all; once more where its clock is another one, which takes longer."""
         if parts and not self._cancelled.is_set():
-            trace, unread = self._placed(parts, blanks), frozenset(blanks)
+            trace, unread = self._merge_files(parts, blanks), frozenset(blanks)
             self._send(self.Loaded(trace, unread))
             self._send(self.Stopped(len(parts)))
             moved = self._opening.move_to_final_clock(trace)
@@ -145,11 +145,11 @@ class TraceLoader:
 
         The first one that is there of what has come into sight is told at once, however long that takes.
         """
-        self._blank(blanks)
+        self._add_placeholders(blanks)
         served = set[int]()
         began = time.monotonic()
         if blanks:
-            self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
+            self._send(self.Loaded(self._merge_files(parts, blanks), frozenset(blanks)))
         ended = time.monotonic()
         placing = ended - began
         for number, part in self._opening.read_files(self._tell, self._unwanted):
@@ -160,19 +160,19 @@ class TraceLoader:
             sighted = not parts.keys().isdisjoint(wanted - served)
             first = sighted or (len(parts) == 1 and placing < MIN_PAUSE)
             if blanks and (first or began - ended >= max(MIN_PAUSE, PAUSE_RATIO * placing)):
-                self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
+                self._send(self.Loaded(self._merge_files(parts, blanks), frozenset(blanks)))
                 served |= parts.keys() | (wanted if sighted else frozenset())
                 ended = time.monotonic()
                 placing = ended - began
 
-    def _blank(self, blanks: dict[int, FileFrames]) -> None:
+    def _add_placeholders(self, blanks: dict[int, FileFrames]) -> None:
         """Have something stand for the files, where there are several."""
         for number in range(len(self._opening.files) if len(self._opening.files) > 1 else 0):
             if self._unwanted():
                 raise CancelledError
             blanks[number] = self._opening.placeholder(number)
 
-    def _placed(self, parts: Mapping[int, FileFrames], blanks: Mapping[int, FileFrames]) -> Trace:
+    def _merge_files(self, parts: Mapping[int, FileFrames], blanks: Mapping[int, FileFrames]) -> Trace:
         return self._opening.merge_frames(_sort_parts({**blanks, **parts}))
 
     def _unwanted(self) -> bool:

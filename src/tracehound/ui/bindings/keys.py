@@ -53,7 +53,7 @@ class Key(Struct, frozen=True):
     priority: bool = False
     asks: bool = False
 
-    def written(self, alphabet: str) -> str:
+    def display_text(self, alphabet: str) -> str:
         """The keys as text in an alphabet: without arrows in ASCII."""
         if alphabet != "ascii":
             return self.shown
@@ -372,7 +372,7 @@ _PANE_NAMES: dict[Group, str] = {
 }  # fmt: skip
 
 
-def key_of_other_pane(table: Sequence[Key], here: Group, pressed: Sequence[str], room: int) -> str:
+def other_pane_key_message(table: Sequence[Key], here: Group, pressed: Sequence[str], room: int) -> str:
     """Message about a key that does nothing `here` but works in another pane.
 
     Empty for a key that is not in the table, or whose pane no key leads to. The meaning of the key is cut to as many

@@ -146,7 +146,7 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         """All notes of the result, and the call under the cursor, as sections of text."""
         if self._result is None:
             return [result_details.notes_section(("Arrivals",), (self._message,))]
-        head = [self._result.title, *filter(None, (self._scope_text, self._result.cut))]
+        head = [self._result.title, *filter(None, (self._scope_text, self._result.shown_rows_text))]
         shown = replace(self._result, table=self._rows.filter(pl.col("event") == self._cursor_event))
         return result_details.result_sections(self._result, head, shown, 0)
 
@@ -163,11 +163,13 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         line: ArrivalLine = []
         if collective is None:
             lines = wrap_paragraphs(self._message, max(1, width - 2))
-            line = [(f" {self._glyphs.words(lines[y])}", "dim")] if y < len(lines) else []
+            line = [(f" {self._glyphs.to_alphabet(lines[y])}", "dim")] if y < len(lines) else []
         elif y < HEADER_LINES:
             line = draw_header(collective, self._glyphs, width - len(self._scope_text) - 1 if y == 0 else width)[y]
             line = (
-                [*line, (f" {self._glyphs.words(self._scope_text)}", "last")] if y == 0 and self._scope_text else line
+                [*line, (f" {self._glyphs.to_alphabet(self._scope_text)}", "last")]
+                if y == 0 and self._scope_text
+                else line
             )
         elif (number := self._first_visible_row + y - HEADER_LINES) < len(collective.rows):
             under = "cursor" if number == self.cursor and self.has_focus else "plain"
@@ -178,7 +180,7 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
 
     def _style_of(self, sort: ArrivalStyle) -> Style:
         if sort in _SEGMENT_KINDS:
-            return self.rich_style + appearance_of(self.app, self._glyphs).kind(_SEGMENT_KINDS[sort])
+            return self.rich_style + appearance_of(self.app, self._glyphs).kind_style(_SEGMENT_KINDS[sort])
         if sort == "plain":
             return self.rich_style
         return self.get_component_rich_style(f"arrivals-pane--{sort}", partial=False)

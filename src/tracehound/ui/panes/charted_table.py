@@ -145,7 +145,7 @@ class ChartedTable(HorizontalBox):
         """True if the chart is visible."""
         return self.chart.is_attached and bool(self.chart.display)
 
-    async def next_mode(self) -> None:
+    async def switch_chart_mode(self) -> None:
         """Switch to the next layout that fits: chart beside the table, chart alone, table alone."""
         modes, mode = self._available_modes, self.mode
         self._chosen_mode = modes[(modes.index(mode) + 1) % len(modes)]
@@ -211,7 +211,7 @@ class ChartedTable(HorizontalBox):
         shown = self.table.sheet
         if not self.chart_visible:
             return
-        if shown is None or shown.seen.is_empty():
+        if shown is None or shown.visible_rows.is_empty():
             self._drawn_rows = None
             self.chart.draws = partial(_wrap_message, self.table.empty)
             return
@@ -232,7 +232,7 @@ class ChartedTable(HorizontalBox):
         cursor = self.table.cursor if analysis_charts.depends_on_cursor(shown.result) else 0
         if self._drawn_rows != (shown, column, cursor) or self.chart.draws is None:
             self._drawn_rows = (shown, column, cursor)
-            seen = replace(shown.result, table=shown.seen)
+            seen = replace(shown.result, table=shown.visible_rows)
             self.chart.draws = (
                 partial(draw_row_sentences, seen, cursor, more=self.key)
                 if self._has_sentences

@@ -56,10 +56,10 @@ class SettingsDialog(ListDialog[ChosenSettings | None]):
     def compose(self) -> ComposeResult:
         """Yield the list, the prompt and the key help."""
         with Vertical() as box:
-            box.border_title = self._glyphs.words(self._title)
+            box.border_title = self._glyphs.to_alphabet(self._title)
             yield self.options
             yield self._prompt
-            yield Label(self._glyphs.words(SETTINGS_KEYS))
+            yield Label(self._glyphs.to_alphabet(SETTINGS_KEYS))
 
     def on_mount(self) -> None:
         """Add an option for every setting."""
@@ -130,7 +130,7 @@ class SettingsDialog(ListDialog[ChosenSettings | None]):
         value = self._values[setting.name]
         among = [f"[{each}]" if each == value else f" {each} " for each in setting.choices] or [f"[{value or 'none'}]"]
         values, meaning = (
-            fill(self._glyphs.words(text), self.room, initial_indent=VALUE_INDENT, subsequent_indent=VALUE_INDENT)
+            fill(self._glyphs.to_alphabet(text), self.room, initial_indent=VALUE_INDENT, subsequent_indent=VALUE_INDENT)
             for text in (" ".join(among), setting.meaning)
         )
         return Text.assemble(
@@ -151,7 +151,7 @@ class ColumnsDialog(ListDialog[ColumnChoice | None]):
 
     def __init__(self, shown: TableView, placed: Sequence[str], glyphs: Glyphs) -> None:
         super().__init__(glyphs)
-        self._columns = shown.offered
+        self._columns = shown.available_columns
         self._choice = shown.choice
         self._shown_columns = set(placed)
 
@@ -160,7 +160,9 @@ class ColumnsDialog(ListDialog[ColumnChoice | None]):
         with Vertical() as box:
             box.border_title = "Columns"
             yield self.options
-            yield Label(self._glyphs.words("Space shows or hides · Enter takes the choice · Esc leaves all as it was"))
+            yield Label(
+                self._glyphs.to_alphabet("Space shows or hides · Enter takes the choice · Esc leaves all as it was")
+            )
 
     def on_mount(self) -> None:
         """Add an option for every column."""
@@ -187,5 +189,5 @@ class ColumnsDialog(ListDialog[ColumnChoice | None]):
     def _option_line(self, column: Column) -> Text:
         mark = "[x]" if column.name in self._shown_columns else "[ ]"
         words = f"{column.meaning}, of {column.base}" if column.base else column.meaning
-        line = self._glyphs.words(f"{mark} {column_heading(column):<20} {words}")
+        line = self._glyphs.to_alphabet(f"{mark} {column_heading(column):<20} {words}")
         return Text(self._glyphs.cut(line, self.room), no_wrap=True)

@@ -138,7 +138,7 @@ class FactSheet(CursorList, can_focus=True, inherit_bindings=False):
         }
         first = Style(bold=True) if number == 0 and self._sheet.lines[0].left else Style.null()
         segments = [
-            Segment(self._glyphs.words(text), styles.get(role, ground + first))
+            Segment(self._glyphs.to_alphabet(text), styles.get(role, ground + first))
             for text, role in self._sheet.pieces(number, self._matches, self._match_number)
         ]
         return Strip([Segment(" " * SHEET_MARGIN, ground), *segments]).adjust_cell_length(width, ground)

@@ -98,7 +98,11 @@ class OverviewSection:
         """All notes of the section, as sections of text."""
         if self.result is None:
             return [result_details.notes_section((self.name,), (self.message,))]
-        head = (self.result.title, messages.table_scope(self.window), *filter(None, (self.so_far, self.result.cut)))
+        head = (
+            self.result.title,
+            messages.table_scope(self.window),
+            *filter(None, (self.so_far, self.result.shown_rows_text)),
+        )
         return [result_details.notes_section(head, note_texts(self.result.notes))]
 
     def draw(self, width: int, height: int) -> OverviewPanel:
@@ -205,7 +209,7 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
     def _style_of(self, sort: PanelStyle) -> Style:
         """Style of a text."""
         if sort in _TEXT_KINDS:
-            return self.rich_style + appearance_of(self.app, self._glyphs).kind(_TEXT_KINDS[sort])
+            return self.rich_style + appearance_of(self.app, self._glyphs).kind_style(_TEXT_KINDS[sort])
         if sort in ("plain", "strong"):
             return self.rich_style + Style(bold=sort == "strong")
         name = {"idle": "dim", "slow": "bad"}.get(sort, sort)

@@ -84,7 +84,7 @@ class PaneStack(VerticalBox):
             "overview": self.overview, "gaps": self.gaps, "query": self.query_pane, "arrivals": self.arrivals,
         }  # fmt: skip
 
-    def table(self, name: str) -> TablePane:
+    def table_pane(self, name: str) -> TablePane:
         """Pane with the rows of a result, made on first use and kept in `tables`."""
         if name not in self.tables:
             self.tables[name] = (
@@ -101,7 +101,7 @@ class PaneStack(VerticalBox):
     def _tab_content(self, name: str) -> Widget:
         """Widget of a tab, made on first use: most are never shown, and all together would delay the start."""
         if name not in self._tab_widgets:
-            rows = [self.table(each) for each in TAB_RESULTS.get(name, (name,))]
+            rows = [self.table_pane(each) for each in TAB_RESULTS.get(name, (name,))]
             self._tab_widgets[name] = VerticalBox(*rows) if name in TAB_RESULTS else self.flames.get(name, rows[0])
         return self._tab_widgets[name]
 
@@ -134,7 +134,7 @@ class PaneStack(VerticalBox):
         """Pane that shows a result."""
         if result == "arrivals":
             return self.arrivals
-        return self.overview.sections.get(result) or self.table(result)
+        return self.overview.sections.get(result) or self.table_pane(result)
 
     def result_name(self, table: ResultTable) -> str:
         """Name of the result that a table shows."""
@@ -158,7 +158,7 @@ class PaneStack(VerticalBox):
             self._flame_pane(self.active).focus_pane()
             return
         for name in self.active_results[:1]:
-            self.table(name).focus_pane()
+            self.table_pane(name).focus_pane()
 
     def watch_active(self, active: str) -> None:
         """Show one tab."""

@@ -257,7 +257,7 @@ class TablePane(VerticalBox):
             ]
         row = self.table.cursor if self.display else -1
         untold = replace(result, notes=messages.notes_not_yet_said(result.notes, self.so_far))
-        return result_details.result_sections(untold, self._heading, replace(result, table=shown.seen), row)
+        return result_details.result_sections(untold, self._heading, replace(result, table=shown.visible_rows), row)
 
     def _update_caption(self) -> None:
         result = self.table.result
@@ -267,7 +267,7 @@ class TablePane(VerticalBox):
         about = self._basis or result.about or messages.table_scope(self._window)
         about = messages.NOT_NARROWED if self._ignores_window and self._window is None else about
         untold = replace(result, notes=messages.notes_not_yet_said(result.notes, self.so_far))
-        title, scope, *rows = messages.table_caption(result, about, self.table.shown, self.table.filter)
+        title, scope, *rows = messages.table_caption(result, about, self.table.passing_row_count, self.table.filter)
         said = self.table.empty.split("\n") if result.table.is_empty() else []
         self._heading = (title, scope, *filter(None, (self.so_far,)), *rows)
         self.caption.parts = (*self._heading, *(text for text in note_texts(untold.notes) if text not in said))
@@ -298,15 +298,15 @@ class TablePane(VerticalBox):
                 self.save_prompt.show_remark("")
                 await self._open_prompt(self.save_prompt, f"{shown.result.analysis}.csv")
             case "columns":
-                screen = ColumnsDialog(shown, self.table.placed, self.caption.glyphs)
+                screen = ColumnsDialog(shown, self.table.visible_column_names, self.caption.glyphs)
                 self.app.push_screen(screen, self._choose_columns)
             case "chart" if self._chart_elsewhere:
                 self.post_message(self.ChartRequested(self))
             case "chart":
                 await self._next_chart_mode()
             case "hide":
-                self.table.choice = shown.without(self.table.current_column, self.table.placed)
-            case "copy cell" | "copy row" if self.table.shown and self.table.placed:
+                self.table.choice = shown.without(self.table.current_column, self.table.visible_column_names)
+            case "copy cell" | "copy row" if self.table.passing_row_count and self.table.visible_column_names:
                 self._copy_cells(message.what)
 
     def _choose_columns(self, choice: ColumnChoice | None) -> None:
@@ -317,7 +317,7 @@ class TablePane(VerticalBox):
         """Copy the uncut cell, or all cells of the row separated by tabs, to the terminal's clipboard."""
         shown, table = self.table.sheet, self.table
         if shown is not None:
-            names = table.placed if what == "copy row" else (table.current_column,)
+            names = table.visible_column_names if what == "copy row" else (table.current_column,)
             text = "\t".join(shown.text(table.cursor, name) for name in names)
             self.app.copy_to_clipboard(text)
             self.show_message(f"copied {text}" if what == "copy cell" else f"copied the row, {len(names)} cells")
@@ -350,7 +350,7 @@ class TablePane(VerticalBox):
 
     async def _next_chart_mode(self) -> None:
         """Switch to the next layout; a chart alone gets most of the space that the pane shares with another."""
-        await self.charted_table.next_mode()
+        await self.charted_table.switch_chart_mode()
         self.caption.fit(*self.charted_table.height_range)
         self.styles.height = "4fr" if self.charted_table.mode == "chart" else "1fr"
         if self.table.result is not None and sentence_columns(self.table.result):
@@ -384,7 +384,7 @@ class TablePane(VerticalBox):
         elif shown is not None:
             how: Literal["new", "over"] = "over" if event.text == self._existing_path else "new"
             path = Path(os.path.expanduser(event.text.strip()))  # noqa: PTH111 - Path's raises where there is no home
-            self.post_message(self.SaveRequested(self, path, shown.saved, self._window, how))
+            self.post_message(self.SaveRequested(self, path, shown.result_to_save, self._window, how))
 
     @on(Prompt.Cancelled)
     def _prompt_cancelled(self, event: Prompt.Cancelled) -> None:

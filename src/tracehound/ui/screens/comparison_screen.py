@@ -109,8 +109,8 @@ class ComparisonScreen(SafeScreen[None]):
             side.timeline.key = keys.key_text(self.keys, "lanes.all")
         self.differences.show_waiting("both runs are compared when they are read")
         self._update_titles()
-        self.sharing.lay()
-        if self.sharing.cramped:
+        self.sharing.apply_layout()
+        if self.sharing.fits_one_part_only:
             self.action_show(self.differences.active)
         else:
             self.sides[0].timeline.focus()
@@ -141,7 +141,7 @@ class ComparisonScreen(SafeScreen[None]):
     @on(RunPanel.ReadingEnded)
     def _reading_ended(self, message: RunPanel.ReadingEnded) -> None:
         """Start to read the other run, or to compare both."""
-        waiting = [side for side in self.sides if side is not message.side and side.reading.waits]
+        waiting = [side for side in self.sides if side is not message.side and side.reading.is_not_started]
         for side in waiting:
             side.start()
         self._start_comparison()
@@ -240,11 +240,11 @@ class ComparisonScreen(SafeScreen[None]):
         """Update the header: alignment, current steps and selected events."""
         state, slots = self.state, self.aligning.slots
         self.header.place = f"aligned: {linked_views.ALIGNMENT_NAMES[state.alignment]}"
-        base, other = state.shown
+        base, other = state.aligned_pair
         told = (messages.pair_text(base, other, self._most_ranks), messages.slots_text(slots))
         self.header.facts = tuple(filter(None, told))
         self.key_bar.ops_matched = slots is not None
-        for side, event, step in zip(self.sides, self._selected_events, state.shown, strict=True):
+        for side, event, step in zip(self.sides, self._selected_events, state.aligned_pair, strict=True):
             side.bar.step = messages.step_text(step) if step is not None else ""
             side.show_facts(event)
 
@@ -252,20 +252,20 @@ class ComparisonScreen(SafeScreen[None]):
 
     def action_align(self) -> None:
         """Switch to the next alignment."""
-        self.aligning.turn()
+        self.aligning.switch_alignment()
 
     @on(ComparisonRunner.Aligned)
     def _use_matched_ops(self, message: ComparisonRunner.Aligned) -> None:
-        self.aligning.matched(message)
+        self.aligning.show_matched_ops(message)
 
     def action_partner(self, by: int) -> None:
         """Compare the baseline's step with another step of the candidate."""
-        self.aligning.pair(by)
+        self.aligning.change_partner_step(by)
 
     def action_travel(self, way: str, *by: int) -> None:
         """Go to the next or previous pair of steps; all other targets exist only in the explorer."""
         if way == "step":
-            self.aligning.step(sum(by))
+            self.aligning.go_to_next_pair(sum(by))
         else:
             self.action_elsewhere("leads there")
 
@@ -279,14 +279,14 @@ class ComparisonScreen(SafeScreen[None]):
 
     def action_difference(self, direction: int) -> None:
         """Go to the next or previous op that differs between both steps."""
-        self.aligning.difference(direction)
+        self.aligning.go_to_next_difference(direction)
 
     def action_swap(self) -> None:
         """Swap baseline and candidate."""
-        self.aligning.leave()
+        self.aligning.leave_matched_ops()
         self.sides.reverse()
         self.move_child(self.sides[0], before=self.sides[1])
-        self.sharing.follow(self.focused)
+        self.sharing.show_focused_part(self.focused)
         self._update_titles()
         self.state = linked_views.swap_runs(self.state)
         self._start_comparison()
@@ -310,7 +310,7 @@ class ComparisonScreen(SafeScreen[None]):
 
     def _go_to_events(self, traces: tuple[Trace, Trace], chosen: EventPair) -> None:
         """Go to an event of each run, or of one alone."""
-        self.aligning.leave()
+        self.aligning.leave_matched_ops()
         self._show_state(linked_views.show_ranks_of_events(self.state, traces, chosen))
         self.state = linked_views.show_instances(self.state, traces, chosen)
         for side, event in zip(self.sides, chosen, strict=True):
@@ -364,10 +364,10 @@ class ComparisonScreen(SafeScreen[None]):
         """Focus a timeline, or show a tab and focus its table."""
         for part, side in zip(TIMELINES, self.sides, strict=True):
             if pane == part:
-                self.sharing.want(part)
+                self.sharing.show_part(part)
                 side.timeline.focus()
                 return
-        self.sharing.want("tables")
+        self.sharing.show_part("tables")
         self.differences.active = self.sharing.tabs.active = pane
         self.differences.call_after_refresh(self.differences.focus_active)
 
@@ -382,10 +382,10 @@ class ComparisonScreen(SafeScreen[None]):
 
     def action_pass_keys(self, by: int) -> None:
         """Focus the next (1) or previous (-1) part of the screen, even one that is hidden for lack of space."""
-        if self.sharing.in_sight() == EVERYTHING:
+        if self.sharing.visible_parts() == EVERYTHING:
             (self.focus_next if by > 0 else self.focus_previous)()
         else:
-            part = self.sharing.beside(by)
+            part = self.sharing.neighbor_part(by)
             self.action_show(self.differences.active if part == "tables" else part)
 
     def action_show_full_text(self) -> None:
@@ -394,7 +394,7 @@ class ComparisonScreen(SafeScreen[None]):
 
     def action_copy_command(self) -> None:
         """Copy the command that prints the tables; with a timeline focused, for the current steps."""
-        base, other = self.state.shown
+        base, other = self.state.aligned_pair
         step = None
         if base is not None and other is not None and isinstance(self.focused, Timeline):
             step = base.number if base.number == other.number else None
@@ -408,16 +408,16 @@ class ComparisonScreen(SafeScreen[None]):
 
     def action_zoom_pane(self) -> None:
         """Give the whole screen to the focused part, or share it again."""
-        self.sharing.switch()
+        self.sharing.toggle_timelines_zoom()
 
     def action_back(self) -> None:
         """Return to the alignment by step, else share the screen again."""
-        if self.aligning.leave():
+        if self.aligning.leave_matched_ops():
             return
         if self.state.alignment == "instance" and self.state.partners:
             self.state = linked_views.show_pair(self.state, self.state.at)
         elif self.sharing.alone:
-            self.sharing.switch()
+            self.sharing.toggle_timelines_zoom()
 
     def action_help(self) -> None:
         """Show the help page."""
@@ -425,13 +425,13 @@ class ComparisonScreen(SafeScreen[None]):
 
     def on_resize(self) -> None:
         """Divide the new size."""
-        self.sharing.lay()
+        self.sharing.apply_layout()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Update the key bar for the new focus."""
         prompt_line.show_keys_of_focus(self.key_bar, event.widget)
         self._update_row_keys()
-        self.sharing.follow(event.widget)
+        self.sharing.show_focused_part(event.widget)
 
     @on(ResultTable.RowHighlighted)
     def _update_row_keys(self) -> None:

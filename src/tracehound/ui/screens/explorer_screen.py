@@ -96,7 +96,7 @@ class ExplorerScreen(SafeScreen[None]):
         self.prompt_line = PromptLine(self)
         self.search_session = SearchSession(self, self.background)
         self.selected = SelectedEvent(self)
-        self.hlo_navigation = HloOfExplorer(self, self.selected.decoder.section)
+        self.hlo_navigation = HloOfExplorer(self, self.selected.decoder.section_reader)
         self.navigation = Navigation(self)
         self.query_runner = QueryRunner()
         self.header = HeaderBar(glyphs)
@@ -128,8 +128,8 @@ class ExplorerScreen(SafeScreen[None]):
         self.timeline.key = keys.key_text(self.keys, "lanes.all")
         self.pane_stack.overview.keys = pane_menu.keys_to_press(self.keys)
         self.pane_stack.set_full_text_key(keys.key_text(self.keys, "notes"))
-        self.pane_stack.table("search").show_waiting("Search: press / and type a part of a name")
-        self.pane_layout.lay()
+        self.pane_stack.table_pane("search").show_waiting("Search: press / and type a part of a name")
+        self.pane_layout.apply_layout()
         self.pane_layout.show(FIRST_PANE)
         self.call_after_refresh(self.reading.start)
 
@@ -147,11 +147,11 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(TraceLoader.Progressed)
     def _show_progress(self, message: TraceLoader.Progressed) -> None:
-        self.trace_updates.progressed(message)
+        self.trace_updates.show_progress(message)
 
     @on(TraceLoader.Stopped)
     def _reading_stopped(self, message: TraceLoader.Stopped) -> None:
-        self.trace_updates.stopped(message)
+        self.trace_updates.show_stopped_reading(message)
 
     @on(TraceLoader.Failed)
     def _show_reading_failure(self, message: TraceLoader.Failed) -> None:
@@ -168,12 +168,12 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(TraceLoader.Loaded)
     def _trace_loaded(self, message: TraceLoader.Loaded) -> None:
-        self.trace_updates.loaded(message)
+        self.trace_updates.use_loaded_trace(message)
 
     def watch_trace(self, old: Trace | None, new: Trace | None) -> None:
         """Show more of the trace; the view stays."""
         if new is not None:
-            self.trace_updates.grown(old, new)
+            self.trace_updates.show_grown_trace(old, new)
 
     # -- the view
 
@@ -192,14 +192,14 @@ class ExplorerScreen(SafeScreen[None]):
     def watch_view(self, old: View, new: View) -> None:
         """Pass the new view to all widgets that depend on it."""
         self.timeline.view = new
-        self.navigation.arrived(new)
+        self.navigation.record_view(new)
         if new.selection != old.selection:
             self.header.window = messages.selected_window(new.selection) if new.selection is not None else ""
         if new.ranks != old.ranks:
-            self.trace_updates.entitle()
+            self.trace_updates.update_header_facts()
         if (new.selection, new.ranks, new.lane) != (old.selection, old.ranks, old.lane):
             self.results.ask(self.view)
-        self.selected.changed(old, new)
+        self.selected.update_for_view(old, new)
 
     # -- results
 
@@ -215,7 +215,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(GapsPane.GapHighlighted)
     def _gap_highlighted(self, message: GapsPane.GapHighlighted) -> None:
-        self.results.point(message.row)
+        self.results.request_gap_host_activity(message.row)
 
     @on(ResultTable.RowChosen)
     def _go_to_row(self, message: ResultTable.RowChosen) -> None:
@@ -240,7 +240,7 @@ class ExplorerScreen(SafeScreen[None]):
     @on(ChartedTable.DurationsRequested)
     def _measure_durations(self, message: ChartedTable.DurationsRequested) -> None:
         pane = self.pane_stack.result_name(message.charted_table.table)
-        row = self.results.counting(self.trace, pane, message.row) if self.trace is not None else None
+        row = self.results.counting_row_of(self.trace, pane, message.row) if self.trace is not None else None
         if row is not None:
             pane_requests.measure_row_events(self.background, self.results.counted, row, message)
 
@@ -248,7 +248,7 @@ class ExplorerScreen(SafeScreen[None]):
     def _run_companion(self, message: ChartedTable.CompanionRequested) -> None:
         if self.trace is not None:
             pane_requests.run_for_chart(
-                self.background, self.trace, self.view, message, self.results.given(message.analysis)
+                self.background, self.trace, self.view, message, self.results.chosen_settings(message.analysis)
             )
 
     @on(QueryPane.QuerySubmitted)
@@ -285,7 +285,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(FactSheet.MatchChanged)
     def _details_match_changed(self, message: FactSheet.MatchChanged) -> None:
-        self.selected.found(message)
+        self.selected.show_details_match(message)
 
     def action_read_source(self) -> None:
         """Show the source line of the selected event."""
@@ -303,11 +303,11 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(EventFinder.Walked)
     def _walk_found(self, message: EventFinder.Walked) -> None:
-        self.navigation.begun(message)
+        self.navigation.use_found_walk(message)
 
     @on(LinkFinder.Linked)
     def _links_found(self, message: LinkFinder.Linked) -> None:
-        self.navigation.linked(message)
+        self.navigation.follow_found_link(message)
 
     @on(CriticalPathOverlay.Found)
     def _show_critical_path(self, message: CriticalPathOverlay.Found) -> None:
@@ -316,7 +316,7 @@ class ExplorerScreen(SafeScreen[None]):
     def watch_walk(self, walk: EventWalk | None) -> None:
         """Show the position in the walk."""
         del walk
-        self.selected.place()
+        self.selected.show_walk_position()
 
     def action_travel(self, way: str, *by: int) -> None:
         """Go to a target, named by one of the keys of `navigation.ways`."""
@@ -342,7 +342,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     @on(SearchBar.Changed)
     def _search_text_changed(self, message: SearchBar.Changed) -> None:
-        self.search_session.typed(message.needle)
+        self.search_session.search_typed_text(message.needle)
 
     @on(EventFinder.Searched)
     def _show_search_result(self, message: EventFinder.Searched) -> None:
@@ -359,7 +359,7 @@ class ExplorerScreen(SafeScreen[None]):
     def watch_focused(self, old: Widget | None, new: Widget | None) -> None:
         """Close a prompt line that loses the focus."""
         if new is not None:
-            self.prompt_line.left(old)
+            self.prompt_line.close_if_left(old)
 
     # -- panes and their sizes
 
@@ -381,7 +381,9 @@ class ExplorerScreen(SafeScreen[None]):
         """Show the menu of all panes."""
         self.app.push_screen(
             MenuScreen(
-                pane_menu.menu_entries(self.keys, self.trace_updates.whole), self.glyphs, self.pane_stack.active
+                pane_menu.menu_entries(self.keys, self.trace_updates.complete_trace),
+                self.glyphs,
+                self.pane_stack.active,
             ),
             self._show_pane_named,
         )
@@ -410,7 +412,7 @@ class ExplorerScreen(SafeScreen[None]):
         """Request the results of visible panes."""
         self.key_bar.can_regroup = any(map(pane_settings.grouping_of_pane, self.pane_stack.active_results))
         self.results.ask(self.view)
-        self.selected.tell()
+        self.selected.request_details()
 
     def action_zoom_pane(self) -> None:
         """Give the whole screen to the focused pane, or share it again."""
@@ -422,7 +424,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     def on_resize(self) -> None:
         """Divide the new size."""
-        self.pane_layout.resized()
+        self.pane_layout.apply_new_size()
 
     def action_clear(self) -> None:
         """Clear the selected window.
@@ -438,7 +440,7 @@ class ExplorerScreen(SafeScreen[None]):
         elif self.reading.busy:
             self.reading.stop()
         else:
-            self.pane_layout.share()
+            self.pane_layout.end_zoom()
 
     def action_help(self) -> None:
         """Show the help page."""
@@ -448,7 +450,7 @@ class ExplorerScreen(SafeScreen[None]):
     def on_key(self, event: events.Key) -> None:
         """Say where a key works that has no meaning here."""
         pressed = [event.key, *([event.character] if event.character else [])]
-        words = keys.key_of_other_pane(self.keys, self.key_bar.group, pressed, self.size.width - 1)
+        words = keys.other_pane_key_message(self.keys, self.key_bar.group, pressed, self.size.width - 1)
         if words and not isinstance(self.focused, Input) and event.key not in self.active_bindings:
             self.key_bar.say(words)
 

@@ -140,11 +140,11 @@ class HloView(CursorList, can_focus=True, inherit_bindings=False):
     def _line_segments(self, line: WrappedLine, width: int, ground: Style) -> Iterator[Segment]:
         item, first = self._items[line.item], not line.number
         cut = line.number == MAX_LINES - 1 and line.end < len(item.words)
-        words = self._glyphs.words(item.words[line.start : line.end] + ("…" if cut else ""))
+        words = self._glyphs.to_alphabet(item.words[line.start : line.end] + ("…" if cut else ""))
         dim = ground + self.get_component_rich_style("hlo-view--dim")
         name = ground + self.get_component_rich_style("hlo-view--name")
         if item.kind == "code" and self.page is not None:
-            yield Segment(self._glyphs.words(self.page.line(item.row)), ground)
+            yield Segment(self._glyphs.to_alphabet(self.page.line(item.row)), ground)
         elif item.kind == "title":
             yield Segment(words, ground + self.get_component_rich_style("hlo-view--title"))
         elif item.kind == "fact":
@@ -152,7 +152,7 @@ class HloView(CursorList, can_focus=True, inherit_bindings=False):
             yield Segment(words, ground)
         elif item.kind == "frame":
             yield Segment(self._glyphs.cut(item.words, max(width - len(item.label) - 2, width // 2)), ground)
-            yield Segment(self._glyphs.words(f"  {item.label}"), dim)
+            yield Segment(self._glyphs.to_alphabet(f"  {item.label}"), dim)
         elif item.kind == "op":
             yield from self._op_segments(item, width, name, ground, dim)
         elif item.kind == "name":
@@ -179,7 +179,7 @@ class HloView(CursorList, can_focus=True, inherit_bindings=False):
             yield Segment(f"  {glyphs.cut(item.note, noted - 2)}", dim)
 
     def _kind_style(self, item: HloPageLine, ground: Style) -> Style:
-        return ground + appearance_of(self.app, self._glyphs).kind(item.what)
+        return ground + appearance_of(self.app, self._glyphs).kind_style(item.what)
 
     def _cut_segments(self, parts: Sequence[tuple[str, Style]], width: int) -> Iterator[Segment]:
         """Texts in a row; the last is cut to the remaining width."""
@@ -238,7 +238,7 @@ class HloView(CursorList, can_focus=True, inherit_bindings=False):
         if item.open:
             self.cursor += 1
         else:
-            self._replace_page(self.page.turned(item))
+            self._replace_page(self.page.toggle_branch(item))
 
     def action_fold(self) -> None:
         """Fold the line, or go to the line around it."""
@@ -246,9 +246,9 @@ class HloView(CursorList, can_focus=True, inherit_bindings=False):
         if item is None or self.page is None or item.kind != "op":
             return
         if item.open:
-            self._replace_page(self.page.turned(item))
+            self._replace_page(self.page.toggle_branch(item))
         elif item.path in self.page.opened:
-            self._replace_page(self.page.turned_inside(item))
+            self._replace_page(self.page.toggle_inner_instructions(item))
         elif item.depth:
             above = (at for at in range(self.cursor, -1, -1) if self._line_depth(at) < item.depth)
             self.cursor = next(above, self.cursor)
@@ -259,7 +259,7 @@ class HloView(CursorList, can_focus=True, inherit_bindings=False):
         if item is None or self.page is None or item.row < 0:
             return
         if item.kind == "op":
-            self._replace_page(self.page.turned_inside(item))
+            self._replace_page(self.page.toggle_inner_instructions(item))
         else:
             inside = (at for at, line in enumerate(self._lines) if self._items[line.item].words.startswith("Inside"))
             self.cursor = next(inside, self.cursor)
@@ -397,7 +397,7 @@ class HloScreen(DismissOnceScreen[None]):
         self._header.title = f"%{page.name}"
         self._header.facts = (page.program.title, *([format_bytes(shape.bytes)] if shape.bytes else []), *spaces)
         self._header.news = "" if page.module.complete else "its HLO is damaged: this is what lies before"
-        self._cursor_line.update(Text(self._glyphs.words(message.line)))
+        self._cursor_line.update(Text(self._glyphs.to_alphabet(message.line)))
 
     @on(HloView.SourceRequested)
     def _open_source(self, message: HloView.SourceRequested) -> None:

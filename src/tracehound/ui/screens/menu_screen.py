@@ -207,7 +207,7 @@ class MenuScreen(DialogScreen[str | None]):
         self._scroll_area = VerticalScroll(self.entries, can_focus=False)
         self._glyphs = glyphs
         self._about = Label("", id="about", markup=False)
-        self._keys = Label(glyphs.words("the key beside a name shows it · arrows and Enter do, too · Esc leaves"))
+        self._keys = Label(glyphs.to_alphabet("the key beside a name shows it · arrows and Enter do, too · Esc leaves"))
 
     def compose(self) -> ComposeResult:
         """Yield the list, the question of the entry under the cursor, and the key help."""
@@ -241,7 +241,7 @@ class MenuScreen(DialogScreen[str | None]):
     @on(MenuList.EntryHighlighted)
     def _describe_entry(self, message: MenuList.EntryHighlighted) -> None:
         entry = message.entry
-        said = self._glyphs.words(entry.lacks or entry.question)
+        said = self._glyphs.to_alphabet(entry.lacks or entry.question)
         self._about.update(said)
         self._keys.display = cell_len(said) <= self._about.content_size.width or not self._about.content_size.width
         self._scroll_to_cursor()

@@ -146,7 +146,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         style = ground + self.get_component_rich_style(name)
         mark = self._glyphs.cursor if marked else " "
         head = Strip([Segment(f"{mark}{number + 1:>{self._gutter_width - 3}}  ", style)])
-        code = [Segment(self._glyphs.words(text), ground + look) for text, look in self._styled_lines[number]]
+        code = [Segment(self._glyphs.to_alphabet(text), ground + look) for text, look in self._styled_lines[number]]
         left, room = self.scroll_offset.x, max(0, width - self._gutter_width)
         body = Strip(code).crop_extend(left, left + room, ground)
         return Strip([*head, *body]).adjust_cell_length(width, ground)

@@ -94,7 +94,7 @@ class HelpScreen(TextDialog):
         grid.add_row(Text(GROUP_TITLES[group], "bold underline"), "")
         for key in self._table:
             if key.group == group:
-                grid.add_row(Text(key.written(self._glyphs.name), "bold"), Text(key.meaning))
+                grid.add_row(Text(key.display_text(self._glyphs.name), "bold"), Text(key.meaning))
         grid.add_row("", "")
         return grid
 
@@ -110,7 +110,7 @@ def _kind_legend(look: Appearance, glyphs: Glyphs) -> RenderableType:
     """Letter, color and name of every kind, two in a line."""
     grid = Table.grid(padding=(0, 3, 0, 0))
     grid.add_row(Text("Kinds", "bold underline"), "")
-    kinds = [Text(f"{letter}  {kind}", look.kind(kind)) for letter, kind in kind_legend(KIND_LETTERS)]
+    kinds = [Text(f"{letter}  {kind}", look.kind_style(kind)) for letter, kind in kind_legend(KIND_LETTERS)]
     half = (len(kinds) + 1) // 2
     for index in range(half):
         grid.add_row(kinds[index], kinds[index + half] if index + half < len(kinds) else "")
@@ -128,10 +128,10 @@ class FullTextScreen(TextDialog):
     def compose(self) -> ComposeResult:
         """Yield the sections and the key help."""
         with Vertical() as box:
-            box.border_title = self._glyphs.words(self._title)
+            box.border_title = self._glyphs.to_alphabet(self._title)
             with self.page:
                 yield Static(Group(*(part for section in self._sections for part in self._render_section(section))))
-            yield Label(self._glyphs.words("Esc closes this page"))
+            yield Label(self._glyphs.to_alphabet("Esc closes this page"))
 
     def _render_section(self, section: FactSection) -> list[Text | Table]:
         """A title, its facts, and an empty line."""
@@ -140,6 +140,6 @@ class FullTextScreen(TextDialog):
         grid.add_column(style="bold")
         grid.add_column()
         for fact in section.facts:
-            label = self._glyphs.words(fact.label) if labeled else self._glyphs.dot
-            grid.add_row(Text(label), Text(self._glyphs.words(fact.words)))
-        return [Text(self._glyphs.words(section.title), "bold underline"), grid, Text()]
+            label = self._glyphs.to_alphabet(fact.label) if labeled else self._glyphs.dot
+            grid.add_row(Text(label), Text(self._glyphs.to_alphabet(fact.words)))
+        return [Text(self._glyphs.to_alphabet(section.title), "bold underline"), grid, Text()]

@@ -80,11 +80,11 @@ class HloPage(Struct, frozen=True):
         """Another instruction of the program in the middle."""
         return HloPage(self.program, self.module, row, self.present)
 
-    def turned(self, item: HloPageLine) -> HloPage:
+    def toggle_branch(self, item: HloPageLine) -> HloPage:
         """The page with the branch behind a line unfolded, or folded again."""
         return replace(self, unfolded=self.unfolded ^ {item.path}) if item.open is not None else self
 
-    def turned_inside(self, item: HloPageLine) -> HloPage:
+    def toggle_inner_instructions(self, item: HloPageLine) -> HloPage:
         """The page with the instructions inside a line's op shown under it, or hidden again."""
         return replace(self, opened=self.opened ^ {item.path}) if self.module.calls[item.row] else self
 

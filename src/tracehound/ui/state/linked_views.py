@@ -68,7 +68,7 @@ class LinkedViews(Struct, frozen=True):
         return self.steps[0][self.at], self.steps[1][self.partners[self.at]]
 
     @property
-    def shown(self) -> tuple[ComparedStep, ComparedStep] | tuple[None, None]:
+    def aligned_pair(self) -> tuple[ComparedStep, ComparedStep] | tuple[None, None]:
         """The steps that lie one under the other; none where something else does."""
         return self.pair or (None, None) if self.alignment in ("step", "sequence") else (None, None)
 
@@ -77,7 +77,7 @@ def link_views(traces: tuple[Trace, Trace], views: tuple[View, View]) -> LinkedV
     """Both runs from their starts on, on one scale, as long as the longer one."""
     spans = [view_moves.run_bounds(trace, view) for trace, view in zip(traces, views, strict=True)]
     length = max(end - start for start, end in spans)
-    base, other = (view.shown(low, low + length) for view, (low, _) in zip(views, spans, strict=True))
+    base, other = (view.with_bounds(low, low + length) for view, (low, _) in zip(views, spans, strict=True))
     return LinkedViews(views=(base, other), offset=spans[1][0] - spans[0][0])
 
 
@@ -122,7 +122,7 @@ def show_pair(state: LinkedViews, at: int) -> LinkedViews:
     length = max(base.end - base.start, other.end - other.start, 1)
     air = length // MARGIN_SHARE
     view = replace(state.views[0], event=None, selection=None, focus=base.start)
-    shown = view.shown(base.start - air, base.start + length + air)
+    shown = view.with_bounds(base.start - air, base.start + length + air)
     return _link_other_view(replace(there, offset=other.start - base.start), 0, shown)
 
 
@@ -169,7 +169,7 @@ def fit_both_runs(state: LinkedViews, side: int, traces: tuple[Trace, Trace]) ->
         return state
     by = -state.offset if side == 0 else state.offset
     low, high = view_moves.run_bounds(traces[1 - side], state.views[1 - side])
-    return _link_other_view(state, side, own.shown(min(own.start, low + by), max(own.end, high + by)))
+    return _link_other_view(state, side, own.with_bounds(min(own.start, low + by), max(own.end, high + by)))
 
 
 def align_starts(state: LinkedViews, traces: tuple[Trace, Trace]) -> LinkedViews:
@@ -225,7 +225,7 @@ def show_instances(
     found = [trace.event(event) for trace, event in zip(traces, events, strict=True) if event is not None]
     starts = [int(each["start"]) for each in found]
     length = max(int(each["end"]) - int(each["start"]) for each in found)
-    wide = view.shown(starts[0] - 2 * length, starts[0] + 4 * length + view_moves.SHORTEST_VIEW)
+    wide = view.with_bounds(starts[0] - 2 * length, starts[0] + 4 * length + view_moves.SHORTEST_VIEW)
     there = _link_other_view(replace(state, alignment="instance", offset=starts[1] - starts[0]), 0, wide)
     other = view_moves.select_event(traces[1], there.views[1], events[1]) if events[1] is not None else there.views[1]
     return replace(there, views=(there.views[0], replace(other, focus=there.views[1].focus)))

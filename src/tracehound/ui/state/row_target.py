@@ -14,7 +14,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Column
-from tracehound.model.ids import id_of, part_of, row_of
+from tracehound.model.ids import file_index_of, id_of, row_of
 from tracehound.model.trace import Trace
 from tracehound.ui.state import view_moves
 from tracehound.ui.state.view import View
@@ -26,9 +26,9 @@ def event_of_row(trace: Trace, row: ResultRow) -> int | None:
     """The event that a row is about; a query may give any number that name."""
     named = (row.get(name) for name in ("event", "longest", "id"))
     found = next((value for value in named if isinstance(value, int) and not isinstance(value, bool)), None)
-    if found is None or not 0 <= part_of(found) < len(trace.parts):
+    if found is None or not 0 <= file_index_of(found) < len(trace.parts):
         return None
-    return found if row_of(found) < trace.parts[part_of(found)].lanes["events"].sum() else None
+    return found if row_of(found) < trace.parts[file_index_of(found)].lanes["events"].sum() else None
 
 
 def window_of_row(trace: Trace, row: ResultRow) -> tuple[int, int] | None:
@@ -139,6 +139,6 @@ def _id_in_grown_trace(number: int | None, old: Trace, new: Trace) -> int | None
     """The id of the same lane or event in the new trace."""
     if number is None:
         return None
-    path = old.parts[part_of(number)].path
+    path = old.parts[file_index_of(number)].path
     part = next((index for index, part in enumerate(new.parts) if part.path == path), None)
     return None if part is None else id_of(part, row_of(number))

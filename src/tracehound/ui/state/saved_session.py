@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
-from tracehound.model.ids import in_part, part_of, row_of
+from tracehound.model.ids import file_index_of, is_in_file, row_of
 from tracehound.model.old_names import current_name
 from tracehound.model.trace import Trace
 from tracehound.store import TraceReader
@@ -157,6 +157,6 @@ def valid_view(trace: Trace, view: View) -> View:
 
 
 def _event_exists(trace: Trace, event: int) -> bool:
-    part, row = part_of(event), row_of(event)
-    own = trace.lanes.filter(in_part("lane", part))["events"].sum()
+    part, row = file_index_of(event), row_of(event)
+    own = trace.lanes.filter(is_in_file("lane", part))["events"].sum()
     return 0 <= part < len(trace.parts) and row < own

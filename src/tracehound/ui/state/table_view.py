@@ -61,19 +61,21 @@ class TableView(Struct, frozen=True, dict=True):
         )
 
     @property
-    def kept(self) -> pl.DataFrame:
+    def filtered_rows(self) -> pl.DataFrame:
         """The rows that pass the filter, in the result's own order; in a tree also those above them."""
         return self._passing[0]
 
     @property
-    def passed(self) -> int:
+    def passing_row_count(self) -> int:
         """Number of rows that pass the filter."""
         return self._passing[1]
 
     @cached_property
     def rows(self) -> pl.DataFrame:
         """The rows that pass the filter, in order; what is not known comes last."""
-        return self.kept if self.order is None else sort_rows(self.kept, self.result.columns, self.order)
+        return (
+            self.filtered_rows if self.order is None else sort_rows(self.filtered_rows, self.result.columns, self.order)
+        )
 
     @cached_property
     def tree(self) -> FoldedTree | None:
@@ -81,12 +83,12 @@ class TableView(Struct, frozen=True, dict=True):
         return fold_tree(self.rows, self.result.columns, self.folds, searched=bool(self.filter))
 
     @cached_property
-    def seen(self) -> pl.DataFrame:
+    def visible_rows(self) -> pl.DataFrame:
         """The rows on lines of their own: all, in a tree those in no folded one."""
-        return self.rows if self.tree is None else self.rows[self.tree.seen]
+        return self.rows if self.tree is None else self.rows[self.tree.visible_row_indexes]
 
     @cached_property
-    def offered(self) -> tuple[Column, ...]:
+    def available_columns(self) -> tuple[Column, ...]:
         """The columns that can be shown: those with words and with some value."""
         words = [
             column
@@ -98,11 +100,11 @@ class TableView(Struct, frozen=True, dict=True):
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns that are shown where there is room; those that someone wants are `brief`."""
-        kept = [column for column in self.offered if column.name not in self.choice.hidden]
+        kept = [column for column in self.available_columns if column.name not in self.choice.hidden]
         return tuple(replace(each, brief=True) if each.name in self.choice.wanted else each for each in kept)
 
     @property
-    def saved(self) -> Result:
+    def result_to_save(self) -> Result:
         """The visible rows and columns as a result; its notes say how they were filtered and sorted."""
         hidden = [column.name for column in self.result.columns if column.name in self.choice.hidden]
         result = row_filter.filter_result(self.result, self.filter) if self.filter else self.result
@@ -119,7 +121,7 @@ class TableView(Struct, frozen=True, dict=True):
 
     def text(self, row: int, name: str) -> str:
         """The words of one cell, uncut, of a row that is seen."""
-        return format_cell(self.result.column(name), self.seen[name][row])
+        return format_cell(self.result.column(name), self.visible_rows[name][row])
 
 
 def filter_error(result: Result, text: str) -> str:

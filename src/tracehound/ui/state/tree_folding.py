@@ -36,11 +36,11 @@ class FoldState(Struct, frozen=True):
     opened: frozenset[int] = frozenset()
     shut: frozenset[int] = frozenset()
 
-    def opening(self, key: int) -> FoldState:
+    def with_row_unfolded(self, key: int) -> FoldState:
         """The folds with this row open."""
         return replace(self, opened=self.opened | {key}, shut=self.shut - {key})
 
-    def shutting(self, key: int) -> FoldState:
+    def with_row_folded(self, key: int) -> FoldState:
         """The folds with this row folded."""
         return replace(self, opened=self.opened - {key}, shut=self.shut | {key})
 
@@ -72,42 +72,43 @@ class FoldedTree(Struct, frozen=True, eq=False, dict=True):
         return max(0, int(np.searchsorted(rows, MAX_OPEN_ROWS, side="right")) - 1)
 
     @cached_property
-    def closed(self) -> Mask:
+    def folded_mask(self) -> Mask:
         """Mask of the rows that hide the rows inside them."""
         opened, shut = (np.array(sorted(keys), np.uint64) for keys in (self.folds.opened, self.folds.shut))
         deep = (self.forest.depths >= self.levels) & ~np.isin(self.keys, opened)
         return self.forest.has_children & (deep | np.isin(self.keys, shut))
 
     @cached_property
-    def seen(self) -> RowIndexes:
+    def visible_row_indexes(self) -> RowIndexes:
         """The rows in no folded one."""
-        return np.flatnonzero(~self.forest.below_closed(self.closed))
+        return np.flatnonzero(~self.forest.below_closed(self.folded_mask))
 
     @property
-    def deepest(self) -> int:
+    def deepest_visible_level(self) -> int:
         """The level of the deepest row that is seen."""
-        return int(self.forest.depths[self.seen].max(initial=0))
+        return int(self.forest.depths[self.visible_row_indexes].max(initial=0))
 
-    def lead(self, place: int, width: int, glyphs: Glyphs) -> str:
+    def name_prefix(self, place: int, width: int, glyphs: Glyphs) -> str:
         """Text before the name of the row at a `place` among the visible ones, on a line of that width."""
         if not self.forest.has_children.any():
             return ""
-        row = self.seen[place]
-        mark = (glyphs.folded if self.closed[row] else glyphs.unfolded) if self.forest.has_children[row] else " "
-        return f"{fit_tree_indents(self.deepest, width).of(int(self.forest.depths[row]))}{mark} "
+        row = self.visible_row_indexes[place]
+        mark = (glyphs.folded if self.folded_mask[row] else glyphs.unfolded) if self.forest.has_children[row] else " "
+        indents = fit_tree_indents(self.deepest_visible_level, width)
+        return f"{indents.indent_at_depth(int(self.forest.depths[row]))}{mark} "
 
-    def turned(self, place: int, way: FoldKey) -> tuple[FoldState, int]:
+    def apply_fold_key(self, place: int, way: FoldKey) -> tuple[FoldState, int]:
         """The folds after a key on the row at a `place` among those seen, and the row where the cursor is then."""
-        row = int(self.seen[place])
-        key, inner, closed = int(self.keys[row]), bool(self.forest.has_children[row]), bool(self.closed[row])
+        row = int(self.visible_row_indexes[place])
+        key, inner, closed = int(self.keys[row]), bool(self.forest.has_children[row]), bool(self.folded_mask[row])
         match way:
             case "more" | "less":
                 levels = self.levels + (1 if way == "more" else -1)
                 return FoldState(max(0, min(levels, len(self.forest.levels) - 1))), row
             case "turn" | "inward" if inner and closed:
-                return self.folds.opening(key), row
+                return self.folds.with_row_unfolded(key), row
             case "turn" | "outward" if inner and not closed:
-                return self.folds.shutting(key), row
+                return self.folds.with_row_folded(key), row
             case "inward" if inner:
                 return self.folds, row + 1
             case "outward" if self.forest.parent[row] >= 0:
@@ -116,7 +117,7 @@ class FoldedTree(Struct, frozen=True, eq=False, dict=True):
 
     def place_of(self, row: int) -> int:
         """Position of a row among the visible ones, or of the folded row that it is in."""
-        return max(0, int(np.searchsorted(self.seen, row, side="right")) - 1)
+        return max(0, int(np.searchsorted(self.visible_row_indexes, row, side="right")) - 1)
 
 
 def fold_tree(rows: pl.DataFrame, columns: Sequence[Column], folds: FoldState, *, searched: bool) -> FoldedTree | None:

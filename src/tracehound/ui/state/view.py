@@ -34,11 +34,11 @@ class View(Struct, frozen=True):
         start, end = self.selection if self.selection is not None else (None, None)
         return Window(start, end, self.ranks)
 
-    def elsewhere(self, other: View) -> bool:
+    def differs_in_interval(self, other: View) -> bool:
         """True if it shows another interval than the other view, or selects another window."""
         return (self.start, self.end, self.selection) != (other.start, other.end, other.selection)
 
-    def shown(self, start: int, end: int) -> View:
+    def with_bounds(self, start: int, end: int) -> View:
         """The view with other bounds; never shorter than 1 ps."""
         return replace(self, start=start, end=max(end, start + 1))
 
@@ -67,7 +67,7 @@ class ViewHistory(Struct):
     """The places in the order in which they were visited, and which of them is the present one.
 
     Moving the cursor changes the present place. Panning and zooming by keys soon after one another is one move.
-    What follows `settle` is a new place, however near.
+    What follows `start_new_entry` is a new place, however near.
     """
 
     places: list[View] = field(default_factory=list)
@@ -75,11 +75,11 @@ class ViewHistory(Struct):
     _moved: float = -REST_SECONDS
     _settled: bool = False
 
-    def settle(self) -> None:
+    def start_new_entry(self) -> None:
         """The next change is a jump, to which `back` leads back."""
         self._settled = True
 
-    def arrive(self, view: View, now: float) -> None:
+    def record_view(self, view: View, now: float) -> None:
         """The view is another one, at the time `now` (seconds of any clock)."""
         if self.at >= 0 and return_to_place(view, self.places[self.at]) == view:
             return

@@ -42,7 +42,7 @@ def run_bounds(trace: Trace, view: View) -> tuple[int, int]:
 
 def show_whole_run(trace: Trace, view: View) -> View:
     """Show the whole run."""
-    return view.shown(*run_bounds(trace, view))
+    return view.with_bounds(*run_bounds(trace, view))
 
 
 def clamp_view(trace: Trace, view: View, start: int, length: int) -> View:
@@ -50,7 +50,7 @@ def clamp_view(trace: Trace, view: View, start: int, length: int) -> View:
     low, high = run_bounds(trace, view)
     length = min(max(length, SHORTEST_VIEW), high - low)
     start = min(max(start, low), high - length)
-    return view.shown(start, start + length)
+    return view.with_bounds(start, start + length)
 
 
 def focus_time(view: View) -> int:
@@ -198,7 +198,7 @@ def slice_at_focus(rows: TimelineRows, view: View, depth: int = 0) -> int | None
     if view.lane is None:
         return None
     for row_depth in range(depth, -1, -1):
-        index = rows.row(view.lane, row_depth).at(focus_time(view))
+        index = rows.row(view.lane, row_depth).event_index_at(focus_time(view))
         if index is not None:
             return rows.event_id(view.lane, row_depth, index)
     return None
@@ -212,7 +212,7 @@ def select_at_focus(rows: TimelineRows, view: View) -> View:
     if event is not None:
         return _select_slice(rows, view, *rows.locate_event(event))
     row = rows.row(view.lane, 0)
-    low, high = row.within(view.start, view.end)
+    low, high = row.event_range(view.start, view.end)
     if low == high:
         return view
     distance = np.maximum(row.start[low:high] - focus_time(view), focus_time(view) - row.end[low:high])
@@ -227,7 +227,7 @@ def move_vertically(rows: TimelineRows, view: View, stops: Sequence[tuple[int, i
     if view.event is not None and view.lane is not None:
         lane, depth, _ = rows.locate_event(view.event)
         if lane == view.lane and depth + direction >= 0:
-            index = rows.row(lane, depth + direction).at(focus_time(view))
+            index = rows.row(lane, depth + direction).event_index_at(focus_time(view))
             if index is not None:
                 return replace(view, event=rows.event_id(lane, depth + direction, index))
     return move_lanes(rows, view, stops, direction)
@@ -259,7 +259,7 @@ def ensure_lane(rows: TimelineRows, view: View, stops: Sequence[tuple[int, int]]
 def select_at_point(rows: TimelineRows, view: View, lane: int, depth: int, within: tuple[int, int]) -> View:
     """Select the event on a row of a lane that has most of `within`; where there is none, the lane and that instant."""
     row = rows.row(lane, depth)
-    low, high = row.within(*within)
+    low, high = row.event_range(*within)
     here = replace(view, lane=lane, event=None, focus=(within[0] + within[1]) // 2)
     if low == high:
         return here

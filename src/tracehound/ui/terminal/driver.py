@@ -67,7 +67,7 @@ class TerminalStyle(Struct, frozen=True):
             ground.downgrade(system).get_ansi_codes(foreground=False) if ground is not None else PLAIN_STYLE.ground,
         )
 
-    def after(self, other: TerminalStyle) -> str:
+    def codes_to_switch_from(self, other: TerminalStyle) -> str:
         """Escape codes that change the terminal from the other style to this one."""
         if self == other:
             return ""
@@ -92,7 +92,9 @@ class ScreenContents(Struct):
         """The terminal may show anything."""
         self.lines.clear()
 
-    def write(self, pieces: Iterable[tuple[int, int, Iterable[Segment]]], width: int, system: ColorSystem) -> str:
+    def encode_changes(
+        self, pieces: Iterable[tuple[int, int, Iterable[Segment]]], width: int, system: ColorSystem
+    ) -> str:
         """Text that puts every piece at its line and column, on a terminal `width` cells wide."""
         words, pen = list[str](), PLAIN_STYLE
         for y, x, segments in pieces:
@@ -107,8 +109,8 @@ class ScreenContents(Struct):
                     if key not in self.pens:
                         self.pens[key] = TerminalStyle.of(style, system)
                     other, pen = pen, self.pens[key]
-                    words += (pen.after(other), text) if pen is not other else (text,)
-        return "".join([*words, PLAIN_STYLE.after(pen)])
+                    words += (pen.codes_to_switch_from(other), text) if pen is not other else (text,)
+        return "".join([*words, PLAIN_STYLE.codes_to_switch_from(pen)])
 
     def _line(self, y: int, width: int) -> list[Cell]:
         """The cells of a line; those that nobody knows are like no other."""
@@ -293,7 +295,7 @@ def minimal_update(
     """Changes of the terminal's contents by an update; the contents are updated, too."""
     system = COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
     pieces = _region_lines(update) if isinstance(update, LayoutUpdate) else _line_spans(update)
-    return ScreenUpdate(paper.write(pieces, size.width, system))
+    return ScreenUpdate(paper.encode_changes(pieces, size.width, system))
 
 
 LinePiece = tuple[int, int, Iterable[Segment]]

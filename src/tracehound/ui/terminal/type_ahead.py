@@ -29,7 +29,7 @@ MAX_KEYS = 100
 
 
 class TypeAhead:
-    """Holds keys of an app back from `expect` until what is expected is there."""
+    """Holds keys of an app back from `hold_keys_until` until what is expected is there."""
 
     def __init__(self, app: App[None]) -> None:
         self._app = app
@@ -37,28 +37,28 @@ class TypeAhead:
         self._again: list[Key] = []
         self._sent = deque[tuple[Key, Screen[object]]](maxlen=MAX_KEYS)
         self._timer: Timer | None = None
-        self._there: Callable[[], bool] = self._prompted
+        self._there: Callable[[], bool] = self._prompt_has_focus
         self._looks = self._found = 0
 
     @property
-    def waits(self) -> bool:
+    def is_holding_keys(self) -> bool:
         """True while keys are held back."""
         return self._timer is not None
 
     def expect_prompt(self) -> None:
         """A prompt is about to open."""
-        self.expect(self._prompted)
+        self.hold_keys_until(self._prompt_has_focus)
 
-    def expect(self, there: Callable[[], bool]) -> None:
+    def hold_keys_until(self, there: Callable[[], bool]) -> None:
         """Something else is about to get the keys; `there` says whether it has them."""
         self._there = there
         self._looks = self._found = 0
         if self._timer is None:
-            self._timer = self._app.set_interval(TURN_SECONDS, self._look)
+            self._timer = self._app.set_interval(TURN_SECONDS, self._check_focus)
 
-    def take(self, key: Key) -> bool:
+    def hold_or_redirect(self, key: Key) -> bool:
         """True if this key must wait, or was sent elsewhere while a prompt or a screen opened."""
-        if self.waits:
+        if self.is_holding_keys:
             key.stop()
             self._held.append(key)
             return True
@@ -83,10 +83,10 @@ class TypeAhead:
         stack = self._app.screen_stack
         return any(sent is key and screen in stack[:-1] for sent, screen in self._sent)
 
-    def _prompted(self) -> bool:
+    def _prompt_has_focus(self) -> bool:
         return isinstance(self._app.focused, Input)
 
-    def _look(self) -> None:
+    def _check_focus(self) -> None:
         self._looks += 1
         self._found += self._there()
         if self._found < SETTLED_SECONDS and self._looks < MAX_WAIT:

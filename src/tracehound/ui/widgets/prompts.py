@@ -301,7 +301,7 @@ class SearchBar(Horizontal):
         yield Label(keys.PRESSED_NAMES, classes="keys", markup=False)
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """True while the bar is open."""
         return self.has_class("-open")
 
@@ -321,7 +321,7 @@ class SearchBar(Horizontal):
     @on(Input.Changed)
     def _text_changed(self, event: Input.Changed) -> None:
         event.stop()
-        if self.open:
+        if self.is_open:
             self.post_message(self.Changed(event.value))
 
     @on(Input.Submitted)

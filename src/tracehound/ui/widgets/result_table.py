@@ -143,7 +143,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
         return self._rows.is_empty()
 
     @property
-    def shown(self) -> int:
+    def passing_row_count(self) -> int:
         """Number of rows that pass the filter."""
         return self._passing_rows
 
@@ -160,10 +160,10 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
     @property
     def current_column(self) -> str:
         """Column under the cursor, else the first."""
-        return self.column if self.column in self.placed else next(iter(self.placed), "")
+        return self.column if self.column in self.visible_column_names else next(iter(self.visible_column_names), "")
 
     @property
-    def placed(self) -> tuple[str, ...]:
+    def visible_column_names(self) -> tuple[str, ...]:
         """Visible columns, from left to right."""
         return tuple(placed.column.name for placed in self._placed_columns)
 
@@ -229,11 +229,11 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
 
     def watch_choice(self) -> None:
         """Show other columns; the cursor moves off a column that is gone."""
-        before = self.placed
+        before = self.visible_column_names
         self._update_rows()
-        if self.column and self.column not in self.placed and self.column in before:
-            after = [name for name in before[before.index(self.column) :] if name in self.placed]
-            self.column = next(iter([*after, *self.placed[-1:]]), "")
+        if self.column and self.column not in self.visible_column_names and self.column in before:
+            after = [name for name in before[before.index(self.column) :] if name in self.visible_column_names]
+            self.column = next(iter([*after, *self.visible_column_names[-1:]]), "")
 
     def watch_column(self) -> None:
         """Mark the column, and scroll to it."""
@@ -281,7 +281,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
 
     def action_column(self, by: int) -> None:
         """Move the cursor to another column; the first time, to the first or the last."""
-        names = self.placed
+        names = self.visible_column_names
         if names:
             here = names.index(self.column) + by if self.column in names else (0 if by > 0 else len(names) - 1)
             self.column = names[max(0, min(here, len(names) - 1))]
@@ -289,7 +289,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
     def action_fold(self, way: FoldKey) -> None:
         """Fold or unfold rows of a tree, or go to the row around or inside."""
         if self._tree is not None and self._rows.height:
-            self._folding, row = self._tree.turned(self.cursor, way)
+            self._folding, row = self._tree.apply_fold_key(self.cursor, way)
             self._update_rows()
             self.cursor = self._tree.place_of(row)
 
@@ -360,7 +360,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
         self.sheet = shown
         self._rows, self._column_needs, self._tree, self._passing_rows = pl.DataFrame(), (), None, 0
         if shown is not None:
-            self._rows, self._tree, self._passing_rows = shown.seen, shown.tree, shown.passed
+            self._rows, self._tree, self._passing_rows = shown.visible_rows, shown.tree, shown.passing_row_count
             columns = measure_columns(shown.columns, shown.rows, shown.choice.wanted)
             self._column_needs = indent_tree_names(columns, shown.rows, shown.result.columns)
         self._fit_columns()
@@ -403,7 +403,9 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
 
     def _tree_prefix(self, number: int) -> table_lines.TreePrefix:
         """Indentation and fold mark before a row's name in a tree."""
-        words = self._tree.lead(number, self._row_width, self._cached_tones.glyphs) if self._tree is not None else ""
+        words = (
+            self._tree.name_prefix(number, self._row_width, self._cached_tones.glyphs) if self._tree is not None else ""
+        )
         return table_lines.TreePrefix(self._tree.name if self._tree is not None else "", words)
 
     def notify_style_update(self) -> None:

@@ -72,10 +72,10 @@ class RunBar(Widget):
         width, glyphs = self.size.width, self._glyphs
         name, step = (self.get_component_rich_style(f"run-bar--{part}", partial=False) for part in ("name", "step"))
         title = glyphs.cut(self.title, max(16, width // 3))
-        told = glyphs.words(self.step)
+        told = glyphs.to_alphabet(self.step)
         room = width - len(title) - len(told) - 6
         rest = glyphs.cut(self.news, room) if self.news else ""
-        facts = [glyphs.words(fact) for fact in self.facts]
+        facts = [glyphs.to_alphabet(fact) for fact in self.facts]
         rest = rest or (messages.fit_name_and_parts(facts, room, glyphs.dot) if facts else "")
         segments = [Segment(f" {title}", name), Segment(f"  {told}" if told else "", step)]
         return Strip([*segments, Segment(f"  {rest}", self.rich_style)]).adjust_cell_length(width, self.rich_style)

@@ -90,7 +90,9 @@ class HeaderBar(Widget):
         )
         rest = room - cell_len(title) - 3
         hint = [self.window, "tables narrowed", "Esc clears"] if self.window else []
-        chosen = self._glyphs.words(messages.fit_parts(hint, rest - (MIN_EVENT_WIDTH + 3 if self.event else 0), dot))
+        chosen = self._glyphs.to_alphabet(
+            messages.fit_parts(hint, rest - (MIN_EVENT_WIDTH + 3 if self.event else 0), dot)
+        )
         rest -= cell_len(chosen) + 3 if chosen else 0
         about = self._event_or_facts(rest, dot)
         segments = [Segment(f" {title}", name)]
@@ -102,8 +104,8 @@ class HeaderBar(Widget):
     def _event_or_facts(self, room: int, dot: str) -> str:
         """Selected event, or facts of the trace, in `room` cells."""
         if self.event and room >= MIN_EVENT_WIDTH:
-            return messages.fit_name_and_parts([self._glyphs.words(part) for part in self.event], room, dot)
-        facts = [self._glyphs.words(fact) for fact in self.facts]
+            return messages.fit_name_and_parts([self._glyphs.to_alphabet(part) for part in self.event], room, dot)
+        facts = [self._glyphs.to_alphabet(fact) for fact in self.facts]
         return messages.fit_parts([fact for fact in facts if cell_len(fact) <= room], room, dot)
 
 
@@ -306,4 +308,4 @@ class KeyBar(Widget):
         return cell_len(self._key_text(key)) + cell_len(key.label) + 3
 
     def _key_text(self, key: Key) -> str:
-        return key.written(self._glyphs.name).split()[0]
+        return key.display_text(self._glyphs.name).split()[0]

@@ -61,7 +61,7 @@ class PlacedColumn(Struct, frozen=True):
     names: bool = False
     short: Mapping[str, str] = MappingProxyType({})
 
-    def fits(self, text: str, lead: str = "") -> str:
+    def fit_text(self, text: str, lead: str = "") -> str:
         """`text` in exactly the column's width, after the prefix `lead`; its short form if there is one."""
         text = text if lead else self.short.get(text, text)
         text = shorten_name(lead + shorten_name(text, max(1, self.width - cell_len(lead))), self.width)
@@ -85,7 +85,11 @@ class ColumnNeeds(Struct, frozen=True):
 
     def lead(self, line: int) -> int:
         """Width of indentation and fold mark, at most, in a line of this width."""
-        return len(fit_tree_indents(self.deepest, line).of(self.deepest)) + FOLD_MARK_WIDTH if self.deepest >= 0 else 0
+        return (
+            len(fit_tree_indents(self.deepest, line).indent_at_depth(self.deepest)) + FOLD_MARK_WIDTH
+            if self.deepest >= 0
+            else 0
+        )
 
 
 def measure_columns(

@@ -58,14 +58,14 @@ def header_line(
         end = placed.left + placed.width
         line = Style(underline=True) if placed.column.name == column else Style.null()
         if order is None or order[0] != placed.column.name:
-            segments += [Segment(gap, plain), Segment(look.words(placed.fits(name)), plain + line)]
+            segments += [Segment(gap, plain), Segment(look.words(placed.fit_text(name)), plain + line)]
             continue
         arrow = look.falling if order[1] else look.rising
         if len(name) + 2 <= placed.width:
             name = f"{arrow} {name}" if column_alignment(placed.column) == "right" else f"{name} {arrow}"
         elif gap:
             gap = f"{gap[:-1]}{arrow}"
-        segments += [Segment(gap, chosen), Segment(placed.fits(name), chosen + line)]
+        segments += [Segment(gap, chosen), Segment(placed.fit_text(name), chosen + line)]
     return Strip(segments).simplify()
 
 
@@ -98,13 +98,13 @@ def row_line(
         style = style + ground.column if name == column else style
         before = lead.words if name == lead.column else ""
         gap, end = Segment(" " * (placed.left - end), ground.line), placed.left + placed.width
-        segments += [gap, Segment(look.words(placed.fits(text, before)), style)]
+        segments += [gap, Segment(look.words(placed.fit_text(text, before)), style)]
     return Strip(segments).simplify()
 
 
 def _kind_style(look: Appearance, name: str, value: object) -> Style:
     """Color of the kind that a cell names, if any."""
-    return look.kind(value) if name in ("kind", "category") and isinstance(value, str) else Style.null()
+    return look.kind_style(value) if name in ("kind", "category") and isinstance(value, str) else Style.null()
 
 
 class RowPage:

@@ -117,7 +117,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return self.scrollable_content_region.width
 
     @property
-    def shown(self) -> FrameGeometry:
+    def visible_geometry(self) -> FrameGeometry:
         """Times and sizes of the visible part."""
         return frame_geometry(self.view, self.gutter_width, self._width)
 
@@ -144,7 +144,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return self._painter.paint_line(y, picture)
 
     def _current_frame(self) -> TimelineFrame:
-        return TimelineFrame(self.view, self._viewport, self.shown, self._selected_row, self._corner_text)
+        return TimelineFrame(self.view, self._viewport, self.visible_geometry, self._selected_row, self._corner_text)
 
     @property
     def _corner_text(self) -> str:
@@ -153,7 +153,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return "selecting"
         needle, length = printable(self.lane_layout.needle), format_duration(self.view.end - self.view.start)
         both = f"{needle} {self._glyphs.dot} {length}"
-        return both if needle and cell_len(both) <= self.shown.gutter - GUTTER_MARGIN else needle or length
+        return both if needle and cell_len(both) <= self.visible_geometry.gutter - GUTTER_MARGIN else needle or length
 
     def notify_style_update(self) -> None:
         """Forget all lines drawn with the old colors."""
@@ -171,15 +171,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def cancel_pending(self) -> None:
         """Cancel the selection of a range, and moves that wait for rows."""
         self._range_anchor.at = None
-        self.lane_loader.forget()
+        self.lane_loader.cancel_moves()
 
     def watch_trace(self, trace: Trace | None) -> None:
         """Show another trace, or more of it; the line at the top stays there."""
         top, event, self._painter = self._viewport.scrolling_lines[:1], self.view.event, None
         rows = self._rows = None if trace is None else self.lane_loader.rows(trace)
-        self._selected_row = None if rows is None or event is None else self.lane_loader.slot(rows, event)
+        self._selected_row = None if rows is None or event is None else self.lane_loader.locate_event(rows, event)
         self._rebuild_groups()
-        at = self.outline.find(top[0]) if top else None
+        at = self.outline.find_line(top[0]) if top else None
         if at is not None:
             self._scroll_to_line(at - self._viewport.pinned_line_count)
 
@@ -189,11 +189,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return
         was, self._selected_row = (
             self._selected_row,
-            None if new.event is None else self.lane_loader.slot(self._rows, new.event),
+            None if new.event is None else self.lane_loader.locate_event(self._rows, new.event),
         )
         if old.ranks != new.ranks:
             self._rebuild_groups()
-        elif self._use_outline(self.outline) or new.elsewhere(old):
+        elif self._use_outline(self.outline) or new.differs_in_interval(old):
             self.refresh()
         else:
             slots = {was, self._selected_row}
@@ -263,16 +263,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _request_rows(self) -> None:
         """Load the rows that are visible."""
         if self._rows is not None:
-            self.lane_loader.want(self._rows, self._viewport)
+            self.lane_loader.request_rows(self._rows, self._viewport)
 
     @on(LaneLoader.Arrived)
     def _use_loaded_rows(self, message: LaneLoader.Arrived) -> None:
         """Draw loaded rows, and make the moves that waited for them."""
-        due, event = self.lane_loader.take(message), self.view.event
+        due, event = self.lane_loader.store_loaded_rows(message), self.view.event
         if self._rows is None:
             return
         if event is not None and self._selected_row is not None and self._selected_row[2] == UNKNOWN_INDEX:
-            self._selected_row = self.lane_loader.slot(self._rows, event)
+            self._selected_row = self.lane_loader.locate_event(self._rows, event)
         if message.wish.of == "lane" and self._use_outline(self.outline):
             self.refresh()
         for y, line in self._viewport.numbered_lines:
@@ -302,7 +302,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _make_move(self, move: ViewMove) -> None:
         if self._rows is not None:
-            self._set_view(self.lane_loader.moved(self._rows, self.view, move))
+            self._set_view(self.lane_loader.apply_move(self._rows, self.view, move))
             self._request_rows()
 
     def action_pan(self, by: int, of: int) -> None:
@@ -446,7 +446,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """
         columns = self._mouse_drag.drag(event.get_content_offset_capture(self).x - self.gutter_width)
         if columns is not None:
-            self.view = view_moves.select_range(self.view, *map(self.shown.time, columns))
+            self.view = view_moves.select_range(self.view, *map(self.visible_geometry.time, columns))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         """End a drag or a click."""
@@ -455,9 +455,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if dragged:
             self.post_message(self.ViewChanged(self.view))
         elif press is not None:
-            found = click_target(self._viewport, self.shown, press)
+            found = click_target(self._viewport, self.visible_geometry, press)
             if isinstance(found, LaneGroup):
-                self.set_outline(self.outline.fold(found.key))
+                self.set_outline(self.outline.toggle_fold(found.key))
             elif found is not None:
                 self._make_move(found)
 
@@ -472,7 +472,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if event.shift or isinstance(event, events.MouseScrollLeft | events.MouseScrollRight):
             self.action_pan(direction, 8)
         elif event.ctrl and spot is not None:
-            at, by = self.shown.time(spot[0]), (4, 3) if direction > 0 else (3, 4)
+            at, by = self.visible_geometry.time(spot[0]), (4, 3) if direction > 0 else (3, 4)
             self._make_move(lambda rows, view: view_moves.zoom_view(rows.trace, view, by, at))
         else:
             self.scroll_to(y=self.scroll_offset.y + 3 * direction, animate=False)

@@ -67,7 +67,7 @@ class TimelineArea(VerticalBox):
             self.timeline.news.update(shares)
             self.timeline.refresh()
 
-    def share(self) -> None:
+    def use_half_screen(self) -> None:
         """Use half of the screen, and as many of the extra lines that the user asked for as possible."""
         self.styles.height = self._shared_lines // 2 + self._limit_extra(self._wanted_extra)
 
@@ -77,7 +77,7 @@ class TimelineArea(VerticalBox):
         wanted = self._limit_extra(now + lines)
         if wanted != now:
             self._wanted_extra = wanted
-            self.share()
+            self.use_half_screen()
 
     @property
     def _shared_lines(self) -> int:

@@ -81,7 +81,7 @@ class FrameGeometry(Struct, frozen=True, dict=True):
         return int(self.bounds[min(max(column, 0), self.width)])
 
     @cached_property
-    def shaded(self) -> tuple[int, int] | None:
+    def selected_cells(self) -> tuple[int, int] | None:
         """Cells of the selected range."""
         return None if self.selection is None else cells_of_range(self.bounds, *self.selection)
 
@@ -123,7 +123,7 @@ class TimelinePainter(Struct):
             return self.steps_line(rank_of_view(self.rows.trace, of.view), of.shown, "steps")
         if at == -1:
             return self.ruler_line(of.shown, of.corner)
-        where = (sight.outline, sight.index(at), of.shown, of.view.lane)
+        where = (sight.outline, sight.outline_index(at), of.shown, of.view.lane)
         return self.sticky_header(*where) if at == sight.pinned_line_count else self.outline_line(*where, of.chosen)
 
     def outline_line(
@@ -142,7 +142,7 @@ class TimelinePainter(Struct):
         if index >= len(sheet.lines):
             return Strip([])
         header = TimelineLine(sheet.lines[index].group)
-        cursor = sheet.stands_for(header, lane)
+        cursor = sheet.line_shows_lane(header, lane)
         return self.group_header(header.group, shown, folded=header.group.key in sheet.folded, cursor=cursor)
 
     def lane_row(
@@ -159,7 +159,7 @@ class TimelinePainter(Struct):
             return self._placeholder_line(gutter, shown)
         cells = self._cached_cells((track.lane, line.depth), row, shown, self._short_names_of(track.lane, slices, row))
         if self.critical_path is not None:
-            stretches = self.critical_path.within(track.lane, row, slices.first)
+            stretches = self.critical_path.intervals_on_row(track.lane, row, slices.first)
             cells = mark_event_path(cells, stretches, shown.bounds, self.styles.glyphs)
         if chosen is not None and chosen[:2] == (track.lane, line.depth):
             cells = mark_selected_event(cells, row, chosen[2], shown.bounds, self.styles.glyphs)
@@ -189,18 +189,18 @@ class TimelinePainter(Struct):
             return self._folded_group(group, rank, shown, cursor=cursor)
         glyphs, theme = self.styles.glyphs, self.styles.theme
         total = shown.total
-        first, *rest = (glyphs.words(part) for part in group.title)
+        first, *rest = (glyphs.to_alphabet(part) for part in group.title)
         fold = glyphs.folded if folded or not group.entries else glyphs.unfolded
         head = f"{fold} {first}"
         between = f" {glyphs.dot} "
-        said = self._busy_text(group, shown) if not group.unread else self._reading_status(group)
+        said = self._busy_text(group, shown) if not group.is_unread else self._reading_status(group)
         pieces = [f"{' ' if first == HOST_TITLE and not at else between}{part}" for at, part in enumerate(rest)]
         tail = self._header_tail(pieces, max(0, total - cell_len(head) - len(said) - 4))
         rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
         style = theme.header + theme.cursor if cursor else theme.header
         return Strip(
             [Segment(head, style + Style(bold=True)), Segment(f"{tail} ", style), Segment(rule, theme.dim),
-             Segment(f" {said}", style if not group.unread else theme.dim)]
+             Segment(f" {said}", style if not group.is_unread else theme.dim)]
         )  # fmt: skip
 
     def _header_tail(self, pieces: Sequence[str], room: int) -> str:
@@ -261,8 +261,8 @@ class TimelinePainter(Struct):
         return cells
 
     def _cell_segments(self, cells: LaneCells, shown: FrameGeometry) -> list[Segment]:
-        if shown.shaded is not None:
-            cells = shade_range(cells, *shown.shaded)
+        if shown.selected_cells is not None:
+            cells = shade_range(cells, *shown.selected_cells)
         return [Segment(text, self.styles.style(code)) for text, code in cells.runs()]
 
     def _short_names_of(self, lane: int, slices: LaneRows, row: LaneRow) -> EventNames:
@@ -272,7 +272,9 @@ class TimelinePainter(Struct):
             keys = [(lane, code) for code in row.name[indices].tolist()]
             for key in keys:
                 if key not in self.short_names:
-                    self.short_names[key] = self.styles.glyphs.words(shorten_kernel_name(slices.names.word(key[1])))
+                    self.short_names[key] = self.styles.glyphs.to_alphabet(
+                        shorten_kernel_name(slices.names.name_of_code(key[1]))
+                    )
             return [self.short_names[key] for key in keys]
 
         return names
@@ -345,7 +347,7 @@ def _changed_line_regions(
     for y, line in sight.numbered_lines:
         if (line.lane, line.depth) in rows:
             yield Region(0, y, width, 1)
-        elif any(sight.outline.stands_for(line, lane) for lane in lanes):
+        elif any(sight.outline.line_shows_lane(line, lane) for lane in lanes):
             yield Region(0, y, gutter if line.entry else width, 1)
         elif line.entry is not None and line.entry.graph and old.focus != new.focus:
             yield Region(0, y, gutter, 1)

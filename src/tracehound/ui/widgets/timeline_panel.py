@@ -194,7 +194,7 @@ class TimelinePanel(VerticalBox):
         """Fold the group of the cursor's lane into one line, or unfold it."""
         group = self.timeline.outline.group_of(self.timeline.view.lane)
         if group is not None:
-            self.timeline.set_outline(self.timeline.outline.fold(group.key))
+            self.timeline.set_outline(self.timeline.outline.toggle_fold(group.key))
 
     def action_expand(self) -> None:
         """Show all rows of the cursor's lane, or few again; says so if all are shown anyway."""
@@ -202,7 +202,7 @@ class TimelinePanel(VerticalBox):
         if track is None:
             return
         if track.graph or track.lane in sheet.expanded or track.rows > sheet.most:
-            self.timeline.set_outline(sheet.expand(track.lane))
+            self.timeline.set_outline(sheet.toggle_expansion(track.lane))
         else:
             self.timeline.refuse(messages.all_rows_shown(track.rows))
 
@@ -223,7 +223,7 @@ class TimelinePanel(VerticalBox):
         """Pin the cursor's lane to the top, or unpin it."""
         track = self._cursor_lane()
         if track is not None:
-            self.timeline.set_lane_layout(self.timeline.lane_layout.pin(track.key))
+            self.timeline.set_lane_layout(self.timeline.lane_layout.toggle_pin(track.key))
 
     def action_move_lane(self, by: int) -> None:
         """Move the cursor's lane down or up in its group."""

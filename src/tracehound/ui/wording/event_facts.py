@@ -18,7 +18,7 @@ from tracehound.draw.counter_graph import load_counter_graph
 from tracehound.draw.sheet_layout import Fact, FactSection
 from tracehound.errors import printable
 from tracehound.model import units
-from tracehound.model.ids import in_part, part_of
+from tracehound.model.ids import file_index_of, is_in_file
 from tracehound.model.trace import EVENTS, Trace, collect_frame
 from tracehound.model.units import format_count, format_duration, format_instant
 from tracehound.ui.source_files import SourceLine, parse_source_line, split_stack
@@ -117,7 +117,7 @@ _COLUMN_TITLES = ("id", "name", "kind", "parent")
 
 def _copy_ends(trace: Trace, call: dict[str, Any]) -> list[int]:
     """End times in ps of the copies that a call launched."""
-    here = in_part("lane", part_of(call["id"]))
+    here = is_in_file("lane", file_index_of(call["id"]))
     lanes = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & here)["lane"].to_list()
     launched = (pl.col("launch") == call["id"]) & (pl.col("kind") == "copy")
     return collect_frame(trace.events(lanes).filter(launched).select("end"))["end"].to_list()

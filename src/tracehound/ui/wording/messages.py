@@ -120,7 +120,7 @@ NOT_NARROWED = "not narrowed"
 
 def table_caption(result: Result, about: str, shown: int, filter_: str) -> list[str]:
     """The parts of the line above a table before its notes: what it is `about`, and how many rows a filter leaves."""
-    rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.cut
+    rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.shown_rows_text
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
     return [result.title, about, *([rows] if rows else [])]
