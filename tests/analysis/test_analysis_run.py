@@ -28,7 +28,7 @@ from tracehound.analysis.hosts.host_threads import (
     overlaps_any_window,
 )
 from tracehound.analysis.hosts.thread_activity import read_thread_activities
-from tracehound.analysis.rank_trace import HostComputation, RankComputation, RankTrace, rank_traces, run_context
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult, SharedRankResult, rank_traces, run_context
 from tracehound.model.trace import Trace, Window
 from tracehound.numeric.intervals import union
 from tracehound.store import load_trace, make_read_context, merge_file_frames, open_trace_files
@@ -42,7 +42,7 @@ def asking(seen: list[tuple[int, ChosenSettings]]) -> Analysis:
         seen.append((rank_trace.host, given))
         return 7
 
-    question = HostComputation(of_host, ("depth",))
+    question = SharedHostResult(of_host, ("depth",))
 
     def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         return pl.DataFrame({"rank": [rank_trace.rank], "events": [question.result_for(rank_trace, options.given)]})
@@ -100,7 +100,7 @@ def test_what_analyses_of_a_rank_have_in_common_is_asked_once_and_goes_with_the_
         seen.append((rank_trace.rank, read.height))
         return rank_trace.rank
 
-    question = RankComputation(of_rank)
+    question = SharedRankResult(of_rank)
 
     def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         del options

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from building import US, Building, Lane, listing, stream, thread
 from short import first
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
-from tracehound.analysis.hosts.time_parts import TIME_PARTS
+from tracehound.analysis.hosts.rank_time_parts import TIME_PARTS
 from tracehound.draw.notes import note_texts
 from tracehound.model.trace import Trace, Window
 from tracehound.report.summary_page import summarize_trace

@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tracehound.draw.counter_graph import CounterGraph, draw_graph_line
+from tracehound.draw.counter_graph import CounterSeries, draw_graph_line
 from tracehound.draw.glyphs import ASCII, UNICODE, Glyphs
 from tracehound.draw.lane_cells import CellForm, cell_bounds, decode_style, shade_range
 
 
-def graph(*samples: tuple[int, float], unit: str = "") -> CounterGraph:
-    return CounterGraph(
+def graph(*samples: tuple[int, float], unit: str = "") -> CounterSeries:
+    return CounterSeries(
         np.array([t for t, _ in samples], np.int64), np.array([v for _, v in samples], np.float64), unit
     )
 
 
-def drawn(of: CounterGraph, start: int, end: int, width: int, rows: int = 1, glyphs: Glyphs = UNICODE) -> list[str]:
+def drawn(of: CounterSeries, start: int, end: int, width: int, rows: int = 1, glyphs: Glyphs = UNICODE) -> list[str]:
     return ["".join(draw_graph_line(of, cell_bounds(start, end, width), glyphs, row, rows).text) for row in range(rows)]
 
 

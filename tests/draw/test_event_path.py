@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
-from tracehound.draw.lane_cells import CellForm, EventPath, cell_bounds, decode_style, draw_lane_row, mark_event_path
+from tracehound.draw.lane_cells import (
+    CellForm,
+    CriticalPathIntervals,
+    cell_bounds,
+    decode_style,
+    draw_lane_row,
+    mark_event_path,
+)
 from tracehound.draw.lane_rows import LaneRow, build_lane_rows
 from tracehound.model.trace import KIND
 
@@ -28,9 +35,9 @@ def frame(*slices: tuple[int, int, int]) -> pl.DataFrame:
     )
 
 
-def path(*stretches: tuple[int, int, int]) -> EventPath:
+def path(*stretches: tuple[int, int, int]) -> CriticalPathIntervals:
     """Stretches: event, start, end."""
-    return EventPath(*(np.array(column, np.int64) for column in zip(*stretches, strict=True)))
+    return CriticalPathIntervals(*(np.array(column, np.int64) for column in zip(*stretches, strict=True)))
 
 
 def row(*bounds: tuple[int, int]) -> LaneRow:

@@ -9,7 +9,7 @@ import pytest
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS, detect_format
-from tracehound.formats.file_signatures import CompanionError
+from tracehound.formats.file_signatures import CompanionFileError
 
 
 @pytest.fixture
@@ -138,5 +138,5 @@ def test_real_files_of_other_tools(shared):
 @pytest.mark.parametrize("space", ["", " ", "\n    "])
 def test_a_baseline_is_one_however_it_is_spaced(file, space):
     text = f'{{{space}"schema":{space}"tracehound.profile/1",{space}"name": "run"}}'
-    with pytest.raises(CompanionError, match="looks like a baseline"):
+    with pytest.raises(CompanionFileError, match="looks like a baseline"):
         detect_format(file(text.encode(), "base.json"))

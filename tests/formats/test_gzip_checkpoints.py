@@ -10,7 +10,7 @@ import pytest
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import open_stream, read_section
-from tracehound.store.event_args import GzipCheckpoints
+from tracehound.store.event_args import RandomAccessFile
 
 TEXT = random.Random(3).randbytes(600_000).hex().encode()
 SPACING = 100_000
@@ -42,7 +42,7 @@ PACKED = [
 
 @pytest.mark.parametrize("data", PACKED, ids=["plain", "gzip", "members", "padded"])
 def test_sections_are_the_same_from_points_and_without(file, data):
-    points = GzipCheckpoints(file(data), spacing=SPACING)
+    points = RandomAccessFile(file(data), spacing=SPACING)
     wanted = [TEXT[at : at + size] for at, size in places()]
     assert [points.section(at, size) for at, size in places()] == wanted
     points.build()
@@ -50,7 +50,7 @@ def test_sections_are_the_same_from_points_and_without(file, data):
 
 
 def test_a_point_stands_at_least_every_spacing_and_a_piece(file):
-    points = GzipCheckpoints(file(gzip.compress(TEXT)), spacing=SPACING)
+    points = RandomAccessFile(file(gzip.compress(TEXT)), spacing=SPACING)
     told: list[tuple[int, int]] = []
     points.build(lambda used, made: told.append((used, made)))
     assert told == sorted(told)
@@ -68,7 +68,7 @@ def test_a_stopped_pass_goes_on_where_it_was(file):
         if made > 500_000:
             raise Stop
 
-    points = GzipCheckpoints(file(gzip.compress(TEXT)), spacing=SPACING)
+    points = RandomAccessFile(file(gzip.compress(TEXT)), spacing=SPACING)
     with pytest.raises(Stop):
         points.build(stop)
     before = points._points
@@ -83,7 +83,7 @@ def test_a_damaged_file_gives_what_comes_before_the_damage(file, damage):
     data = bytearray(gzip.compress(TEXT))
     data = data[:400_000] if damage == "cut" else data[:400_000] + bytes(300) + data[400_300:]
     path = file(bytes(data))
-    points = GzipCheckpoints(path, spacing=SPACING)
+    points = RandomAccessFile(path, spacing=SPACING)
     points.build()
     assert [points.section(at, size) for at, size in places()] == [
         read_section(path, at, size) for at, size in places()
@@ -92,7 +92,7 @@ def test_a_damaged_file_gives_what_comes_before_the_damage(file, damage):
 
 
 def test_neighbors_are_taken_from_what_was_inflated_last(file, monkeypatch):
-    points = GzipCheckpoints(file(gzip.compress(TEXT)), spacing=SPACING)
+    points = RandomAccessFile(file(gzip.compress(TEXT)), spacing=SPACING)
     points.build()
     points.section(500_000, 50_000)
     monkeypatch.setattr(points, "_inflate_section", None)  # were it called, this would fail
@@ -104,7 +104,7 @@ def test_neighbors_are_taken_from_what_was_inflated_last(file, monkeypatch):
 def test_a_file_that_has_changed_is_refused(file, pack, change):
     path = file(pack(TEXT))
     with open_stream(path) as stream:
-        points = GzipCheckpoints(path, stream.state, SPACING)
+        points = RandomAccessFile(path, stream.state, SPACING)
     points.build()
     assert points.section(500_000, 10) == TEXT[500_000:500_010]
     if change == "size":
@@ -116,7 +116,7 @@ def test_a_file_that_has_changed_is_refused(file, pack, change):
 
 
 def test_sections_while_the_points_are_made(file):
-    points = GzipCheckpoints(file(gzip.compress(TEXT)), spacing=SPACING)
+    points = RandomAccessFile(file(gzip.compress(TEXT)), spacing=SPACING)
     with ThreadPoolExecutor(3) as pool:
         building = pool.submit(points.build)
         got = list(pool.map(lambda place: points.section(*place), places()))

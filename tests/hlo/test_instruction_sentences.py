@@ -130,7 +130,8 @@ def test_a_copy_between_memories_is_no_work_of_the_device() -> None:
     assert told(made, "plain") == []
     program = TraceProgram("jit_f", 3, 0, Path("a.pb"), 0, 1)
     sizes = {
-        name: dict(instruction_facts(made, program, made.row_by_name[name]))["bytes"] for name in ("copy-start", "copy-done")
+        name: dict(instruction_facts(made, program, made.row_by_name[name]))["bytes"]
+        for name in ("copy-start", "copy-done")
     }
     assert sizes == {
         "copy-start": "8.00 KiB (8,192); source and destination together, of which 4.00 KiB move",

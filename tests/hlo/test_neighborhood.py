@@ -42,13 +42,18 @@ def test_a_fusion_is_opened() -> None:
 
 def test_a_neighborhood_is_a_tree() -> None:
     found = [
-        node for node in instruction_neighborhood(MADE, MADE.row_by_name["f"], 2) if not node.relation.startswith("inside")
+        node
+        for node in instruction_neighborhood(MADE, MADE.row_by_name["f"], 2)
+        if not node.relation.startswith("inside")
     ]
     assert named(found) == [
         (0, "f", "", ""), (1, "x", "operand 0", ""), (1, "y", "operand 1", ""), (2, "x", "operand 0", ""),
         (1, "u", "user", ""), (2, "w", "user", ""), (1, "w", "user", ""),
     ]  # fmt: skip
-    assert named(instruction_neighborhood(MADE, MADE.row_by_name["mul"], 0)) == [(0, "mul", "", ""), (1, "f", "caller", "")]
+    assert named(instruction_neighborhood(MADE, MADE.row_by_name["mul"], 0)) == [
+        (0, "mul", "", ""),
+        (1, "f", "caller", ""),
+    ]
 
 
 def test_what_was_told_is_not_followed_again() -> None:

@@ -22,11 +22,11 @@ from tracehound.report import WRITERS, ReportHeader, ReportStyle, Summary, find_
 from tracehound.report.csv_report import column_header
 from tracehound.report.json_report import ROWS_PER_CHUNK
 from tracehound.report.markdown_report import escape_markdown
-from tracehound.report.report_header import ReportFile, ReportRank
+from tracehound.report.report_header import HeaderTraceFile, ReportRank
 
 FACTS = ReportHeader(
     name="job",
-    files=(ReportFile("job/rank0.json", "kineto", 1234),),
+    files=(HeaderTraceFile("job/rank0.json", "kineto", 1234),),
     hosts=("host a",),
     ranks=(ReportRank(0, "GPU 0", "H100", "host a", inferred=True),),
     origin_ns=1_700_000_000_000_000_000,

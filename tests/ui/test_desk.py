@@ -12,7 +12,7 @@ from exploring import in_full, until
 from stages import TRACE, lines, stage
 from tracehound.errors import TracehoundError
 from tracehound.model.units import format_duration
-from tracehound.ui.state import typed_targets, view_moves
+from tracehound.ui.state import goto_targets, view_moves
 from tracehound.ui.state.view import View
 from tracehound.ui.widgets.timeline import Timeline
 from tracehound.ui.widgets.timeline_panel import TimelinePanel
@@ -242,14 +242,14 @@ async def test_what_is_kept_is_restored() -> None:
 
 @pytest.mark.parametrize(("text", "found"), [("", None), (" 0,2-3 ", (0, 2, 3)), ("2", (2,)), ("0-3", None)])
 def test_ranks_as_they_are_typed(text: str, found: tuple[int, ...] | None) -> None:
-    assert typed_targets.parse_ranks(text, [0, 1, 2, 3]) == found
-    assert typed_targets.parse_ranks(typed_targets.format_ranks(found), [0, 1, 2, 3]) == found
+    assert goto_targets.parse_ranks(text, [0, 1, 2, 3]) == found
+    assert goto_targets.parse_ranks(goto_targets.format_ranks(found), [0, 1, 2, 3]) == found
 
 
 @pytest.mark.parametrize("text", ["x", "7", "0,7", "0-9", "1-", "-1", "3-2"])
 def test_no_ranks(text: str) -> None:
     with pytest.raises(TracehoundError):
-        typed_targets.parse_ranks(text, [0, 1])
+        goto_targets.parse_ranks(text, [0, 1])
 
 
 def test_an_event_of_a_rank_that_is_not_shown_is_not_selected() -> None:

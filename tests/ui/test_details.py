@@ -18,7 +18,7 @@ from textual.widgets import OptionList
 
 from building import Building, stream, thread
 from exploring import in_full, press, settled
-from tracehound.draw.sheet_layout import Fact, FactSection
+from tracehound.draw.fact_layout import Fact, FactSection
 from tracehound.store import load_trace, open_trace_files
 from tracehound.ui.actions.source_navigation import why_no_source_line
 from tracehound.ui.explorer_app import ExplorerApp

@@ -15,10 +15,10 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.map_cache import is_cached, load_or_compute_table
+from tracehound.analysis.rank_table_cache import is_cached, load_or_compute_table
 from tracehound.analysis.rank_trace import (
-    HostComputation,
     RankTrace,
+    SharedHostResult,
     rank_traces,
     run_context,
 )
@@ -168,7 +168,7 @@ def _with_host_results(
         yield from _attach_host_results(*waiting.popleft())
 
 
-HostQuery = tuple[HostComputation[Any], ChosenSettings]
+HostQuery = tuple[SharedHostResult[Any], ChosenSettings]
 """A host computation and the settings chosen for it."""
 
 

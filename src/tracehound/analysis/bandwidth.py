@@ -30,7 +30,7 @@ from tracehound.analysis.timing.device_clock import (
     window_length_notes,
     work_on_device_clock,
 )
-from tracehound.analysis.timing.time_series import StepFunction, TimeSeries, sum_over_time, weighted_distribution
+from tracehound.analysis.timing.time_series import RunningSum, TimeSeries, sum_over_time, weighted_distribution
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.model.units import PS_PER_S, PS_PER_US
@@ -107,12 +107,12 @@ class _CopiesOfKind(NamedTuple):
     rate: Ints
 
     @property
-    def total_bandwidth(self) -> StepFunction:
+    def total_bandwidth(self) -> RunningSum:
         """The sum of their bandwidths as a step function of time."""
         return sum_over_time(self.start, self.end, self.rate)
 
 
-class _CopyTime(NamedTuple):
+class _CopyTimeBounds(NamedTuple):
     """Time in which the device could copy, ps: on its own clock where it has one, else on the trace's."""
 
     clock: DeviceClock | None
@@ -124,14 +124,14 @@ class _CopyTime(NamedTuple):
         return instant if self.clock is None else int(self.clock.inverse.to_device_start(np.array([instant]))[0])
 
 
-def _device_time(rank_trace: RankTrace) -> _CopyTime:
+def _device_time(rank_trace: RankTrace) -> _CopyTimeBounds:
     """The window, or the time from the first work to the last."""
     device_work_bounds = work_on_device_clock(device_work(rank_trace, "lane", *DEVICE_TIMES), rank_trace)
     clock = device_clock(rank_trace)
     if clock is None or not device_work_bounds.events.is_empty():
-        return _CopyTime(clock, device_work_bounds.start, device_work_bounds.end)
+        return _CopyTimeBounds(clock, device_work_bounds.start, device_work_bounds.end)
     ends = clock.to_device_bounds(np.array([rank_trace.start]), np.array([rank_trace.end]))
-    return _CopyTime(clock, *(int(end[0]) for end in ends))
+    return _CopyTimeBounds(clock, *(int(end[0]) for end in ends))
 
 
 def bandwidth_series(rank_trace: RankTrace, given: ChosenSettings = ()) -> Sequence[TimeSeries]:
@@ -139,7 +139,7 @@ def bandwidth_series(rank_trace: RankTrace, given: ChosenSettings = ()) -> Seque
 
     All times are the trace's: these are lanes of the timeline.
     """
-    time = _CopyTime(None, rank_trace.start, rank_trace.end)
+    time = _CopyTimeBounds(None, rank_trace.start, rank_trace.end)
     measured_kinds = [copies for copies in _copies_by_kind(rank_trace, given, None) if len(copies.rate)]
     return [
         _clip_to_window(copies.total_bandwidth, rank_trace, time).to_time_series(copies.kind, None)
@@ -147,7 +147,7 @@ def bandwidth_series(rank_trace: RankTrace, given: ChosenSettings = ()) -> Seque
     ]
 
 
-def _clip_to_window(steps: StepFunction, rank_trace: RankTrace, time: _CopyTime) -> StepFunction:
+def _clip_to_window(steps: RunningSum, rank_trace: RankTrace, time: _CopyTimeBounds) -> RunningSum:
     return steps.clipped(time.start, time.end) if rank_trace.windowed else steps
 
 
@@ -209,7 +209,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     )
 
 
-def _kind_row(copies: _CopiesOfKind, rank_trace: RankTrace, time: _CopyTime, options: Options) -> dict[str, object]:
+def _kind_row(
+    copies: _CopiesOfKind, rank_trace: RankTrace, time: _CopyTimeBounds, options: Options
+) -> dict[str, object]:
     """The measures of one kind. Without a copy of known bandwidth: 0 bytes, no time, no rate."""
     start, end = copies.start, copies.end
     if rank_trace.windowed:

@@ -135,7 +135,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     )
 
 
-class PathTime(NamedTuple):
+class PathScope(NamedTuple):
     """The time that a path covers (`of`): the window, these `steps`, the longest `step` (its name), or the run."""
 
     of: Literal["window", "steps", "longest", "run"]
@@ -143,23 +143,23 @@ class PathTime(NamedTuple):
     step: str = ""
 
 
-def _choose_time(rank_trace: RankTrace) -> tuple[RankTrace, PathTime]:
+def _choose_time(rank_trace: RankTrace) -> tuple[RankTrace, PathScope]:
     """The rank trace limited to the window, else to the longest step, else the whole run; and which of these it is."""
     if rank_trace.windowed and rank_trace.step_numbers is None:
-        return rank_trace, PathTime("window")
+        return rank_trace, PathScope("window")
     if rank_trace.steps.is_empty():
         first, last = (rank_trace.lanes[name].to_list() for name in ("first", "last"))
         run_trace = replace(
             rank_trace, start=min(first, default=rank_trace.start), end=max(last, default=rank_trace.end)
         )
-        return run_trace, PathTime("run")
+        return run_trace, PathScope("run")
     steps = steps_with_work(
         rank_trace, device_work(replace(rank_trace, device=rank_trace.device_anytime), "step", "launch"), "work"
     )
-    time = PathTime("steps", tuple(steps["step"].to_list()))
+    time = PathScope("steps", tuple(steps["step"].to_list()))
     if rank_trace.step_numbers is None:
         steps = steps.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).head(1)
-        time = PathTime("longest", step=str(steps["name"][0]))
+        time = PathScope("longest", step=str(steps["name"][0]))
     start, end = min(steps["start"].to_list()), max(steps["end"].to_list())
     return replace(
         rank_trace,

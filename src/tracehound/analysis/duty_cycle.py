@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.devices.device_parts import DEVICE_PARTS, intervals_per_part, work_with_ops
+from tracehound.analysis.devices.device_time_parts import DEVICE_PARTS, intervals_per_part, work_with_ops
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
 from tracehound.analysis.timing.device_clock import (

@@ -13,7 +13,7 @@ from tracehound.analysis.devices.missing_data import nothing_recorded_note
 from tracehound.analysis.hosts.host_threads import THREAD_COLUMNS, event_names, innermost_per_window, lane_batches
 from tracehound.analysis.hosts.launch_calls import blocking_copy_calls
 from tracehound.analysis.hosts.thread_activity import ASLEEP, activity_codes, activity_names
-from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
+from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult
 from tracehound.analysis.result import (
     COUNTED_COLUMN,
     Analysis,
@@ -69,7 +69,7 @@ def _host_rows(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     return _thread_rows(rank_trace, (), Options())
 
 
-HOST_ROWS: Final = HostComputation(_host_rows)
+HOST_ROWS: Final = SharedHostResult(_host_rows)
 """The rows where no call waits for a copy of a rank's device."""
 
 

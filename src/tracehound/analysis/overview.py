@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.devices.missing_data import missing_devices
-from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
+from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
@@ -62,7 +62,7 @@ def _count_host_events(rank_trace: RankTrace, given: ChosenSettings) -> int:
     return int(collect_frame(rank_trace.threads.filter(inside).select(pl.len())).item())
 
 
-HOST_EVENTS: Final = HostComputation(_count_host_events)
+HOST_EVENTS: Final = SharedHostResult(_count_host_events)
 """Number of events of a host's threads in the window."""
 
 

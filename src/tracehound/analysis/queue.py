@@ -27,7 +27,7 @@ from tracehound.analysis.result import (
     empty_result,
     make_result,
 )
-from tracehound.analysis.timing.time_series import StepFunction, TimeSeries, sum_over_time, weighted_distribution
+from tracehound.analysis.timing.time_series import RunningSum, TimeSeries, sum_over_time, weighted_distribution
 from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import Ints
 
@@ -90,7 +90,7 @@ class _StreamQueue(NamedTuple):
     last: int
     called: Ints
     launch: Ints
-    steps: StepFunction
+    steps: RunningSum
 
 
 def queue_series(rank_trace: RankTrace) -> Sequence[TimeSeries]:

@@ -67,8 +67,8 @@ class RankTrace(Struct, frozen=True, dict=True):
     program_devices: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     step_numbers: tuple[int, ...] | None = None
     host_window: tuple[int, int] | None = None
-    host_results: Mapping[tuple[HostComputation[Any], ChosenSettings], Any] = field(default_factory=dict)
-    rank_results: dict[RankComputation[Any], Any] = field(default_factory=dict)
+    host_results: Mapping[tuple[SharedHostResult[Any], ChosenSettings], Any] = field(default_factory=dict)
+    rank_results: dict[SharedRankResult[Any], Any] = field(default_factory=dict)
     is_only_rank: bool = False
 
     @cached_property
@@ -100,7 +100,7 @@ class RankTrace(Struct, frozen=True, dict=True):
 T = TypeVar("T")
 
 
-class HostComputation(Struct, Generic[T], frozen=True):
+class SharedHostResult(Struct, Generic[T], frozen=True):
     """Computation on the threads of a host, done once for all ranks that it drives.
 
     `compute` takes the rank trace of any of these ranks with the host's window. It reads only `threads`, the host's
@@ -127,7 +127,7 @@ class HostComputation(Struct, Generic[T], frozen=True):
         return rank_trace.host_results.get((self, self.relevant_settings(given)))
 
 
-class RankComputation(Struct, Generic[T], frozen=True):
+class SharedRankResult(Struct, Generic[T], frozen=True):
     """Computation on a rank that several analyses need, whatever the window; the analyses of one map do it once.
 
     `compute` takes a rank trace, of which it reads nothing that depends on the window, and frames that every caller has

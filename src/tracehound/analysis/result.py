@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings, Setting
 from tracehound.analysis.rank_trace import (
-    HostComputation,
     RankTrace,
     RunContext,
+    SharedHostResult,
 )
 from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import Ints
@@ -188,7 +188,7 @@ class Analysis(Struct, frozen=True, eq=False):
     per_rank: Callable[[RankTrace, Options], pl.DataFrame]
     combine: Callable[[Sequence[pl.DataFrame], RunContext, Options], Result]
     settings: tuple[Setting[Any], ...] = ()
-    host_computations: tuple[HostComputation[Any], ...] = ()
+    host_computations: tuple[SharedHostResult[Any], ...] = ()
     device_ops_only: bool = False
     limits_rows: bool = False
     count_column: str = ""

@@ -28,7 +28,7 @@ from tracehound.analysis.hosts.call_stacks import (
     read_call_stacks,
 )
 from tracehound.analysis.hosts.operator_tree import CallTree, read_call_tree
-from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
+from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult
 from tracehound.analysis.result import (
     Analysis,
     Column,
@@ -133,7 +133,7 @@ def _host_call_paths(rank_trace: RankTrace, given: ChosenSettings) -> HostCallPa
     return _find_call_paths(rank_trace, Options(given=given))
 
 
-HOST_CALL_PATHS: Final = HostComputation(_host_call_paths, (FRAMES_SETTING.name,), sendable=False)
+HOST_CALL_PATHS: Final = SharedHostResult(_host_call_paths, (FRAMES_SETTING.name,), sendable=False)
 """The call paths on a host."""
 
 

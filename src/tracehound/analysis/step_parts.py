@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.missing_data import no_steps_note, ranks_without_activity_notes
-from tracehound.analysis.hosts.time_parts import HOST_INTERVALS, TIME_PARTS, intervals_per_time_part
-from tracehound.analysis.rank_trace import RankComputation, RankTrace, RunContext
+from tracehound.analysis.hosts.rank_time_parts import HOST_INTERVALS, TIME_PARTS, intervals_per_time_part
+from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedRankResult
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
 from tracehound.analysis.timing.device_busy import device_work
 from tracehound.analysis.timing.device_clock import (
@@ -163,7 +163,7 @@ def _extend_steps(rank_trace: RankTrace, events: pl.DataFrame, bounds: str = "wo
     )
 
 
-_STEPS_BY_WORK: Final = RankComputation(_extend_steps)
+_STEPS_BY_WORK: Final = SharedRankResult(_extend_steps)
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:

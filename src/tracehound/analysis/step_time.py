@@ -10,8 +10,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings, Setting, choice_parser
-from tracehound.analysis.devices import device_parts
-from tracehound.analysis.hosts import host_parts
+from tracehound.analysis.devices import device_time_parts
+from tracehound.analysis.hosts import host_time_parts
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
 from tracehound.analysis.timing.device_clock import (
@@ -101,7 +101,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     )
     if rank_trace.steps.is_empty() or device_lanes.is_empty() or rank_trace.profiler != "XLA":
         return pl.DataFrame()
-    events = device_parts.work_with_ops(
+    events = device_time_parts.work_with_ops(
         replace(rank_trace, device=rank_trace.device_anytime), "step", "lane", *DEVICE_TIMES
     )
     steps = _extend_steps(rank_trace.steps, events)
@@ -138,10 +138,10 @@ def _part_intervals(
     rank_trace: RankTrace, events: pl.DataFrame, given: ChosenSettings, clock: DeviceClock | None
 ) -> dict[str, Intervals]:
     """Intervals of each part but the last, on this clock, which is that of the events; they do not overlap."""
-    intervals = device_parts.intervals_per_part(rank_trace, events)
+    intervals = device_time_parts.intervals_per_part(rank_trace, events)
     taken = merge(*intervals.values())
-    of_host = host_parts.HOST_PARTS.result_for(rank_trace, given)  # empty where no thread of the host is recorded
-    for part in host_parts.PART_NAMES:
+    of_host = host_time_parts.HOST_PARTS.result_for(rank_trace, given)  # empty where no thread of the host is recorded
+    for part in host_time_parts.PART_NAMES:
         host_intervals = of_host.get(part, EMPTY_INTERVALS)
         part_intervals = clock.to_device_intervals(host_intervals) if clock else host_intervals
         intervals[part] = merge(intervals.get(part, EMPTY_INTERVALS), subtract(part_intervals, taken))
@@ -231,7 +231,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
-    settings=(BY_SETTING, host_parts.LOADER_SETTING),
+    settings=(BY_SETTING, host_time_parts.LOADER_SETTING),
     columns_by_setting={"rank": BY_RANK_COLUMNS},
-    host_computations=(host_parts.HOST_PARTS,),
+    host_computations=(host_time_parts.HOST_PARTS,),
 )

@@ -67,7 +67,7 @@ def rows_to_table(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.D
     return found.with_columns(pl.col(fractions).fill_nan(None).round()).cast(types)
 
 
-class RunOps:
+class RunOpQuantities:
     """The ops of one run as quantities; the columns `by` identify them."""
 
     def __init__(self, profile: RunProfile, by: tuple[str, ...]) -> None:
@@ -101,7 +101,9 @@ class RunOps:
         return [max(each)[1] if each else None for each in ranked]
 
 
-def sum_matched_ops(sides: tuple[RunOps, RunOps], found: Sequence[OpMatch], name: str) -> QuantityPair:
+def sum_matched_ops(
+    sides: tuple[RunOpQuantities, RunOpQuantities], found: Sequence[OpMatch], name: str
+) -> QuantityPair:
     """The sums of a column of the ops over matches, step by step."""
     baseline, candidate = sides
     return QuantityPair(

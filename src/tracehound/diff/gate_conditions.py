@@ -13,7 +13,14 @@ from typing import Final, Literal
 import polars as pl
 from msgspec import Struct
 
-from tracehound.diff.comparison_numbers import TOO_FEW, UNCLEAR, QuantityPair, RunOps, as_more_or_less, judge_changes
+from tracehound.diff.comparison_numbers import (
+    TOO_FEW,
+    UNCLEAR,
+    QuantityPair,
+    RunOpQuantities,
+    as_more_or_less,
+    judge_changes,
+)
 from tracehound.diff.op_identity import IDENTITY_COLUMNS
 from tracehound.diff.op_matching import match_ops
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, note_unlike_runs
@@ -241,7 +248,7 @@ def _ops_of_pattern(ops: pl.DataFrame, condition: GateCondition) -> pl.Series:
 
 def _matched_op_times(baseline: RunProfile, candidate: RunProfile, condition: GateCondition) -> tuple[Floats, Floats]:
     """Time, step by step, of the ops that match a pattern in either run, and of those that they were matched to."""
-    sides = RunOps(baseline, IDENTITY_COLUMNS), RunOps(candidate, IDENTITY_COLUMNS)
+    sides = RunOpQuantities(baseline, IDENTITY_COLUMNS), RunOpQuantities(candidate, IDENTITY_COLUMNS)
     masks = [_ops_of_pattern(side.ops, condition).to_list() for side in sides]
     matches = [
         match

@@ -21,7 +21,7 @@ from tracehound.diff.comparison_numbers import (
     REMOVED,
     UNCLEAR,
     QuantityPair,
-    RunOps,
+    RunOpQuantities,
     as_more_or_less,
     explain_by_count,
     judge_changes,
@@ -121,10 +121,10 @@ _SCOPE_PHRASES: Final = {
 
 def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = None) -> Comparison:
     """The comparison of two runs; at most `top` rows of a table."""
-    sides = RunOps(baseline, IDENTITY_COLUMNS), RunOps(candidate, IDENTITY_COLUMNS)
+    sides = RunOpQuantities(baseline, IDENTITY_COLUMNS), RunOpQuantities(candidate, IDENTITY_COLUMNS)
     category_runs = (
-        RunOps(_count_memsets_as_copies(baseline), ("category",)),
-        RunOps(_count_memsets_as_copies(candidate), ("category",)),
+        RunOpQuantities(_count_memsets_as_copies(baseline), ("category",)),
+        RunOpQuantities(_count_memsets_as_copies(candidate), ("category",)),
     )
     ops, categories = match_ops(*(side.ops for side in sides)), _match_categories(*category_runs)
     step, parts = (_step_quantities(baseline, candidate, names) for names in (("duration",), STEP_PARTS))
@@ -199,7 +199,7 @@ def _count_memsets_as_copies(run: RunProfile) -> RunProfile:
     return replace(run, ops=run.ops.with_columns(category.alias("category")))
 
 
-def _match_categories(baseline: RunOps, candidate: RunOps) -> list[OpMatch]:
+def _match_categories(baseline: RunOpQuantities, candidate: RunOpQuantities) -> list[OpMatch]:
     """Matches of all ops of a category."""
     ours, theirs = (
         {name: (at,) for at, (name,) in enumerate(side.ops.select("category").iter_rows())}
@@ -211,7 +211,7 @@ def _match_categories(baseline: RunOps, candidate: RunOps) -> list[OpMatch]:
 
 def _category_rows(
     baseline: RunProfile,
-    sides: tuple[RunOps, RunOps],
+    sides: tuple[RunOpQuantities, RunOpQuantities],
     matches: Sequence[OpMatch],
     times: QuantityPair,
     verdicts: Sequence[str],
@@ -225,7 +225,7 @@ def _category_rows(
 
 def _op_rows(
     baseline: RunProfile,
-    sides: tuple[RunOps, RunOps],
+    sides: tuple[RunOpQuantities, RunOpQuantities],
     matches: Sequence[OpMatch],
     times: QuantityPair,
     verdicts: Sequence[str],
@@ -252,7 +252,10 @@ def _op_rows(
 
 
 def _time_columns(
-    baseline: RunProfile, sides: tuple[RunOps, RunOps], matches: Sequence[OpMatch], times: QuantityPair
+    baseline: RunProfile,
+    sides: tuple[RunOpQuantities, RunOpQuantities],
+    matches: Sequence[OpMatch],
+    times: QuantityPair,
 ) -> dict[str, object]:
     """The columns about the times of matches, and about their effect on the step."""
     before, after = sum_matched_ops(sides, matches, "exposed").means
@@ -303,7 +306,9 @@ def _waterfall_result(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
     return Result("diff-waterfall", "Where the change comes from", WATERFALL_COLUMNS, table, table.height)
 
 
-def _match_numbers(sides: tuple[RunOps, RunOps], found: Sequence[OpMatch]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _match_numbers(
+    sides: tuple[RunOpQuantities, RunOpQuantities], found: Sequence[OpMatch]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The number of each op's match, for both runs."""
     ours, theirs = (
         [(row, number) for number, match in enumerate(found) for row in match.sides[side]] for side in range(len(sides))
@@ -311,18 +316,18 @@ def _match_numbers(sides: tuple[RunOps, RunOps], found: Sequence[OpMatch]) -> tu
     return _with_match_number(sides[0], ours), _with_match_number(sides[1], theirs)
 
 
-def _with_match_number(side: RunOps, numbers: Sequence[tuple[int, int]]) -> pl.DataFrame:
+def _with_match_number(side: RunOpQuantities, numbers: Sequence[tuple[int, int]]) -> pl.DataFrame:
     """The ops of one run with the numbers of their matches."""
     match = pl.Series("match", [number for _, number in sorted(numbers)], dtype=pl.Int64)
     return side.ops.select(IDENTITY_COLUMNS).with_columns(match)
 
 
-def _match_labels(match: OpMatch, sides: tuple[RunOps, RunOps]) -> dict[str, str]:
+def _match_labels(match: OpMatch, sides: tuple[RunOpQuantities, RunOpQuantities]) -> dict[str, str]:
     """Name, category, module and operator of a match: those of its longest op, in the baseline where it has one."""
     return _labels_of_ops(_ops_of_match(match, sides))
 
 
-def _renamed_labels(match: OpMatch, sides: tuple[RunOps, RunOps]) -> dict[str, str | None]:
+def _renamed_labels(match: OpMatch, sides: tuple[RunOpQuantities, RunOpQuantities]) -> dict[str, str | None]:
     """The labels of a match's longest op in the candidate, where they differ from those in the baseline."""
     if not (match.baseline and match.candidate):
         return dict.fromkeys(_LABELS_OF_BOTH)
@@ -347,7 +352,7 @@ def _labels_of_ops(ops: pl.DataFrame) -> dict[str, str]:
     }
 
 
-def _ops_of_match(match: OpMatch, sides: tuple[RunOps, RunOps]) -> pl.DataFrame:
+def _ops_of_match(match: OpMatch, sides: tuple[RunOpQuantities, RunOpQuantities]) -> pl.DataFrame:
     """The ops of a match, in the baseline where it has some."""
     side, members = (sides[0], match.baseline) if match.baseline else (sides[1], match.candidate)
     return side.ops[list(members)]

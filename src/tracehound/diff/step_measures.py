@@ -36,7 +36,7 @@ INSTANCE_SUFFIX: Final = r"_\d+$"
 ON_HOST_THREADS, ON_THE_DEVICE = "host", "device"
 
 
-class OpenAnnotations(NamedTuple):
+class AnnotationIntervals(NamedTuple):
     """The times at which each annotation is open: of nested ones of one name and thread the outermost."""
 
     names: pl.DataFrame
@@ -85,7 +85,7 @@ def _annotation_sums(names: pl.DataFrame, rows: pl.DataFrame, where: str) -> pl.
     return timed.join(names, on="mark").select("step", "topic", name, "count", "value")
 
 
-def _find_annotations(rank_trace: RankTrace) -> OpenAnnotations:
+def _find_annotations(rank_trace: RankTrace) -> AnnotationIntervals:
     """The annotations and modules of the rank's threads."""
     name = pl.col("name").cast(pl.String)
     module = (pl.col("kind") == "python") & name.str.starts_with(MODULE_PREFIX)
@@ -104,7 +104,7 @@ def _find_annotations(rank_trace: RankTrace) -> OpenAnnotations:
     names = events.select("topic", "name").unique().sort("topic", "name").with_row_index("mark")
     names = names.with_columns(pl.col("mark").cast(pl.Int64))
     open_ = _merge_nested(events.join(names, on=("topic", "name")))
-    return OpenAnnotations(names, *(open_[column].to_numpy() for column in ("mark", "lane", "start", "end")))
+    return AnnotationIntervals(names, *(open_[column].to_numpy() for column in ("mark", "lane", "start", "end")))
 
 
 def _merge_nested(events: pl.DataFrame) -> pl.DataFrame:
@@ -116,7 +116,7 @@ def _merge_nested(events: pl.DataFrame) -> pl.DataFrame:
     return numbered.group_by("number").agg(pl.col("mark", "lane", "start").first(), pl.col("end").max())
 
 
-def _work_launched_in_annotations(rank_trace: RankTrace, found: OpenAnnotations) -> tuple[Ints, Ints, Ints]:
+def _work_launched_in_annotations(rank_trace: RankTrace, found: AnnotationIntervals) -> tuple[Ints, Ints, Ints]:
     """Pairs of an annotation and work that was launched in it: the annotation, and start and end of the work."""
     work = find_enqueued_work(rank_trace, rank_trace.device).work.sort("caller", "called")
     lane, called, start, end = (work[name].to_numpy() for name in ("caller", "called", "start", "end"))

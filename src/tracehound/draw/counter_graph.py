@@ -22,7 +22,7 @@ from tracehound.numeric.intervals import Ints
 Floats = npt.NDArray[np.float64]
 
 
-class CounterGraph(Struct, frozen=True, eq=False, dict=True):
+class CounterSeries(Struct, frozen=True, eq=False, dict=True):
     """Samples of a counter: from `time[i]` on its value is `value[i]`, until the next sample.
 
     The last value holds until `until`, the end of the recording; None: forever.
@@ -98,12 +98,12 @@ class CounterGraph(Struct, frozen=True, eq=False, dict=True):
         return times
 
 
-def load_counter_graph(trace: Trace, lane: int) -> CounterGraph:
+def load_counter_graph(trace: Trace, lane: int) -> CounterSeries:
     """The graph of the counter on a lane."""
     samples, lanes = trace.samples(lane), trace.lanes.filter(is_in_file("lane", file_index_of(lane)))
     unit = lanes.filter(pl.col("lane") == lane)["unit"].to_list()
     until = lanes["last"].max()
-    return CounterGraph(
+    return CounterSeries(
         samples["time"].to_numpy(),
         samples["value"].to_numpy(),
         (unit and unit[0]) or "",
@@ -111,7 +111,7 @@ def load_counter_graph(trace: Trace, lane: int) -> CounterGraph:
     )
 
 
-def draw_graph_line(graph: CounterGraph, bounds: Ints, glyphs: Glyphs, row: int, rows: int) -> LaneCells:
+def draw_graph_line(graph: CounterSeries, bounds: Ints, glyphs: Glyphs, row: int, rows: int) -> LaneCells:
     """Line `row` (0 is the top) of a graph `rows` lines high, in the cells between `bounds`.
 
     A cell is as high as the maximum of the counter in it; its tint differs if the minimum is lower. The bottom of the

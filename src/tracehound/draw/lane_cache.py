@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
-from tracehound.draw.counter_graph import CounterGraph, load_counter_graph
+from tracehound.draw.counter_graph import CounterSeries, load_counter_graph
 from tracehound.draw.event_colors import ColorBy, build_coloring
 from tracehound.draw.lane_rows import (
     EMPTY_ROW,
@@ -99,7 +99,7 @@ class TimelineRows:
         self._work: dict[int, tuple[int, ...]] = {}
         self._parts: dict[int, pl.DataFrame] = {}
         self._ends: dict[int, tuple[Ints, Ints]] = {}
-        self._graphs: dict[int, CounterGraph] = {}
+        self._graphs: dict[int, CounterSeries] = {}
 
     def lane(self, lane: int) -> LaneRows:
         """The rows of a lane."""
@@ -110,7 +110,7 @@ class TimelineRows:
         rows = self.lane(lane).rows
         return rows[depth] if depth < len(rows) else EMPTY_ROW
 
-    def graph(self, lane: int) -> CounterGraph:
+    def graph(self, lane: int) -> CounterSeries:
         """The graph of a counter; samples are always in memory."""
         if lane not in self._graphs:
             self._graphs[lane] = load_counter_graph(self.trace, lane)

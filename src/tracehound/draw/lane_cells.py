@@ -231,7 +231,7 @@ def shade_range(cells: LaneCells, first: int, last: int) -> LaneCells:
     return LaneCells(cells.text, styles, cells.bars)
 
 
-class EventPath(Struct, frozen=True, eq=False):
+class CriticalPathIntervals(Struct, frozen=True, eq=False):
     """Intervals of events (ps), in order of time; `event` has their ids. An event can have several."""
 
     event: Ints

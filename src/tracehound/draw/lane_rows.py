@@ -82,7 +82,7 @@ class LaneRow(Struct, frozen=True, dict=True):
 EMPTY_ROW = LaneRow(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint32))
 
 
-class LaneNames(Struct, frozen=True):
+class LaneEventNames(Struct, frozen=True):
     """The distinct names of a lane: `words[i]` is the name with code `codes[i]`; codes are sorted."""
 
     codes: npt.NDArray[np.uint32]
@@ -97,7 +97,7 @@ class LaneRows(Struct, frozen=True, dict=True):
     """The rows of a lane, by depth, and its names. `first` is the row of its first event in its file."""
 
     rows: tuple[LaneRow, ...]
-    names: LaneNames
+    names: LaneEventNames
     first: int = 0
 
     @cached_property
@@ -177,7 +177,7 @@ def _split_by_depth(
     return tuple(LaneRow(start[part], end[part], kind[part], name[part], part) for part in parts)
 
 
-def encode_names(names: pl.Series) -> tuple[npt.NDArray[np.uint32], LaneNames]:
+def encode_names(names: pl.Series) -> tuple[npt.NDArray[np.uint32], LaneEventNames]:
     """A code for each name of a categorical column; its remainder modulo `NAME_COLORS` depends only on the name.
 
     The codes of polars depend on what was read before; colors must not.
@@ -192,10 +192,10 @@ def encode_names(names: pl.Series) -> tuple[npt.NDArray[np.uint32], LaneNames]:
     lookup = np.zeros(int(known.max()) + 1, np.uint32)
     lookup[known] = known * np.uint32(NAME_COLORS) + tints
     order = np.argsort(known)
-    return lookup[codes], LaneNames(lookup[known[order]], words.gather(order))
+    return lookup[codes], LaneEventNames(lookup[known[order]], words.gather(order))
 
 
-NO_NAMES = LaneNames(np.empty(0, np.uint32), pl.Series(dtype=pl.String))
+NO_NAMES = LaneEventNames(np.empty(0, np.uint32), pl.Series(dtype=pl.String))
 
 
 def row_of_intervals(covered: Intervals, kind: str) -> LaneRow:

@@ -11,8 +11,8 @@ from typing import Final
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.cell_text import column_heading, columns_with_values, format_cell, readable_columns
+from tracehound.draw.fact_layout import Fact, FactSection
 from tracehound.draw.notes import note_texts
-from tracehound.draw.sheet_layout import Fact, FactSection
 from tracehound.draw.text_wrapping import wrap_text
 from tracehound.errors import printable
 

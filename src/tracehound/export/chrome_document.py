@@ -79,7 +79,7 @@ def format_us(ps: int) -> str:
     return f"{sign}{whole}.{rest // 1000:03}" if rest % 1000 == 0 else f"{sign}{whole}.{rest:06}"
 
 
-class CounterTrack(Struct, frozen=True):
+class CounterTrackKind(Struct, frozen=True):
     """One kind of counter track: `series` makes those of a rank's trace, whose values times `scale` are in `unit`."""
 
     title: str
@@ -89,13 +89,13 @@ class CounterTrack(Struct, frozen=True):
 
 
 COUNTER_TRACKS: Final = (
-    CounterTrack(QUEUE_TITLE, queue.queue_series, "launches"),
-    CounterTrack(COPY_BANDWIDTH_TITLE, bandwidth.bandwidth_series, "GB/s", 1e-9),
-    CounterTrack(UTILIZATION_TITLE, occupancy.occupancy_series, "%", 1e-2),
+    CounterTrackKind(QUEUE_TITLE, queue.queue_series, "launches"),
+    CounterTrackKind(COPY_BANDWIDTH_TITLE, bandwidth.bandwidth_series, "GB/s", 1e-9),
+    CounterTrackKind(UTILIZATION_TITLE, occupancy.occupancy_series, "%", 1e-2),
 )
 
 
-class TrackTarget(NamedTuple):
+class CounterTrackProcess(NamedTuple):
     """The process of the document for a rank's counter tracks, as JSON.
 
     `shift` (ps) is added to times of the trace.
@@ -105,7 +105,7 @@ class TrackTarget(NamedTuple):
     shift: int
 
 
-def counter_events(rank_trace: RankTrace, place: TrackTarget) -> Iterator[bytes]:
+def counter_events(rank_trace: RankTrace, place: CounterTrackProcess) -> Iterator[bytes]:
     """The counter tracks of a rank, one after the other, each as events of a document."""
     for counter in COUNTER_TRACKS:
         for series in counter.series(rank_trace):
@@ -113,7 +113,7 @@ def counter_events(rank_trace: RankTrace, place: TrackTarget) -> Iterator[bytes]
                 yield EVENT_SEPARATOR.join(texts)
 
 
-def _counter_points(series: TimeSeries, counter: CounterTrack, place: TrackTarget) -> list[bytes]:
+def _counter_points(series: TimeSeries, counter: CounterTrackKind, place: CounterTrackProcess) -> list[bytes]:
     """The points of one track. Each track is a counter of its own: viewers stack the values of one counter."""
     head = b'{"ph":"C","name":%b,"pid":%b,"ts":' % (
         encode_json(counter_name(counter.title, series.name)),

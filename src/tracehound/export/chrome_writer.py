@@ -23,12 +23,12 @@ from tracehound.export.chrome_document import (
     COMPUTED_MARK,
     EVENT_SEPARATOR,
     ChromeDocument,
-    TrackTarget,
+    CounterTrackProcess,
     counter_events,
     format_us,
 )
 from tracehound.export.export_destination import ranks_by_part
-from tracehound.export.kineto_merge import ElementEdit, element_edits, merged_facts
+from tracehound.export.kineto_merge import ElementEditor, element_edits, merged_facts
 from tracehound.export.window_filter import (
     WindowFilter,
     element_positions,
@@ -36,7 +36,7 @@ from tracehound.export.window_filter import (
     export_windows,
     file_time_shift,
 )
-from tracehound.export.xla_writer import write_xla_document
+from tracehound.export.xla_json_writer import write_xla_document
 from tracehound.formats import Progress
 from tracehound.formats.export_metadata import STEP_MODULE_KEY, TRUNCATED_SOURCE_KEY, WINDOW_KEY
 from tracehound.formats.inflate import check_unchanged, file_changed_error
@@ -61,7 +61,7 @@ def copy_json_files(
     for rank_trace in rank_traces(trace, window):
         host = trace.ranks.filter(pl.col("rank") == rank_trace.rank)["host"][0]
         by_part.setdefault(trace.hosts[host].part, []).append(rank_trace)
-    edit = dict[int, ElementEdit]()
+    edit = dict[int, ElementEditor]()
     if len(by_part) > 1:
         edit = element_edits(
             trace, {number: [rank_trace.rank for rank_trace in ranks] for number, ranks in by_part.items()}
@@ -97,7 +97,7 @@ class _FileCopy:
     """
 
     def __init__(
-        self, trace: Trace, number: int, window: Window, document: ChromeDocument, edit: ElementEdit | None
+        self, trace: Trace, number: int, window: Window, document: ChromeDocument, edit: ElementEditor | None
     ) -> None:
         self.events = 0
         self.facts_after_events: dict[str, Any] = {}
@@ -111,7 +111,7 @@ class _FileCopy:
             None if window.is_unlimited else WindowFilter(trace, number, window, file_time_shift(trace, number))
         )
         self._first_events: dict[int, list[_FirstDeviceEvent]] = {}
-        self._targets: dict[int, TrackTarget] = {}
+        self._targets: dict[int, CounterTrackProcess] = {}
 
     def copy_elements(self, ranks: Iterable[RankTrace], progress: Progress) -> None:
         """Write the elements. Raises TracehoundError where the file has changed."""
@@ -172,7 +172,7 @@ class _FileCopy:
         written = bytes(text) if self._edit is None else self._edit(text) or bytes(text)
         at, process = element_start(written, self._part), _track_process(_PROCESS_AND_THREAD(written))
         for first_event in self._first_events[record]:
-            self._targets[first_event.rank] = TrackTarget(process, at - first_event.start)
+            self._targets[first_event.rank] = CounterTrackProcess(process, at - first_event.start)
 
 
 class _FirstDeviceEvent(NamedTuple):

@@ -144,7 +144,7 @@ def merged_device_numbers(trace: Trace) -> dict[int, int]:
     return {rank: rank for rank in trace.ranks["rank"].to_list()} if clash else {}
 
 
-def element_edits(trace: Trace, ranks: Mapping[int, Sequence[int]]) -> dict[int, ElementEdit]:
+def element_edits(trace: Trace, ranks: Mapping[int, Sequence[int]]) -> dict[int, ElementEditor]:
     """The edits for the files (by number) with these ranks."""
     numbers = merged_device_numbers(trace)
     ordinals: dict[int, int] = dict(trace.ranks.drop_nulls("device").select("rank", "device").iter_rows())
@@ -154,7 +154,7 @@ def element_edits(trace: Trace, ranks: Mapping[int, Sequence[int]]) -> dict[int,
     }
     processes = ProcessIds(device for ranks_of_file in of_files.values() for device in ranks_of_file.values())
     return {
-        number: ElementEdit(
+        number: ElementEditor(
             number,
             ranks_of_file,
             -file_time_shift(trace, number),
@@ -181,7 +181,7 @@ def _devices_by_memory_number(trace: Trace, number: int) -> Mapping[int, int]:
     return dict(zip(memory, ordinals, strict=True)) if alone else {}
 
 
-class ElementEdit:
+class ElementEditor:
     """Edits the elements of one file; called in the order of the file.
 
     `moved` (ps) is added to every time. `devices` has the number of each device of the ranks, which is also that of its

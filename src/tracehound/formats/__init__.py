@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import file_signatures
-from tracehound.formats.file_signatures import CompanionError, guess_file_kind, unreadable_gzip_error
+from tracehound.formats.file_signatures import CompanionFileError, guess_file_kind, unreadable_gzip_error
 from tracehound.formats.inflate import SectionReader, read_section, read_start
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
@@ -134,7 +134,7 @@ def detect_format(path: Path) -> Format:
     """Return the format of the file, by its first bytes.
 
     Raises TracehoundError for a file that cannot be opened or is no trace: the message says what the file looks like.
-    It is a CompanionError where such a file belongs beside traces, unless its gzip is damaged.
+    It is a CompanionFileError where such a file belongs beside traces, unless its gzip is damaged.
     """
     start, damage = read_start(path)
     for candidate in FORMATS:
@@ -143,5 +143,5 @@ def detect_format(path: Path) -> Format:
     if damage is not None:
         raise unreadable_gzip_error(path, start, damage)
     found = guess_file_kind(start)
-    kind = CompanionError if found.companion else TracehoundError
+    kind = CompanionFileError if found.companion else TracehoundError
     raise kind(f"not a trace: looks like {found.looks}", path, remedy=found.remedy)

@@ -131,15 +131,15 @@ _FIXED_POINT_BITS: Final = 62
 """The bits of heights in fixed point: so an interval's end subtracts exactly the height that its start added."""
 
 
-class StepCurve(NamedTuple):
+class PiecewiseCurve(NamedTuple):
     """A piecewise constant curve: from ``time[i]`` (ps, ascending) the height is ``height[i]``; 0 before the first."""
 
     time: Ints
     height: Floats
 
-    def capped(self, most: float) -> StepCurve:
+    def capped(self, most: float) -> PiecewiseCurve:
         """Return the curve cut off at a height."""
-        return StepCurve(self.time, np.minimum(self.height, most))
+        return PiecewiseCurve(self.time, np.minimum(self.height, most))
 
     def integral(self, start: Ints, end: Ints) -> Floats:
         """Return height times time (ps) in each of the intervals `[start, end)`."""
@@ -155,7 +155,7 @@ class StepCurve(NamedTuple):
         return np.maximum(before(end) - before(start), 0.0)
 
 
-def sum_interval_heights(start: Ints, end: Ints, heights: Mapping[str, Floats]) -> dict[str, StepCurve]:
+def sum_interval_heights(start: Ints, end: Ints, heights: Mapping[str, Floats]) -> dict[str, PiecewiseCurve]:
     """Sum the heights of the intervals `[start, end)` at each instant, for each kind of height."""
     time = np.concatenate([start, end])
     order = np.argsort(time, kind="stable")
@@ -163,11 +163,11 @@ def sum_interval_heights(start: Ints, end: Ints, heights: Mapping[str, Floats]) 
 
     at_once = int(np.cumsum(np.where(order < len(start), 1, -1)).max(initial=1))
 
-    def curve(height: Floats) -> StepCurve:
+    def curve(height: Floats) -> PiecewiseCurve:
         unit = _fixed_point_unit(float(height.max(initial=0.0)) * at_once)
         units = np.rint(height * unit).astype(np.int64)
         total = np.cumsum(np.concatenate([units, -units])[order])
-        return StepCurve(time, np.maximum(total, 0) / unit)
+        return PiecewiseCurve(time, np.maximum(total, 0) / unit)
 
     return {name: curve(height) for name, height in heights.items()}
 
@@ -259,7 +259,7 @@ def join_kernel_occupancy(kernels: pl.DataFrame, launched: LaunchRows, of: Devic
     return kernel_occupancy(look_up_rows(around, "record", wanted).with_columns(kernels["in_threads"]), of)
 
 
-def occupancy_curves(kernels: pl.DataFrame) -> dict[str, StepCurve]:
+def occupancy_curves(kernels: pl.DataFrame) -> dict[str, PiecewiseCurve]:
     """Sum blocks, occupancy and limit of the kernels that run at each instant.
 
     `kernels` have `start`, `end` and the columns of `kernel_occupancy`.
@@ -274,7 +274,7 @@ def occupancy_curves(kernels: pl.DataFrame) -> dict[str, StepCurve]:
     return {**found, "taken": found["blocks"].capped(1.0)}
 
 
-def integrate_curves(of: Mapping[str, StepCurve], works: Intervals, start: Ints, end: Ints) -> dict[str, Floats]:
+def integrate_curves(of: Mapping[str, PiecewiseCurve], works: Intervals, start: Ints, end: Ints) -> dict[str, Floats]:
     """Integrate each curve (height times time, ps) over each interval `[start, end)`.
 
     `works` is the time with kernels in each interval.

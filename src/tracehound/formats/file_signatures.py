@@ -140,7 +140,7 @@ def is_perfetto(start: bytes) -> bool:
     return bool(numbers & _PACKET_WIRES.keys()) and start[after : after + 1] in (b"", b"\n")
 
 
-class CompanionError(TracehoundError):
+class CompanionFileError(TracehoundError):
     """A file that is no trace but belongs beside traces: nothing of them is missing without it."""
 
 

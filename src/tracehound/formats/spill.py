@@ -26,7 +26,7 @@ EVENT_ORDER_COLUMNS: Final = ("lane", "start", "end")
 """A frame with these columns holds events, which are kept sorted by (lane, start, -end)."""
 
 
-class LaneBounds(NamedTuple):
+class LaneRowBounds(NamedTuple):
     """The lanes of sorted events, each once, in order: those of `lane[i]` are the rows `[bounds[i], bounds[i + 1])`."""
 
     lane: Ints
@@ -86,7 +86,7 @@ class SpilledRows(Struct, frozen=True, eq=False):
     height: int
     dtypes: Mapping[str, pl.DataType]
     storage: pl.DataFrame | SpilledFile
-    runs: LaneBounds | None = None
+    runs: LaneRowBounds | None = None
 
     def read_frame(self, low: int = 0, high: int | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows `[low, high)` as a frame, with all columns or those named, in that order."""
@@ -259,12 +259,12 @@ class Spill(Struct, frozen=True):
         return SpilledRows(height, dtypes, _write_columns(self.folder, name, selected, dtypes), runs)
 
 
-def _sort_events(lane: Ints, start: Ints, end: Ints) -> tuple[npt.NDArray[np.intp] | None, LaneBounds]:
+def _sort_events(lane: Ints, start: Ints, end: Ints) -> tuple[npt.NDArray[np.intp] | None, LaneRowBounds]:
     """Return the order of events, None where they are sorted; and the bounds of each lane's events then."""
     order = lane_sort_order(lane, start, end)
     lane = lane if order is None else lane[order]
     first = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.empty(0, np.int64)
-    return order, LaneBounds(lane[first].astype(np.int64), np.append(first, len(lane)))
+    return order, LaneRowBounds(lane[first].astype(np.int64), np.append(first, len(lane)))
 
 
 def _series_to_column(series: pl.Series) -> MaskedColumn:

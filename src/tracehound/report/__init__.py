@@ -26,7 +26,7 @@ READABLE_ROWS = 1_000
 """Rows of a query shown to people by default."""
 
 
-class Writer(Struct, frozen=True):
+class ReportFormat(Struct, frozen=True):
     """One format of a report. `notes`: the format shows the notes of a result.
 
     `module` has its functions and is imported on demand. `readable` is the default number of rows: limited for people,
@@ -60,15 +60,17 @@ class Writer(Struct, frozen=True):
         return write
 
 
-WRITERS: tuple[Writer, ...] = (
-    Writer("text", "aligned tables for a terminal", "tracehound.report.text_report", readable=READABLE_ROWS),
-    Writer("markdown", "tables for issues and notes", "tracehound.report.markdown_report", readable=READABLE_ROWS),
-    Writer("csv", "raw numbers for spreadsheets", "tracehound.report.csv_report", notes=False),
-    Writer("json", "raw numbers for programs", "tracehound.report.json_report", of_trace=True),
+WRITERS: tuple[ReportFormat, ...] = (
+    ReportFormat("text", "aligned tables for a terminal", "tracehound.report.text_report", readable=READABLE_ROWS),
+    ReportFormat(
+        "markdown", "tables for issues and notes", "tracehound.report.markdown_report", readable=READABLE_ROWS
+    ),
+    ReportFormat("csv", "raw numbers for spreadsheets", "tracehound.report.csv_report", notes=False),
+    ReportFormat("json", "raw numbers for programs", "tracehound.report.json_report", of_trace=True),
 )
 
 
-def find_writer(name: str) -> Writer:
+def find_writer(name: str) -> ReportFormat:
     """The writer of that name. Raises TracehoundError, with the nearest name, if there is none."""
     for candidate in WRITERS:
         if candidate.name == name:
@@ -82,10 +84,10 @@ def find_writer(name: str) -> Writer:
 __all__ = [
     "READABLE_ROWS",
     "WRITERS",
+    "ReportFormat",
     "ReportHeader",
     "ReportStyle",
     "Summary",
-    "Writer",
     "build_header",
     "find_writer",
     "summarize_trace",

@@ -27,7 +27,7 @@ from tracehound.model.units import (
 from tracehound.store.merge_files import not_one_run_note
 
 
-class ReportFile(Struct, frozen=True):
+class HeaderTraceFile(Struct, frozen=True):
     """One file of the trace; `size` in bytes when it was read, None if unknown."""
 
     path: str
@@ -54,7 +54,7 @@ class ReportHeader(Struct, frozen=True):
     """
 
     name: str
-    files: tuple[ReportFile, ...]
+    files: tuple[HeaderTraceFile, ...]
     hosts: tuple[str, ...]
     ranks: tuple[ReportRank, ...]
     origin_ns: int | None
@@ -145,8 +145,8 @@ def describe_window(header: ReportHeader, window: Window, unit: TimeUnit = "auto
     return f"only {', '.join(parts)}"
 
 
-def _report_file(part: FileFrames) -> ReportFile:
-    return ReportFile(printable(str(part.path)), part.format, part.state.size if part.state else None)
+def _report_file(part: FileFrames) -> HeaderTraceFile:
+    return HeaderTraceFile(printable(str(part.path)), part.format, part.state.size if part.state else None)
 
 
 def _collect_versions(trace: Trace) -> dict[str, str]:

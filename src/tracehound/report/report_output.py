@@ -15,7 +15,7 @@ from tracehound.analysis.result import Result
 from tracehound.draw.glyphs import to_ascii
 from tracehound.draw.text_table import UNLIMITED_WIDTH, LineRole, TextLine
 from tracehound.errors import TracehoundError
-from tracehound.report import Writer, find_writer
+from tracehound.report import ReportFormat, find_writer
 from tracehound.report.report_header import ReportHeader, ReportStyle, add_doubt_note
 from tracehound.system.atomic_file import atomic_write
 
@@ -25,7 +25,7 @@ FORMAT_BY_ENDING: Final = MappingProxyType(
 """The format for each ending of a file name."""
 
 
-def writer_for_path(path: Path) -> Writer:
+def writer_for_path(path: Path) -> ReportFormat:
     """The writer for a file of that name. Raises TracehoundError for an unknown ending."""
     name = FORMAT_BY_ENDING.get(path.suffix.lower())
     if name is None:
@@ -59,7 +59,7 @@ def replace_result_file(path: Path, header: ReportHeader, result: Result) -> Non
         raise _write_error(path, error) from error
 
 
-def _write_result(stream: TextIO, writer: Writer, header: ReportHeader, result: Result) -> None:
+def _write_result(stream: TextIO, writer: ReportFormat, header: ReportHeader, result: Result) -> None:
     write_lines(
         writer.write_result(header, add_doubt_note(result, header), ReportStyle(UNLIMITED_WIDTH)), stream, plain_text
     )

@@ -28,7 +28,7 @@ _IGZIP_SPEEDUP: Final = 4
 _CACHED_BLOCKS: Final = 2
 
 
-class GzipCheckpoints:
+class RandomAccessFile:
     """Sections of one file, plain or gzip, in the given `state`; `build` makes those of gzip files fast.
 
     Several threads may read sections at once, also while another one builds; only one builds at a time.
@@ -109,8 +109,8 @@ class CheckpointedFiles:
     """
 
     def __init__(self) -> None:
-        self._files: dict[tuple[Path, FileState | None], GzipCheckpoints] = {}
-        self._built: set[GzipCheckpoints] = set()
+        self._files: dict[tuple[Path, FileState | None], RandomAccessFile] = {}
+        self._built: set[RandomAccessFile] = set()
         self._lock = threading.Lock()
 
     def read(self, path: Path, offset: int, length: int, state: FileState | None) -> bytes:
@@ -118,12 +118,12 @@ class CheckpointedFiles:
         return self._checkpoints(path, state).section(offset, length)
 
     def build(self, path: Path, state: FileState | None) -> None:
-        """Make the checkpoints of a gzip file, unless they exist. Raises TracehoundError as `GzipCheckpoints` does."""
+        """Make the checkpoints of a gzip file, unless they exist. Raises TracehoundError as `RandomAccessFile` does."""
         points = self._checkpoints(path, state)
         if points not in self._built:
             points.build()
             self._built.add(points)
 
-    def _checkpoints(self, path: Path, state: FileState | None) -> GzipCheckpoints:
+    def _checkpoints(self, path: Path, state: FileState | None) -> RandomAccessFile:
         with self._lock:
-            return self._files.setdefault((path, state), GzipCheckpoints(path, state))
+            return self._files.setdefault((path, state), RandomAccessFile(path, state))

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import detect_format
-from tracehound.formats.file_signatures import CompanionError
+from tracehound.formats.file_signatures import CompanionFileError
 from tracehound.formats.inflate import is_gzip
 from tracehound.model import units
 from tracehound.model.notes import Note
@@ -262,7 +262,7 @@ def _find_among_files(folder: Path, search: _FolderSearch) -> FoundFiles:
             continue
         try:
             files.append(_recognize_listed_file(path))
-        except CompanionError as error:
+        except CompanionFileError as error:
             notes.append(Note("info", "companion_file", file=str(path), values=(("why", error.message),)))
         except TracehoundError as error:
             if likely:

@@ -26,7 +26,7 @@ from tracehound.ui.screens.comparison_screen import ComparisonScreen
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.screens.menu_screen import MenuScreen
 from tracehound.ui.source_files import SourceFolders
-from tracehound.ui.widgets.run_panel import RunPanel
+from tracehound.ui.widgets.titled_timeline import TitledTimeline
 
 PaletteCommand = tuple[str, str, IgnoreReturnCallbackType]
 
@@ -182,8 +182,8 @@ class ComparisonApp(BaseApp):
         super().__init__(alphabet, table, theme)
         self.comparison = ComparisonScreen(baseline, candidate, self.glyphs, table, sources)
 
-    @on(RunPanel.ReadingFailed)
-    def _exit_with_reading_error(self, message: RunPanel.ReadingFailed) -> None:
+    @on(TitledTimeline.ReadingFailed)
+    def _exit_with_reading_error(self, message: TitledTimeline.ReadingFailed) -> None:
         """Exit if a run cannot be read; the command line prints the error."""
         self.fail(message.error)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.formats.assembly import arrow_storage as module
-from tracehound.formats.assembly.arrow_storage import LaneRange, iterate_in_time_order, scan_lanes
+from tracehound.formats.assembly.arrow_storage import LaneRowRange, iterate_in_time_order, scan_lanes
 
 WANTED = pl.col("kind") == "kernel"
 
@@ -32,7 +32,7 @@ def test_all_that_is_wanted_comes_by_its_start(
     events = pl.DataFrame(rows, {"lane": pl.Int64(), "start": pl.Int64(), "kind": pl.String()}, orient="row")
     events = events.with_row_index("id")
     lows = np.cumsum([0, *map(len, lanes)]).tolist()
-    places = [LaneRange(lane, lows[lane], len(of)) for lane, of in enumerate(lanes) if lane != left_out]
+    places = [LaneRowRange(lane, lows[lane], len(of)) for lane, of in enumerate(lanes) if lane != left_out]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MIN_ROWS_READ", 1)
         patch.setattr(module, "_MAX_ROWS_SKIPPED", apart)

@@ -12,7 +12,7 @@ from tracehound.formats.json.value_columns import (
     INVALID,
     NS_PER_US,
     PS_PER_US,
-    CodeResults,
+    ResultsByCode,
     ValueCodes,
     parse_counts,
     to_exact_ticks,
@@ -85,7 +85,7 @@ def test_whole_numbers_of_any_spelling():
 
 def test_codes_and_answers_grow_together():
     codes, asked = ValueCodes(), []
-    length = CodeResults(codes, lambda text: asked.append(text) or len(text))
+    length = ResultsByCode(codes, lambda text: asked.append(text) or len(text))
     assert codes.encode_values(["a", "bb", "a"], 3).tolist() == [0, 1, 0]
     assert length.results_of_codes(np.array([0, 1, 0])).tolist() == [1, 2, 1]
     assert codes.encode_values(iter(["ccc", "bb"]), 2).tolist() == [2, 1]

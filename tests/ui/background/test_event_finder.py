@@ -14,11 +14,11 @@ from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace
 from tracehound.ui.background import event_finder
 from tracehound.ui.background.analysis_runner import TraceSnapshot
-from tracehound.ui.background.event_finder import CountingRow, RowEvents, counting_row
+from tracehound.ui.background.event_finder import AggregateRow, RowEventFinder, counting_row
 from tracehound.ui.state.event_walk import EventWalk
 
 
-def rows(trace: Trace, analysis: str) -> list[CountingRow]:
+def rows(trace: Trace, analysis: str) -> list[AggregateRow]:
     """The rows of a table that count events."""
     question = TraceSnapshot.of(0, trace, frozenset()).question(analysis, Window(), ())
     table = run_analysis(get_analysis(analysis), trace, options=Options()).table
@@ -26,8 +26,8 @@ def rows(trace: Trace, analysis: str) -> list[CountingRow]:
     return [row for row in found if row is not None]
 
 
-def walks(trace: Trace, analysis: str) -> list[tuple[CountingRow, EventWalk]]:
-    known = RowEvents()
+def walks(trace: Trace, analysis: str) -> list[tuple[AggregateRow, EventWalk]]:
+    known = RowEventFinder()
     return [(row, known.walk(row)) for row in rows(trace, analysis)]
 
 

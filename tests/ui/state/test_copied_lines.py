@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tracehound.model.trace import Window
-from tracehound.ui.state import shell_command
+from tracehound.ui.state import equivalent_commands
 
 WORDS = [
     "plain",
@@ -24,11 +24,13 @@ WORDS = [
 
 @pytest.mark.parametrize("word", WORDS)
 def test_a_copied_line_is_one_that_no_terminal_obeys_and_means_what_was_shown(word: str) -> None:
-    line = shell_command.query_command(["run"], word, Window())
+    line = equivalent_commands.query_command(["run"], word, Window())
     assert line.isprintable()
     said = subprocess.run(["/bin/bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout
     assert said.split(b"\0")[:-1] == [b"tracehound", b"query", b"run", word.encode(errors="surrogateescape")]
 
 
 def test_what_prints_is_quoted_as_everywhere() -> None:
-    assert shell_command.query_command(["a b"], "it's", Window()) == shlex.join(["tracehound", "query", "a b", "it's"])
+    assert equivalent_commands.query_command(["a b"], "it's", Window()) == shlex.join(
+        ["tracehound", "query", "a b", "it's"]
+    )

@@ -60,7 +60,7 @@ SHORT_GAP: Final = 30_000_000
 """Gap between two operators, ps: a collective that ended in it was not waited for."""
 
 
-class CriticalWalkInputs(NamedTuple):
+class CriticalWalkStart(NamedTuple):
     """The walk, its first position (None: nowhere), and the host's events in the window, sorted by id."""
 
     walk: CriticalWalk
@@ -68,7 +68,7 @@ class CriticalWalkInputs(NamedTuple):
     host: pl.DataFrame
 
 
-def read_critical_walk_inputs(rank_trace: RankTrace, near: int) -> CriticalWalkInputs:
+def read_critical_walk_inputs(rank_trace: RankTrace, near: int) -> CriticalWalkStart:
     """All inputs of the walk through the rank's window; `near` is that of `CriticalWalk`."""
     host = collect_frame(
         overlapping_events(rank_trace.threads, rank_trace.start, rank_trace.end)
@@ -87,8 +87,8 @@ def read_critical_walk_inputs(rank_trace: RankTrace, near: int) -> CriticalWalkI
     )
     main = [lane for lane in rank_trace.lanes["lane"].to_list() if lane in acting and lane not in errands]
     if not ran.ends and main:
-        return CriticalWalkInputs(walk, PathPosition(rank_trace.end, main[0]), host)
-    return CriticalWalkInputs(walk, _end_position(ran, active, acting, rank_trace.end), host)
+        return CriticalWalkStart(walk, PathPosition(rank_trace.end, main[0]), host)
+    return CriticalWalkStart(walk, _end_position(ran, active, acting, rank_trace.end), host)
 
 
 def _first_later_work(rank_trace: RankTrace) -> pl.DataFrame:

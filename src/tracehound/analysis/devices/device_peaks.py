@@ -223,7 +223,7 @@ def peaks_per_rank(context: RunContext, given: ChosenSettings) -> dict[int, Devi
     return found
 
 
-class DeviceFigures(NamedTuple):
+class DeviceSpec(NamedTuple):
     """One row: a pattern for its name in lower case, what it is called, and its figures.
 
     ``bf16`` stands for both 16-bit types, ``f8`` for all 8-bit floating types, ``tf32`` for matrix products of f32 in
@@ -247,63 +247,63 @@ _A100 = _teraflops(bf16=312, s8=624, tf32=156, f32=19.5, f64=19.5)
 _MI300X = _teraflops(bf16=1307.4, f8=2614.9, s8=2614.9, tf32=653.7, f32=163.4, f64=163.4)
 
 KNOWN_DEVICES: Final = (
-    DeviceFigures(r"\btpu ?v?7|ironwood", "TPU7x", "tpu core", 3690, _teraflops(bf16=1153.5, f8=2307)),
-    DeviceFigures(r"\btpu ?v6|trillium|^v6e", "TPU v6e", "tpu", 1638, _teraflops(bf16=918, s8=1836)),
-    DeviceFigures(r"\btpu ?v5p|^v5p", "TPU v5p", "tpu", 2765, _teraflops(bf16=459, s8=918)),
-    DeviceFigures(r"\btpu ?v5( ?lite|e|litepod)|^v5e", "TPU v5e", "tpu", 819, _teraflops(bf16=197, s8=393)),
-    DeviceFigures(r"\btpu ?v5\b", "TPU v5p", "tpu", 2765, _teraflops(bf16=459, s8=918)),
-    DeviceFigures(r"\btpu ?v4", "TPU v4", "tpu", 1228, _teraflops(bf16=275, s8=275)),
-    DeviceFigures(r"\btpu ?v3", "TPU v3", "tpu core", 450, _teraflops(bf16=61.5)),
-    DeviceFigures(r"\btpu ?v2", "TPU v2", "tpu core", 350, _teraflops(bf16=23)),
-    DeviceFigures(r"\bgb300\b", "GB300", "nvidia", 8000, _teraflops(bf16=2500, f8=5000, f4=15000, tf32=1250, f32=80)),
-    DeviceFigures(r"\bb300\b", "B300", "nvidia", 8000, _teraflops(bf16=2250, f8=4500, f4=13500, tf32=1125, f32=75)),
-    DeviceFigures(r"\bgb200\b", "GB200", "nvidia", 8000, _teraflops(
+    DeviceSpec(r"\btpu ?v?7|ironwood", "TPU7x", "tpu core", 3690, _teraflops(bf16=1153.5, f8=2307)),
+    DeviceSpec(r"\btpu ?v6|trillium|^v6e", "TPU v6e", "tpu", 1638, _teraflops(bf16=918, s8=1836)),
+    DeviceSpec(r"\btpu ?v5p|^v5p", "TPU v5p", "tpu", 2765, _teraflops(bf16=459, s8=918)),
+    DeviceSpec(r"\btpu ?v5( ?lite|e|litepod)|^v5e", "TPU v5e", "tpu", 819, _teraflops(bf16=197, s8=393)),
+    DeviceSpec(r"\btpu ?v5\b", "TPU v5p", "tpu", 2765, _teraflops(bf16=459, s8=918)),
+    DeviceSpec(r"\btpu ?v4", "TPU v4", "tpu", 1228, _teraflops(bf16=275, s8=275)),
+    DeviceSpec(r"\btpu ?v3", "TPU v3", "tpu core", 450, _teraflops(bf16=61.5)),
+    DeviceSpec(r"\btpu ?v2", "TPU v2", "tpu core", 350, _teraflops(bf16=23)),
+    DeviceSpec(r"\bgb300\b", "GB300", "nvidia", 8000, _teraflops(bf16=2500, f8=5000, f4=15000, tf32=1250, f32=80)),
+    DeviceSpec(r"\bb300\b", "B300", "nvidia", 8000, _teraflops(bf16=2250, f8=4500, f4=13500, tf32=1125, f32=75)),
+    DeviceSpec(r"\bgb200\b", "GB200", "nvidia", 8000, _teraflops(
         bf16=2500, f8=5000, f4=10000, tf32=1250, f32=80, f64=40)),
-    DeviceFigures(r"\bb200\b", "B200", "nvidia", 8000, _teraflops(
+    DeviceSpec(r"\bb200\b", "B200", "nvidia", 8000, _teraflops(
         bf16=2250, f8=4500, f4=9000, tf32=1125, f32=75, f64=37)),
-    DeviceFigures(r"\bgh200.*144", "GH200 144GB", "nvidia", 4900, _H100),
-    DeviceFigures(r"\bgh200\b", "GH200", "nvidia", 4000, _H100),
-    DeviceFigures(r"\bh200.*\bnvl\b", "H200 NVL", "nvidia", 4800, _H100_NVL),
-    DeviceFigures(r"\bh200\b", "H200", "nvidia", 4800, _H100),
-    DeviceFigures(r"\bh100.*\bnvl\b", "H100 NVL", "nvidia", 3900, _H100_NVL),
-    DeviceFigures(r"\bh100.*\bpcie\b", "H100 PCIe", "nvidia", 2000, _teraflops(
+    DeviceSpec(r"\bgh200.*144", "GH200 144GB", "nvidia", 4900, _H100),
+    DeviceSpec(r"\bgh200\b", "GH200", "nvidia", 4000, _H100),
+    DeviceSpec(r"\bh200.*\bnvl\b", "H200 NVL", "nvidia", 4800, _H100_NVL),
+    DeviceSpec(r"\bh200\b", "H200", "nvidia", 4800, _H100),
+    DeviceSpec(r"\bh100.*\bnvl\b", "H100 NVL", "nvidia", 3900, _H100_NVL),
+    DeviceSpec(r"\bh100.*\bpcie\b", "H100 PCIe", "nvidia", 2000, _teraflops(
         bf16=756, f8=1513, s8=1513, tf32=378, f32=51, f64=51)),
-    DeviceFigures(r"\bh100\b", "H100 SXM", "nvidia", 3350, _H100),
-    DeviceFigures(r"\bh20\b", "H20", "nvidia", 4000, _teraflops(bf16=148, f8=296, s8=296, tf32=74, f32=44)),
-    DeviceFigures(r"\bh800\b", "H800", "nvidia", 3350, _teraflops(
+    DeviceSpec(r"\bh100\b", "H100 SXM", "nvidia", 3350, _H100),
+    DeviceSpec(r"\bh20\b", "H20", "nvidia", 4000, _teraflops(bf16=148, f8=296, s8=296, tf32=74, f32=44)),
+    DeviceSpec(r"\bh800\b", "H800", "nvidia", 3350, _teraflops(
         bf16=989.4, f8=1978.9, s8=1978.9, tf32=494.7, f32=66.9)),
-    DeviceFigures(r"\ba100.*80 ?gb.*pcie|\ba100.*pcie.*80 ?gb", "A100 PCIe 80GB", "nvidia", 1935, _A100),
-    DeviceFigures(r"\b(a100|a800).*80 ?gb", "A100 SXM 80GB", "nvidia", 2039, _A100),
-    DeviceFigures(r"\ba100\b|pg509 2\d\d", "A100 40GB", "nvidia", 1555, _A100),
-    DeviceFigures(r"\ba30\b", "A30", "nvidia", 933, _teraflops(bf16=165, s8=330, tf32=82, f32=10.3, f64=10.3)),
-    DeviceFigures(r"\ba10g\b", "A10G", "nvidia", 600, _teraflops(bf16=70, s8=140, tf32=35, f32=35)),
-    DeviceFigures(r"\ba10\b", "A10", "nvidia", 600, _teraflops(bf16=125, s8=250, tf32=62.5, f32=31.2)),
-    DeviceFigures(r"\bl40s\b", "L40S", "nvidia", 864, _teraflops(bf16=362, f8=733, s8=733, tf32=183, f32=91.6)),
-    DeviceFigures(r"\bl40\b", "L40", "nvidia", 864, _teraflops(bf16=181, f8=362, s8=362, tf32=90.5, f32=90.5)),
-    DeviceFigures(r"\bl4\b", "L4", "nvidia", 300, _teraflops(bf16=121, f8=242, s8=242, tf32=60, f32=30.3)),
-    DeviceFigures(r"\bv100.*32 ?gb.*pcie|\bv100.*pcie", "V100 PCIe", "nvidia", 900, _teraflops(
+    DeviceSpec(r"\ba100.*80 ?gb.*pcie|\ba100.*pcie.*80 ?gb", "A100 PCIe 80GB", "nvidia", 1935, _A100),
+    DeviceSpec(r"\b(a100|a800).*80 ?gb", "A100 SXM 80GB", "nvidia", 2039, _A100),
+    DeviceSpec(r"\ba100\b|pg509 2\d\d", "A100 40GB", "nvidia", 1555, _A100),
+    DeviceSpec(r"\ba30\b", "A30", "nvidia", 933, _teraflops(bf16=165, s8=330, tf32=82, f32=10.3, f64=10.3)),
+    DeviceSpec(r"\ba10g\b", "A10G", "nvidia", 600, _teraflops(bf16=70, s8=140, tf32=35, f32=35)),
+    DeviceSpec(r"\ba10\b", "A10", "nvidia", 600, _teraflops(bf16=125, s8=250, tf32=62.5, f32=31.2)),
+    DeviceSpec(r"\bl40s\b", "L40S", "nvidia", 864, _teraflops(bf16=362, f8=733, s8=733, tf32=183, f32=91.6)),
+    DeviceSpec(r"\bl40\b", "L40", "nvidia", 864, _teraflops(bf16=181, f8=362, s8=362, tf32=90.5, f32=90.5)),
+    DeviceSpec(r"\bl4\b", "L4", "nvidia", 300, _teraflops(bf16=121, f8=242, s8=242, tf32=60, f32=30.3)),
+    DeviceSpec(r"\bv100.*32 ?gb.*pcie|\bv100.*pcie", "V100 PCIe", "nvidia", 900, _teraflops(
         bf16=112, f32=14, f64=7)),
-    DeviceFigures(r"\bv100\b", "V100 SXM2", "nvidia", 900, _teraflops(bf16=125, f32=15.7, f64=7.8)),
-    DeviceFigures(r"\bt4\b", "T4", "nvidia", 320, _teraflops(bf16=65, s8=130, f32=8.1)),
-    DeviceFigures(r"\bp100\b|\bgp100\b", "P100", "nvidia", 732, _teraflops(bf16=21.2, f32=10.6, f64=5.3)),
-    DeviceFigures(r"\brtx 5090\b", "RTX 5090", "nvidia", 1792, _teraflops(
+    DeviceSpec(r"\bv100\b", "V100 SXM2", "nvidia", 900, _teraflops(bf16=125, f32=15.7, f64=7.8)),
+    DeviceSpec(r"\bt4\b", "T4", "nvidia", 320, _teraflops(bf16=65, s8=130, f32=8.1)),
+    DeviceSpec(r"\bp100\b|\bgp100\b", "P100", "nvidia", 732, _teraflops(bf16=21.2, f32=10.6, f64=5.3)),
+    DeviceSpec(r"\brtx 5090\b", "RTX 5090", "nvidia", 1792, _teraflops(
         bf16=209.5, f8=419, s8=838, tf32=104.8, f32=104.8)),
-    DeviceFigures(r"\brtx 4090\b", "RTX 4090", "nvidia", 1008, _teraflops(
+    DeviceSpec(r"\brtx 4090\b", "RTX 4090", "nvidia", 1008, _teraflops(
         bf16=165.2, f8=330.3, s8=660.6, tf32=82.6, f32=82.6)),
-    DeviceFigures(r"\brtx 3090\b", "RTX 3090", "nvidia", 936, _teraflops(bf16=71, s8=284, tf32=35.6, f32=35.6)),
-    DeviceFigures(r"\bmi355x?\b", "MI355X", "amd", 8000, _teraflops(
+    DeviceSpec(r"\brtx 3090\b", "RTX 3090", "nvidia", 936, _teraflops(bf16=71, s8=284, tf32=35.6, f32=35.6)),
+    DeviceSpec(r"\bmi355x?\b", "MI355X", "amd", 8000, _teraflops(
         bf16=2516.6, f8=5033.2, s8=5033.2, f4=10066.3, f32=157.3, f64=78.6)),
-    DeviceFigures(r"\bmi350x?\b", "MI350X", "amd", 8000, _teraflops(
+    DeviceSpec(r"\bmi350x?\b", "MI350X", "amd", 8000, _teraflops(
         bf16=2309.6, f8=4614, s8=4614, f4=9228, f32=144.2, f64=72.1)),
-    DeviceFigures(r"\bmi325x?\b", "MI325X", "amd", 6000, _MI300X),
-    DeviceFigures(r"\bmi308x?\b", "MI308X", "amd", 5300, _teraflops(bf16=344, f8=688, tf32=172, f32=43)),
-    DeviceFigures(r"\bmi300a\b", "MI300A", "amd", 5300, _teraflops(
+    DeviceSpec(r"\bmi325x?\b", "MI325X", "amd", 6000, _MI300X),
+    DeviceSpec(r"\bmi308x?\b", "MI308X", "amd", 5300, _teraflops(bf16=344, f8=688, tf32=172, f32=43)),
+    DeviceSpec(r"\bmi300a\b", "MI300A", "amd", 5300, _teraflops(
         bf16=980.6, f8=1961.2, s8=1961.2, tf32=490.3, f32=122.6, f64=122.6)),
-    DeviceFigures(r"\bmi300x?\b", "MI300X", "amd", 5300, _MI300X),
-    DeviceFigures(r"\bmi250x\b", "MI250X", "gcd", 1638, _teraflops(bf16=191.5, s8=191.5, f32=47.9, f64=47.9)),
-    DeviceFigures(r"\bmi250\b", "MI250", "gcd", 1638, _teraflops(bf16=181, s8=181, f32=45.3, f64=45.3)),
-    DeviceFigures(r"\bmi210\b", "MI210", "amd", 1638, _teraflops(bf16=181, s8=181, f32=45.3, f64=45.3)),
-    DeviceFigures(r"\bmi100\b", "MI100", "amd", 1229, _teraflops(bf16=184.6, f32=46.1, f64=11.5)),
+    DeviceSpec(r"\bmi300x?\b", "MI300X", "amd", 5300, _MI300X),
+    DeviceSpec(r"\bmi250x\b", "MI250X", "gcd", 1638, _teraflops(bf16=191.5, s8=191.5, f32=47.9, f64=47.9)),
+    DeviceSpec(r"\bmi250\b", "MI250", "gcd", 1638, _teraflops(bf16=181, s8=181, f32=45.3, f64=45.3)),
+    DeviceSpec(r"\bmi210\b", "MI210", "amd", 1638, _teraflops(bf16=181, s8=181, f32=45.3, f64=45.3)),
+    DeviceSpec(r"\bmi100\b", "MI100", "amd", 1229, _teraflops(bf16=184.6, f32=46.1, f64=11.5)),
 )  # fmt: skip
 """The first whose pattern is found in a name is meant."""
 

@@ -20,7 +20,7 @@ from tracehound.analysis.timing.rank_steps import step_intervals
 from tracehound.analysis.timing.time_series import TimeSeries
 from tracehound.formats.device_occupancy import (
     Floats,
-    StepCurve,
+    PiecewiseCurve,
     bucket_edges,
     bucket_size,
     drawable_measures,
@@ -74,7 +74,7 @@ class DeviceOccupancy(Struct, frozen=True, eq=False):
     kernels: pl.DataFrame
     instants: pl.Series
     busy: Intervals
-    curves: Mapping[str, StepCurve]
+    curves: Mapping[str, PiecewiseCurve]
 
     def to_device_clock(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Intervals of the trace's time on the device's own clock."""

@@ -26,7 +26,7 @@ from tracehound.analysis.findings.xla_rules import (
     find_output_bound,
     find_unrecorded_idle,
 )
-from tracehound.analysis.hosts.host_parts import PART_NAMES as PARTS_OF_HOST
+from tracehound.analysis.hosts.host_time_parts import PART_NAMES as PARTS_OF_HOST
 from tracehound.analysis.hosts.thread_activity import NOTHING_RECORDED
 from tracehound.analysis.idle import AFTER_LAST_WORK, BEFORE_FIRST_WORK, EDGES, FIRST_WORK_QUEUED
 from tracehound.model.units import count_noun, format_duration

@@ -21,7 +21,7 @@ from tracehound.analysis.hosts.host_compilations import (
 )
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
-from tracehound.analysis.rank_trace import HostComputation, RankTrace
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Intervals, covered_lengths, union
@@ -103,7 +103,7 @@ def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFr
     )  # fmt: skip
 
 
-HOST_CALL_COUNTS: Final = HostComputation(_count_host_calls)
+HOST_CALL_COUNTS: Final = SharedHostResult(_count_host_calls)
 """Number of operators, annotations and calls of a host that match `_NAME_PATTERNS`, in the window: one row.
 
 Those in `_TRAITS_WITH_EVENT` also have their longest event.

@@ -15,7 +15,7 @@ from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLoca
 from tracehound.analysis.findings.xla_rules import (
     find_input_bound,
 )
-from tracehound.analysis.hosts.time_parts import TIME_PARTS
+from tracehound.analysis.hosts.rank_time_parts import TIME_PARTS
 from tracehound.analysis.ranks.lateness import LateRanks
 from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.model.units import count_noun, format_bandwidth, format_count, format_duration, format_ranks

@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.hosts.host_threads import classify_by_name, lane_batches, nearest_marked_ancestor
-from tracehound.analysis.rank_trace import HostComputation, RankTrace
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.result import COUNTED_EVENTS
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.formats.torch_names import STEP_MARK
@@ -112,7 +112,7 @@ def _compilations_of_host(rank_trace: RankTrace, given: ChosenSettings) -> pl.Da
     )
 
 
-HOST_COMPILATIONS: Final = HostComputation(_compilations_of_host)
+HOST_COMPILATIONS: Final = SharedHostResult(_compilations_of_host)
 """Compilations on the threads of a host, in the window."""
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.rank_trace import HostComputation, RankTrace, lane_events
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult, lane_events
 from tracehound.analysis.result import Options, counted_events_per_group
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.analysis.timing.row_groups import (
@@ -58,7 +58,7 @@ def _load_threads(rank_trace: RankTrace, given: ChosenSettings) -> pl.LazyFrame:
     return collect_contiguous(rank_trace.threads, *_COLUMN_GROUPS).select(THREAD_COLUMNS).lazy()
 
 
-THREADS_IN_MEMORY: Final = HostComputation(_load_threads, sendable=False)
+THREADS_IN_MEMORY: Final = SharedHostResult(_load_threads, sendable=False)
 """`THREAD_COLUMNS` of a host in memory."""
 
 _COLUMN_GROUPS: Final = (("id", "parent"), ("start", "end"), ("lane", "name", "kind"))
@@ -75,7 +75,7 @@ def lanes_of_events(rank_trace: RankTrace, ids: pl.Series) -> list[int]:
     return of_host["lane"].gather(np.flatnonzero(occurring_numbers(place[place >= 0]))).to_list()
 
 
-class HostEventRanges(NamedTuple):
+class HostEventLookup(NamedTuple):
     """Ranges of the host's events, sorted by id, and for each sought event its row there, and its lane.
 
     Both are -1 if it is no event of the host. `event_count` is the number of events.
@@ -104,7 +104,7 @@ class HostEventRanges(NamedTuple):
         return found.select(pl.all().gather(at))
 
 
-def find_host_events(rank_trace: RankTrace, ids: pl.Series) -> HostEventRanges:
+def find_host_events(rank_trace: RankTrace, ids: pl.Series) -> HostEventLookup:
     """The events from the first to the last of these (null: none) on each of their lanes, and few others."""
     of_host = _host_lanes(rank_trace)
     place, row = _lane_and_row(of_host, ids)
@@ -113,14 +113,14 @@ def find_host_events(rank_trace: RankTrace, ids: pl.Series) -> HostEventRanges:
     np.maximum.at(high, place, row)
     low, high = (bounds[:-1][high[:-1] >= 0] for bounds in (low, high))
     if len(low) == 0:
-        return HostEventRanges(rank_trace.threads.clear(), 0, row, place)
+        return HostEventLookup(rank_trace.threads.clear(), 0, row, place)
     breaks = np.flatnonzero(low[1:] - high[:-1] > _MAX_READ_GAP)
     low, high = low[np.append(0, breaks + 1)], high[np.append(breaks, len(high) - 1)] + 1
     left_out = low - np.append(0, np.cumsum(high - low)[:-1])
     here = row - left_out[np.searchsorted(low, row, side="right") - 1] if len(low) > 1 else row - low[0]
     events = pl.concat([rank_trace.threads.slice(begin, end - begin) for begin, end in zip(low, high, strict=True)])
     lane = np.append(of_host["lane"].to_numpy(), -1)[place]
-    return HostEventRanges(events, int((high - low).sum()), np.where(row < 0, -1, here), lane)
+    return HostEventLookup(events, int((high - low).sum()), np.where(row < 0, -1, here), lane)
 
 
 _MAX_READ_GAP: Final = 1 << 16

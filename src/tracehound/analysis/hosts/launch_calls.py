@@ -17,9 +17,9 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.hosts.host_parts import LOADER_SETTING
 from tracehound.analysis.hosts.host_threads import event_names, find_host_events
-from tracehound.analysis.rank_trace import HostComputation, RankTrace, RunContext
+from tracehound.analysis.hosts.host_time_parts import LOADER_SETTING
+from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult
 from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.formats.assembly.launch_links import CORRELATION_IDS_REPEATED
 from tracehound.formats.runtime_names import ALLOCATION_CALL as ALLOCATING
@@ -256,5 +256,5 @@ def _named_wait_intervals(rank_trace: RankTrace, given: ChosenSettings) -> dict[
     }
 
 
-NAMED_WAITS: Final = HostComputation(_named_wait_intervals)
+NAMED_WAITS: Final = SharedHostResult(_named_wait_intervals)
 """Intervals of each lane of a host in events whose names mean a wait: by cause and lane."""

@@ -18,7 +18,6 @@ import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.hosts.host_compilations import is_torch_compilation
-from tracehound.analysis.hosts.host_parts import FETCHING_NAMES, SENDING_NAMES
 from tracehound.analysis.hosts.host_threads import (
     classify_by_name,
     event_names,
@@ -27,7 +26,8 @@ from tracehound.analysis.hosts.host_threads import (
     main_thread_lane,
     nearest_marked_ancestor,
 )
-from tracehound.analysis.rank_trace import HostComputation, RankTrace
+from tracehound.analysis.hosts.host_time_parts import FETCHING_NAMES, SENDING_NAMES
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.formats.runtime_names import ALLOCATION_CALL, BLOCKING_COPY_CALL, LAUNCH_CALL, WAIT_CALL
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
@@ -305,7 +305,7 @@ def _program_thread_activity(rank_trace: RankTrace, given: ChosenSettings) -> Th
     )
 
 
-PROGRAM_ACTIVITIES: Final = HostComputation(_program_thread_activity)
+PROGRAM_ACTIVITIES: Final = SharedHostResult(_program_thread_activity)
 """Activities of the program's own thread on a host, if no call waits for a copy of the rank's device."""
 
 

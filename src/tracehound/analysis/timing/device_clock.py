@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.rank_trace import RankComputation, RankTrace, RunContext, device_lane_events
+from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedRankResult, device_lane_events
 from tracehound.analysis.timing.device_busy import parent_rows, work_bounds
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
@@ -131,7 +131,7 @@ def _fit_rank_clock(rank_trace: RankTrace) -> DeviceClock | None:
     return None if unknown or not rows else fit_device_clock(collect_frame(ran.select("start", "end", *DEVICE_TIMES)))
 
 
-_RANK_CLOCK: Final = RankComputation(_fit_rank_clock)
+_RANK_CLOCK: Final = SharedRankResult(_fit_rank_clock)
 
 
 def steps_in_window(rank_trace: RankTrace, clock: DeviceClock | None) -> pl.DataFrame:

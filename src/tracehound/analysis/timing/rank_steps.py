@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.analysis_settings import Setting, choice_parser
-from tracehound.analysis.rank_trace import RankComputation, RankTrace
+from tracehound.analysis.rank_trace import RankTrace, SharedRankResult
 from tracehound.analysis.window_bounds import UNBOUNDED, TimeBounds, intersect_bounds
 from tracehound.formats.assembly.step_detection import GRAPH_LAUNCHES
 from tracehound.model.notes import Note, note
@@ -71,7 +71,7 @@ def _find_partial_steps(rank_trace: RankTrace, events: pl.DataFrame) -> pl.Serie
     return pl.Series("partial", found)
 
 
-_PARTIAL_STEPS: Final = RankComputation(_find_partial_steps)
+_PARTIAL_STEPS: Final = SharedRankResult(_find_partial_steps)
 
 
 def _work_of_steps(events: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:

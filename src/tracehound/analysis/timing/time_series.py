@@ -26,27 +26,27 @@ class TimeSeries(Struct, frozen=True, eq=False):
     value: Ints
 
 
-class StepFunction(Struct, frozen=True, eq=False):
+class RunningSum(Struct, frozen=True, eq=False):
     """A sum over time, change by change; `time` (ps) ascends, and repeats if several changes fall on one instant."""
 
     time: Ints
     value: Ints
 
-    def last_per_instant(self) -> StepFunction:
+    def last_per_instant(self) -> RunningSum:
         """Only the last of the changes at one instant."""
         last = np.append(self.time[1:] != self.time[:-1], True) if len(self.time) else np.empty(0, np.bool_)
-        return StepFunction(self.time[last], self.value[last])
+        return RunningSum(self.time[last], self.value[last])
 
-    def between(self, start: int, end: int) -> StepFunction:
+    def between(self, start: int, end: int) -> RunningSum:
         """The changes in `[start, end)`."""
         low, high = (int(np.searchsorted(self.time, instant)) for instant in (start, end))
-        return StepFunction(self.time[low:high], self.value[low:high])
+        return RunningSum(self.time[low:high], self.value[low:high])
 
-    def clipped(self, start: int, end: int) -> StepFunction:
+    def clipped(self, start: int, end: int) -> RunningSum:
         """The changes in `[start, end)`, after one at `start` to the value reached by then."""
         low = int(np.searchsorted(self.time, start))
         inside = self.between(start, end)
-        return StepFunction(np.append(start, inside.time), np.append(self.value[low - 1] if low else 0, inside.value))
+        return RunningSum(np.append(start, inside.time), np.append(self.value[low - 1] if low else 0, inside.value))
 
     def durations(self, end: int) -> Ints:
         """The duration of each value, of the last one until `end`; ps."""
@@ -58,14 +58,14 @@ class StepFunction(Struct, frozen=True, eq=False):
         return TimeSeries(name, stream, steps.time, steps.value)
 
 
-def sum_over_time(start: Ints, end: Ints, height: Ints) -> StepFunction:
+def sum_over_time(start: Ints, end: Ints, height: Ints) -> RunningSum:
     """The sum of the heights of all intervals `[start, end)` over time, with a change at every start and end.
 
     At one instant starts are added before ends are subtracted, so that the sum is never negative.
     """
     time = np.concatenate([start, end])
     order = np.argsort(time, kind="stable")
-    return StepFunction(time[order], np.cumsum(np.concatenate([height, -height])[order]))
+    return RunningSum(time[order], np.cumsum(np.concatenate([height, -height])[order]))
 
 
 _MAX_COUNTED_VALUE: Final = 1 << 16

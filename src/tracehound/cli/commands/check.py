@@ -25,7 +25,7 @@ from tracehound.diff import (
 )
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError, printable
-from tracehound.report import Writer, find_writer, result_page
+from tracehound.report import ReportFormat, find_writer, result_page
 from tracehound.report.result_page import ResultPage, write_junit
 from tracehound.store import ReadContext
 
@@ -73,7 +73,7 @@ def warn_incomplete_runs(runs: Mapping[str, RunProfile], conditions: Sequence[Ga
         console.print_message(printable(note_text(line)))
 
 
-def page_writer(options: Namespace) -> Writer | None:
+def page_writer(options: Namespace) -> ReportFormat | None:
     """The writer of a page; None for JUnit, which has a place for conditions only."""
     if options.format != "junit":
         return find_writer(options.format)
@@ -83,7 +83,7 @@ def page_writer(options: Namespace) -> Writer | None:
 
 
 def print_verdicts(
-    page: ResultPage, run: RunProfile, verdicts: Sequence[GateVerdict], form: Writer | None, options: Namespace
+    page: ResultPage, run: RunProfile, verdicts: Sequence[GateVerdict], form: ReportFormat | None, options: Namespace
 ) -> int:
     """Print the page and the verdicts, save the baseline if asked to; returns 1 if a condition fails."""
     console.print_lines(

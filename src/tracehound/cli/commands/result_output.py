@@ -11,11 +11,11 @@ from tracehound.cli import console
 from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.trace import Trace, Window
-from tracehound.report import WRITERS, Writer, build_header, find_writer
+from tracehound.report import WRITERS, ReportFormat, build_header, find_writer
 from tracehound.report.report_header import add_doubt_note
 
 
-def print_result(result: Result, trace: Trace, window: Window, form: Writer, options: Namespace) -> int:
+def print_result(result: Result, trace: Trace, window: Window, form: ReportFormat, options: Namespace) -> int:
     """Print a result in its format, with notes about the window; notes that the format cannot hold go to stderr."""
     facts = build_header(trace, window)
     result = add_doubt_note(other_step_work.with_other_steps_note(result, trace, window), facts)
@@ -26,7 +26,7 @@ def print_result(result: Result, trace: Trace, window: Window, form: Writer, opt
     return 0
 
 
-def print_page_notes(form: Writer, results: Sequence[Result], runs: Sequence[tuple[str, str]] = ()) -> None:
+def print_page_notes(form: ReportFormat, results: Sequence[Result], runs: Sequence[tuple[str, str]] = ()) -> None:
     """Print the facts and notes of a page to stderr, under the names of their results, if its format has no notes."""
     if not form.notes:
         told = [(result.analysis, note) for result in results for note in _remark_lines(result)]

@@ -187,7 +187,7 @@ def _draw_time_parts(
     return draw_stacked_bars(labels, parts, glyphs, cursor, size)
 
 
-class TimeDivision(NamedTuple):
+class StackedBarColumns(NamedTuple):
     """The columns that identify a bar (`of`), that name its parts (`by`), and that hold their amounts."""
 
     of: tuple[str, ...]
@@ -195,11 +195,11 @@ class TimeDivision(NamedTuple):
     amount: str
 
 
-DIVISIONS: Final[Mapping[str, TimeDivision]] = MappingProxyType(
+DIVISIONS: Final[Mapping[str, StackedBarColumns]] = MappingProxyType(
     {
-        "idle": TimeDivision(("rank", "stream"), "cause", "idle"),
-        "kernel_types": TimeDivision(("rank",), "type", "time"),
-        "critical_path": TimeDivision(("rank",), "class", "duration"),
+        "idle": StackedBarColumns(("rank", "stream"), "cause", "idle"),
+        "kernel_types": StackedBarColumns(("rank",), "type", "time"),
+        "critical_path": StackedBarColumns(("rank",), "class", "duration"),
     }
 )
 """The analyses whose rows are parts of a bar."""

@@ -302,7 +302,7 @@ _MAX_ROWS_SKIPPED: Final = 1 << 16
 """Row ranges with fewer rows between them are read as one: as many are read at once in any case."""
 
 
-class LaneRange(NamedTuple):
+class LaneRowRange(NamedTuple):
     """The rows of a lane's events in a scan: `many` rows from `low` on."""
 
     lane: int
@@ -310,10 +310,10 @@ class LaneRange(NamedTuple):
     many: int
 
 
-_NO_ROWS: Final = LaneRange(-1, 0, 0)
+_NO_ROWS: Final = LaneRowRange(-1, 0, 0)
 
 
-def scan_lanes(scan: pl.LazyFrame, lane_ranges: Sequence[LaneRange]) -> pl.LazyFrame:
+def scan_lanes(scan: pl.LazyFrame, lane_ranges: Sequence[LaneRowRange]) -> pl.LazyFrame:
     """Scan the rows of these lanes, in few row ranges however many lanes there are; the scan has the column `lane`."""
     ranges = list[list[int]]()
     for lane_range in sorted(lane_ranges, key=lambda lane_range: lane_range.low):
@@ -326,14 +326,14 @@ def scan_lanes(scan: pl.LazyFrame, lane_ranges: Sequence[LaneRange]) -> pl.LazyF
 
 
 def iterate_in_time_order(
-    scan: pl.LazyFrame, lane_ranges: Sequence[LaneRange], wanted: pl.Expr, size: int
+    scan: pl.LazyFrame, lane_ranges: Sequence[LaneRowRange], wanted: pl.Expr, size: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the `wanted` rows of these lanes by `start`, in frames; about two or three times `size` rows are in memory.
 
     The scan has the columns `lane` and `start`; the rows of a lane are sorted by `start`. Short lanes are read
     together. Of many long lanes some may be read ahead before all have reached the same time.
     """
-    short, long, row_count = list[LaneRange](), list[LaneRange](), 0
+    short, long, row_count = list[LaneRowRange](), list[LaneRowRange](), 0
     for lane_range in sorted(lane_ranges, key=lambda lane_range: lane_range.many):
         row_count += lane_range.many
         (short if row_count <= size else long).append(lane_range)
@@ -357,7 +357,7 @@ class _LaneReader:
     """The remaining rows of a lane: those in memory (`frame`), and those that follow in the scan."""
 
     def __init__(
-        self, frame: pl.DataFrame, scan: pl.LazyFrame, wanted: pl.Expr, lane_range: LaneRange, rows: int
+        self, frame: pl.DataFrame, scan: pl.LazyFrame, wanted: pl.Expr, lane_range: LaneRowRange, rows: int
     ) -> None:
         self.frame = frame
         self._scan, self._wanted, self._rows = scan, wanted, rows

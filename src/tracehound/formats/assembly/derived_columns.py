@@ -24,8 +24,8 @@ from tracehound.formats.assembly.async_handoff import (
 from tracehound.formats.assembly.event_batches import (
     EventBatch,
     EventRows,
-    EventSource,
     RowRanges,
+    ShiftedChunk,
     concat_column_sets,
     split_into_batches,
 )
@@ -100,7 +100,7 @@ class RawEvents(Struct, frozen=True, eq=False):
     """All raw events of a file, whose lanes are numbered group by group; `size` is that of a batch."""
 
     runs: RowRanges
-    sources: Sequence[EventSource]
+    sources: Sequence[ShiftedChunk]
     lanes: LaneProperties
     size: int
 
@@ -126,7 +126,7 @@ class RawEvents(Struct, frozen=True, eq=False):
         return split_into_batches(self.runs.take(slice(low, high)), self.sources, first, self.size)
 
 
-class EventTotals(Struct, frozen=True, eq=False):
+class FileEventSummary(Struct, frozen=True, eq=False):
     """Depth and time bounds of each lane, ids of events that mark steps, and records of events with impossible sizes.
 
     It grows with every batch. `repeated` has the number of correlation ids that refer to several calls, `twice` the
@@ -162,10 +162,12 @@ class EventTotals(Struct, frozen=True, eq=False):
         self.twice.append(_event_records(events)[1:][is_equal])
 
 
-def empty_totals(lanes: int) -> EventTotals:
+def empty_totals(lanes: int) -> FileEventSummary:
     """Return the totals of a file with so many lanes, before any event."""
     none = np.iinfo(np.int64)
-    return EventTotals(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [], [])
+    return FileEventSummary(
+        np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [], []
+    )
 
 
 StepInference = Callable[[pl.DataFrame], pl.DataFrame]
@@ -178,7 +180,7 @@ def find_steps(
     """Find the steps of the file: from marks, else from executions of modules, else by `unmarked`.
 
     `repeating` names the module that is the step, where the file does. The `event` of a mark is its position among the
-    marks, from 0: `EventTotals.marks` has the ids. The events of recurring steps are not known yet.
+    marks, from 0: `FileEventSummary.marks` has the ids. The events of recurring steps are not known yet.
     """
     marks = _find_step_marks(raw)
     if marks.height:
@@ -299,7 +301,7 @@ _STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step", "run")
 
 
 def derive_event_columns(
-    raw: RawEvents, executions: EventRows, steps: pl.DataFrame, totals: EventTotals, spill: Spill
+    raw: RawEvents, executions: EventRows, steps: pl.DataFrame, totals: FileEventSummary, spill: Spill
 ) -> Iterator[dict[str, MaskedColumn]]:
     """Yield the events with columns of `EVENTS`, a batch at a time, in the order of their ids; `totals` grows."""
     lanes, calendar = raw.lanes, step_calendar(steps)
@@ -483,7 +485,7 @@ def _output_columns(batch: _NestedBatch, lanes: LaneProperties, step: Ints, laun
     }
 
 
-def _checked_sizes(events: EventRows, totals: EventTotals) -> dict[str, MaskedColumn]:
+def _checked_sizes(events: EventRows, totals: FileEventSummary) -> dict[str, MaskedColumn]:
     """Return the bytes of events, if any; those that cannot be true are recorded in `totals`."""
     if "bytes" not in events.columns:
         return {}

@@ -25,7 +25,7 @@ _STRIDE: Final = 64
 """A long lane is split between starts; every batch has about this many of them."""
 
 
-class EventSource(NamedTuple):
+class ShiftedChunk(NamedTuple):
     """A chunk of the file: `shift` is added to its times, `first` to its records, and `ops` renumbers its ops."""
 
     spilled: SpilledRows
@@ -121,7 +121,7 @@ class EventBatch(Struct, frozen=True, eq=False):
 
     runs: RowRanges
     first: int
-    sources: Sequence[EventSource]
+    sources: Sequence[ShiftedChunk]
 
     @property
     def height(self) -> int:
@@ -212,7 +212,7 @@ def _concat_optional_columns(columns: Sequence[MaskedColumn | None], sizes: Sequ
 
 
 def split_into_batches(
-    runs: RowRanges, sources: Sequence[EventSource], first: int, size: int = BATCH_SIZE
+    runs: RowRanges, sources: Sequence[ShiftedChunk], first: int, size: int = BATCH_SIZE
 ) -> Iterator[list[EventBatch]]:
     """Yield batches of about `size` events, in the order of the lanes; those of one long lane come in one list.
 
@@ -240,7 +240,7 @@ def split_into_batches(
         yield group
 
 
-def _split_long_lane(runs: RowRanges, sources: Sequence[EventSource], size: int) -> list[RowRanges]:
+def _split_long_lane(runs: RowRanges, sources: Sequence[ShiftedChunk], size: int) -> list[RowRanges]:
     """Split one lane into time intervals of about `size` events."""
     stride = max(1, size // _STRIDE)
     samples = [
@@ -260,7 +260,7 @@ def _split_long_lane(runs: RowRanges, sources: Sequence[EventSource], size: int)
     return [part for part in parts if len(part.lane)]
 
 
-def _read_starts(runs: RowRanges, sources: Sequence[EventSource], run: int) -> Ints:
+def _read_starts(runs: RowRanges, sources: Sequence[ShiftedChunk], run: int) -> Ints:
     source = sources[int(runs.source[run])]
     starts: Ints = source.spilled.read(int(runs.low[run]), int(runs.high[run]), ["start"])["start"].values
     return starts + source.shift

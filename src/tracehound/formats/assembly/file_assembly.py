@@ -30,7 +30,7 @@ from tracehound.formats.assembly.derived_columns import (
     find_steps,
     read_module_executions,
 )  # fmt: skip
-from tracehound.formats.assembly.event_batches import BATCH_SIZE, EventSource, RowRanges, collect_row_ranges
+from tracehound.formats.assembly.event_batches import BATCH_SIZE, RowRanges, ShiftedChunk, collect_row_ranges
 from tracehound.formats.assembly.lane_nesting import CONCURRENT_ROLES, ContainerRules
 from tracehound.formats.assembly.launch_links import CORRELATION_IDS_REPEATED
 from tracehound.formats.assembly.step_detection import add_step_events, inference_source
@@ -123,7 +123,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         collect_row_ranges([chunk.spilled for chunk in decoded.chunks], [chunk.lanes for chunk in decoded.chunks]),
         _conform_to_schema(decoded.lanes, RAW_LANES),
     )
-    sources = [EventSource(chunk.spilled, chunk.shift, chunk.first, chunk.ops) for chunk in decoded.chunks]
+    sources = [ShiftedChunk(chunk.spilled, chunk.shift, chunk.first, chunk.ops) for chunk in decoded.chunks]
     raw = RawEvents(runs, sources, _lane_properties(lanes, decoded), size)
     totals, executions = empty_totals(lanes.height), read_module_executions(raw)
     steps, step_notes = find_steps(raw, executions, decoded.unmarked, decoded.repeating)

@@ -65,7 +65,7 @@ class ElementDecoder(Struct, Generic[Some, E], frozen=True):
     lenient: Callable[[Mapping[str, Any], bytes], E]
 
 
-class _StartField(msgspec.Struct, gc=False):
+class _TimestampField(msgspec.Struct, gc=False):
     ts: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -73,7 +73,7 @@ class _DurationField(msgspec.Struct, gc=False):
     dur: msgspec.Raw = msgspec.Raw(b"0")
 
 
-_STARTS = msgspec.json.Decoder(list[_StartField])
+_STARTS = msgspec.json.Decoder(list[_TimestampField])
 _LENGTHS = msgspec.json.Decoder(list[_DurationField])
 
 

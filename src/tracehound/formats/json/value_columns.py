@@ -46,7 +46,7 @@ class ValueCodes(dict[Any, int]):
         return np.fromiter(map(self.__getitem__, values), np.int32, count)
 
 
-class CodeResults:
+class ResultsByCode:
     """Results of a function on the values that `codes` number, computed once for each: small integers."""
 
     def __init__(self, codes: ValueCodes, function: Callable[[Any], int]) -> None:

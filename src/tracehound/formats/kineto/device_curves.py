@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.formats.assembly.arrow_storage import LaneRange, iterate_in_time_order, scan_lanes
+from tracehound.formats.assembly.arrow_storage import LaneRowRange, iterate_in_time_order, scan_lanes
 from tracehound.formats.device_occupancy import (
     Floats,
     bucket_edges,
@@ -132,7 +132,7 @@ _HAS_KERNEL_TIME: Final = pl.col("kind").is_in(["kernel", "collective"]) & (pl.c
 _EVENT_COLUMNS: Final = ("lane", "start", "end", "kind")
 
 
-def _count_and_bounds(scan: pl.LazyFrame, lanes: Sequence[LaneRange]) -> tuple[int, int, int]:
+def _count_and_bounds(scan: pl.LazyFrame, lanes: Sequence[LaneRowRange]) -> tuple[int, int, int]:
     """Number of kernels on these lanes, their first start and their last end."""
     aggregates = (pl.len(), pl.col("start").min().fill_null(0), pl.col("end").max().fill_null(0))
     count, low, high = collect_streaming(
@@ -141,11 +141,11 @@ def _count_and_bounds(scan: pl.LazyFrame, lanes: Sequence[LaneRange]) -> tuple[i
     return count, low, high
 
 
-def _busy_lanes(frames: FileFrames, rank: int) -> list[LaneRange]:
+def _busy_lanes(frames: FileFrames, rank: int) -> list[LaneRowRange]:
     """Rows of each lane with the work of a rank."""
     lanes = frames.lanes.sort("lane").with_columns((pl.col("events").cum_sum() - pl.col("events")).alias("low"))
     busy = lanes.filter(pl.col("work") & (pl.col("rank") == rank))
-    return [LaneRange(*row) for row in busy.select("lane", "low", "events").iter_rows()]
+    return [LaneRowRange(*row) for row in busy.select("lane", "low", "events").iter_rows()]
 
 
 def _mean_curves(

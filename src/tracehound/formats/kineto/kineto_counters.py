@@ -52,7 +52,7 @@ HOST_MEMORY_COUNTER: Final = f"{CPU_PREFIX}{MEMORY_COUNTER_NAMES['allocated']}"
 """Counter of what the host's allocator holds, as far as recorded: memory allocated before the recording is missing."""
 
 
-class MemoryCounter(NamedTuple):
+class MemoryCounterKey(NamedTuple):
     """A memory counter: its device (-1: the host), and the quantity that it counts."""
 
     device: int
@@ -128,7 +128,7 @@ def memory_samples(
     recorded[:2] &= ~(values[:2] < 0)
     event, quantity = np.nonzero(recorded.T)
     devices, number = np.unique(device, return_inverse=True)
-    keys = [MemoryCounter(each, quantity) for each in devices.tolist() for quantity in MEMORY_COUNTER_NAMES]
+    keys = [MemoryCounterKey(each, quantity) for each in devices.tolist() for quantity in MEMORY_COUNTER_NAMES]
     return CounterValues(event, keys, number[event] * len(MEMORY_COUNTER_NAMES) + quantity, values.T[recorded.T])
 
 
@@ -154,7 +154,7 @@ def counter_lanes(samples: CounterSamples, origin: int, ranks: pl.DataFrame, run
     made = build_counters(
         samples, lambda ns: (ns - origin) * 1000, partial(_counter_lane, titles, _RankFinder(ranks, runs))
     )
-    memory_keys = [number for number, key in enumerate(samples.keys) if isinstance(key, MemoryCounter)]
+    memory_keys = [number for number, key in enumerate(samples.keys) if isinstance(key, MemoryCounterKey)]
     return (
         replace(made, samples=made.samples.filter(~(pl.col("lane").is_in(memory_keys) & _BETWEEN_EQUAL_SAMPLES)))
         if memory_keys
@@ -177,14 +177,16 @@ def renumber_device_process(process: str, devices: Mapping[int, int]) -> str:
 
 def count_memory_changes(samples: CounterSamples) -> int:
     """Number of samples that are changes of memory, not totals."""
-    changing = np.array([isinstance(key, MemoryCounter) and key.quantity == "change" for key in samples.keys], np.bool_)
+    changing = np.array(
+        [isinstance(key, MemoryCounterKey) and key.quantity == "change" for key in samples.keys], np.bool_
+    )
     return int(np.count_nonzero(changing[samples.number])) if len(changing) else 0
 
 
 def count_unattributed_memory(samples: CounterSamples, ranks: pl.DataFrame) -> int:
     """Number of memory samples whose rank is unknown, because several ranks, each on its own host, have that device."""
     devices = Counter(ranks["device"].to_list())
-    is_unknown = [isinstance(key, MemoryCounter) and devices[key.device] != 1 for key in samples.keys]
+    is_unknown = [isinstance(key, MemoryCounterKey) and devices[key.device] != 1 for key in samples.keys]
     return int(np.count_nonzero(np.array(is_unknown, np.bool_)[samples.number])) if is_unknown else 0
 
 
@@ -193,7 +195,7 @@ def _without_unused_reserved(samples: CounterSamples) -> CounterSamples:
     largest = np.zeros(len(samples.keys))
     np.maximum.at(largest, samples.number, np.abs(samples.value))
     reserved = np.array(
-        [isinstance(key, MemoryCounter) and key.quantity == "reserved" for key in samples.keys], np.bool_
+        [isinstance(key, MemoryCounterKey) and key.quantity == "reserved" for key in samples.keys], np.bool_
     )
     idle = reserved & (largest == 0)
     return samples.take(np.flatnonzero(~idle[samples.number])) if idle.any() else samples
@@ -201,7 +203,9 @@ def _without_unused_reserved(samples: CounterSamples) -> CounterSamples:
 
 def _sum_memory_changes(samples: CounterSamples) -> CounterSamples:
     """Samples with memory changes replaced by their running sum, in order of time."""
-    changes = np.array([isinstance(key, MemoryCounter) and key.quantity == "change" for key in samples.keys], np.bool_)
+    changes = np.array(
+        [isinstance(key, MemoryCounterKey) and key.quantity == "change" for key in samples.keys], np.bool_
+    )
     rows = np.flatnonzero(changes[samples.number]) if changes.any() else np.empty(0, np.int64)
     if not len(rows):
         return samples
@@ -230,20 +234,20 @@ class _RankFinder:
 
 
 def _counter_lane(
-    titles: Mapping[CounterKey, tuple[str, str]], ranks: _RankFinder, key: CounterKey | MemoryCounter
+    titles: Mapping[CounterKey, tuple[str, str]], ranks: _RankFinder, key: CounterKey | MemoryCounterKey
 ) -> Mapping[str, object]:
-    device = key.device if isinstance(key, MemoryCounter) else _device_of_counter(key)
+    device = key.device if isinstance(key, MemoryCounterKey) else _device_of_counter(key)
     host, rank = (
         ranks.rank_of_device(device)
-        if isinstance(key, MemoryCounter)
+        if isinstance(key, MemoryCounterKey)
         else ranks.rank_of_process(normalize_id(key.process), device)
     )
-    if isinstance(key, MemoryCounter):
+    if isinstance(key, MemoryCounterKey):
         prefix = "" if rank is not None else CPU_PREFIX if device < 0 else f"GPU {device} "
         name, unit = f"{prefix}{MEMORY_COUNTER_NAMES[key.quantity]}", "bytes"
     else:
         name, unit = titles[key]
-    process = "" if isinstance(key, MemoryCounter) else str(normalize_id(key.process))
+    process = "" if isinstance(key, MemoryCounterKey) else str(normalize_id(key.process))
     return {"host": host, "rank": rank, "name": name, "unit": unit, "process": process}
 
 

@@ -121,7 +121,7 @@ _MAX_KEY_BYTES: Final = 16 << 20
 KeyValue = TypeVar("KeyValue")
 
 
-class EventLocation(NamedTuple):
+class EventLaneKey(NamedTuple):
     """Signature, device and stream of an event as the file writes them."""
 
     signature: EventSignature
@@ -155,7 +155,7 @@ class ScannedEvents(Struct, frozen=True, eq=False):
     leftover_rows: Ints
     leftovers: list[JsonEvent]
     leftover_texts: list[bytes]
-    locations: KeyTable[EventLocation]
+    locations: KeyTable[EventLaneKey]
     names: KeyTable[str]
     launched: KeyTable[tuple[Any, ...]]
     called: KeyTable[bytes]
@@ -204,7 +204,7 @@ def native_decoder() -> NativeDecoder | None:
     return None if native is None else NativeDecoder(native)
 
 
-def _new_key_tables() -> tuple[KeyTable[EventLocation], KeyTable[str], KeyTable[tuple[Any, ...]], KeyTable[bytes]]:
+def _new_key_tables() -> tuple[KeyTable[EventLaneKey], KeyTable[str], KeyTable[tuple[Any, ...]], KeyTable[bytes]]:
     return (
         KeyTable(LOCATION, _parse_location),
         KeyTable(NAME, _parse_name),
@@ -224,12 +224,12 @@ def _decode_json(text: bytes, default: Any = None) -> Any:  # noqa: ANN401, any 
     return msgspec.json.decode(text) if text else default
 
 
-def _parse_location(parts: list[bytes]) -> EventLocation:
+def _parse_location(parts: list[bytes]) -> EventLaneKey:
     cat, pid, tid, device, stream = parts
     signature = (_decode_json(cat, ""), _decode_json(pid), _decode_json(tid))
     if signature[0] == LAUNCH_FLOW_CATEGORY:
         raise msgspec.ValidationError("a launch flow, which the scanner does not read")
-    return EventLocation(signature, _decode_json(device), _decode_json(stream))
+    return EventLaneKey(signature, _decode_json(device), _decode_json(stream))
 
 
 def _parse_name(parts: list[bytes]) -> str:

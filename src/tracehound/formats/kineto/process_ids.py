@@ -127,7 +127,7 @@ def autograd_event_kind(signature: EventSignature) -> str | None:
     return None if cat else _KIND_BY_PROCESS.get(without_run_mark(pid))
 
 
-class LaunchFlowEnd(NamedTuple):
+class LaunchFlowEndpoint(NamedTuple):
     """Start or finish of a flow from an operator to a kernel: its ordinal in the file, its id, and its event.
 
     `begins` is true for the start. The event has the process and the thread of the flow event, and starts (ns) at its
@@ -142,14 +142,14 @@ class LaunchFlowEnd(NamedTuple):
     start: int
 
 
-def launch_flow_ends(elements: Sequence[msgspec.Raw], records: Ints, starts: Ints) -> list[LaunchFlowEnd]:
+def launch_flow_ends(elements: Sequence[msgspec.Raw], records: Ints, starts: Ints) -> list[LaunchFlowEndpoint]:
     """Starts and finishes of launch flows among these flow events in JSON; unreadable ones are left out."""
-    ends = list[LaunchFlowEnd]()
+    ends = list[LaunchFlowEndpoint]()
     for element, record, start in zip(elements, records.tolist(), starts.tolist(), strict=True):
         with suppress(msgspec.MsgspecError, RecursionError):
             flow = _decode_flow(element)
             if flow.cat == LAUNCH_FLOW_CATEGORY:
-                ends.append(LaunchFlowEnd(record, flow.ph == "s", flow.id, flow.pid, flow.tid, start))
+                ends.append(LaunchFlowEndpoint(record, flow.ph == "s", flow.id, flow.pid, flow.tid, start))
     return ends
 
 

@@ -45,7 +45,7 @@ from tracehound.formats.kineto.native_scan import (
     TOTAL_ALLOCATED,
     TOTAL_RESERVED,
     TS,
-    EventLocation,
+    EventLaneKey,
     KeyTable,
     KeyValue,
     ScannedEvents,
@@ -121,7 +121,7 @@ _MEMORY_COLUMNS: Final = {
 _NOT_COMPUTED: Final = int(np.iinfo(np.int64).min)
 
 
-def _number_device(signatures: ValueCodes, devices: ValueCodes, location: EventLocation) -> int:
+def _number_device(signatures: ValueCodes, devices: ValueCodes, location: EventLaneKey) -> int:
     """Code of the device and stream of a location; -1 for a host.
 
     A function, not a method: a method in the lambdas of `ScannedColumnBuilder` would keep a segment's columns in
@@ -145,10 +145,10 @@ class ScannedColumnBuilder:
     ) -> None:
         self._note_counts, self._samples, self._facets = note_counts, samples, facets
         self._device_of = partial(_number_device, signatures, devices)
-        self._signature = _ValuePerKey[EventLocation](lambda location: signatures[location.signature])
-        self._device = _ValuePerKey[EventLocation](self._device_of)
-        self._calls = _ValuePerKey[EventLocation](lambda location: may_have_call_args(location.signature))
-        self._thread = _ValuePerKey[EventLocation](
+        self._signature = _ValuePerKey[EventLaneKey](lambda location: signatures[location.signature])
+        self._device = _ValuePerKey[EventLaneKey](self._device_of)
+        self._calls = _ValuePerKey[EventLaneKey](lambda location: may_have_call_args(location.signature))
+        self._thread = _ValuePerKey[EventLaneKey](
             lambda location: -1 if (tid := parse_natural(location.signature[2])) is None else tid
         )
         self._name = _ValuePerKey[str](lambda name: names[name])
@@ -196,7 +196,7 @@ class ScannedColumnBuilder:
                 isinstance(event, InstantEvent) and not event.name.startswith(PROFILER_EVENT_PREFIXES)
             ):
                 found.append(
-                    (row, EventLocation((event.cat, event.pid, event.tid), event.args.device, event.args.stream))
+                    (row, EventLaneKey((event.cat, event.pid, event.tid), event.args.device, event.args.stream))
                 )
         for _, location in sorted(found, key=itemgetter(0)):
             self._device_of(location)

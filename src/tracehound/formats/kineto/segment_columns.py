@@ -19,7 +19,7 @@ from tracehound.formats.json.array_segments import JsonChunk, chunk_of_text
 from tracehound.formats.json.value_columns import (
     MISSING,
     NS_PER_US,
-    CodeResults,
+    ResultsByCode,
     ValueCodes,
     as_text,
     parse_count,
@@ -70,7 +70,7 @@ from tracehound.formats.kineto.note_counts import (
     UNKNOWN_PHASE,
     NoteCounts,
 )
-from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORY, LaunchFlowEnd, launch_flow_ends
+from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORY, LaunchFlowEndpoint, launch_flow_ends
 from tracehound.formats.kineto.scanned_columns import ScannedColumnBuilder
 from tracehound.formats.kineto.segment_facets import KnownCombinations, SegmentFacets
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
@@ -109,19 +109,19 @@ class SegmentColumns:
         self.note_counts = NoteCounts()
         self.samples = SampleCollector()
         self.facets = SegmentFacets(known)
-        self.flow_ends: list[LaunchFlowEnd] = []
+        self.flow_ends: list[LaunchFlowEndpoint] = []
         self._count = 0
         self._columns = [NO_EVENT_COLUMNS]
         self._leftovers, self._leftover_texts, self._leftover_records = list[JsonEvent](), list[bytes](), list[Ints]()
         self._from_scan = ScannedColumnBuilder(
             self.signatures, self.names, self.devices, self.note_counts, self.samples, self.facets
         )
-        self._args_class = CodeResults(
+        self._args_class = ResultsByCode(
             self.signatures, lambda signature: _DEVICE_ARGS if is_device_event(signature) else _PLAIN_ARGS
         )
-        self._calls = CodeResults(self.signatures, may_have_call_args)
-        self._waits = CodeResults(self.signatures, may_have_wait_args)
-        self._args_class_by_name = CodeResults(self.names, _args_class_of_name)
+        self._calls = ResultsByCode(self.signatures, may_have_call_args)
+        self._waits = ResultsByCode(self.signatures, may_have_wait_args)
+        self._args_class_by_name = ResultsByCode(self.names, _args_class_of_name)
 
     def add(self, chunk: KinetoChunk) -> None:
         """Append a chunk."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tracehound.formats.assembly.counter_samples import SpilledSamples
 from tracehound.formats.assembly.derived_columns import RAW_EVENTS
-from tracehound.formats.json.value_columns import INVALID, MISSING, CodeArray, CodeResults
+from tracehound.formats.json.value_columns import INVALID, MISSING, CodeArray, ResultsByCode
 from tracehound.formats.kineto.categories import (
     copy_kind,
     is_mtia_copy,
@@ -43,7 +43,7 @@ from tracehound.formats.kineto.note_counts import (
     NoteCounts,
     NoteKind,
 )
-from tracehound.formats.kineto.process_ids import LaunchFlowEnd, autograd_event_kind
+from tracehound.formats.kineto.process_ids import LaunchFlowEndpoint, autograd_event_kind
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows
 from tracehound.formats.value_bounds import MAX_DISTANCE_NS
@@ -89,7 +89,7 @@ class SegmentResult(Struct, frozen=True):
     device_family: str
     samples: SpilledSamples
     facets: Mapping[str, SpilledRows]
-    flow_ends: tuple[LaunchFlowEnd, ...]
+    flow_ends: tuple[LaunchFlowEndpoint, ...]
 
 
 def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, name: str) -> SegmentResult:
@@ -99,9 +99,9 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
     note_counts.add(COUNTER_WITHOUT_NUMBER, len(columns.samples.broken), min(columns.samples.broken, default=0))
     keys, lane = number_lanes(columns, events)
     in_profiler_span = (
-        CodeResults(columns.signatures, lambda signature: parse_category(signature[0]).role == "none").results_of_codes(
-            events.signature
-        )
+        ResultsByCode(
+            columns.signatures, lambda signature: parse_category(signature[0]).role == "none"
+        ).results_of_codes(events.signature)
         > 0
     )
     drawn = ~in_profiler_span
@@ -114,7 +114,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
     drawn &= ~too_long
     note_counts.add_mask(NEGATIVE_DURATION, drawn & (events.length < 0), events.record)
     for note, applies in _NOTES_BY_SIGNATURE.items():
-        codes_with_note = CodeResults(columns.signatures, applies).all_results() > 0
+        codes_with_note = ResultsByCode(columns.signatures, applies).all_results() > 0
         if codes_with_note.any():
             note_counts.add_mask(note, drawn & codes_with_note[events.signature], events.record)
     if "" in columns.names:
@@ -255,7 +255,7 @@ def kinds_and_steps(
     columns: SegmentColumns, events: EventColumns, kind_cache: KindCache
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
     """Kind of each event as a position in `KINDS`, by category, then args, then name; and its step (-1: none)."""
-    kind = CodeResults(columns.signatures, _kind_of_signature).results_of_codes(events.signature)
+    kind = ResultsByCode(columns.signatures, _kind_of_signature).results_of_codes(events.signature)
     names = list(columns.names)
     for kind_name in _KIND_BY_NAME:
         rows = np.flatnonzero(kind == KIND_CODES[kind_name])
@@ -263,9 +263,9 @@ def kinds_and_steps(
         for code in _used_codes(events.name[rows], len(names)):
             kind_of_name[code] = kind_cache[kind_name, names[code]]
         kind[rows] = kind_of_name[events.name[rows]]
-    on_mtia = CodeResults(columns.signatures, _is_mtia_event).all_results() > 0
+    on_mtia = ResultsByCode(columns.signatures, _is_mtia_event).all_results() > 0
     if on_mtia.any():
-        is_copy = CodeResults(columns.names, is_mtia_copy).results_of_codes(events.name)
+        is_copy = ResultsByCode(columns.names, is_mtia_copy).results_of_codes(events.name)
         kind[on_mtia[events.signature] & (is_copy > 0) & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
     kind[events.collective & (kind == KIND_CODES["kernel"])] = KIND_CODES["collective"]
     step = _step_numbers(columns, events, kind)
@@ -279,7 +279,7 @@ def collective_candidates(
     """Mask of the events that may be collectives, depending on operators elsewhere in the file or on its devices."""
     kernel, collective = kind == KIND_CODES["kernel"], kind == KIND_CODES["collective"]
     candidates: npt.NDArray[np.bool_] = (kernel | (collective & (events.bytes < 0))) & (events.external >= 0)
-    gloo = CodeResults(columns.names, lambda name: name.startswith(GLOO_PREFIX)).all_results()
+    gloo = ResultsByCode(columns.names, lambda name: name.startswith(GLOO_PREFIX)).all_results()
     if gloo.any():
         candidates |= (kind == KIND_CODES["annotation"]) & (gloo[events.name] > 0)
     return candidates

@@ -35,7 +35,7 @@ DERIVED_LANE_ORDER: Final = 1 << 20
 """Order of derived lanes: after a device's own lanes of the same role."""
 
 
-class NamedOps(NamedTuple):
+class RowsWithOps(NamedTuple):
     """Rows that name an op, and the op numbers in the file for those of the rows."""
 
     spilled: SpilledRows
@@ -49,7 +49,7 @@ class DerivedLanes(Struct):
     spill: Spill
     chunks: list[RawChunk] = field(default_factory=list)
 
-    def add_gpu_ops(self, process: str, named_ops: Sequence[NamedOps], lane_of: Offsets, rank: int) -> None:
+    def add_gpu_ops(self, process: str, named_ops: Sequence[RowsWithOps], lane_of: Offsets, rank: int) -> None:
         """Add lanes of HLO ops: one event for each kernel that names its op, as XProf counts them.
 
         Streams run concurrently, so each gets its own lane of ops. `lane_of` has the lane of every line.
@@ -70,7 +70,7 @@ class DerivedLanes(Struct):
     def add_gpu_modules(
         self,
         process: str,
-        named_ops: Sequence[NamedOps],
+        named_ops: Sequence[RowsWithOps],
         unnamed_work: Sequence[SpilledRows],
         calls: pl.DataFrame,
         programs: Mapping[str, int],
@@ -86,7 +86,7 @@ class DerivedLanes(Struct):
             self._add_modules(process, {0: rank}, runs)
 
     def add_cpu_devices(
-        self, process: str, named_ops: Sequence[NamedOps], end_marks: pl.DataFrame, op_users: pl.DataFrame
+        self, process: str, named_ops: Sequence[RowsWithOps], end_marks: pl.DataFrame, op_users: pl.DataFrame
     ) -> None:
         """Add the devices of the CPU backend, whose ops run on host threads: each has a lane of ops and one of modules.
 
@@ -118,7 +118,7 @@ class DerivedLanes(Struct):
             )
             self._add_modules(process, ranks, find_module_executions(runs))
 
-    def add_dispatches(self, dispatches: NamedOps, lanes: Offsets) -> None:
+    def add_dispatches(self, dispatches: RowsWithOps, lanes: Offsets) -> None:
         """Add host events; those with the name of an op are its dispatch. `lanes` has the lane of every line."""
         names = pl.Series([row["name"] for row in self.builder.ops.rows], dtype=pl.String)
         is_dispatch = pl.col("name").cast(pl.String).is_in(names.implode()) & ~pl.col("kind").is_in(_FIXED_HOST_KINDS)
@@ -150,7 +150,10 @@ class DerivedLanes(Struct):
 
 
 def _gpu_module_executions(
-    named_ops: Sequence[NamedOps], unnamed_work: Sequence[SpilledRows], calls: pl.DataFrame, programs: Mapping[str, int]
+    named_ops: Sequence[RowsWithOps],
+    unnamed_work: Sequence[SpilledRows],
+    calls: pl.DataFrame,
+    programs: Mapping[str, int],
 ) -> pl.DataFrame:
     """Executions of modules on a GPU."""
 
@@ -176,7 +179,7 @@ def _gpu_module_executions(
 
 
 def _rows_of_all_executions(
-    named_ops: Sequence[NamedOps], transform: Callable[[pl.DataFrame], pl.DataFrame]
+    named_ops: Sequence[RowsWithOps], transform: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> pl.DataFrame:
     """All rows with the columns that identify executions, transformed, in the order of the file."""
     return pl.concat([transform(_execution_rows(spilled)) for spilled, _ in named_ops], how="diagonal").sort(
@@ -184,7 +187,7 @@ def _rows_of_all_executions(
     )
 
 
-def _op_starts(named_ops: Sequence[NamedOps]) -> Iterator[pl.DataFrame]:
+def _op_starts(named_ops: Sequence[RowsWithOps]) -> Iterator[pl.DataFrame]:
     """Start of each op, with the columns of `OP_STARTS_SCHEMA`."""
     for spilled, _ in named_ops:
         yield add_run_column(spilled.read_frame(columns=[name for name in OP_STARTS_SCHEMA if name in spilled.dtypes]))

@@ -27,7 +27,7 @@ from tracehound.formats.protobuf_wire import (
     decode_varints,
     iterate_field_rounds,
 )
-from tracehound.formats.xplane.event_bounds import EventBounds, EventTagFinder, find_event_bounds
+from tracehound.formats.xplane.event_offsets import EventOffsets, EventTagFinder, find_event_bounds
 from tracehound.formats.xplane.plane_metadata import (
     BLOB,
     DOUBLE,
@@ -204,13 +204,13 @@ class _EventFields(NamedTuple):
         return DecodedEvents(data, line, record, metadata, start, length, has_time, is_valid, stat_tables)
 
 
-def _decode_natively(data: PaddedBytes, wanted: WantedStats) -> tuple[EventBounds, _EventFields] | None:
+def _decode_natively(data: PaddedBytes, wanted: WantedStats) -> tuple[EventOffsets, _EventFields] | None:
     """Events at the front of the data, decoded by native code; None if it is missing or refuses the data."""
     native = decode_xevents(data.raw[: data.size], wanted.small_id_codes, len(wanted.names))
     if native is None:
         return None
     rows = np.flatnonzero(native.odd)
-    bounds = EventBounds(native.head, native.end, native.metadata, native.head, rows, native.after, stopped=False)
+    bounds = EventOffsets(native.head, native.end, native.metadata, native.head, rows, native.after, stopped=False)
     columns = _StatColumns(len(native.head), wanted)
     for code in np.flatnonzero(native.seen).tolist():
         columns.bounds[wanted.names[code]] = StatColumn(native.field[code], native.bits[code])
@@ -223,13 +223,13 @@ def _decode_natively(data: PaddedBytes, wanted: WantedStats) -> tuple[EventBound
 
 def _decode_with_numpy(
     data: PaddedBytes, tag_finder: EventTagFinder, wanted: WantedStats
-) -> tuple[EventBounds, _EventFields]:
+) -> tuple[EventOffsets, _EventFields]:
     """Events at the front of the data, decoded by numpy."""
     bounds = find_event_bounds(data, tag_finder)
     return bounds, _decode_fields(data, bounds, wanted)
 
 
-def _locate_events(fields: _EventFields, bounds: EventBounds, read_ranges: Sequence[EventRange]) -> DecodedEvents:
+def _locate_events(fields: _EventFields, bounds: EventOffsets, read_ranges: Sequence[EventRange]) -> DecodedEvents:
     """The events with their lines and offsets in the file."""
     if len(read_ranges) == 1:
         return fields.on_lines(np.full(len(bounds.head), read_ranges[0].line), bounds.head + read_ranges[0].start)
@@ -246,7 +246,7 @@ _TWO_BYTE_ID = uint64(0x80 << 24)
 _STAT_HEAD, _STAT_MASK = uint64(EVENT_STAT << 3 | BYTES | STAT_ID << 19), uint64(0xFF80FF)
 
 
-def _decode_fields(data: PaddedBytes, bounds: EventBounds, wanted: WantedStats) -> _EventFields:
+def _decode_fields(data: PaddedBytes, bounds: EventOffsets, wanted: WantedStats) -> _EventFields:
     """Fields of all events."""
     words, at = data.words, bounds.at
     start, size = decode_leading_varints(words[at])
@@ -378,7 +378,7 @@ _INTEGER_TAGS = (UNSIGNED << 3 | VARINT, SIGNED << 3 | VARINT, REF << 3 | VARINT
 
 
 def _decode_in_any_order(
-    fields: _EventFields, bounds: EventBounds, rows: Offsets, wanted: WantedStats, columns: _StatColumns
+    fields: _EventFields, bounds: EventOffsets, rows: Offsets, wanted: WantedStats, columns: _StatColumns
 ) -> None:
     """Decode these events with any order and encoding of fields."""
     data = fields.data

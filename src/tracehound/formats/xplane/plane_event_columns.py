@@ -37,7 +37,7 @@ from tracehound.formats.xplane.plane_rows import (
     COMMON_STATS,
     OP_NAME_STATS,
     ColumnMaker,
-    PlaneRows,
+    PlaneDecoder,
     ShardState,
     add_null_columns,
     unique_combinations,
@@ -53,7 +53,7 @@ from tracehound.formats.xplane.xspace import XPlane, XSpace
 from tracehound.model.trace import KIND_CODES
 
 
-def _other_columns(rows: PlaneRows) -> ColumnMaker:
+def _other_columns(rows: PlaneDecoder) -> ColumnMaker:
     """Columns of a plane that is neither a computing device nor a host: its lines are shown as recorded."""
 
     def columns(events: DecodedEvents, line_in_plane: Offsets, position: Offsets) -> ColumnArrays:
@@ -66,7 +66,7 @@ def _other_columns(rows: PlaneRows) -> ColumnMaker:
 class DevicePlaneColumns:
     """Columns of the events of a device plane."""
 
-    def __init__(self, rows: PlaneRows, run_bits: int) -> None:
+    def __init__(self, rows: PlaneDecoder, run_bits: int) -> None:
         lines = rows.plane.lines
         roles = [role_of_line(line.name) for line in lines]
         classes = list(dict.fromkeys(roles))
@@ -169,7 +169,7 @@ class HostPlaneColumns:
     the ops that run on host threads are those of the CPU's devices.
     """
 
-    def __init__(self, rows: PlaneRows, devices: Mapping[str, Sequence[XPlane]]) -> None:
+    def __init__(self, rows: PlaneDecoder, devices: Mapping[str, Sequence[XPlane]]) -> None:
         thread_classes = [thread_class(line.name.split("/")[0]) for line in rows.plane.lines]
         self._classes = list(dict.fromkeys(thread_classes))
         gpu_op_names = {
@@ -282,7 +282,7 @@ def decode_events_of_shard(state: ShardState, ranges: Sequence[tuple[int, EventR
             if device is not None and device[1] == "GPU"
             else ()
         )
-        rows = PlaneRows(state, number, firsts[number], (*common_stats, *extra_stats))
+        rows = PlaneDecoder(state, number, firsts[number], (*common_stats, *extra_stats))
         counter_ranges = [
             range_ for range_ in plane_ranges if is_counter_line(rows.plane.lines[range_.line - rows.first_line])
         ]

@@ -25,7 +25,7 @@ from tracehound.formats.xla.xla_names import (
     role_of_line,
     side_lane_name,
 )
-from tracehound.formats.xplane.derived_lanes import DERIVED_LANE_ORDER, OP_USERS_SCHEMA, DerivedLanes, NamedOps
+from tracehound.formats.xplane.derived_lanes import DERIVED_LANE_ORDER, OP_USERS_SCHEMA, DerivedLanes, RowsWithOps
 from tracehound.formats.xplane.xplane_ops import ExecutedOp, merge_ops
 from tracehound.formats.xplane.xspace import XLine, XPlane
 from tracehound.numeric.intervals import Intervals
@@ -184,10 +184,13 @@ class _SpilledShards:
     def __init__(self, results: Sequence[ShardResult], op_rows: Sequence[Offsets]) -> None:
         self._results = list(zip(results, op_rows, strict=True))
 
-    def named_ops(self, plane: int) -> list[NamedOps]:
+    def named_ops(self, plane: int) -> list[RowsWithOps]:
         """Executions of ops of this plane, in the order of the file."""
         return [
-            NamedOps(spilled, ops) for result, ops in self._results for at, spilled in result.named_ops if at == plane
+            RowsWithOps(spilled, ops)
+            for result, ops in self._results
+            for at, spilled in result.named_ops
+            if at == plane
         ]
 
     def unnamed_work(self, plane: int) -> list[SpilledRows]:
@@ -210,9 +213,9 @@ class _SpilledShards:
         calls = _concat_frames(spilled.read_frame() for result, _ in self._results for spilled in result.launch_calls)
         return calls if "correlation" in calls.columns else calls.clear()
 
-    def dispatches(self) -> list[NamedOps]:
+    def dispatches(self) -> list[RowsWithOps]:
         """Host events that may have the name of an op."""
-        return [NamedOps(spilled, ops) for result, ops in self._results for spilled in result.dispatches]
+        return [RowsWithOps(spilled, ops) for result, ops in self._results for spilled in result.dispatches]
 
 
 def _concat_frames(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:

@@ -134,7 +134,7 @@ ColumnMaker = Callable[[DecodedEvents, Offsets, Offsets], ColumnArrays]
 """Makes columns of decoded events, their lines (in the plane), and the positions of their metadata."""
 
 
-class PlaneRows:
+class PlaneDecoder:
     """Decodes and spills the events of one plane."""
 
     def __init__(self, state: ShardState, number: int, first: int, stats: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ from tracehound.formats.xplane.event_decoder import EVENT_STAT, DecodedEvents, E
 from tracehound.formats.xplane.plane_columns import RowBuffer
 from tracehound.formats.xplane.plane_lanes import DEVICE_PLANE, PlaneSummary
 from tracehound.formats.xplane.plane_metadata import DOUBLE, SIGNED, UNSIGNED, StatTable, concat_stats, decode_stats
-from tracehound.formats.xplane.plane_rows import PlaneRows, add_null_columns
+from tracehound.formats.xplane.plane_rows import PlaneDecoder, add_null_columns
 from tracehound.formats.xplane.xspace import XLine
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.notes import Note
@@ -63,7 +63,7 @@ _EVENTS_PER_FRAME: Final = 1 << 15
 class AllocatorEvents:
     """Allocator events of one plane, collected from decoded events."""
 
-    def __init__(self, rows: PlaneRows) -> None:
+    def __init__(self, rows: PlaneDecoder) -> None:
         self._rows = rows
         self._sign = rows.value_by_name(
             1, lambda _, at: ALLOCATION_SIGNS.get(rows.shown_names[at], 0) if at >= 0 else 0
@@ -184,12 +184,12 @@ def is_counter_line(line: XLine) -> bool:
     return role_of_line(line.name) == "counter"
 
 
-def read_counter_samples(rows: PlaneRows, ranges: Sequence[EventRange]) -> list[pl.DataFrame]:
+def read_counter_samples(rows: PlaneDecoder, ranges: Sequence[EventRange]) -> list[pl.DataFrame]:
     """Samples in these ranges of one plane, a frame for each."""
     return [_samples_of_range(rows, one) for one in ranges]
 
 
-def _samples_of_range(rows: PlaneRows, event_range: EventRange) -> pl.DataFrame:
+def _samples_of_range(rows: PlaneDecoder, event_range: EventRange) -> pl.DataFrame:
     state = rows.state
     data = state.file.read_intervals((event_range.start, event_range.end))
     record, time, position = list[Offsets](), list[Offsets](), list[Offsets]()

@@ -27,7 +27,7 @@ from tracehound.formats.protobuf_wire import (
     read_message_groups,
     read_varint,
 )
-from tracehound.formats.xplane.event_bounds import (
+from tracehound.formats.xplane.event_offsets import (
     EVENT_TAG,
     EventTagFinder,
     find_event_bounds,

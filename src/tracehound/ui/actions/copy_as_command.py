@@ -1,6 +1,6 @@
 """Copying the command line that prints what the screen shows.
 
-Owns the choice of the command, and the message where there is none. `ui/state/shell_command.py` writes commands.
+Owns the choice of the command, and the message where there is none. `ui/state/equivalent_commands.py` writes commands.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracehound.model.trace import Trace
-from tracehound.ui.state import shell_command
+from tracehound.ui.state import equivalent_commands
 
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer_screen import ExplorerScreen
@@ -38,14 +38,16 @@ def _command_of_tab(screen: ExplorerScreen, trace: Trace, tab: str) -> str:
         return ""
     if tab == "query":
         asked = screen.results.queried if screen.pane_stack.tables["query"].table.result is not None else None
-        return "" if asked is None else shell_command.query_command(screen.command_words, *asked)
+        return "" if asked is None else equivalent_commands.query_command(screen.command_words, *asked)
     if tab == "search":
         needle = screen.search_session.needle
-        return shell_command.search_command(screen.command_words, needle) if needle else ""
+        return equivalent_commands.search_command(screen.command_words, needle) if needle else ""
     window = (
-        shell_command.shown_window(trace, screen.view) if screen.focused is screen.timeline else screen.view.selection
+        equivalent_commands.shown_window(trace, screen.view)
+        if screen.focused is screen.timeline
+        else screen.view.selection
     )
-    return shell_command.report_command(
+    return equivalent_commands.report_command(
         screen.command_words,
         trace,
         screen.view,

@@ -17,7 +17,7 @@ from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.critical_path import BY_SETTING
 from tracehound.analysis.topics import unavailable_note
 from tracehound.config import configured_settings
-from tracehound.draw.lane_cells import EventPath
+from tracehound.draw.lane_cells import CriticalPathIntervals
 from tracehound.draw.notes import note_text, note_texts
 from tracehound.model.trace import Trace, Window
 from tracehound.model.units import count_noun
@@ -136,13 +136,13 @@ class CriticalPathOverlay:
         )
 
 
-def path_intervals(result: Result) -> EventPath | None:
+def path_intervals(result: Result) -> CriticalPathIntervals | None:
     """The stretches of a result that are parts of events; None when there are none."""
     rows = _event_rows(result)
     if rows.is_empty():
         return None
     start = rows["start"].to_numpy()
-    return EventPath(rows["event"].to_numpy(), start, start + rows["duration"].to_numpy())
+    return CriticalPathIntervals(rows["event"].to_numpy(), start, start + rows["duration"].to_numpy())
 
 
 def walk_path_events(result: Result, aim: PathTarget) -> EventWalk:

@@ -53,7 +53,7 @@ RUN_NAMES: Final = ("base", "other run")
 """What the two runs of a comparison are called."""
 
 
-class HloOrigin(Struct, frozen=True):
+class NavigationOrigin(Struct, frozen=True):
     """From where one came: the selected event, if it executes the op, and where the timeline begins.
 
     `go` leads to an execution. `run` says which of several runs it is of.
@@ -65,7 +65,7 @@ class HloOrigin(Struct, frozen=True):
     run: str = ""
 
 
-class HloPages:
+class HloPageOpener:
     """Shows the HLO of one op after the other on a screen; only the newest request counts."""
 
     def __init__(self, screen: Screen[None], visits: SourceNavigation, glyphs: Glyphs, give: SectionReader) -> None:
@@ -76,7 +76,7 @@ class HloPages:
         self._give = give
         self._last: tuple[TraceProgram, HloModule] | None = None
 
-    def of_op(self, trace: Trace, op: int, start: HloOrigin) -> None:
+    def of_op(self, trace: Trace, op: int, start: NavigationOrigin) -> None:
         """Show an op of the trace."""
 
         def work() -> Callable[[], None]:
@@ -86,7 +86,7 @@ class HloPages:
 
         self.tasks.run(work)
 
-    def of_name(self, trace: Trace, title: str, name: str, start: HloOrigin) -> None:
+    def of_name(self, trace: Trace, title: str, name: str, start: NavigationOrigin) -> None:
         """Show an instruction by its name, in a program by its own."""
         self.tasks.run(
             lambda: self._load_page(
@@ -94,7 +94,9 @@ class HloPages:
             )
         )
 
-    def _load_page(self, trace: Trace, program: TraceProgram | None, said: str, start: HloOrigin) -> Callable[[], None]:
+    def _load_page(
+        self, trace: Trace, program: TraceProgram | None, said: str, start: NavigationOrigin
+    ) -> Callable[[], None]:
         if program is None:
             raise TracehoundError(NO_HLO_MESSAGE)
         module = self._module(program)
@@ -119,7 +121,7 @@ class HloPages:
     def _push(self, screen: HloScreen) -> None:
         self._screen.app.push_screen(screen)
 
-    def _instance(self, trace: Trace, leaf: HloPage, by: int, start: HloOrigin) -> None:
+    def _instance(self, trace: Trace, leaf: HloPage, by: int, start: NavigationOrigin) -> None:
         """Leave for an execution: the one after that from which one came, else the next in time."""
 
         def work() -> Callable[[], None]:
@@ -132,17 +134,17 @@ class HloPages:
 
         self.tasks.run(work)
 
-    def _leave(self, found: EventWalk, start: HloOrigin) -> None:
+    def _leave(self, found: EventWalk, start: NavigationOrigin) -> None:
         while isinstance(self._screen.app.screen, HloScreen):
             self._screen.app.pop_screen()
         start.go(found)
 
 
-class HloOfExplorer:
+class ExplorerHloOpener:
     """Opens the HLO of the op under the cursor, in the explorer of one run."""
 
     def __init__(self, screen: ExplorerScreen, give: SectionReader) -> None:
-        self.pages = HloPages(screen, screen.source_navigation, screen.glyphs, give)
+        self.pages = HloPageOpener(screen, screen.source_navigation, screen.glyphs, give)
         self._screen = screen
 
     def of_cursor(self, trace: Trace) -> None:
@@ -161,19 +163,21 @@ class HloOfExplorer:
         op = trace.event(chosen)["op"] if chosen is not None else None
         named = _instruction_of_row(row) if row is not None and (mine is None or op is None) else None
         if named is not None:
-            self.pages.of_name(trace, *named, HloOrigin(None, screen.view.start, screen.navigation.go_to_walk_event))
+            self.pages.of_name(
+                trace, *named, NavigationOrigin(None, screen.view.start, screen.navigation.go_to_walk_event)
+            )
         elif op is not None:
-            self.pages.of_op(trace, op, HloOrigin(chosen, screen.view.start, screen.navigation.go_to_walk_event))
+            self.pages.of_op(trace, op, NavigationOrigin(chosen, screen.view.start, screen.navigation.go_to_walk_event))
         else:
             screen.key_bar.say(NO_OP)
 
 
-class HloOfComparison:
+class ComparisonHloOpener:
     """Opens the HLO of the op under the cursor, in a comparison of two runs."""
 
     def __init__(self, screen: ComparisonScreen, sources: SourceFolders) -> None:
         self.source_navigation = SourceNavigation(screen, sources, screen.glyphs)
-        self.pages = HloPages(screen, self.source_navigation, screen.glyphs, CheckpointedFiles().read)
+        self.pages = HloPageOpener(screen, self.source_navigation, screen.glyphs, CheckpointedFiles().read)
         self._screen = screen
 
     def of_cursor(self) -> None:
@@ -185,7 +189,9 @@ class HloOfComparison:
         for at, (side, event) in enumerate(zip(screen.sides, screen.cursor_events, strict=True)):
             op = side.trace.event(event)["op"] if side.trace is not None and event is not None else None
             if side.trace is not None and op is not None:
-                start = HloOrigin(event, side.timeline.view.start, partial(screen.go_to_execution, side), RUN_NAMES[at])
+                start = NavigationOrigin(
+                    event, side.timeline.view.start, partial(screen.go_to_execution, side), RUN_NAMES[at]
+                )
                 self.pages.of_op(side.trace, op, start)
                 return
         screen.key_bar.say(NO_OP_COMPARED if screen.cursor_events == (None, None) else NO_HLO)

@@ -19,9 +19,9 @@ from tracehound.model.trace import Trace, Window
 from tracehound.model.units import format_instant
 from tracehound.ui.actions import critical_path_overlay, pane_settings
 from tracehound.ui.actions.critical_path_overlay import CriticalPathOverlay
-from tracehound.ui.background.event_finder import CountingRow, EventFinder
+from tracehound.ui.background.event_finder import AggregateRow, EventFinder
 from tracehound.ui.background.event_links import LinkDirection, LinkFinder
-from tracehound.ui.state import row_target, typed_targets, view_moves
+from tracehound.ui.state import goto_targets, row_target, view_moves
 from tracehound.ui.state.event_walk import EventWalk
 from tracehound.ui.state.saved_session import SavedSession, valid_view
 from tracehound.ui.state.view import Marks, View, ViewHistory, list_mark_letters, return_to_place
@@ -160,7 +160,7 @@ class Navigation:
         self._screen.walk = None
         self._screen.search_session.finder.walk(trace, event)
 
-    def request_row_walk(self, row: CountingRow) -> None:
+    def request_row_walk(self, row: AggregateRow) -> None:
         """Have the events that a row counts worked out, to walk from one to the next."""
         self._steps_due = 0
         self._screen.search_session.finder.walk_row(self._screen.results.counted, row)
@@ -211,7 +211,7 @@ class Navigation:
         screen, trace = self._screen, self._screen.trace
         if trace is None:
             return
-        view = typed_targets.go_to_next_step(trace, screen.view, direction)
+        view = goto_targets.go_to_next_step(trace, screen.view, direction)
         if view != screen.view:
             self.jump(view)
             self._report_other_steps_work(trace, view)
@@ -221,7 +221,7 @@ class Navigation:
     def _report_other_steps_work(self, trace: Trace, view: View) -> None:
         """If a step is selected, report how much of the device's work in it belongs to other steps."""
         screen, rank = self._screen, view_moves.rank_of_view(trace, view)
-        numbers = typed_targets.selected_step_numbers(trace, view)
+        numbers = goto_targets.selected_step_numbers(trace, view)
         if rank is None or not numbers:
             return
         window = Window(ranks=(rank,), steps=numbers)
@@ -250,7 +250,7 @@ class Navigation:
 
     def ask_for_time_or_step(self) -> None:
         """Ask for a time or a step, and go there."""
-        self._ask("go to", typed_targets.TIME_NOTATIONS, self._try_place, self._go_to_place)
+        self._ask("go to", goto_targets.TIME_NOTATIONS, self._try_place, self._go_to_place)
 
     def _try_place(self, text: str) -> None:
         """Say whether that is a place, while it is being typed."""
@@ -273,7 +273,7 @@ class Navigation:
         if self._screen.trace is None:
             return None, ""
         try:
-            view = typed_targets.view_at_text(self._screen.trace, self._screen.view, text)
+            view = goto_targets.view_at_text(self._screen.trace, self._screen.view, text)
         except TracehoundError as error:
             return None, str(error)
         return view, format_instant(view.selection[0] if view.selection else view_moves.focus_time(view))

@@ -17,14 +17,14 @@ from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.timing.device_clock import measure_events
 from tracehound.config import configured_settings
+from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import Glyphs
-from tracehound.draw.sheet_layout import FactSection
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.trace import Trace, Window, collect_frame, collect_interruptible
 from tracehound.query import answer_query, prepare_query
 from tracehound.report import build_header, report_output
 from tracehound.ui.background.background_thread import BackgroundThread
-from tracehound.ui.background.event_finder import CountingRow, RowEvents
+from tracehound.ui.background.event_finder import AggregateRow, RowEventFinder
 from tracehound.ui.panes.charted_table import ChartedTable
 from tracehound.ui.panes.query_pane import QueryPane
 from tracehound.ui.panes.table_pane import TablePane
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def measure_row_events(
-    background: BackgroundThread, counted: RowEvents, row: CountingRow, asked: ChartedTable.DurationsRequested
+    background: BackgroundThread, counted: RowEventFinder, row: AggregateRow, asked: ChartedTable.DurationsRequested
 ) -> None:
     """Have the chart told the lengths of the events that the row counts."""
 

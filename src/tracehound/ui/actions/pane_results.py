@@ -15,7 +15,7 @@ from tracehound.model.trace import Trace, Window
 from tracehound.ui.actions import pane_settings
 from tracehound.ui.actions.pane_requests import QueryRunner
 from tracehound.ui.background.analysis_runner import AnalysisRequest, AnalysisRunner, TraceSnapshot
-from tracehound.ui.background.event_finder import CountingRow, RowEvents, counting_row
+from tracehound.ui.background.event_finder import AggregateRow, RowEventFinder, counting_row
 from tracehound.ui.panes.pane_stack import PROMPT_TABS, PaneStack
 from tracehound.ui.panes.query_pane import QueryPane
 from tracehound.ui.panes.table_pane import TablePane
@@ -26,7 +26,7 @@ from tracehound.ui.wording import messages
 TimeRange = tuple[int, int]
 
 
-class PaneResults:
+class PaneResultUpdater:
     """Keeps the tables of a pane_stack up to date."""
 
     def __init__(self, pane_stack: PaneStack, answers: AnalysisRunner) -> None:
@@ -36,7 +36,7 @@ class PaneResults:
         self._picked: tuple[str, TimeRange | None, TimeRange | None] = ("", None, None)
         self._given: dict[str, ChosenSettings] = {}
         self._shown: dict[str, tuple[Trace, AnalysisRequest]] = {}
-        self.counted = RowEvents()
+        self.counted = RowEventFinder()
         self.queried: tuple[str, Window] | None = None
         """The last query, and what it is about."""
 
@@ -125,7 +125,7 @@ class PaneResults:
         nothing = messages.why_empty(untold, snapshot.trace, bounds)
         table.show(answer.result, bounds, nothing, so_far)
 
-    def counting_row_of(self, trace: Trace, pane: str, row: Mapping[str, Any]) -> CountingRow | None:
+    def counting_row_of(self, trace: Trace, pane: str, row: Mapping[str, Any]) -> AggregateRow | None:
         """A row of a pane as one that counts events; None where it does not."""
         if pane == "search":
             return counting_row(trace, row, None)

@@ -14,9 +14,9 @@ from tracehound.ui.panes.comparison_panes import ComparisonPanes
 from tracehound.ui.panes.details_pane import DetailsPane
 from tracehound.ui.panes.pane_stack import PaneStack
 from tracehound.ui.widgets.boxes_and_scroll_bars import HorizontalBox
-from tracehound.ui.widgets.run_panel import RunPanel
 from tracehound.ui.widgets.status_bars import TabBar
 from tracehound.ui.widgets.timeline_area import TimelineArea
+from tracehound.ui.widgets.titled_timeline import TitledTimeline
 
 WIDE_COLUMNS = 120
 """Columns from which there is room for the details beside the tables."""
@@ -138,7 +138,7 @@ class ComparisonLayout:
     `sides` are the base and the other run, in this order whenever it is looked at.
     """
 
-    def __init__(self, sides: Sequence[RunPanel], differences: ComparisonPanes) -> None:
+    def __init__(self, sides: Sequence[TitledTimeline], differences: ComparisonPanes) -> None:
         self.tabs = TabBar()
         self._sides = sides
         self._differences = differences

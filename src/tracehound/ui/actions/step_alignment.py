@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracehound.ui.screens.comparison_screen import ComparisonScreen
 
 
-class StepAlignment:
+class StepAligner:
     """Every way of aligning the timelines of a screen."""
 
     def __init__(self, screen: ComparisonScreen) -> None:

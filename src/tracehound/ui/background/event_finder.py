@@ -68,7 +68,7 @@ class EventFinder:
         """Have `Walked` sent to the target, with the instances of the event's op."""
         self._work_out(lambda: walk_op_executions(trace, event))
 
-    def walk_row(self, counted: RowEvents, row: CountingRow) -> None:
+    def walk_row(self, counted: RowEventFinder, row: AggregateRow) -> None:
         """Have `Walked` sent to the target, with the events that a row counts."""
         self._work_out(lambda: counted.walk(row))
 
@@ -99,7 +99,7 @@ _KEY_UNITS: Final[tuple[Unit, ...]] = (*TEXT_UNITS, "id", "count", "number", "ti
 """Units of values that are the same each time."""
 
 
-class CountingRow(Struct, frozen=True, eq=False):
+class AggregateRow(Struct, frozen=True, eq=False):
     """A row of a table that says how many events it stands for, and what it is an answer to: None for a search."""
 
     trace: Trace
@@ -114,19 +114,19 @@ class CountingRow(Struct, frozen=True, eq=False):
         return named if named is not None else next(iter(texts.values()), "")
 
 
-def counting_row(trace: Trace, values: Mapping[str, Any], question: AnalysisRequest | None) -> CountingRow | None:
+def counting_row(trace: Trace, values: Mapping[str, Any], question: AnalysisRequest | None) -> AggregateRow | None:
     """The row; None where the rows of its table count no events."""
     counts = "count" if question is None else get_analysis(question.analysis).count_column
-    return CountingRow(trace, values, question) if counts and counts in values else None
+    return AggregateRow(trace, values, question) if counts and counts in values else None
 
 
-class RowEvents:
+class RowEventFinder:
     """Asks analyses for the events of rows; for one thread."""
 
     def __init__(self) -> None:
         self._known: LRUCache[AnalysisRequest, Result] = LRUCache(_CACHED_TABLES)
 
-    def walk(self, row: CountingRow) -> EventWalk:
+    def walk(self, row: AggregateRow) -> EventWalk:
         """Through the events of the row, the one that it leads to being the present one.
 
         A row may lead to what is none of them, as to the longer of a copy's beginning and end: then it is the last that
@@ -138,13 +138,13 @@ class RowEvents:
         there = found.at(event)
         return there if there.event is not None else found.before(row.trace.event(event)["start"])
 
-    def event_condition(self, row: CountingRow) -> pl.Expr:
+    def event_condition(self, row: AggregateRow) -> pl.Expr:
         """Condition that the events counted by the row meet, and no others."""
         if row.question is None:
             return events_of_name_row(row.values)
         return pl.col("id").is_in(self._event_ids(row.question, row).implode())
 
-    def _event_ids(self, question: AnalysisRequest, row: CountingRow) -> pl.Series:
+    def _event_ids(self, question: AnalysisRequest, row: AggregateRow) -> pl.Series:
         """Their ids; none where the analysis has no such row any more."""
         result = self._known.get(question)
         if result is None:

@@ -29,8 +29,8 @@ from tracehound.draw.charts.arrival_bars import (
     draw_header,
     draw_rank_line,
 )
+from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.sheet_layout import FactSection
 from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of

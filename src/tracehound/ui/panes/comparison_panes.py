@@ -17,9 +17,9 @@ from tracehound.analysis.result import Result
 from tracehound.diff import Comparison, comparability_notes
 from tracehound.draw import result_details
 from tracehound.draw.charts import analysis_charts
+from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
-from tracehound.draw.sheet_layout import FactSection
 from tracehound.ui.bindings.keys import Key
 from tracehound.ui.panes.table_pane import Caption, TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox

@@ -21,8 +21,8 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Input
 
+from tracehound.draw.fact_layout import Fact, FactLayout, FactMatch, FactSection, find_matches, lay_out_sheet
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.sheet_layout import Fact, FactSection, SheetLayout, SheetMatch, find_matches, lay_out_sheet
 from tracehound.ui.bindings import keys
 from tracehound.ui.source_files import parse_source_line
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard
@@ -100,8 +100,8 @@ class FactSheet(CursorList, can_focus=True, inherit_bindings=False):
         self._glyphs = glyphs
         self._empty_section = FactSection("", (Fact("", nothing),))
         self._sections: tuple[FactSection, ...] = (self._empty_section,)
-        self._sheet = SheetLayout((), ())
-        self._matches: list[SheetMatch] = []
+        self._sheet = FactLayout((), ())
+        self._matches: list[FactMatch] = []
         self._match_number = 0
 
     @property

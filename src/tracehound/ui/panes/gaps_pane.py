@@ -30,14 +30,14 @@ MIN_LAUNCH_NAME = 12
 """Least width to which a launch's name is cut."""
 
 
-class GapFacts(Widget):
+class GapFactsPanel(Widget):
     """Four facts of a gap: the op before, the op after, the launch that ended it, and the host's activity."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"gap-facts--label"}
     DEFAULT_CSS = """
-    GapFacts { height: 4; color: $text; }
-    GapFacts > .gap-facts--label { color: $text-muted; }
+    GapFactsPanel { height: 4; color: $text; }
+    GapFactsPanel > .gap-facts--label { color: $text-muted; }
     """
 
     row: reactive[dict[str, Any] | None] = reactive(None)
@@ -103,7 +103,7 @@ class GapsPane(HorizontalBox):
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="pane-gaps")
         self.gaps = TablePane("gap-list", glyphs, COLUMNS_BESIDE_LIST)
-        self.lines = GapFacts(glyphs)
+        self.lines = GapFactsPanel(glyphs)
         self.host = TablePane("gap-host", glyphs)
 
     def compose(self) -> ComposeResult:

@@ -21,10 +21,10 @@ from textual.widget import Widget
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Result
 from tracehound.draw import overview_panels, result_details
+from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs, to_ascii
 from tracehound.draw.notes import note_texts
 from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelLine, PanelStyle
-from tracehound.draw.sheet_layout import FactSection
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
 from tracehound.ui.wording import messages

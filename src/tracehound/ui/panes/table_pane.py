@@ -23,10 +23,10 @@ from textual.strip import Strip
 
 from tracehound.analysis.result import Result
 from tracehound.draw import result_details, text_wrapping
+from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
 from tracehound.draw.result_details import sentence_columns
-from tracehound.draw.sheet_layout import FactSection
 from tracehound.draw.text_wrapping import CaptionPiece, CaptionStyle
 from tracehound.ui.panes.charted_table import ChartedTable
 from tracehound.ui.panes.choice_dialogs import ColumnsDialog

@@ -20,10 +20,10 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.model.trace import Trace
 from tracehound.store import TraceReader
 from tracehound.ui.actions import prompt_line
-from tracehound.ui.actions.hlo_navigation import HloOfComparison
+from tracehound.ui.actions.hlo_navigation import ComparisonHloOpener
 from tracehound.ui.actions.pane_requests import push_full_text, save_table
 from tracehound.ui.actions.screen_layouts import EVERYTHING, TIMELINES, ComparisonLayout
-from tracehound.ui.actions.step_alignment import StepAlignment
+from tracehound.ui.actions.step_alignment import StepAligner
 from tracehound.ui.background.analysis_runner import ComparisonRunner
 from tracehound.ui.background.background_thread import BackgroundThread
 from tracehound.ui.bindings import keys
@@ -36,16 +36,16 @@ from tracehound.ui.panes.comparison_panes import FIRST_TAB, MEMORY_TAB, Comparis
 from tracehound.ui.panes.table_pane import TablePane
 from tracehound.ui.screens.text_dialogs import HelpScreen
 from tracehound.ui.source_files import SourceFolders
-from tracehound.ui.state import linked_views, shell_command, view_moves
+from tracehound.ui.state import equivalent_commands, linked_views, view_moves
 from tracehound.ui.state.event_walk import EventWalk
 from tracehound.ui.state.linked_views import ComparedStep, LinkedViews
 from tracehound.ui.state.view import View
 from tracehound.ui.widgets import status_bars
 from tracehound.ui.widgets.base_screens import SafeScreen
 from tracehound.ui.widgets.result_table import ResultTable
-from tracehound.ui.widgets.run_panel import RunPanel
 from tracehound.ui.widgets.status_bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.widgets.titled_timeline import TitledTimeline
 from tracehound.ui.wording import messages
 
 RUN_SIGNS: Final = ("-", "+")
@@ -77,15 +77,15 @@ class ComparisonScreen(SafeScreen[None]):
         super().__init__()
         self.keys = comparison_keys(table)
         self.glyphs = glyphs
-        self.sides = [RunPanel(baseline, glyphs), RunPanel(candidate, glyphs)]
+        self.sides = [TitledTimeline(baseline, glyphs), TitledTimeline(candidate, glyphs)]
         self.contrast = ComparisonRunner(self)
         self.background = BackgroundThread()
         self.header = HeaderBar(glyphs)
         self.differences = ComparisonPanes(glyphs)
         self.key_bar = KeyBar(glyphs, with_comparison_keys_everywhere(self.keys))
         self.sharing = ComparisonLayout(self.sides, self.differences)
-        self.aligning = StepAlignment(self)
-        self.hlo_navigation = HloOfComparison(self, sources)
+        self.aligning = StepAligner(self)
+        self.hlo_navigation = ComparisonHloOpener(self, sources)
         self.command_words: tuple[str, ...] = ()
         """Command line options that say how the runs are read."""
         self.comparison: Comparison | None = None
@@ -124,8 +124,8 @@ class ComparisonScreen(SafeScreen[None]):
 
     # -- the traces fill in
 
-    @on(RunPanel.TraceGrown)
-    def _show_grown_run(self, message: RunPanel.TraceGrown) -> None:
+    @on(TitledTimeline.TraceGrown)
+    def _show_grown_run(self, message: TitledTimeline.TraceGrown) -> None:
         """Show more of a run; when both have data, link their views."""
         side, trace = message.side, message.side.trace
         if trace is None:
@@ -138,8 +138,8 @@ class ComparisonScreen(SafeScreen[None]):
         traces = self.traces
         self.state = linked_views.link_views(traces, views) if traces is not None else LinkedViews(views=views)
 
-    @on(RunPanel.ReadingEnded)
-    def _reading_ended(self, message: RunPanel.ReadingEnded) -> None:
+    @on(TitledTimeline.ReadingEnded)
+    def _reading_ended(self, message: TitledTimeline.ReadingEnded) -> None:
         """Start to read the other run, or to compare both."""
         waiting = [side for side in self.sides if side is not message.side and side.reading.is_not_started]
         for side in waiting:
@@ -200,8 +200,8 @@ class ComparisonScreen(SafeScreen[None]):
 
     # -- what both show
 
-    @on(RunPanel.ViewMoved)
-    def _follow_moved_run(self, message: RunPanel.ViewMoved) -> None:
+    @on(TitledTimeline.ViewMoved)
+    def _follow_moved_run(self, message: TitledTimeline.ViewMoved) -> None:
         at, traces, view = self.sides.index(message.side), self.traces, message.side.timeline.view
         if view == self.state.views[at]:
             return
@@ -339,7 +339,7 @@ class ComparisonScreen(SafeScreen[None]):
         """Show the HLO of an op, preferably the baseline's."""
         self.hlo_navigation.of_cursor()
 
-    def go_to_execution(self, side: RunPanel, found: EventWalk) -> None:
+    def go_to_execution(self, side: TitledTimeline, found: EventWalk) -> None:
         """Go to an execution in one run."""
         traces = self.traces
         if traces is not None and side in self.sides:
@@ -398,7 +398,7 @@ class ComparisonScreen(SafeScreen[None]):
         step = None
         if base is not None and other is not None and isinstance(self.focused, Timeline):
             step = base.number if base.number == other.number else None
-        line = shell_command.diff_command(
+        line = equivalent_commands.diff_command(
             self.sides[0].command_words, self.sides[1].command_words, self.command_words, step
         )
         self.app.copy_to_clipboard(line)

@@ -21,13 +21,13 @@ from tracehound.model.trace import Trace
 from tracehound.store import TraceReader
 from tracehound.ui.actions import copy_as_command, navigation, pane_requests, pane_settings, prompt_line
 from tracehound.ui.actions.critical_path_overlay import CriticalPathOverlay
-from tracehound.ui.actions.hlo_navigation import HloOfExplorer
+from tracehound.ui.actions.hlo_navigation import ExplorerHloOpener
 from tracehound.ui.actions.navigation import FIRST_PANE, Navigation
 from tracehound.ui.actions.pane_requests import QueryRunner, save_table
-from tracehound.ui.actions.pane_results import PaneResults
+from tracehound.ui.actions.pane_results import PaneResultUpdater
 from tracehound.ui.actions.prompt_line import PromptLine, SearchSession
 from tracehound.ui.actions.screen_layouts import ExplorerLayout
-from tracehound.ui.actions.selected_event import SelectedEvent
+from tracehound.ui.actions.selected_event_display import SelectedEventDisplay
 from tracehound.ui.actions.source_navigation import SourceNavigation
 from tracehound.ui.actions.trace_updates import TraceUpdates
 from tracehound.ui.background.analysis_runner import AnalysisRunner
@@ -95,15 +95,15 @@ class ExplorerScreen(SafeScreen[None]):
         self.reading = TraceLoader(self, opening)
         self.prompt_line = PromptLine(self)
         self.search_session = SearchSession(self, self.background)
-        self.selected = SelectedEvent(self)
-        self.hlo_navigation = HloOfExplorer(self, self.selected.decoder.section_reader)
+        self.selected = SelectedEventDisplay(self)
+        self.hlo_navigation = ExplorerHloOpener(self, self.selected.decoder.section_reader)
         self.navigation = Navigation(self)
         self.query_runner = QueryRunner()
         self.header = HeaderBar(glyphs)
         self.timeline_area = TimelineArea(ReadingPanel(opening.files, glyphs), glyphs)
         self.timeline = self.timeline_area.timeline
         self.pane_stack = PaneStack(glyphs)
-        self.results = PaneResults(self.pane_stack, AnalysisRunner(self, self.background))
+        self.results = PaneResultUpdater(self.pane_stack, AnalysisRunner(self, self.background))
         self.pane_layout = ExplorerLayout(
             self.timeline_area, self.pane_stack, self.selected.details, self._fill_visible_panes
         )

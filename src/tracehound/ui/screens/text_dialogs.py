@@ -17,8 +17,8 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Label, Static
 
 from tracehound.draw.event_colors import KIND_LETTERS, kind_legend
+from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import Glyphs
-from tracehound.draw.sheet_layout import FactSection
 from tracehound.ui.bindings.keys import GROUP_TITLES, KEYS, Key
 from tracehound.ui.bindings.keys import Group as KeyGroup
 from tracehound.ui.themes import Appearance, appearance_of

@@ -163,7 +163,7 @@ POLL_SECONDS = 0.1
 """Seconds between two looks at whether keys are still wanted."""
 
 
-class ClosableTerminal:
+class TerminalFile:
     """A terminal as a file, written to in vain when it has gone away.
 
     The thread that writes must not end before the program, which waits for it.
@@ -196,7 +196,7 @@ class QuickDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         if sys.__stdout__ is not None:
             # Textual draws on stderr, which may go to a file
-            self._file = cast("TextIOWrapper", ClosableTerminal(sys.__stdout__))
+            self._file = cast("TextIOWrapper", TerminalFile(sys.__stdout__))
         self.paper = ScreenContents()
 
     def start_application_mode(self) -> None:

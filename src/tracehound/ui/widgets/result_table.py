@@ -40,7 +40,7 @@ from tracehound.ui.widgets.table_columns import (
     scroll_offset_to_column,
     visible_columns,
 )
-from tracehound.ui.widgets.table_lines import RowPage
+from tracehound.ui.widgets.table_lines import RowPageCache
 
 TableAction = Literal["filter", "unfilter", "columns", "hide", "copy cell", "copy row", "save", "chart"]
 """Action that a pane performs for its table."""
@@ -116,7 +116,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
         self._placed_columns: tuple[PlacedColumn, ...] = ()
         self._filter = ""
         self._row_sort: SortOrder | None = None
-        self._row_page = RowPage()
+        self._row_page = RowPageCache()
         self._folding = DEFAULT_FOLDS
         self._tree: FoldedTree | None = None
         self._passing_rows = 0
@@ -372,7 +372,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
     def _fit_columns(self) -> None:
         """Choose the columns that fit."""
         room = self._row_width
-        self._row_page = RowPage(self._rows.select(needs.column.name for needs in self._column_needs))
+        self._row_page = RowPageCache(self._rows.select(needs.column.name for needs in self._column_needs))
         self._placed_columns = (
             arrange_columns(self._column_needs, self._rows, room - 1) if self._column_needs and room > 1 else ()
         )

@@ -107,7 +107,7 @@ def _kind_style(look: Appearance, name: str, value: object) -> Style:
     return look.kind_style(value) if name in ("kind", "category") and isinstance(value, str) else Style.null()
 
 
-class RowPage:
+class RowPageCache:
     """Rows by number; some screens of them are converted to plain values at once."""
 
     def __init__(self, rows: pl.DataFrame | None = None) -> None:

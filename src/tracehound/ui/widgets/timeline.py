@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.lane_cache import TimelineRows
-from tracehound.draw.lane_cells import EventPath
+from tracehound.draw.lane_cells import CriticalPathIntervals
 from tracehound.draw.lane_layout import PINNED_GROUP, LaneLayout, Viewport, arrange_groups, rows_needed_by_line
 from tracehound.draw.timeline_outline import LaneGroup, TimelineOutline, build_lane_groups
 from tracehound.errors import printable
@@ -93,7 +93,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.key = ""
         """Key that shows hidden lanes."""
         self.news: dict[str, str] = {}
-        self.path: EventPath | None = None
+        self.path: CriticalPathIntervals | None = None
         self.lane_loader = LaneLoader(self)
         self._glyphs = glyphs
         self._rows: TimelineRows | None = None
@@ -406,7 +406,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             raise SkipAction
         self._set_view(cleared)
 
-    def highlight_path(self, path: EventPath | None) -> None:
+    def highlight_path(self, path: CriticalPathIntervals | None) -> None:
         """Highlight these events and fade all others; None ends that."""
         self.path, self._painter = path, None
         self.refresh()

@@ -19,8 +19,8 @@ from textual.strip import Strip
 from tracehound.draw.counter_graph import draw_graph_line
 from tracehound.draw.lane_cache import RowsNotReadError, TimelineRows
 from tracehound.draw.lane_cells import (
+    CriticalPathIntervals,
     EventNames,
-    EventPath,
     LaneCells,
     cell_bounds,
     decode_style,
@@ -40,7 +40,7 @@ from tracehound.model.units import count_noun, format_share
 from tracehound.numeric.intervals import Ints
 from tracehound.ui.background.lane_loader import EventSlot
 from tracehound.ui.state import view_moves
-from tracehound.ui.state.typed_targets import steps_of_rank
+from tracehound.ui.state.goto_targets import steps_of_rank
 from tracehound.ui.state.view import View
 from tracehound.ui.state.view_moves import rank_of_view
 from tracehound.ui.widgets.timeline_styles import TimelineStyles
@@ -110,7 +110,7 @@ class TimelinePainter(Struct):
     short_names: dict[tuple[int, int], str] = field(default_factory=dict)
     step_bands: dict[int | None, tuple[LaneRow, EventNames]] = field(default_factory=dict)
     reading_status: Mapping[str, str] = field(default_factory=dict)  # by path of each file that is being read
-    critical_path: EventPath | None = None
+    critical_path: CriticalPathIntervals | None = None
 
     def paint_line(self, y: int, of: TimelineFrame) -> Strip:
         """Strip of line `y` of the widget, in full width."""

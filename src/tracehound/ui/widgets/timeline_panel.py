@@ -26,7 +26,7 @@ from tracehound.errors import TracehoundError
 from tracehound.model.trace import KINDS, Trace
 from tracehound.model.units import count_noun
 from tracehound.ui.bindings.keys import textual_bindings
-from tracehound.ui.state import typed_targets
+from tracehound.ui.state import goto_targets
 from tracehound.ui.state.view import View
 from tracehound.ui.themes import appearance_of
 from tracehound.ui.widgets.boxes_and_scroll_bars import HorizontalBox, VerticalBox
@@ -260,7 +260,7 @@ class TimelinePanel(VerticalBox):
     def action_choose_ranks(self) -> None:
         """Open the prompt for ranks."""
         self._remember_state()
-        self.prompt.ask("ranks", typed_targets.format_ranks(self.timeline.view.ranks))
+        self.prompt.ask("ranks", goto_targets.format_ranks(self.timeline.view.ranks))
 
     def _remember_state(self) -> None:
         self._state_before = (self.timeline.lane_layout, self.timeline.view)
@@ -284,7 +284,7 @@ class TimelinePanel(VerticalBox):
                 raise TracehoundError(NO_MATCHING_LANE)
             return count_noun(shown, "lane")
         if timeline.trace is not None:
-            timeline.choose_ranks(typed_targets.parse_ranks(text, timeline.trace.ranks["rank"].to_list()))
+            timeline.choose_ranks(goto_targets.parse_ranks(text, timeline.trace.ranks["rank"].to_list()))
         return ""
 
     @on(LanePrompt.Cancelled)

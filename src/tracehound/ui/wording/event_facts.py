@@ -15,7 +15,7 @@ import polars as pl
 from tracehound.analysis.hosts.launch_calls import is_blocking_copy
 from tracehound.analysis.hosts.thread_activity import PYTHON, innermost_activities
 from tracehound.draw.counter_graph import load_counter_graph
-from tracehound.draw.sheet_layout import Fact, FactSection
+from tracehound.draw.fact_layout import Fact, FactSection
 from tracehound.errors import printable
 from tracehound.model import units
 from tracehound.model.ids import file_index_of, is_in_file

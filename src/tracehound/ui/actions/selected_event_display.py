@@ -11,7 +11,7 @@ from tracehound.errors import printable
 from tracehound.model.short_names import shorten_kernel_name
 from tracehound.ui.background.event_reader import EventReader
 from tracehound.ui.panes.details_pane import DetailsPane, FactSheet
-from tracehound.ui.state.typed_targets import selected_step_numbers
+from tracehound.ui.state.goto_targets import selected_step_numbers
 from tracehound.ui.state.view import View
 from tracehound.ui.wording import event_facts
 from tracehound.ui.wording.event_facts import window_facts
@@ -26,7 +26,7 @@ PLACE = 40
 """Cells of the header, at most, that say which of the places found in the details one is at."""
 
 
-class SelectedEvent:
+class SelectedEventDisplay:
     """The selected event of a screen."""
 
     def __init__(self, screen: ExplorerScreen) -> None:

@@ -31,7 +31,7 @@ METADATA_TAG, OFFSET_TAG = 1 << 3, 2 << 3
 """Fields with which writers begin an event; stats, which have the tag of events, continue with another field."""
 
 
-class EventBounds(NamedTuple):
+class EventOffsets(NamedTuple):
     """Consecutive events at the front of some bytes.
 
     `head` is the offset of each event's tag, `end` that after its last byte. For usual events `metadata` is the id and
@@ -70,7 +70,7 @@ class EventTagFinder:
         return np.flatnonzero(opens[:size])
 
 
-def find_event_bounds(buffer: PaddedBytes, tag_finder: EventTagFinder) -> EventBounds:
+def find_event_bounds(buffer: PaddedBytes, tag_finder: EventTagFinder) -> EventOffsets:
     """Bounds of the events at the front of the data."""
     head, end, metadata, at = _guess_event_bounds(buffer, tag_finder.likely_starts(buffer))
     complete = int(np.searchsorted(end, buffer.size, side="right")) if len(end) else 0
@@ -80,7 +80,7 @@ def find_event_bounds(buffer: PaddedBytes, tag_finder: EventTagFinder) -> EventB
     after = int(end[complete - 1])
     if after == buffer.size or _is_incomplete(buffer, after):
         nothing = np.empty(0, np.int64)
-        return EventBounds(
+        return EventOffsets(
             head[:complete], end[:complete], metadata[:complete], at[:complete], nothing, after, stopped=False
         )
     return _follow_events(buffer, head, end, metadata, at)
@@ -135,7 +135,7 @@ def _guess_event_bounds(buffer: PaddedBytes, head: Offsets) -> tuple[Offsets, Of
     return (head, end, ids, at) if is_valid.all() else (head[is_valid], end[is_valid], ids[is_valid], at[is_valid])
 
 
-def _follow_events(buffer: PaddedBytes, head: Offsets, end: Offsets, metadata: Offsets, at: Offsets) -> EventBounds:
+def _follow_events(buffer: PaddedBytes, head: Offsets, end: Offsets, metadata: Offsets, at: Offsets) -> EventOffsets:
     """Chain of events from the front on, including those that the guess missed, without its wrong guesses."""
     breaks = np.append(np.flatnonzero(end[:-1] != head[1:]), len(head) - 1)
     usual_rows, unusual = [], []
@@ -166,7 +166,7 @@ def _follow_events(buffer: PaddedBytes, head: Offsets, end: Offsets, metadata: O
     order = np.argsort(np.concatenate([head[rows], heads_odd]))
     columns = ((head, heads_odd), (end, ends_odd), (metadata, nothing), (at, nothing))
     merged = [np.concatenate([usual[rows], other])[order] for usual, other in columns]
-    return EventBounds(
+    return EventOffsets(
         merged[0], merged[1], merged[2], merged[3], np.flatnonzero(order >= len(rows)), position, stopped
     )
 

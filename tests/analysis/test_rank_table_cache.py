@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from short import first
 from tracehound.analysis import ANALYSES, Options, run_analyses, run_analysis
-from tracehound.analysis.map_cache import VERSION
+from tracehound.analysis.rank_table_cache import VERSION
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, make_read_context, open_trace_files
 from tracehound.store.trace_cache import open_cache
@@ -99,6 +99,6 @@ def test_a_damaged_table_is_made_again(damage: Callable[[bytes], bytes], samples
 def test_another_version_is_another_table(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = cached([samples / "torch_stacks"], tmp_path)
     (first, *_), asked = run_analyses(ASKED[:1], trace), ASKED[:1]
-    monkeypatch.setattr("tracehound.analysis.map_cache.VERSION", VERSION + 1)
+    monkeypatch.setattr("tracehound.analysis.rank_table_cache.VERSION", VERSION + 1)
     changed = replace(asked[0][0], per_rank=lambda share, options: asked[0][0].per_rank(share, options).head(0))
     assert run_analyses([(changed, Options())], trace)[0].total < first.total

@@ -9,7 +9,7 @@ from building import US, Building
 from stages import TRACE
 from tracehound.errors import TracehoundError
 from tracehound.ui.state import view_moves
-from tracehound.ui.state.typed_targets import go_to_next_step, steps_of_rank, view_at_text
+from tracehound.ui.state.goto_targets import go_to_next_step, steps_of_rank, view_at_text
 from tracehound.ui.state.view import View
 
 WHOLE = view_moves.show_whole_run(TRACE, View())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.formats.protobuf_wire import BYTES, InflatedFile, WireError, read_field
-from tracehound.formats.xplane.event_bounds import EVENT_FIELD, EventTagFinder, find_event_bounds, find_event_near
+from tracehound.formats.xplane.event_offsets import EVENT_FIELD, EventTagFinder, find_event_bounds, find_event_near
 from xspaces import block, varint, whole
 
 numbers = st.integers(0, (1 << 64) - 1)

@@ -16,7 +16,13 @@ import polars as pl
 from tracehound.analysis.rank_trace import overlapping_events, rank_traces
 from tracehound.analysis.window_bounds import Interval, lane_windows
 from tracehound.export import ExportSummary, ReportProgress
-from tracehound.export.chrome_document import EVENT_SEPARATOR, ChromeDocument, TrackTarget, counter_events, format_us
+from tracehound.export.chrome_document import (
+    EVENT_SEPARATOR,
+    ChromeDocument,
+    CounterTrackProcess,
+    counter_events,
+    format_us,
+)
 from tracehound.export.window_filter import export_windows
 from tracehound.formats.export_metadata import is_exported_counter
 from tracehound.formats.json.json_document import encode_json
@@ -146,7 +152,7 @@ def write_xla_document(
             report_progress(done / total)
     curves = sum(_write_counter_samples(trace, spans[thread.lane], thread, document) for thread in processes.threads)
     for rank_trace in rank_traces(trace, window):
-        target = TrackTarget(b"%d" % processes.of_rank.get(rank_trace.rank, 0), 0)
+        target = CounterTrackProcess(b"%d" % processes.of_rank.get(rank_trace.rank, 0), 0)
         for curve in counter_events(rank_trace, target) if rank_trace.rank in processes.of_rank else ():
             document.add(curve)
             curves += 1

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.hosts.host_parts import LOADER_SETTING
 from tracehound.analysis.hosts.host_threads import (
     classify_by_name,
     is_on_program_lane,
     merge_over_chunks,
     program_lanes,
 )
-from tracehound.analysis.rank_trace import HostComputation, RankTrace
+from tracehound.analysis.hosts.host_time_parts import LOADER_SETTING
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.analysis.timing.device_clock import DeviceClock
 from tracehound.analysis.timing.row_groups import occurring_numbers
@@ -88,7 +88,7 @@ def _host_intervals(rank_trace: RankTrace, given: ChosenSettings) -> dict[str, I
     return merge_over_chunks(rank_trace, partial(_thread_intervals, program_lanes(rank_trace)))
 
 
-HOST_INTERVALS: Final = HostComputation(_host_intervals)
+HOST_INTERVALS: Final = SharedHostResult(_host_intervals)
 """Intervals in which any thread of a host is in a call, in communication, or in an operator, and the program loads
 data."""
 

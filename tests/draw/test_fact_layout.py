@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tracehound.draw.sheet_layout import (
+from tracehound.draw.fact_layout import (
     Fact,
+    FactLayout,
+    FactMatch,
     FactSection,
-    SheetLayout,
-    SheetMatch,
     find_matches,
     lay_out_sheet,
 )
@@ -31,7 +31,7 @@ SECTIONS = st.lists(
 )
 
 
-def text(sheet: SheetLayout, found: tuple[SheetMatch, ...] = ()) -> list[str]:
+def text(sheet: FactLayout, found: tuple[FactMatch, ...] = ()) -> list[str]:
     return ["".join(piece for piece, _ in sheet.pieces(y, found, 0)) for y in range(len(sheet.lines))]
 
 

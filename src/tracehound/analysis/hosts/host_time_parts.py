@@ -21,7 +21,7 @@ from tracehound.analysis.hosts.host_threads import (
     merge_over_chunks,
     program_lanes,
 )
-from tracehound.analysis.rank_trace import HostComputation, RankTrace
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, Mask, covered_lengths, merge, subtract, union
 
@@ -119,7 +119,7 @@ def _transfer_set(name: str, kind: str) -> int | None:
     return _PUT if _PUTTING_NAMES.search(name) else _SENT
 
 
-HOST_PARTS: Final = HostComputation(_host_part_intervals, (LOADER_SETTING.name,))
+HOST_PARTS: Final = SharedHostResult(_host_part_intervals, (LOADER_SETTING.name,))
 """Intervals in which any thread of a host is at each of `PART_NAMES`; they may overlap.
 
 Loading is as in `add_read_ahead`. Python frames count only if they load data: they cover all of the time. Putting

@@ -34,7 +34,7 @@ class FactSection(Struct, frozen=True):
     facts: tuple[Fact, ...]
 
 
-class SheetMatch(Struct, frozen=True):
+class FactMatch(Struct, frozen=True):
     """A match in the label or the words of the fact with this number."""
 
     fact: int
@@ -43,7 +43,7 @@ class SheetMatch(Struct, frozen=True):
     end: int
 
 
-class SheetLine(Struct, frozen=True):
+class FactLine(Struct, frozen=True):
     """One line: a title, or a part of a fact's label and of its words; `fact` is -1 without a fact.
 
     `label` and `words` are (start, end) in the text of the fact; `left` is the column where the words begin.
@@ -56,19 +56,19 @@ class SheetLine(Struct, frozen=True):
     left: int = 0
 
 
-class SheetLayout(Struct, frozen=True):
+class FactLayout(Struct, frozen=True):
     """Sections laid out for a width. `facts` are those of all sections, in order."""
 
     facts: tuple[Fact, ...]
-    lines: tuple[SheetLine, ...]
+    lines: tuple[FactLine, ...]
 
-    def line_of(self, match: SheetMatch) -> int:
+    def line_of(self, match: FactMatch) -> int:
         """The line on which a match begins."""
         spans = ((y, line) for y, line in enumerate(self.lines) if line.fact == match.fact)
         within = (y for y, line in spans if getattr(line, match.part)[1] > match.start)
         return next(within, 0)
 
-    def pieces(self, y: int, matches: Sequence[SheetMatch], here: int) -> Iterator[tuple[str, SheetRole]]:
+    def pieces(self, y: int, matches: Sequence[FactMatch], here: int) -> Iterator[tuple[str, SheetRole]]:
         """The pieces of a line, from its left end; `here` is the number of the current match."""
         line = self.lines[y]
         if line.fact < 0:
@@ -85,30 +85,30 @@ class SheetLayout(Struct, frozen=True):
         yield from _split_at_matches(fact.words, line.words, roles["words"], "value")
 
 
-def lay_out_sheet(sections: Sequence[FactSection], width: int) -> SheetLayout:
+def lay_out_sheet(sections: Sequence[FactSection], width: int) -> FactLayout:
     """Sections one below the other in `width` cells; labels of a section are aligned."""
-    facts, lines = list[Fact](), list[SheetLine]()
+    facts, lines = list[Fact](), list[FactLine]()
     for section in sections:
         if not section.facts and not section.title:
             continue
         if lines:
-            lines.append(SheetLine())
+            lines.append(FactLine())
         if section.title:
-            lines.append(SheetLine(section.title))
+            lines.append(FactLine(section.title))
         left = _value_column(section.facts, width)
         for fact in section.facts:
             lines += _fact_lines(len(facts), fact, left, max(1, width))
             facts.append(fact)
-    return SheetLayout(tuple(facts), tuple(lines))
+    return FactLayout(tuple(facts), tuple(lines))
 
 
-def find_matches(facts: Sequence[Fact], needle: str) -> list[SheetMatch]:
+def find_matches(facts: Sequence[Fact], needle: str) -> list[FactMatch]:
     """All matches of `needle` in labels and words, case-insensitive, in order."""
     low = needle.casefold()
-    found = list[SheetMatch]()
+    found = list[FactMatch]()
     for number, fact in enumerate(facts):
-        found += [SheetMatch(number, "label", *span) for span in _find_needle_spans(fact.label, low)]
-        found += [SheetMatch(number, "words", *span) for span in _find_needle_spans(fact.words, low)]
+        found += [FactMatch(number, "label", *span) for span in _find_needle_spans(fact.label, low)]
+        found += [FactMatch(number, "words", *span) for span in _find_needle_spans(fact.words, low)]
     return found
 
 
@@ -119,17 +119,17 @@ def _value_column(facts: Sequence[Fact], width: int) -> int:
     return longest + 2 if longest else HANGING_INDENT if any(fact.label for fact in facts) else 0
 
 
-def _fact_lines(number: int, fact: Fact, left: int, width: int) -> Iterator[SheetLine]:
+def _fact_lines(number: int, fact: Fact, left: int, width: int) -> Iterator[FactLine]:
     label = cell_len(fact.label)
     beside = label + 2 <= left or not label
     if not beside:
         for span in wrap_spans(fact.label, width, width):
-            yield SheetLine(fact=number, label=span)
+            yield FactLine(fact=number, label=span)
     hang = 0 if left else HANGING_INDENT
     for index, span in enumerate(wrap_spans(fact.words, width - left, width - left - hang)):
         shown = (0, len(fact.label)) if beside and index == 0 else (0, 0)
         nested = hang if index and fact.words[span[0] - 1 : span[0]] != "\n" else 0
-        yield SheetLine(fact=number, label=shown, words=span, left=left + nested)
+        yield FactLine(fact=number, label=shown, words=span, left=left + nested)
 
 
 def _find_needle_spans(text: str, low: str) -> Iterator[tuple[int, int]]:

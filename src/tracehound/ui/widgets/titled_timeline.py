@@ -40,13 +40,13 @@ HOST_LANES: Final = 1
 """Number of lanes of the device and of the host that are shown at first: those with most events."""
 
 
-class RunBar(Widget):
+class RunTitleBar(Widget):
     """Title line of a run."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"run-bar--name", "run-bar--step"}
     DEFAULT_CSS = """
-    RunBar {
+    RunTitleBar {
         height: 1; background: $panel; color: $text-muted;
         & > .run-bar--name { color: $primary; text-style: bold; }
         & > .run-bar--step { color: $accent; text-style: bold; }
@@ -81,34 +81,34 @@ class RunBar(Widget):
         return Strip([*segments, Segment(f"  {rest}", self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
 
-class RunPanel(VerticalBox):
+class TitledTimeline(VerticalBox):
     """Title line and timeline of a run."""
 
     @dataclass
     class TraceGrown(Message):
         """More of the run is read."""
 
-        side: RunPanel
+        side: TitledTimeline
 
         def can_replace(self, message: Message) -> bool:
             """Drop this message if a newer one of the panel is queued."""
-            return isinstance(message, RunPanel.TraceGrown) and message.side is self.side
+            return isinstance(message, TitledTimeline.TraceGrown) and message.side is self.side
 
     @dataclass
     class ViewMoved(Message):
         """A key or the mouse moved the timeline; its new view is that of the trace that it shows."""
 
-        side: RunPanel
+        side: TitledTimeline
 
         def can_replace(self, message: Message) -> bool:
             """Drop this message if a newer one of the panel is queued."""
-            return isinstance(message, RunPanel.ViewMoved) and message.side is self.side
+            return isinstance(message, TitledTimeline.ViewMoved) and message.side is self.side
 
     @dataclass
     class ReadingEnded(Message):
         """The reading has ended: all is read, or as much as possible."""
 
-        side: RunPanel
+        side: TitledTimeline
 
     @dataclass
     class ReadingFailed(Message):
@@ -122,7 +122,7 @@ class RunPanel(VerticalBox):
         self.command_words = opening.name
         """Path of the run as given on the command line."""
         self.reading = TraceLoader(self, opening)
-        self.bar = RunBar(glyphs)
+        self.bar = RunTitleBar(glyphs)
         self.timeline_panel = TimelinePanel(glyphs)
         self.timeline = self.timeline_panel.timeline
         self.trace: Trace | None = None

@@ -18,7 +18,7 @@ from tracehound.cli.main import main
 from tracehound.model.trace import Window
 from tracehound.model.units import MAX_TIME_PS, format_exact_time, parse_duration
 from tracehound.ui.explorer_app import ExplorerApp
-from tracehound.ui.state.shell_command import query_command, report_command
+from tracehound.ui.state.equivalent_commands import query_command, report_command
 from tracehound.ui.state.view import View
 
 
