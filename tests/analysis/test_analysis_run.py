@@ -21,7 +21,7 @@ from tracehound.analysis.analysis_settings import ChosenSettings, Setting
 from tracehound.analysis.hosts import host_threads
 from tracehound.analysis.hosts.host_threads import (
     THREAD_COLUMNS,
-    find_host_events,
+    host_events_between,
     host_lane_events,
     innermost_per_window,
     lanes_of_events,
@@ -242,7 +242,7 @@ def test_the_lanes_of_events_are_those_that_they_are_found_on(
     for rank_trace in rank_traces(trace, Window()):
         found = rank_trace.threads.filter(pl.col("id").is_in(ids.drop_nulls().implode())).collect()
         assert lanes_of_events(rank_trace, ids) == sorted(set(found["lane"]))
-        events, many, row, lane = find_host_events(rank_trace, ids)
+        events, many, row, lane = host_events_between(rank_trace, ids)
         read = events.collect()
         assert read.height == many
         assert read["id"].is_sorted()
@@ -261,7 +261,7 @@ def test_of_long_lanes_no_more_is_read_than_from_the_first_to_the_last(monkeypat
     (share,) = rank_traces(b.trace(), Window())
     every = share.threads.collect()["id"]
     wanted = every.gather([2, 4, 25, 31])
-    events, _, row, _ = find_host_events(share, wanted)
+    events, _, row, _ = host_events_between(share, wanted)
     read = events.collect()["id"]
     assert read.to_list() == every.gather([2, 3, 4, *range(25, 32)]).to_list()
     assert read.gather(row).to_list() == wanted.to_list()

@@ -30,7 +30,7 @@ from ours import loaded
 from pressing import Effect, Terminal
 
 from tracehound.store import load_trace, open_trace_files
-from tracehound.store.worker_processes import default_jobs
+from tracehound.store.worker_pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "torch_stacks").glob("*.json.gz"))
 PACKAGES = ("tracehound", "textual", "polars")

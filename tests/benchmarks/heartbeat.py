@@ -102,7 +102,7 @@ def beating(out: Path, arguments: list[str]) -> int:
             out.write_text(json.dumps(self.beats))
 
     explorer_app.ExplorerApp = Beating  # type: ignore[misc]  # the same program, with a heart
-    return main.main(arguments)
+    return main(arguments)
 
 
 def driven(arguments: list[str], out: Path, rest: float) -> float:

@@ -26,7 +26,7 @@ import measure
 from grow_kineto import grow
 from measure import Limits, Program
 
-from tracehound.store.worker_processes import default_jobs
+from tracehound.store.worker_pool import default_jobs
 
 HERE = Path(__file__).parent
 SOURCE = next((HERE.parents[1] / "traces" / "torch_stacks").glob("*.json.gz"))

@@ -30,7 +30,7 @@ import measure
 from grow_xplane import Grown, grow
 from measure import Limits, Program
 
-from tracehound.store.worker_processes import default_jobs
+from tracehound.store.worker_pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "jax_cpu8_b128").rglob("*.xplane.pb"))
 COMMANDS = "get_top_hlo_ops,aggregate_xplane_events"

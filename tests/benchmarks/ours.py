@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracehound.formats import WHOLE_FILE, FileShard
+from tracehound.formats import WHOLE_FILE, WorkerShard
 from tracehound.model.trace import Trace
 from tracehound.store import load_trace, make_read_context, open_trace_files, trace_cache
 from tracehound.store.find_files import find_trace_files
 from tracehound.store.ingest import MIN_SHARED_BYTES, decode_shard, estimate_inflated_size
 from tracehound.store.reading_progress import SharedProgress
-from tracehound.store.worker_processes import WorkerPool, default_jobs
+from tracehound.store.worker_pool import WorkerPool, default_jobs
 
 if TYPE_CHECKING:
     from tracehound.analysis import Result
@@ -40,7 +40,7 @@ def columns(path: Path, jobs: int, folder: Path) -> None:
         decode_shard(found, WHOLE_FILE, folder, board)
         return
     running = [
-        pool.executor.submit(decode_shard, found, FileShard(n, portions), folder, board) for n in range(portions)
+        pool.executor.submit(decode_shard, found, WorkerShard(n, portions), folder, board) for n in range(portions)
     ]
     for future in running:
         future.result()

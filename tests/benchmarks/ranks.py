@@ -18,7 +18,7 @@ from pathlib import Path
 import measure
 from measure import Program
 
-from tracehound.store.worker_processes import default_jobs
+from tracehound.store.worker_pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "torch_ddp_gloo").glob("rank0*.json.gz"))
 

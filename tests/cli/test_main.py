@@ -33,7 +33,7 @@ from tracehound.cli.arguments import (
 from tracehound.cli.commands import trace_input
 from tracehound.cli.main import main
 from tracehound.numeric import native
-from tracehound.progress import ProgressLine, progress_sentence
+from tracehound.progress_line import ProgressLine, progress_sentence
 from tracehound.query import ALL_TABLES
 from tracehound.report import WRITERS
 from tracehound.store import ReadingProgress

@@ -20,7 +20,7 @@ from tracehound.analysis.steps import ANALYSIS
 from tracehound.cli.main import main
 from tracehound.errors import TracehoundError
 from tracehound.export import EXPORT_FORMATS, ExportFormat, find_format
-from tracehound.progress import ProgressLine
+from tracehound.progress_line import ProgressLine
 
 
 @pytest.fixture

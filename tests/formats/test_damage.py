@@ -24,7 +24,7 @@ from short import first, some
 from tracehound.cli.main import main
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
-from tracehound.formats import KINETO, FileShard, detect_format, ignore_progress
+from tracehound.formats import KINETO, WorkerShard, detect_format, ignore_progress
 from tracehound.formats.inflate import read_all
 from tracehound.formats.json.array_window import ChunkSizes
 from tracehound.formats.kineto.kineto_reader import build_file_frames, decode_shard
@@ -371,7 +371,7 @@ def test_a_duration_that_is_missing_is_counted_in_every_portion(spelling: str, t
     path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS})[:-2] + f", {text}" * 500 + "]}")
     sizes = ChunkSizes(2000, 10_000)
     part = build_file_frames(
-        path, [decode_shard(path, FileShard(n, 2), Spill(), ignore_progress, sizes) for n in range(2)], Spill()
+        path, [decode_shard(path, WorkerShard(n, 2), Spill(), ignore_progress, sizes) for n in range(2)], Spill()
     )
     notes = [(note_text(note), note.count, note.where) for note in part.notes if note.level == "repaired"]
     assert notes == [("complete event without a duration, read as 0", 500, f"event {len(EVENTS)}")]

@@ -57,10 +57,10 @@ import sys
 from pathlib import Path
 from pathlib import Path
 import polars as pl
-from tracehound.model.trace import collected
+from tracehound.model.trace import collect_frame
 for number in range(200):
     pl.DataFrame({"a": [number]}).write_ipc(Path(sys.argv[1], f"{number}.arrow"))
-print(collected(pl.concat([pl.scan_ipc(file) for file in Path(sys.argv[1]).iterdir()])).height)
+print(collect_frame(pl.concat([pl.scan_ipc(file) for file in Path(sys.argv[1]).iterdir()])).height)
 """
     few = {**os.environ, "POLARS_MAX_BLOCKING_THREAD_COUNT": "1"}
     ran = subprocess.run(

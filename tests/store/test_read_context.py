@@ -19,7 +19,7 @@ from tracehound.store.reading_progress import SharedProgress, StoppedError
 from tracehound.store.trace_cache import TraceCache, open_cache
 from tracehound.store.trace_files import TraceFile
 from tracehound.store.trace_reader import ReadContext
-from tracehound.store.worker_processes import WorkerPool
+from tracehound.store.worker_pool import WorkerPool
 
 
 def full(path: Path) -> OSError:

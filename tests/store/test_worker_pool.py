@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from short import some
-from tracehound.store.worker_processes import WorkerPool
+from tracehound.store.worker_pool import WorkerPool
 
 
 def alive(process: int) -> bool:
@@ -124,7 +124,7 @@ def test_workers_are_started_once_and_give_way() -> None:
 @pytest.mark.thorough
 def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
     code = (  # which takes the signal also under nohup
-        "import os, signal, time\nfrom tracehound.store.worker_processes import WorkerPool\n"
+        "import os, signal, time\nfrom tracehound.store.worker_pool import WorkerPool\n"
         "if __name__ == '__main__':\n    pool = WorkerPool(2)\n    future = pool.executor.submit(os.getpid)\n"
         "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "    while not future.done():\n        os.killpg(0, signal.SIGINT)\n        time.sleep(0.01)\n"
@@ -139,7 +139,7 @@ def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
 @pytest.mark.parametrize("end", some((signal.SIGTERM, signal.SIGHUP), (signal.SIGTERM,)))
 def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
     code = (  # which takes the signal also under nohup
-        "import os, signal, time\nfrom tracehound.store.worker_processes import WorkerPool\n"
+        "import os, signal, time\nfrom tracehound.store.worker_pool import WorkerPool\n"
         f"if __name__ == '__main__':\n    signal.signal({end.value}, signal.SIG_DFL)\n    pool = WorkerPool(2)\n"
         "    print(pool.executor.submit(os.getpid).result(), flush=True)\n    time.sleep(60)"
     )
@@ -167,7 +167,7 @@ def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
 def test_workers_are_copies_of_a_process_whose_threads_would_not_be_missed(before: str, way: str) -> None:
     code = (
         "import multiprocessing, os, threading, time, polars\n"
-        "from tracehound.store.worker_processes import WorkerPool\n"
+        "from tracehound.store.worker_pool import WorkerPool\n"
         f"if __name__ == '__main__':\n    {before}\n    pool = WorkerPool(2)\n"
         "    print(len(pool.executor.submit(polars.select, 1).result(600)))\n"
         "    print(type(multiprocessing.active_children()[0]).__name__, flush=True)\n    os._exit(0)"
@@ -182,7 +182,7 @@ def test_workers_are_copies_of_a_process_whose_threads_would_not_be_missed(befor
 def test_where_there_is_no_room_for_a_process_that_is_said_and_nobody_waits() -> None:
     code = (
         "import os\nfrom tracehound.store import worker_processes as workers\n"
-        "from tracehound.store.worker_processes import WorkerPool\n"
+        "from tracehound.store.worker_pool import WorkerPool\n"
         "def full(settle, way):\n    raise workers.BrokenExecutor('no worker process can be started')\n"
         "workers._start_process, workers._can_fork = full, lambda: True\npool = WorkerPool(2)\n"
         "for future in [pool.executor.submit(os.getpid) for _ in range(4)]:\n    print(future.exception(60))\n"
@@ -206,7 +206,7 @@ def test_closing_waits_for_nobody() -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="asks /proc who lives")
 def test_workers_die_with_who_started_them() -> None:
     code = (
-        "import os, time\nfrom tracehound.store.worker_processes import WorkerPool\n"
+        "import os, time\nfrom tracehound.store.worker_pool import WorkerPool\n"
         "if __name__ == '__main__':\n    pool = WorkerPool(2)\n"
         "    print(pool.executor.submit(os.getpid).result(), flush=True)\n"
         "    [pool.executor.submit(time.sleep, 60) for _ in range(2)]\n    time.sleep(60)"

@@ -281,7 +281,7 @@ async def test_what_was_selected_in_a_run_is_not_looked_for_among_matched_ops(
     async with compared(*jax) as (screen, pilot):
         found: list[ComparisonRunner.Aligned] = []
         with monkeypatch.context() as held:
-            held.setattr(screen.aligning, "matched", found.append)
+            held.setattr(screen.aligning, "show_matched_ops", found.append)
             await press(pilot, "m")
         for side in screen.sides:
             trace = side.trace
@@ -320,7 +320,7 @@ async def test_the_steps_that_are_looked_at_when_ops_are_matched_are_those_that_
     async with compared(*jax) as (screen, pilot):
         found: list[ComparisonRunner.Aligned] = []
         with monkeypatch.context() as held:
-            held.setattr(screen.aligning, "matched", found.append)
+            held.setattr(screen.aligning, "show_matched_ops", found.append)
             await press(pilot, "m", ")" if screen.state.at == 0 else "(")
         screen.aligning.show_matched_ops(*found)
         await settled(pilot)

@@ -434,7 +434,7 @@ async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: Tr
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "/")
         explorer.search_session.prompt.input.value = "gemm"
-        explorer.search_session.typed("gemm")
+        explorer.search_session.search_typed_text("gemm")
         explorer.search_session.submit("gemm")
         explorer.action_show("details")
         await settled(pilot)

@@ -103,11 +103,11 @@ def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, 
 SLOW = """
 import time
 import tracehound.store.find_files as find
-listed = find._listed
+listed = find._recognize_listed_file
 def slowly(path):
     time.sleep(0.1)
     return listed(path)
-find._listed = slowly
+find._recognize_listed_file = slowly
 """
 
 
@@ -199,10 +199,11 @@ def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, numb
 @pytest.mark.thorough
 def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path: Path) -> None:
     hang = "def on_mount(self):\n    while True: pass\n"
-    words = (
-        f"from tracehound.ui.terminal import ending\nfrom tracehound.ui.screens.text_dialogs import HelpScreen\n{hang}"
+    (tmp_path / "sitecustomize.py").write_text(
+        "from tracehound.ui.terminal import end_signals\n"
+        "from tracehound.ui.screens.text_dialogs import HelpScreen\n"
+        f"{hang}HelpScreen.on_mount, end_signals.LAST_SIGNALS = on_mount, 0.5\n"
     )
-    (tmp_path / "sitecustomize.py").write_text(f"{words}HelpScreen.on_mount, ending.LAST = on_mount, 0.5\n")
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with marked(samples, tmp_path, PYTHONPATH=path) as terminal:
         terminal.press("?")

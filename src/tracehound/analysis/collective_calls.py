@@ -13,7 +13,7 @@ from tracehound.analysis.ranks.collective_matching import (
     MATCHING_DEFINITION,
     WAIT_PER_RANK_NOTE,
     WAITS_DEFINITION,
-    last_rank,
+    last_rank_column,
     match_collectives,
     no_shared_collectives_notes,
 )
@@ -84,7 +84,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         .group_by("meeting", maintain_order=True)
         .agg(
             pl.col(*of_last).last(),
-            last_rank().alias("last"),
+            last_rank_column().alias("last"),
             pl.col("late").last(),
             pl.col("first").first().alias("start"),
             (pl.col("ended").max() - pl.col("first").first()).alias("duration"),
@@ -97,7 +97,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
             pl.col("present").first().alias("ranks"),
             *collect_counted_events(options, pl.col("event").sort_by("start", "event")),
         )
-        .with_columns(pl.col("late").clip(lower_bound=0), rank_collectives.bus_factor().alias("factor"))
+        .with_columns(pl.col("late").clip(lower_bound=0), rank_collectives.bus_factor_column().alias("factor"))
         .with_columns(rank_collectives.bandwidth_columns(pl.col("bytes"), pl.col("transfer")))
         .sort("start", "event")
         .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("number"))

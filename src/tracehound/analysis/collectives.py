@@ -16,7 +16,7 @@ from tracehound.analysis.ranks.collective_matching import (
     NO_COLLECTIVES_NOTE,
     WAIT_PER_RANK_NOTE,
     WAITS_DEFINITION,
-    last_rank,
+    last_rank_column,
     match_collectives,
 )
 from tracehound.analysis.ranks.process_groups import missing_rank_notes
@@ -106,7 +106,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     rows = matching.calls.with_columns(
         pl.coalesce("description", "group", "stream").alias("process_group"),
         wait_in_window.alias("wait"),
-        last_rank().over("meeting").alias("latest"),  # both sides of an exchange have their own names and rows
+        last_rank_column().over("meeting").alias("latest"),  # both sides of an exchange have their own names and rows
     ).filter("in_window")
     row_keys = ["name", "collective", "dtype", "process_group", "group_size"]
     if BY_SETTING.value_in(options.given) == "size":
@@ -131,7 +131,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         pl.col("message_mean").alias("message"),
         pl.when(pl.col("sized") > 0).then("bytes").alias("bytes"),
         pl.when(pl.col("matched") > 0).then("wait").alias("wait"),
-        rank_collectives.bus_factor().alias("factor"),
+        rank_collectives.bus_factor_column().alias("factor"),
     )
     order = ("total", "name", "process_group", "message", "collective", "dtype", "group_size")
     rated = table.with_columns(rank_collectives.bandwidth_columns(pl.col("moved"), pl.col("took"))).sort(

@@ -12,7 +12,7 @@ from tracehound.analysis.hosts.host_compilations import (
     HOST_COMPILATIONS,
     LOADED_PROGRAMS,
     UNKNOWN_FUNCTION,
-    compiled_function,
+    compiled_function_column,
     count_compilations,
     find_compilations,
 )
@@ -82,7 +82,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
             pl.min_horizontal("end", pl.lit(end)).alias("high"),
             pl.lit(end - start, pl.Int64).alias("window"),
             pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
-            compiled_function(),
+            compiled_function_column(),
         )
     )
 

@@ -30,10 +30,9 @@ from tracehound.analysis.result import (
     make_result,
 )
 from tracehound.analysis.timing.row_groups import category_codes, group_rows, largest_row_per_group
-from tracehound.numeric.group_sum import sum_groups
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.nesting import has_equal_ancestor
-from tracehound.numeric.trees import Trees
+from tracehound.numeric.trees import Trees, sum_groups
 
 DEFINITION = """\
 A memory event belongs to the innermost operator that runs on its thread at its time, or ends just then. self size

@@ -37,12 +37,11 @@ from tracehound.formats.torch_names import MODULE_PREFIX
 from tracehound.model.ids import file_index_of
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import PROFILERS, collect_frame
-from tracehound.numeric.group_sum import sum_groups
 from tracehound.numeric.id_set import look_up_rows
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.nesting import has_equal_ancestor, nearest_chosen_ancestor
 from tracehound.numeric.self_time import self_time
-from tracehound.numeric.trees import Trees
+from tracehound.numeric.trees import Trees, sum_groups
 
 BY_SETTING: Final = Setting(
     "by",

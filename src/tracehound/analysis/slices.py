@@ -30,8 +30,8 @@ from tracehound.analysis.timing.row_groups import (
 )
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
-from tracehound.numeric.group_sum import sum_groups
 from tracehound.numeric.intervals import union
+from tracehound.numeric.trees import sum_groups
 
 DEFINITION = """\
 For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:

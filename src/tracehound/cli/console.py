@@ -18,7 +18,7 @@ from typing import Literal, TextIO
 from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine
 from tracehound.errors import TracehoundError
 from tracehound.export import ReportProgress
-from tracehound.progress import MIN_SEARCH_SECONDS, ProgressLine, terminal_width
+from tracehound.progress_line import MIN_SEARCH_SECONDS, ProgressLine, terminal_width
 from tracehound.report import ReportStyle, report_output
 
 

@@ -39,8 +39,8 @@ A file that is called like a command is opened as ./summary.
 exit codes: 0 done, 1 a condition of --fail-on failed, 2 the input or the arguments cannot be used (one line on stderr
 says why), 70 a fault of the program or of its cache, 130 interrupted, 128 and the signal's number after another one.
 
-environment: NO_COLOR turns colors off (letters stand for kinds then, ? says which), LC_ALL=C has a terminal drawn on
-as --ascii does, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE says where the cache is,
+environment: NO_COLOR turns colors off (letters stand for kinds then, ? says which), LC_ALL=C has a terminal drawn on as
+--ascii does, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE says where the cache is,
 TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow, XDG_CONFIG_HOME where tracehound/config.toml is
 (keys), XDG_STATE_HOME where it is remembered where you were. TRACEHOUND_DEBUG=1 shows where a fault of the program
 lies, TRACEHOUND_NATIVE=0 leaves out what is compiled.

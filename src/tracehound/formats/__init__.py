@@ -31,7 +31,7 @@ def ignore_progress(read: int, events: int) -> None:
     """Do nothing: a `Progress` without a listener."""
 
 
-class FileShard(NamedTuple):
+class WorkerShard(NamedTuple):
     """The share of a file that one process decodes: shard `number` (from 0) of `of`.
 
     Together the shards are the whole file. With `devices` only the events of devices are wanted, and hosts may be left
@@ -43,7 +43,7 @@ class FileShard(NamedTuple):
     devices: bool = False
 
 
-WHOLE_FILE = FileShard(0, 1)
+WHOLE_FILE = WorkerShard(0, 1)
 
 
 def not_separable(path: Path) -> bool:
@@ -72,7 +72,7 @@ class FormatReader(NamedTuple):
     those of hosts, with equal results except for ids of events, their launches and steps.
     """
 
-    decode: Callable[[Path, FileShard, Spill, Progress], Any]
+    decode: Callable[[Path, WorkerShard, Spill, Progress], Any]
     finish: Callable[[Path, Sequence[Any], Spill], FileFrames]
     args: EventArgsReader
     places: type[Any]

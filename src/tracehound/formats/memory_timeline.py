@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import FileShard, FormatReader, Progress
+from tracehound.formats import FormatReader, Progress, WorkerShard
 from tracehound.formats.assembly.counter_samples import FileCounters
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.file_signatures import UTF8_BOM
@@ -57,7 +57,7 @@ class MemoryTimelineRows(NamedTuple):
     notes: tuple[Note, ...]
 
 
-def decode_shard(path: Path, shard: FileShard, spill: Spill, progress: Progress) -> MemoryTimelineRows | None:
+def decode_shard(path: Path, shard: WorkerShard, spill: Spill, progress: Progress) -> MemoryTimelineRows | None:
     """Decode all rows of the file in the first shard; None in others. Raises TracehoundError where there is no row."""
     del spill
     if shard.number:

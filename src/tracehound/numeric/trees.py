@@ -1,4 +1,4 @@
-"""Trees whose nodes are the rows of a table, depth first: levels, ancestors, sums over subtrees, sorting, paths.
+"""Trees whose nodes are the rows of a table, depth first: levels, ancestors, sums over subtrees; and sums by group.
 
 All operations work on whole arrays, level by level. A row is a position in the arrays.
 """
@@ -222,3 +222,12 @@ def _count_equal_before(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64
     times = np.empty(len(values), np.uint64)
     times[order] = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
     return times
+
+
+def sum_groups(group: Ints, values: Ints, many: int) -> Ints:
+    """The sum of the values of each group; a row with a group below 0 belongs to none."""
+    if (found := row_loops.sum_by_group(group, values, many)) is not None:
+        return found
+    sums = np.zeros(many + 1, np.int64)  # the last sum, at -1, is for rows without a group
+    np.add.at(sums, group, values)
+    return sums[:-1]

@@ -13,14 +13,14 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracehound.formats import FileShard, Progress
+from tracehound.formats import Progress, WorkerShard
 from tracehound.formats.spill import SPILL_SUFFIX, Spill
 from tracehound.model.trace import FileFrames
 from tracehound.store.reading_progress import SharedProgress
 from tracehound.store.saved_frames import load_frames, save_frames
 from tracehound.store.trace_cache import FileStamp, TraceCache, stamp_file
 from tracehound.store.trace_files import TraceFile
-from tracehound.store.worker_processes import WorkerPool
+from tracehound.store.worker_pool import WorkerPool
 from tracehound.system.malloc import keep_freed_memory, return_free_memory
 
 _SPILL_FOLDER: Final = "pieces"
@@ -63,7 +63,7 @@ def ingest_on_disk(file: TraceFile, cache: TraceCache, progress: Progress, pool:
     progress_table, futures = SharedProgress(folder / _PROGRESS_FILE, workers), list[Future[None]]()
     try:
         prepare_folder(progress_table, folder)
-        rest = [FileShard(number, workers, file.devices) for number in range(1, workers)]
+        rest = [WorkerShard(number, workers, file.devices) for number in range(1, workers)]
         futures += (
             ()
             if executor is None
@@ -100,7 +100,7 @@ def _decode_first_shard(
         progress(*progress_table.totals())
 
     return file.format.reader.decode(
-        file.path, FileShard(0, workers, file.devices), Spill(folder / _SPILL_FOLDER), report
+        file.path, WorkerShard(0, workers, file.devices), Spill(folder / _SPILL_FOLDER), report
     )
 
 
@@ -171,7 +171,7 @@ def start_ingest(file: TraceFile, cache: TraceCache, executor: Executor, jobs: i
         if workers == 1:
             pending.append(executor.submit(ingest_in_one_process, file, folder, progress_table))
         else:
-            shards = (FileShard(number, workers, file.devices) for number in range(workers))
+            shards = (WorkerShard(number, workers, file.devices) for number in range(workers))
             pending.extend(executor.submit(decode_shard, file, shard, folder, progress_table) for shard in shards)
     except BaseException:
         abandon_ingest(folder, progress_table, pending)
@@ -203,7 +203,7 @@ def abandon_ingest(folder: Path, progress_table: SharedProgress, pending: Sequen
 
 def ingest_in_one_process(file: TraceFile, folder: Path, progress_table: SharedProgress) -> None:
     """Read a whole file into a folder, in this process."""
-    every = FileShard(0, 1, file.devices)
+    every = WorkerShard(0, 1, file.devices)
     save_frames_of_shards(
         file,
         [file.format.reader.decode(file.path, every, Spill(folder / _SPILL_FOLDER), progress_table.for_worker(0))],
@@ -211,7 +211,7 @@ def ingest_in_one_process(file: TraceFile, folder: Path, progress_table: SharedP
     )
 
 
-def decode_shard(file: TraceFile, shard: FileShard, folder: Path, progress_table: SharedProgress) -> None:
+def decode_shard(file: TraceFile, shard: WorkerShard, folder: Path, progress_table: SharedProgress) -> None:
     """Decode a shard of a file and write it to the folder, where `finish_in_worker` reads it."""
     decoded = file.format.reader.decode(
         file.path, shard, Spill(folder / _SPILL_FOLDER), progress_table.for_worker(shard.number)

@@ -40,7 +40,7 @@ from tracehound.store.merge_files import merge_file_frames
 from tracehound.store.reading_progress import ProgressCounter, ProgressListener, ignore_progress
 from tracehound.store.trace_cache import TraceCache, open_temporary_cache, stamp_file
 from tracehound.store.trace_files import TraceFile
-from tracehound.store.worker_processes import WorkerPool
+from tracehound.store.worker_pool import WorkerPool
 
 _EXPECTED_ERRORS: Final = (
     TracehoundError, BrokenPipeError, BrokenExecutor, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit,

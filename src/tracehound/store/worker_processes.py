@@ -1,4 +1,4 @@
-"""Worker processes: how many, an Executor that always notices their death, and the pool that starts them when needed.
+"""Worker processes behind an Executor that always notices their death.
 
 Each worker has its own pipe, which closes when the worker dies: a waiting caller gets an error and the other workers go
 on. `ProcessPoolExecutor` has one pipe and one lock for all results; if a worker is killed in the middle of a result,
@@ -11,12 +11,11 @@ import multiprocessing
 import os
 import pickle
 import signal
-import sys
 import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from contextlib import redirect_stderr, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -28,7 +27,6 @@ from typing import Final, ParamSpec, TypeVar
 from msgspec import Struct
 
 from tracehound.system.malloc import keep_freed_memory, return_free_memory
-from tracehound.system.stop_signals import restore_default_signals
 
 LONG_CALL_SECONDS: Final = 0.2
 """After a call of this many seconds a worker returns its free memory."""
@@ -202,77 +200,3 @@ def _picklable_error(error: BaseException) -> BaseException:
     except Exception:  # noqa: BLE001, whatever the error's class does
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
-
-
-MAX_DEFAULT_JOBS: Final = 8
-"""This many workers keep a disk busy; `--jobs` allows more."""
-
-_WORKER_NICE: Final = 5
-"""The niceness of a worker, so that the explorer stays responsive."""
-
-
-def count_cores() -> int:
-    """Number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def default_jobs() -> int:
-    """Default number of workers."""
-    return min(count_cores(), MAX_DEFAULT_JOBS)
-
-
-class WorkerPool(Struct):
-    """At most `jobs` worker processes; with one job there are none and `executor` is None."""
-
-    jobs: int
-    _executor: WorkerExecutor | None = None
-
-    @property
-    def started(self) -> bool:
-        """True if there are workers already."""
-        return self._executor is not None
-
-    def start(self) -> None:
-        """Start the workers, if there are any, before they are needed: they start faster now."""
-        if (workers := self.executor) is not None:
-            workers.start()
-
-    @property
-    def executor(self) -> WorkerExecutor | None:
-        """The workers as an Executor, started on first use; None with one job."""
-        if self.jobs < 2:
-            return None
-        if self._executor is None:
-            # Imported only to start processes: runs without workers start faster.
-            from multiprocessing import resource_tracker  # noqa: PLC0415
-
-            from tracehound.store.worker_processes import WorkerExecutor  # noqa: PLC0415
-
-            with redirect_stderr(sys.__stderr__):  # the explorer's stderr has no file descriptor to inherit
-                resource_tracker.ensure_running()
-            self._executor = WorkerExecutor(self.jobs, _set_up_worker)
-        return self._executor
-
-    def close(self) -> None:
-        """Kill the workers at once."""
-        if self._executor is not None:
-            self._executor.kill()
-            self._executor = None
-
-
-def _set_up_worker() -> None:
-    """Set up a worker: low priority, default signals, and its end with the parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    restore_default_signals()
-    with suppress(OSError):
-        os.nice(_WORKER_NICE)
-    threading.Thread(target=_exit_with_parent, name="tracehound watch", daemon=True).start()
-
-
-def _exit_with_parent() -> None:
-    import multiprocessing  # noqa: PLC0415, a worker has it anyway
-
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -110,12 +110,12 @@ class Appearance(Struct, frozen=True):
     palette: ColorPalette
 
     @property
-    def rising(self) -> str:
+    def rising_mark(self) -> str:
         """The mark of a column whose values rise from top to bottom."""
         return "^" if self.glyphs.name == "ascii" else "▲"
 
     @property
-    def falling(self) -> str:
+    def falling_mark(self) -> str:
         """The mark of a column whose values fall from top to bottom."""
         return "v" if self.glyphs.name == "ascii" else "▼"
 

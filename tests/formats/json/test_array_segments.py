@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from growth import TOO_FAST, growth
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
-from tracehound.formats import FileShard, ignore_progress
+from tracehound.formats import WorkerShard, ignore_progress
 from tracehound.formats.json.array_segments import ElementDecoder, JsonChunk, JsonSegment, read_segments
 from tracehound.formats.json.array_window import ChunkSizes
 from tracehound.formats.json.json_document import JsonDocument, chain_segments, merge_segments, read_event
@@ -60,7 +60,7 @@ class Kept:
 
 
 def portion(path: Path, sizes: ChunkSizes, number: int, of: int) -> list[tuple[JsonSegment, Kept]]:
-    return list(read_segments(path, FileShard(number, of), PLAIN, Kept, ignore_progress, sizes))
+    return list(read_segments(path, WorkerShard(number, of), PLAIN, Kept, ignore_progress, sizes))
 
 
 def read(path: Path, sizes: ChunkSizes) -> tuple[list[dict], JsonDocument]:

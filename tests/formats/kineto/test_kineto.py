@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from short import first, some
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
-from tracehound.formats import KINETO, WHOLE_FILE, FileShard, Progress, ignore_progress
+from tracehound.formats import KINETO, WHOLE_FILE, Progress, WorkerShard, ignore_progress
 from tracehound.formats.inflate import read_all
 from tracehound.formats.json.array_segments import JsonChunk
 from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
@@ -46,7 +46,7 @@ def by_shards(path: Path, count: int, sizes: ChunkSizes, folder: Path) -> FileFr
     spill = Spill(folder)
     folder.mkdir(exist_ok=True)
     shards = [
-        kineto.decode_shard(path, FileShard(number, count), spill, ignore_progress, sizes) for number in range(count)
+        kineto.decode_shard(path, WorkerShard(number, count), spill, ignore_progress, sizes) for number in range(count)
     ]
     return kineto.build_file_frames(path, pickle.loads(pickle.dumps(shards)), spill)  # noqa: S301  # our own
 

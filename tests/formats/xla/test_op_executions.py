@@ -8,9 +8,9 @@ from tracehound.formats.xla.compiler_events import mark_compilations
 from tracehound.formats.xla.op_executions import (
     add_launching_calls,
     find_module_executions,
-    innermost_op,
+    innermost_op_column,
     merge_ops_by_execution,
-    outermost_loop,
+    outermost_loop_column,
 )
 from tracehound.model.trace import KIND
 
@@ -126,12 +126,12 @@ def test_the_executions_of_the_executions_of_parts(rows: list[tuple[int, int, st
 
 
 def test_the_innermost_op_of_a_kernel() -> None:
-    assert pl.select(innermost_op(pl.lit("while.1::call.2::fusion.3"))).item() == "fusion.3"
+    assert pl.select(innermost_op_column(pl.lit("while.1::call.2::fusion.3"))).item() == "fusion.3"
 
 
 def test_the_outermost_loop_around_the_op_of_a_kernel() -> None:
     names = ["while.1::call.2::while.3::fusion.3", "call.2::while.3::fusion.3", "call.2::while.3", "fusion.3"]
-    assert pl.Series(names).to_frame("n").select(outermost_loop(pl.col("n"))).to_series().to_list() == [
+    assert pl.Series(names).to_frame("n").select(outermost_loop_column(pl.col("n"))).to_series().to_list() == [
         "while.1", "while.3", None, None,
     ]  # fmt: skip
 

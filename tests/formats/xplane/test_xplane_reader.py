@@ -24,7 +24,7 @@ from tracehound.analysis import get_analysis
 from tracehound.analysis import run_analysis as analyzed
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError
-from tracehound.formats import XPLANE, FileShard, ignore_progress
+from tracehound.formats import XPLANE, WorkerShard, ignore_progress
 from tracehound.formats.protobuf_wire import InflatedFile
 from tracehound.formats.spill import Spill
 from tracehound.formats.xla.kernel_details import parse_launch_details
@@ -779,7 +779,9 @@ def parts_of(path: Path, of: int, folder: Path | None) -> FileFrames:
     """The file read in so many shards."""
     spill = Spill(folder)
     return XPLANE.reader.finish(
-        path, [XPLANE.reader.decode(path, FileShard(number, of), spill, ignore_progress) for number in range(of)], spill
+        path,
+        [XPLANE.reader.decode(path, WorkerShard(number, of), spill, ignore_progress) for number in range(of)],
+        spill,
     )
 
 
@@ -818,7 +820,7 @@ def test_shards_are_the_whole_file_however_many_there_are(shared: Path, tmp_path
 @pytest.mark.usefixtures("short_ranges")
 def test_ranges_end_at_ends_of_events(shared: Path) -> None:
     path = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb"))
-    shards = [XPLANE.reader.decode(path, FileShard(number, 3), Spill(), ignore_progress) for number in range(3)]
+    shards = [XPLANE.reader.decode(path, WorkerShard(number, 3), Spill(), ignore_progress) for number in range(3)]
     assert all(shard.result is not None for shard in shards)
     file = InflatedFile(path.read_bytes(), path.stat().st_size)
     probed_lines, followed_lines = (
@@ -840,7 +842,8 @@ def test_bytes_that_look_like_events_inside_an_event_deceive_nobody(tmp_path: Pa
     path = tmp_path / "host0.xplane.pb"
     path.write_bytes(space(Plane("/host:CPU", [Line("python", events, display_id=9)])))
     torn = [
-        XPLANE.reader.decode(path, FileShard(number, 2), Spill(), ignore_progress).result is None for number in range(2)
+        XPLANE.reader.decode(path, WorkerShard(number, 2), Spill(), ignore_progress).result is None
+        for number in range(2)
     ]
     assert any(torn)
     for read in (XPLANE.read(path, ignore_progress), parts_of(path, 2, None), parts_of(path, 3, tmp_path)):

@@ -131,7 +131,7 @@ def test_what_has_a_clock_of_its_own_is_as_long_as_tables_say() -> None:
     trace = b.trace()
     row = name_search.index_names(trace).table.row(0, named=True)
     assert (row["total"], trace.event(row["event"])["start"]) == (90 * US, 60 * US)
-    assert event_durations(trace, name_search.events_of_name_row(row), trace.span).rows() == [
+    assert event_durations(trace, name_search.name_row_condition(row), trace.span).rows() == [
         (40 * US, 0),
         (50 * US, 0),
     ]

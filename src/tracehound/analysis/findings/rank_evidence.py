@@ -15,7 +15,7 @@ from tracehound.analysis.findings.evidence import FindingLocation
 from tracehound.analysis.hosts.host_compilations import (
     LOADED_PROGRAMS,
     UNKNOWN_FUNCTION,
-    compiled_function,
+    compiled_function_column,
     count_compilations,
     find_compilations,
 )
@@ -136,7 +136,7 @@ def _measure_compiling(rank_trace: RankTrace, step_intervals: Callable[[], Inter
     )
     compiling, steps = union(start, end), step_intervals() if compile_events.height else None
     time_in_steps = None if steps is None else int(covered_lengths(steps, compiling.start, compiling.end).sum())
-    times = count_compilations(compile_events.with_columns(compiled_function()), "function")
+    times = count_compilations(compile_events.with_columns(compiled_function_column()), "function")
     most_often = times.filter(~pl.col("function").is_in([UNKNOWN_FUNCTION, LOADED_PROGRAMS]))
     most_often = most_often.sort("count", "function", descending=[True, False]).head(1)
     return pl.DataFrame(

@@ -14,10 +14,10 @@ from tracehound.analysis.hosts.operator_tree import CallTree, launching_operator
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import COMMUNICATION_KINDS, COPY_KINDS, device_work, parent_rows
 from tracehound.analysis.timing.row_groups import category_codes, group_rows
-from tracehound.numeric.group_sum import sum_groups
 from tracehound.numeric.intervals import Ints, Mask, covered_lengths, union
 from tracehound.numeric.nesting import has_equal_ancestor, nearest_chosen_ancestor
 from tracehound.numeric.self_time import self_intervals
+from tracehound.numeric.trees import sum_groups
 
 ANNOTATION_KINDS: Final = ("annotation", "step")
 """Kinds of events that are annotations."""

@@ -17,11 +17,10 @@ from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.result import JOINED_EVENTS, SHARED_EVENTS, Options, counted_events_per_group
 from tracehound.analysis.timing.device_busy import device_work, parent_rows
 from tracehound.formats.torch_names import STEP_MARK
-from tracehound.numeric.group_sum import sum_groups
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.nesting import nearest_chosen_ancestor
 from tracehound.numeric.self_time import exclusive_starts, self_time
-from tracehound.numeric.trees import Trees, group_by_path
+from tracehound.numeric.trees import Trees, group_by_path, sum_groups
 
 HOST_COLUMNS: Final = ("count", "total", "self", "inside", "backward_host")
 DEVICE_COLUMNS: Final = ("device_self", "launched", "backward_device")

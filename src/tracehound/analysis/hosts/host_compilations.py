@@ -66,7 +66,7 @@ LOADED_PROGRAMS: Final = "(programs loaded onto devices)"
 """Name in place of the function, if the function is unknown."""
 
 
-def compiled_function() -> pl.Expr:
+def compiled_function_column() -> pl.Expr:
     """The function that is compiled, or its stand-in if it is unknown."""
     loaded = pl.when(pl.col("stage") == "loading").then(pl.lit(LOADED_PROGRAMS))
     return pl.coalesce("function", loaded, pl.lit(UNKNOWN_FUNCTION)).alias("function")

@@ -28,10 +28,10 @@ from tracehound.analysis.timing.row_groups import (
 )
 from tracehound.formats.xla.xla_names import is_program_thread
 from tracehound.model.trace import collect_contiguous, collect_frame
-from tracehound.numeric.group_sum import sum_groups
 from tracehound.numeric.intervals import Intervals, Ints, Mask, count_instants_reached, merge, overlapping_pairs
 from tracehound.numeric.nesting import nearest_chosen_ancestor
 from tracehound.numeric.self_time import OwnedIntervals, innermost_intervals
+from tracehound.numeric.trees import sum_groups
 
 THREAD_COLUMNS = ("id", "lane", "start", "end", "name", "kind", "parent")
 """Columns of events that `innermost_per_window` needs."""
@@ -104,7 +104,7 @@ class HostEventLookup(NamedTuple):
         return found.select(pl.all().gather(at))
 
 
-def find_host_events(rank_trace: RankTrace, ids: pl.Series) -> HostEventLookup:
+def host_events_between(rank_trace: RankTrace, ids: pl.Series) -> HostEventLookup:
     """The events from the first to the last of these (null: none) on each of their lanes, and few others."""
     of_host = _host_lanes(rank_trace)
     place, row = _lane_and_row(of_host, ids)
@@ -148,7 +148,7 @@ def _lane_and_row(of_host: pl.DataFrame, ids: pl.Series) -> tuple[Ints, Ints]:
 def host_events_by_id(rank_trace: RankTrace, ids: pl.Series) -> pl.LazyFrame:
     """These events of the host (null: none), sorted by id."""
     wanted = ids.drop_nulls().unique()
-    return find_host_events(rank_trace, wanted).events.filter(pl.col("id").is_in(wanted.implode()))
+    return host_events_between(rank_trace, wanted).events.filter(pl.col("id").is_in(wanted.implode()))
 
 
 def lane_batches(rank_trace: RankTrace, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:

@@ -17,7 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.hosts.host_threads import event_names, find_host_events
+from tracehound.analysis.hosts.host_threads import event_names, host_events_between
 from tracehound.analysis.hosts.host_time_parts import LOADER_SETTING
 from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult
 from tracehound.analysis.timing.row_groups import value_change_rows
@@ -83,7 +83,7 @@ def launching_calls(rank_trace: RankTrace, launch: pl.Series, kinds: Sequence[st
     Columns: call (its name), caller (its lane), called and returned (its start and end, ps); null without one, or if it
     is of none of these `kinds`.
     """
-    sought = find_host_events(rank_trace, launch)
+    sought = host_events_between(rank_trace, launch)
     calls = sought.read_columns(*_CALL_COLUMNS.values(), *(() if kinds is None else ("kind",)))
     found = calls.select(pl.col(name).alias(alias) for alias, name in _CALL_COLUMNS.items())
     found = found.insert_column(1, pl.Series("caller", sought.lane).set(pl.Series(sought.row < 0), None))

@@ -121,7 +121,7 @@ def match_collectives(tables: Sequence[pl.DataFrame], context: RunContext) -> Ma
     return MatchedCalls(_add_waits(rows, circles), _clocks_per_rank(found, parts), notes)
 
 
-def last_rank() -> pl.Expr:
+def last_rank_column() -> pl.Expr:
     """Aggregation of the calls of one collective: the rank that came last, null if several came last at once."""
     at_last = pl.col("rank").filter(pl.col("arrived") == pl.col("last"))
     return pl.when(at_last.n_unique() == 1).then(at_last.first())

@@ -37,7 +37,7 @@ MAX_LINK_BANDWIDTH: Final = 4e12
 """Bytes per second that no link between devices reaches: higher rates are not shown."""
 
 
-def bus_factor(collective: str = "collective", size: str = "group_size") -> pl.Expr:
+def bus_factor_column(collective: str = "collective", size: str = "group_size") -> pl.Expr:
     """Bus bandwidth over algorithm bandwidth, from columns of collectives and group sizes; null if unknown."""
     what, n = pl.col(collective).cast(pl.String), pl.col(size)
     share = pl.when(n > 0).then((n - 1) / n)

@@ -18,7 +18,7 @@ from tracehound.cli import console
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.trace import Trace, Window
-from tracehound.progress import ProgressLine
+from tracehound.progress_line import ProgressLine
 from tracehound.report.window_arguments import parse_window, window_cut_warning
 from tracehound.store import ReadContext, TraceReader, load_trace, make_read_context, open_trace_files, trace_cache
 from tracehound.store.trace_reader import set_alignment

@@ -72,7 +72,7 @@ def draw_rank_boxes(lengths: Ints, ranks: Ints, outliers: Collection[int], size:
     caption += ["! stands out by its sum"] if outliers else []
     caption += [
         "shortest ─ middle half ▒ median █ to p99",
-        " to ".join(distinct_durations((round(low), round(high)))),
+        " to ".join(durations_as_distinct_text((round(low), round(high)))),
     ]
     while len(", ".join(caption)) > width and len(caption) > 1:
         caption.pop()
@@ -100,7 +100,7 @@ def draw_histogram(lengths: npt.NDArray[np.int64], size: ChartSize, what: str = 
     caption = [f"median {middle}", f"p99 {late}"]
     caption += ["log scale"] if logarithmic else []
     caption.append(f"highest {format_count(int(numbers.max()))}")
-    axis = _spread_labels(distinct_durations((low, round(center), high)), len(columns[0])).ljust(width)
+    axis = _spread_labels(durations_as_distinct_text((low, round(center), high)), len(columns[0])).ljust(width)
     caption = caption if len(lengths) > 1 else []
     axis = axis if low < high else format_duration(low).center(width)
     noun, space, rest = what.partition(" ")
@@ -108,7 +108,7 @@ def draw_histogram(lengths: npt.NDArray[np.int64], size: ChartSize, what: str = 
     return [*(line.ljust(width) for line in columns), axis, shorten_and_pad(join_fitting_parts(caption, width), width)]
 
 
-def distinct_durations(lengths: Sequence[int]) -> list[str]:
+def durations_as_distinct_text(lengths: Sequence[int]) -> list[str]:
     """Lengths (ps) as distinct text: if four digits are too few, as differences from the first."""
     words = [format_duration(length) for length in lengths]
     if len(set(words)) == len(set(lengths)):

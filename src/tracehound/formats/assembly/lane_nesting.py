@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from tracehound.formats.assembly.event_batches import EventBatch, EventRows, RowRanges
 from tracehound.formats.spill import MaskedColumn
-from tracehound.numeric.group_sum import sum_groups
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.nesting import (
     lane_sort_order,
@@ -25,6 +24,7 @@ from tracehound.numeric.nesting import (
     still_open_rows,
 )
 from tracehound.numeric.self_time import sibling_overlaps
+from tracehound.numeric.trees import sum_groups
 
 CONCURRENT_ROLES: Final = ("stream", "async")
 """Roles of lanes on which an event inside another is no part of it: both run at the same time."""

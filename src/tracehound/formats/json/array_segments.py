@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import FileShard, Progress
+from tracehound.formats import Progress, WorkerShard
 from tracehound.formats.file_signatures import UTF8_BOM
 from tracehound.formats.inflate import InflatedStream, open_stream
 from tracehound.formats.json.array_repair import (
@@ -123,7 +123,7 @@ class JsonSegment(Struct):
 
 def read_segments(
     path: Path,
-    shard: FileShard,
+    shard: WorkerShard,
     shape: ElementDecoder[Any, Any],
     fresh: Callable[[], C],
     progress: Progress,

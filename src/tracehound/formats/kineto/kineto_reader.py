@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tracehound.formats import WHOLE_FILE, FileShard, FormatReader, Progress, ignore_progress
+from tracehound.formats import WHOLE_FILE, FormatReader, Progress, WorkerShard, ignore_progress
 from tracehound.formats.assembly.arrow_storage import scan_facets
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
@@ -56,7 +56,7 @@ class KinetoShard(NamedTuple):
 
 
 def decode_shard(
-    path: Path, shard: FileShard, spill: Spill, progress: Progress, sizes: ChunkSizes = DEFAULT_SIZES
+    path: Path, shard: WorkerShard, spill: Spill, progress: Progress, sizes: ChunkSizes = DEFAULT_SIZES
 ) -> KinetoShard:
     """Decode segment `shard.number` and every `shard.of`-th after it of a file's array of events.
 

@@ -2,7 +2,7 @@
 
 A frame of ops has a row for each event that names an HLO op: `device` (Int64, ordinal), `start`, `end` (ps), `name` (of
 the op), `module` (text), `program`, `run` and `correlation` (Int64); the last four may be null. On GPUs it may also
-have `loop` (see `outermost_loop`) and `call` (see `add_launching_calls`). Other columns are kept.
+have `loop` (see `outermost_loop_column`) and `call` (see `add_launching_calls`). Other columns are kept.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ END_EVENT_PREFIX = "end: "
 """Prefix of the event that marks the end of an op that the CPU runtime runs elsewhere."""
 
 
-def innermost_op(hlo_op: pl.Expr) -> pl.Expr:
+def innermost_op_column(hlo_op: pl.Expr) -> pl.Expr:
     """Innermost op of a kernel's ``hlo_op``."""
     return hlo_op.str.split(OP_SCOPE_SEPARATOR).list.last()
 
 
-def outermost_loop(hlo_op: pl.Expr) -> pl.Expr:
+def outermost_loop_column(hlo_op: pl.Expr) -> pl.Expr:
     """Outermost loop around the innermost op of a kernel's ``hlo_op``, null for none."""
     return hlo_op.str.extract(r"(?:^|::)(while(?:\.[^:]*)?)::")
 

@@ -26,8 +26,8 @@ from tracehound.formats.xla.op_executions import (
     cost_from_hlo_text,
     find_module_executions,
     hbm_bytes_from_hlo_text,
-    innermost_op,
-    outermost_loop,
+    innermost_op_column,
+    outermost_loop_column,
 )
 from tracehound.formats.xla.op_kinds import bytes_moved_by_op, op_kind
 from tracehound.formats.xla.profile_builder import ProfileBuilder
@@ -449,7 +449,7 @@ def _derive_op_lanes(
         return
     ops: list[TraceJsonOp] = list(events.ops)
     named = named.with_columns(
-        innermost_op(pl.col("hlo_op")).alias("name"), outermost_loop(pl.col("hlo_op")).alias("loop")
+        innermost_op_column(pl.col("hlo_op")).alias("name"), outermost_loop_column(pl.col("hlo_op")).alias("loop")
     )
     seen = named.select("said_op", "module", "program", "name").unique(maintain_order=True)
     descriptions = [_describe_op(ops[said].renamed(name), module, program, builder) for said, module, program, name in

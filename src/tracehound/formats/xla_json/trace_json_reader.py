@@ -16,7 +16,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.errors import printable_file_name
-from tracehound.formats import WHOLE_FILE, FileShard, FormatReader, Progress
+from tracehound.formats import WHOLE_FILE, FormatReader, Progress, WorkerShard
 from tracehound.formats.assembly.counter_samples import CounterKey, FileCounters, build_counters, counter_titles
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file, single_chunk
 from tracehound.formats.export_metadata import (
@@ -78,7 +78,7 @@ class TraceJsonShard(NamedTuple):
 
 
 def decode_shard(
-    path: Path, shard: FileShard, _spill: Spill, progress: Progress, sizes: ChunkSizes = DEFAULT_SIZES
+    path: Path, shard: WorkerShard, _spill: Spill, progress: Progress, sizes: ChunkSizes = DEFAULT_SIZES
 ) -> TraceJsonShard:
     """Decode the whole file in the first shard; others are empty, for XLA's writers stop at one or five million events.
 

@@ -19,7 +19,7 @@ from tracehound.formats.spill import Spill, SpilledRows
 from tracehound.formats.value_bounds import MAX_DISTANCE_NS, MAX_DISTANCE_PS
 from tracehound.formats.xla.compiler_events import CompilationCollector
 from tracehound.formats.xla.kernel_details import bytes_in_details, parse_launch_details
-from tracehound.formats.xla.op_executions import EXECUTION_EVENT_SUFFIX, innermost_op, outermost_loop
+from tracehound.formats.xla.op_executions import EXECUTION_EVENT_SUFFIX, innermost_op_column, outermost_loop_column
 from tracehound.formats.xplane.event_decoder import DecodedEvents, EventRange, decode_event_ranges, find_wanted_stats
 from tracehound.formats.xplane.plane_columns import (
     ColumnArrays,
@@ -356,7 +356,9 @@ class PlaneDecoder:
         """The rows with `leaf` (the op that they run), the loop around it and `module` as texts, null where missing."""
         texts = {name: self.texts.series(rows[name].fill_null(-1).to_numpy()) for name in ("hlo_op", "module")}
         op = pl.col("hlo_op")
-        return rows.with_columns(**texts).with_columns(innermost_op(op).alias("leaf"), outermost_loop(op).alias("loop"))
+        return rows.with_columns(**texts).with_columns(
+            innermost_op_column(op).alias("leaf"), outermost_loop_column(op).alias("loop")
+        )
 
     def ops_of_names(self, combinations: pl.DataFrame) -> pl.DataFrame:
         """Name, module, loop and kind of op executions, with the number and bytes of the op; null without a `leaf`.

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError, printable_file_name
-from tracehound.formats import WHOLE_FILE, FileShard, FormatReader, Progress, ignore_progress
+from tracehound.formats import WHOLE_FILE, FormatReader, Progress, WorkerShard, ignore_progress
 from tracehound.formats.assembly.arrow_storage import scan_facets, store_facet
 from tracehound.formats.assembly.counter_samples import append_counters
 from tracehound.formats.assembly.event_batches import concat_column_sets
@@ -138,7 +138,7 @@ class XplaneShard(NamedTuple):
     result: ShardResult | None
 
 
-def decode_shard(path: Path, shard: FileShard, spill: Spill, progress: Progress) -> XplaneShard:
+def decode_shard(path: Path, shard: WorkerShard, spill: Spill, progress: Progress) -> XplaneShard:
     """Decode one shard of a file. Raises TracehoundError if no plane of it is readable.
 
     Long lines are cut where an event seems to begin. The shard that ends there verifies the cut; if it is wrong, the
@@ -218,7 +218,7 @@ _PEEKED_BYTES = 1 << 20
 
 
 @contextmanager
-def _open_inflated(path: Path, spill: Spill, shard: FileShard) -> Iterator[tuple[InflatedFile, tuple[Note, ...]]]:
+def _open_inflated(path: Path, spill: Spill, shard: WorkerShard) -> Iterator[tuple[InflatedFile, tuple[Note, ...]]]:
     """Inflated bytes: the file itself, else a file in the spill's folder, else memory."""
     with open_stream(path) as stream:
         if not stream.compressed:
@@ -257,7 +257,7 @@ def _decode_with_locator(
     file: InflatedFile,
     notes: tuple[Note, ...],
     locate_events: EventLocator,
-    shard: FileShard,
+    shard: WorkerShard,
     spill: Spill,
     progress: Progress,
 ) -> XplaneShard:
@@ -362,7 +362,7 @@ def has_only_tpus(path: Path) -> bool:
     return kinds == {"TPU"}
 
 
-def _ranges_of_shard(space: XSpace, shard: FileShard) -> list[tuple[int, EventRange]]:
+def _ranges_of_shard(space: XSpace, shard: WorkerShard) -> list[tuple[int, EventRange]]:
     """Ranges of events of a shard, in the order of the file, with the numbers of their planes.
 
     Shards have about the same number of bytes. If no device has events, host planes count.

@@ -179,7 +179,7 @@ class Navigation:
         """To the next (1) or previous (-1) one; where they are not known yet, as soon as they are."""
         screen = self._screen
         if screen.walk is not None and not len(screen.walk):
-            screen.key_bar.say(messages.no_match(screen.walk.what))
+            screen.key_bar.say(messages.no_match_message(screen.walk.what))
         elif screen.walk is not None:
             self.go_to_walk_event(screen.walk.step(by))
         elif screen.background.busy:
@@ -380,4 +380,4 @@ def _describe_step_bounds(screen: ExplorerScreen, trace: Trace, table: str, row:
     window, mark = (row_target.window_of_row(trace, each) for each in (row, {"event": row["event"]}))
     if window is not None:
         until = "as its row has it" if table in ROWS_OF_MARKED_STEPS else "until its work is done"
-        screen.key_bar.say(messages.step_selected(row["step"], window, mark, until))
+        screen.key_bar.say(messages.step_selected_message(row["step"], window, mark, until))

@@ -113,7 +113,7 @@ class SearchSession:
             return
         self.needle = "" if found.failure else found.needle
         walk = found.walk.after(screen.view.start)
-        count = messages.search_matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
+        count = messages.search_matches_text(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
         self.prompt.show_count(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
         nothing = found.failure or messages.why_no_rows("search" if found.needle else "prompt", trace, None)
         screen.pane_stack.table_pane("search").show(found.result, None, nothing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tracehound.model.trace import Trace
-from tracehound.progress import short_progress_sentence
+from tracehound.progress_line import short_progress_sentence
 from tracehound.store import TraceReader
 from tracehound.ui.background.trace_loader import TraceLoader
 from tracehound.ui.panes import pane_menu
@@ -57,7 +57,7 @@ class TraceUpdates:
     def show_stopped_reading(self, message: TraceLoader.Stopped) -> None:
         """Say that there will be no more, and ask all of what there is."""
         screen = self._screen
-        screen.header.news = screen.timeline_area.panel.stopped = messages.reading_stopped(
+        screen.header.news = screen.timeline_area.panel.stopped = messages.reading_stopped_message(
             message.read, len(self._opening.files)
         )
         if screen.trace is not None:

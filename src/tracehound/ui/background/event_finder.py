@@ -23,7 +23,7 @@ from tracehound.ui.background.analysis_runner import AnalysisRequest, run_reques
 from tracehound.ui.background.background_thread import BackgroundThread
 from tracehound.ui.state import name_search
 from tracehound.ui.state.event_walk import EventWalk, walk_events, walk_op_executions
-from tracehound.ui.state.name_search import NameIndex, events_of_name_row
+from tracehound.ui.state.name_search import NameIndex, name_row_condition
 from tracehound.ui.state.row_target import event_of_row
 
 
@@ -141,7 +141,7 @@ class RowEventFinder:
     def event_condition(self, row: AggregateRow) -> pl.Expr:
         """Condition that the events counted by the row meet, and no others."""
         if row.question is None:
-            return events_of_name_row(row.values)
+            return name_row_condition(row.values)
         return pl.col("id").is_in(self._event_ids(row.question, row).implode())
 
     def _event_ids(self, question: AnalysisRequest, row: AggregateRow) -> pl.Series:

@@ -91,7 +91,9 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         self._result, self._shown_collective = result, None
         self._collective_numbers = result.table["number"].unique(maintain_order=True).to_list()
         self._message = why_empty if result.table.is_empty() else ""
-        self._scope_text = " ".join(filter(None, [messages.table_scope(window) if window is not None else "", so_far]))
+        self._scope_text = " ".join(
+            filter(None, [messages.table_scope_text(window) if window is not None else "", so_far])
+        )
         kept = self._rows.filter(pl.col("event") == here) if here is not None else self._rows.clear()
         if kept.height:
             self.place = self._collective_numbers.index(kept["number"][0])

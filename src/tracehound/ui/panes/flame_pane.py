@@ -15,20 +15,20 @@ from textual.app import ComposeResult
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.table_pane import TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
-from tracehound.ui.widgets.flame_frames import FlameWeightColumn
+from tracehound.ui.widgets.flame_frames import FlameWeight
 from tracehound.ui.widgets.flame_view import FlameView
 from tracehound.ui.widgets.prompts import Prompt
 from tracehound.ui.widgets.result_table import ResultTable
 
-FLAME_WEIGHTS: Mapping[str, tuple[FlameWeightColumn, ...]] = MappingProxyType(
+FLAME_WEIGHTS: Mapping[str, tuple[FlameWeight, ...]] = MappingProxyType(
     {
         "stacks": (
-            FlameWeightColumn("total", "time on the host"),
-            FlameWeightColumn("device_total", "device time launched"),
+            FlameWeight("total", "time on the host"),
+            FlameWeight("device_total", "device time launched"),
         ),
         "modules": (
-            FlameWeightColumn("host_total", "time on the host"),
-            FlameWeightColumn("device_total", "device time launched"),
+            FlameWeight("host_total", "time on the host"),
+            FlameWeight("device_total", "device time launched"),
         ),
     }
 )

@@ -100,7 +100,7 @@ class OverviewSection:
             return [result_details.notes_section((self.name,), (self.message,))]
         head = (
             self.result.title,
-            messages.table_scope(self.window),
+            messages.table_scope_text(self.window),
             *filter(None, (self.so_far, self.result.shown_rows_text)),
         )
         return [result_details.notes_section(head, note_texts(self.result.notes))]

@@ -63,11 +63,11 @@ def menu_keys(table: Sequence[Key]) -> Mapping[str, str]:
     given = dict(own)
     for name in names:
         if name not in given:
-            given[name] = _free_letter(name, given.values())
+            given[name] = _choose_free_letter(name, given.values())
     return given
 
 
-def _free_letter(name: str, taken: Iterable[str]) -> str:
+def _choose_free_letter(name: str, taken: Iterable[str]) -> str:
     """The letter that a name begins with, small or capital, else another one of it, else any that is not taken.
 
     Nothing where there is none.

@@ -194,7 +194,7 @@ class ExplorerScreen(SafeScreen[None]):
         self.timeline.view = new
         self.navigation.record_view(new)
         if new.selection != old.selection:
-            self.header.window = messages.selected_window(new.selection) if new.selection is not None else ""
+            self.header.window = messages.selected_window_text(new.selection) if new.selection is not None else ""
         if new.ranks != old.ranks:
             self.trace_updates.update_header_facts()
         if (new.selection, new.ranks, new.lane) != (old.selection, old.ranks, old.lane):

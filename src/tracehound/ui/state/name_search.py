@@ -95,7 +95,7 @@ def match_names(known: NameIndex, text: str) -> SearchMatches:
     return SearchMatches(text, _matches_result(text, table), known.walk(text, table["name"].unique()))
 
 
-def events_of_name_row(row: Mapping[str, Any]) -> pl.Expr:
+def name_row_condition(row: Mapping[str, Any]) -> pl.Expr:
     """Condition that the events of a row of names meet."""
     told = pl.col("name").eq(str(row["name"])) & pl.col("kind").eq(str(row["kind"]))
     return told & _NAME_CONDITION.eq(str(row["on"]))

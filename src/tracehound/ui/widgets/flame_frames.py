@@ -23,7 +23,7 @@ from tracehound.ui.source_files import parse_source_line
 from tracehound.ui.themes import kind_of_category
 
 
-class FlameWeightColumn(Struct, frozen=True):
+class FlameWeight(Struct, frozen=True):
     """Column that gives frames their weight, and its name for users."""
 
     column: str
@@ -38,7 +38,7 @@ class FlameFrames(Struct, frozen=True, eq=False):
 
     result: Result
     flame: FlameGraph
-    weight: FlameWeightColumn
+    weight: FlameWeight
     found: Mask
 
     def row(self, frame: int) -> dict[str, Any] | None:
@@ -117,7 +117,7 @@ class FlameFrames(Struct, frozen=True, eq=False):
 
 
 def build_flame_frames(
-    result: Result, weights: Sequence[FlameWeightColumn], first: int, least: float
+    result: Result, weights: Sequence[FlameWeight], first: int, least: float
 ) -> tuple[FlameFrames | None, int]:
     """Frames weighted by the `first` of the weights, or by the next one that has values, and the index of that.
 

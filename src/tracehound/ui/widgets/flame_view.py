@@ -32,7 +32,7 @@ from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard, notify_success
 from tracehound.ui.themes import Appearance, appearance_of
-from tracehound.ui.widgets.flame_frames import FlameFrames, FlameWeightColumn, build_flame_frames
+from tracehound.ui.widgets.flame_frames import FlameFrames, FlameWeight, build_flame_frames
 
 HEAD_LINES = 1
 FOOT_LINES = 2
@@ -90,7 +90,7 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         what: Literal["go", "window", "find", "table"]
         row: dict[str, Any] | None
 
-    def __init__(self, glyphs: Glyphs, weights: Sequence[FlameWeightColumn]) -> None:
+    def __init__(self, glyphs: Glyphs, weights: Sequence[FlameWeight]) -> None:
         """`weights` are those that the user can choose from."""
         super().__init__()
         self.empty = ""

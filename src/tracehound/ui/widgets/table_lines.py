@@ -60,7 +60,7 @@ def header_line(
         if order is None or order[0] != placed.column.name:
             segments += [Segment(gap, plain), Segment(look.words(placed.fit_text(name)), plain + line)]
             continue
-        arrow = look.falling if order[1] else look.rising
+        arrow = look.falling_mark if order[1] else look.rising_mark
         if len(name) + 2 <= placed.width:
             name = f"{arrow} {name}" if column_alignment(placed.column) == "right" else f"{name} {arrow}"
         elif gap:

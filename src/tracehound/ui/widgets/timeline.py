@@ -365,7 +365,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             after = view_moves.select_next_gap(rows, view, direction)
             if after == view:
                 least = (view.end - view.start) // view_moves.MIN_GAP_SHARE
-                self.refuse(messages.no_gap(rows.trace, least, direction))
+                self.refuse(messages.no_gap_message(rows.trace, least, direction))
             return after
 
         self._make_move(move)

@@ -138,7 +138,7 @@ class ReadingPanel(Widget):
         room = max(1, self.size.height - 5)
         shown = self._visible_files(room)
         more = len(self._files) - len(shown)
-        said = self.stopped or messages.reading_progress(self.reading, self._glyphs.dot)
+        said = self.stopped or messages.reading_progress_text(self.reading, self._glyphs.dot)
         return [
             Strip([Segment("stopped" if self.stopped else "reading", title)]),
             Strip([]),
@@ -170,7 +170,7 @@ class ReadingPanel(Widget):
         full = bar * min(read, file.size) // max(1, file.size)
         solid, faint = ("=", "-") if self._glyphs.name == "ascii" else ("━", "─")
         percent = 100 * min(read, file.size) // max(1, file.size)
-        said = f"  {percent:>3} %  {messages.event_count(events)}"
+        said = f"  {percent:>3} %  {messages.event_count_text(events)}"
         return Strip([
             Segment(f"{name}  ", self.rich_style), Segment(solid * full, done), Segment(faint * (bar - full), left),
             Segment(said, self.rich_style),

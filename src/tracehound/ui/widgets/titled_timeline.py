@@ -24,7 +24,7 @@ from tracehound.draw.lane_layout import LaneLayout
 from tracehound.draw.timeline_outline import build_lane_groups
 from tracehound.errors import TracehoundError
 from tracehound.model.trace import Trace
-from tracehound.progress import short_progress_sentence
+from tracehound.progress_line import short_progress_sentence
 from tracehound.store import TraceReader
 from tracehound.ui.background.lane_loader import LaneLoader
 from tracehound.ui.background.trace_loader import TraceLoader
@@ -217,7 +217,7 @@ class TitledTimeline(VerticalBox):
     @on(TraceLoader.Stopped)
     def _reading_stopped(self, message: TraceLoader.Stopped) -> None:
         message.stop()
-        self.bar.news = messages.reading_stopped(message.read, len(self.opening.files))
+        self.bar.news = messages.reading_stopped_message(message.read, len(self.opening.files))
         self._end_reading()
 
     @on(TraceLoader.Failed)

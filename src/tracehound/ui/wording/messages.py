@@ -21,7 +21,7 @@ from tracehound.model import short_names, units
 from tracehound.model.notes import Note
 from tracehound.model.trace import Trace
 from tracehound.model.units import format_duration, format_growth, format_time_difference
-from tracehound.progress import progress_parts
+from tracehound.progress_line import progress_parts
 from tracehound.store import ReadingProgress
 from tracehound.store.trace_files import TraceFile
 from tracehound.ui.state.linked_views import ComparedStep
@@ -74,13 +74,13 @@ def _common_label(ranks: pl.DataFrame) -> list[str]:
     return labels if len(labels) == 1 else []
 
 
-def reading_progress(reading: ReadingProgress | None, dot: str) -> str:
+def reading_progress_text(reading: ReadingProgress | None, dot: str) -> str:
     """``3 of 32 files · 1.2 M events/s · 12 s left``, and how to stop it."""
     known = progress_parts(reading)[1:] if reading is not None else ()
     return f" {dot} ".join([*filter(None, known), "Esc stops reading"])
 
 
-def event_count(number: int) -> str:
+def event_count_text(number: int) -> str:
     """``1.2 M events``; empty for none."""
     return units.count_noun(number, "event") if number else ""
 
@@ -92,25 +92,27 @@ def file_progress(reading: ReadingProgress, files: Sequence[TraceFile]) -> dict[
     return {str(path): f"reading {min(100, 100 * read // sizes[path])} %" for path, read in known}
 
 
-def reading_stopped(read: int, files: int) -> str:
+def reading_stopped_message(read: int, files: int) -> str:
     """Message after the user stopped the reading."""
     return f"stopped: {read:,} of {files:,} file{'' if files == 1 else 's'} read"
 
 
-def selected_window(window: tuple[int, int]) -> str:
+def selected_window_text(window: tuple[int, int]) -> str:
     """``window 72.3 ms at 1.204 s``."""
-    return f"window {window_length(window)} at {units.format_instant(window[0])}"
+    return f"window {window_length_text(window)} at {units.format_instant(window[0])}"
 
 
-def window_length(window: tuple[int, int]) -> str:
+def window_length_text(window: tuple[int, int]) -> str:
     """Length of a window, as text."""
     return units.format_duration(window[1] - window[0])
 
 
-def table_scope(window: tuple[int, int] | None) -> str:
+def table_scope_text(window: tuple[int, int] | None) -> str:
     """Scope of a table: ``whole run`` or ``in the 72.3 ms window``."""
     return (
-        "whole run" if window is None else f"in the {window_length(window)} window at {units.format_instant(window[0])}"
+        "whole run"
+        if window is None
+        else f"in the {window_length_text(window)} window at {units.format_instant(window[0])}"
     )
 
 
@@ -135,7 +137,7 @@ def notes_not_yet_said(notes: Sequence[Note], so_far: str) -> tuple[Note, ...]:
     )
 
 
-def search_matches(place: str, names: int, dot: str) -> str:
+def search_matches_text(place: str, names: int, dot: str) -> str:
     """``17 of 2,304 · 3 names``."""
     return f"{place} {dot} {names:,} name{'' if names == 1 else 's'}"
 
@@ -170,7 +172,7 @@ def all_rows_shown(rows: int) -> str:
     return "this lane has one row" if rows == 1 else f"all {rows:,} rows of this lane are shown"
 
 
-def no_match(needle: str) -> str:
+def no_match_message(needle: str) -> str:
     """Message for n and N after a search without matches."""
     return f"nothing to go to: no event is named {needle}"
 
@@ -180,7 +182,7 @@ def work_of_other_steps(share: float) -> str:
     return f"{units.format_share(share)} of the device's work here is of other steps: the host runs ahead"
 
 
-def step_selected(step: int | None, window: tuple[int, int], mark: tuple[int, int] | None, until: str) -> str:
+def step_selected_message(step: int | None, window: tuple[int, int], mark: tuple[int, int] | None, until: str) -> str:
     """Message about the interval of a step that a table row selected, and about the step's mark if that differs.
 
     `until` says where the interval ends if not with the mark, which is None for a step inferred from no single event.
@@ -188,7 +190,7 @@ def step_selected(step: int | None, window: tuple[int, int], mark: tuple[int, in
     what = f"step {step}" if step is not None else "the step"
     if window == mark:
         return f"{what}, as it is marked"
-    marked = f"; its mark: {window_length(mark)} at {units.format_instant(mark[0])}" if mark is not None else ""
+    marked = f"; its mark: {window_length_text(mark)} at {units.format_instant(mark[0])}" if mark is not None else ""
     return f"{what} {until}{marked}"
 
 
@@ -200,7 +202,7 @@ def lane_not_shown(lane: str, key: str) -> str:
 NOTHING_HERE = "nothing here; . goes to the next event"
 
 
-def no_gap(trace: Trace, least: int, direction: int) -> str:
+def no_gap_message(trace: Trace, least: int, direction: int) -> str:
     """Message that there is no next gap (1) or previous gap (-1) of so many ps."""
     if not trace.lanes["work"].any():
         return "no gaps: no device activity in this trace"
@@ -222,7 +224,7 @@ def why_empty(result: Result, trace: Trace, window: tuple[int, int] | None) -> s
 def why_no_rows(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
     """Message about what an empty table would need."""
     if window is not None and analysis != "search":
-        return f"nothing in the {window_length(window)} window; Esc clears it"
+        return f"nothing in the {window_length_text(window)} window; Esc clears it"
     if analysis in EMPTY_REASONS and (why := memory_only_note(analysis, [part.format for part in trace.parts])):
         return note_text(why)
     works = bool(trace.lanes["work"].any())

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.numeric.group_sum import sum_groups
+from tracehound.numeric.trees import sum_groups
 
 
 @given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-(2**40), 2**40)), max_size=20))
