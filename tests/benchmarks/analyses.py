@@ -41,7 +41,7 @@ COLUMNS = ("id", "lane", "start", "end", "name", "kind", "parent", "launch")
 
 def alone(trace: Trace) -> Trace:
     """The same trace with no place where tables are kept."""
-    return replace(trace, parts=tuple(replace(part, home=None) for part in trace.parts))
+    return replace(trace, parts=tuple(replace(part, cache_folder=None) for part in trace.parts))
 
 
 def timed(work: Callable[[], object], runs: int) -> tuple[float, float]:

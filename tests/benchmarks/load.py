@@ -115,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         file, folder = Path(name) / f"trace.json{'.gz' if asked.gz else ''}", Path(name) / "cache"
         grown = grow(asked.source, file, asked.size)
-        limits = measure.recorded_bounds(asked)
+        limits = measure.limits(asked)
         mine = ours(file, folder, asked.jobs)
         columns, first = (program.name for program in mine[:2])
         programs = [*mine, *peers(file, asked, columns, first)]

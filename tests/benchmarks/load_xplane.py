@@ -135,7 +135,7 @@ def compare(size: int, asked: argparse.Namespace) -> None:
         file = profile / "plugins" / "profile" / "run" / "host.xplane.pb"
         file.parent.mkdir(parents=True)
         grown = grow(asked.source, file, size)
-        limits = measure.recorded_bounds(asked)
+        limits = measure.limits(asked)
         checked = agreement(profile, kept, asked, limits)
         measure.say(checked)
         mine = ours(profile, kept, asked.jobs)

@@ -91,7 +91,7 @@ class Watch(threading.Thread):
 
     def __init__(self, process: int, limits: Limits) -> None:
         super().__init__(daemon=True)
-        self.process, self.recorded_bounds = process, limits
+        self.process, self.limits = process, limits
         self.peak, self.stopped = 0, ""
         self._over = threading.Event()
         self._parents: dict[int, int] = {}
@@ -100,10 +100,10 @@ class Watch(threading.Thread):
         began = time.monotonic()
         while not self._over.wait(min(TICK, 0.002 + (time.monotonic() - began) / 10)):
             self.peak = max(self.peak, sum(map(_anonymous, self._family())))
-            if self.peak > self.recorded_bounds.memory:
-                self.stopped = f"stopped at {size_text(self.recorded_bounds.memory)} of memory"
-            elif time.monotonic() - began > self.recorded_bounds.seconds:
-                self.stopped = f"stopped after {self.recorded_bounds.seconds:.0f} s"
+            if self.peak > self.limits.memory:
+                self.stopped = f"stopped at {size_text(self.limits.memory)} of memory"
+            elif time.monotonic() - began > self.limits.seconds:
+                self.stopped = f"stopped after {self.limits.seconds:.0f} s"
             if self.stopped:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.process, signal.SIGKILL)

@@ -48,7 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         numbers = sorted(map(int, asked.ranks.split(",")))
         programs = jobs_of(numbers, asked.source, Path(name), asked.jobs)
-        taken = measure.take_turns(programs, lambda _: asked.runs, measure.recorded_bounds(asked), [asked.source])
+        taken = measure.take_turns(programs, lambda _: asked.runs, measure.limits(asked), [asked.source])
         print(measure.machine("tracehound", "polars"))
         print(f"{asked.source.name}, {measure.size_text(asked.source.stat().st_size)} a rank, {asked.jobs} jobs")
         print(f"medians of {asked.runs} runs; {measure.quiet(taken)}")
