@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -145,3 +147,9 @@ def test_a_terminal_in_the_c_locale_gets_ascii(tmp_path: Path, locale: str, *, a
         terminal.wait_for("quit", "gemm")
         assert "\n".join(terminal.display.display).isascii() == ascii_
         terminal.press("q")
+
+
+def test_textual_is_imported_after_its_environment_is_set() -> None:
+    """Textual reads `TEXTUAL_FPS` when it is imported, and `launch` sets it before that."""
+    code = "import sys, tracehound.ui.launch; print('textual' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -12,9 +12,10 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from textual.app import App
+if TYPE_CHECKING:
+    from textual.app import App
 
 END_SIGNALS = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
