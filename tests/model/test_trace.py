@@ -55,7 +55,6 @@ def test_many_files_at_once_are_read_without_a_word(tmp_path: Path) -> None:
     many = """
 import sys
 from pathlib import Path
-from pathlib import Path
 import polars as pl
 from tracehound.model.trace import collect_frame
 for number in range(200):

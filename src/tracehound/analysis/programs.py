@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.analysis_settings import Setting, choice_parser
-from tracehound.analysis.hlo.hlo_op_executions import NO_COMMAND_BUFFERS_FLAG, may_use_command_buffers
+from tracehound.analysis.hlo.hlo_op_executions import may_use_command_buffers
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import (
@@ -22,6 +22,7 @@ from tracehound.analysis.result import (
     make_result,
 )
 from tracehound.analysis.timing.device_clock import clock_difference_notes, device_clock
+from tracehound.formats.xla.xla_names import NO_COMMAND_BUFFERS_FLAG
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Ints

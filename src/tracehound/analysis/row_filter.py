@@ -252,7 +252,7 @@ class _FilterParser:
                 f"{column_heading(column)} {sign} what?", f'a text: {column_heading(column)} {sign} "gemm"'
             )
         if sign not in (REGEX_SIGN, "!~"):
-            return lambda text: text.is_in([value, current_name(value)])
+            return lambda text: text.is_in({value, current_name(value)})
         try:
             matches_regex(pl.lit(""), value)
         except TracehoundError as error:

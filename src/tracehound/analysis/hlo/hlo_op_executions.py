@@ -30,9 +30,6 @@ from tracehound.model.trace import OPS, collect_frame
 from tracehound.numeric.id_set import find_rows
 from tracehound.numeric.intervals import union
 
-NO_COMMAND_BUFFERS_FLAG: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="
-"""The XLA flag that launches each kernel by itself on a GPU: kernels in a graph do not name their op."""
-
 
 def may_use_command_buffers(rank_trace: RankTrace) -> bool:
     """True where the rank executes modules of XLA, or its host executes them or launches graphs."""

@@ -6,8 +6,7 @@ import os
 import sys
 from argparse import Namespace
 
-from tracehound.analysis import ANALYSES, LIST_COMMAND, NAMES, Analysis, Options, get_analysis, row_filter
-from tracehound.analysis import run_analysis as analyzed
+from tracehound.analysis import ANALYSES, LIST_COMMAND, NAMES, Analysis, Options, get_analysis, row_filter, run_analysis
 from tracehound.cli import console
 from tracehound.cli.arguments import COMMANDS
 from tracehound.cli.commands.result_output import print_result, refuse_format
@@ -42,7 +41,7 @@ def run(options: Namespace) -> int:
     with open_read_context(options) as context:
         trace, window = read_trace(options, context, devices=analysis.device_ops_only and not form.of_trace)
         top = options.top or form.readable
-        result = analyzed(
+        result = run_analysis(
             analysis, trace, window, Options(None if options.where else top, given), analysis_workers(trace, context)
         )
     result = render_note_columns(result)

@@ -16,6 +16,9 @@ EventKind = Literal[
 ]  # fmt: skip
 LineRole = Literal["steps", "modules", "ops", "stream", "async", "sync", "scope", "counter", "other"]
 
+NO_COMMAND_BUFFERS_FLAG: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="
+"""The XLA flag that launches each kernel by itself on a GPU: kernels in a graph do not name their op."""
+
 _LINE_ROLES: tuple[tuple[str, LineRole], ...] = (
     (r"stream\b|cupti overhead$", "stream"),
     (r"(async xla ops|host offload ops)$", "async"),

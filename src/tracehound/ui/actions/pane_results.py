@@ -27,7 +27,7 @@ TimeRange = tuple[int, int]
 
 
 class PaneResultUpdater:
-    """Keeps the tables of a pane_stack up to date."""
+    """Keeps the tables of a pane stack up to date."""
 
     def __init__(self, pane_stack: PaneStack, answers: AnalysisRunner) -> None:
         self._pane_stack = pane_stack
