@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
+from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers
 from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables
 from tracehound.analysis.findings import (
     device_rules,
@@ -17,16 +17,21 @@ from tracehound.analysis.findings import (
     idle_outside_steps,
     idle_rules,
     kernel_rules,
-    time_rules,
+    rank_rules,
+    step_rules,
+    transfer_rules,
     xla_rules,
 )
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation
 from tracehound.analysis.findings.rank_evidence import (
+    COLLECTIVE_SCHEMA,
     HOST_CALL_COUNTS,
+    collective_calls_by_kind,
     complete_location,
     event_times,
     kernel_times_in_steps,
     rank_traits,
+    step_kernel_factors,
 )
 from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -37,9 +42,10 @@ from tracehound.model.notes import Note, is_truncated, note
 from tracehound.model.units import format_ranks
 
 RULES: Final = (
-    *time_rules.EXPOSED_TIME_RULES,
-    idle_rules.IDLE_CAUSE_RULE,
-    *time_rules.RANK_AND_STEP_RULES,
+    *idle_rules.IDLE_CAUSE_RULES,
+    *rank_rules.RULES,
+    *transfer_rules.RULES,
+    *step_rules.RULES,
     idle_rules.LOW_UTILIZATION_RULE,
     *xla_rules.RULES,
     *idle_outside_steps.RULES,
@@ -84,6 +90,9 @@ COLUMNS: Final = (
     Column("start", "instant", "where it is seen best", brief=False),
     Column("duration", "time", "how long that stretch is", brief=False),
     Column("event", "id", "event where it is seen best"),
+    Column("certainty", "text", "recorded, inferred, or not recorded: how sure the cause is", brief=False),
+    Column("effects", "prose", "what it causes in turn"),
+    Column("next", "prose", "the report that shows more of it"),
 )
 
 _SOURCE_ANALYSES: Final = {
@@ -93,7 +102,7 @@ _SOURCE_ANALYSES: Final = {
     "idle": (idle_in_steps.ANALYSIS, Options()),
     "outside": (idle_outside_steps.ANALYSIS, Options()),
     "kernels": (kernels.ANALYSIS, Options()),
-    "transfers": (transfers.ANALYSIS, Options()),
+    "transfers": (transfer_rules.TRANSFERS, Options()),
     "stragglers": (replace(stragglers.ANALYSIS, combine=stragglers.combine_with_waits), Options()),
     "step_time": (step_time.ANALYSIS, Options()),
 }
@@ -106,10 +115,11 @@ _STEP_ANALYSES: Final = ("step_parts", "steps", "step_time")
 _ANALYSES_WITHOUT_TIMES: Final = ("kernels", "transfers")
 """Analyses that name device events without their times."""
 
-_KERNEL_TIMES_INDEX: Final = -3
-_TRAITS_INDEX: Final = -2
-_EVENT_TIMES_INDEX: Final = -1
-"""Positions of kernel times, traits and event times in the tables of a rank."""
+_COLLECTIVES_INDEX, _STEP_FACTORS_INDEX, _KERNEL_TIMES_INDEX, _TRAITS_INDEX, _EVENT_TIMES_INDEX = range(-5, 0)
+"""Positions of the tables of a rank after those of the source analyses."""
+
+_NOTABLE_COMMUNICATION: Final = 0.05
+"""Share of exposed communication above which a rank's collectives are looked at."""
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
@@ -132,7 +142,14 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         [*device_events, kernel_times["event"], traits["pageable_event"]],
         [traits[name] for name in host_event_columns],
     )
-    return pack_tables([*tables, kernel_times, traits, times])
+    breakdown_row = tables[list(_SOURCE_ANALYSES).index("breakdown")]
+    communicates = breakdown_row.height and bool(
+        (breakdown_row["communication"] > _NOTABLE_COMMUNICATION * breakdown_row["span"]).any()
+    )
+    collectives = (
+        collective_calls_by_kind(rank_trace, in_steps) if communicates else pl.DataFrame(schema=COLLECTIVE_SCHEMA)
+    )
+    return pack_tables([*tables, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times])
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
@@ -182,6 +199,10 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
         results=results,
         rank_traits=pl.concat([tables[_TRAITS_INDEX] for tables in ranks]),
         kernel_times=pl.concat([tables[_KERNEL_TIMES_INDEX] for tables in ranks]),
+        step_factors=pl.concat([tables[_STEP_FACTORS_INDEX] for tables in ranks]),
+        collectives=pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks]).sort(
+            "total", "collective", descending=[True, False]
+        ),
         context=context,
         steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
         base_time=round(lengths.to_numpy().mean()) if len(lengths) else 0,
@@ -200,6 +221,9 @@ def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[st
         "start": place.start,
         "duration": place.duration,
         "event": place.event,
+        "certainty": finding.certainty,
+        "effects": "; ".join(finding.effects),
+        "next": finding.command,
     }
 
 

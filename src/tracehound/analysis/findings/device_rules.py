@@ -9,6 +9,7 @@ import polars as pl
 
 from tracehound.analysis.devices.kernel_classes import MEMORY_BOUND
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
+from tracehound.analysis.hosts.thread_activity import COMPILING
 from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.formats.device_occupancy import matching_devices
 from tracehound.model.file_facts import DeviceProperties, FileFacts
@@ -96,29 +97,6 @@ def find_full_memory(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def find_pageable_copies(evidence: Evidence) -> Iterator[Finding]:
-    """Copies from or to unpinned host memory: the host waits for them."""
-    device_times = evidence.device_times
-    total_span, traits = (
-        int(device_times["span"].sum()),
-        evidence.rank_traits.filter(pl.col("rank").is_in(device_times["rank"].implode())),
-    )
-    total = int(traits["pageable"].sum())
-    if not total_span or total / total_span <= MIN_TIME_SHARE:
-        return
-    worst = traits.sort("pageable", descending=True).row(0, named=True)
-    cost = round(total / total_span * evidence.base_time)
-    yield Finding(
-        "copies go through pageable memory of the host",
-        f"they take {format_duration(cost)} of {evidence.base_phrase}, {percent(total / total_span)}, and block the"
-        " host meanwhile",
-        "pin_memory=True in the loader, non_blocking=True in the copy",
-        FindingLocation(event=worst["pageable_event"], rank=worst["rank"]),
-        cost,
-        total / total_span,
-    )
-
-
 def find_data_parallel(evidence: Evidence) -> Iterator[Finding]:
     """One process drives several devices through DataParallel."""
     traits = _traits_by_host(evidence)
@@ -165,32 +143,44 @@ def _longest_call(traits: pl.DataFrame, trait: str) -> FindingLocation:
 
 
 def find_compiling(evidence: Evidence) -> Iterator[Finding]:
-    """Programs are compiled during the run."""
-    worst = evidence.rank_traits.filter(pl.col("window") > 0).sort("compiling", descending=True).head(1)
-    if worst.is_empty() or worst["compiling"][0] / worst["window"][0] <= MIN_COMPILE_SHARE:
+    """Programs are compiled during the run, and a cause of idle time does not tell of it."""
+    row = _most_compiling(evidence)
+    if row is None or row["compiling"] / row["window"] <= MIN_COMPILE_SHARE:
         return
-    row: Mapping[str, Any] = worst.row(0, named=True)
+    idle = sum(cause.idle for cause in evidence.host_causes if cause.doing == COMPILING)
+    if evidence.share_of_base(evidence.per_step(idle, evidence.device_ranks)) > MIN_COMPILE_SHARE:
+        return
     share, in_steps = row["compiling"] / row["window"], row["compiling_in_steps"]
     cost = evidence.per_step(in_steps or 0 if evidence.steps else row["compiling"], 1)
     base_phrase = evidence.extent_phrase if cost else f"{evidence.extent_phrase}, all of it outside of whole steps"
+    what = row["recompiled"] if (row["recompilations"] or 0) > 1 else row["compiled"]
     yield Finding(
-        "programs are compiled during the run",
-        f"{count_noun(row['compilations'], 'time')}; something was being compiled for"
-        f" {format_duration(row['compiling'])}, {percent(share)} of {base_phrase}{_compiled_functions_text(row)}",
-        "compile before the loop begins; keep shapes, types and static arguments the same from step to step;"
-        " the report compiles lists the functions",
+        "programs are compiled during the run" + (f": {shorten_kernel_name(what, 60)}" if what else ""),
+        f"{format_duration(row['compiling'])}, {percent(share)} of {base_phrase}{compiled_functions_text(evidence)}",
+        "compile before the loop begins; keep shapes, types and static arguments the same from step to step; the report"
+        " compiles lists the functions",
         FindingLocation(event=row["compile_event"], rank=row["rank"]),
         cost or None,
         share,
         evidence.extent_word,
+        command="compiles",
     )
 
 
-def _compiled_functions_text(row: Mapping[str, Any]) -> str:
-    """Text that names the longest compiled function, and the one compiled most often."""
-    longest = f"; longest {shorten_kernel_name(row['compiled'], 60)}" if row["compiled"] else ""
+def _most_compiling(evidence: Evidence) -> Mapping[str, Any] | None:
+    """The traits of the rank whose host compiles longest; None without any."""
+    worst = evidence.rank_traits.filter(pl.col("window") > 0).sort("compiling", descending=True).head(1)
+    return worst.row(0, named=True) if worst.height else None
+
+
+def compiled_functions_text(evidence: Evidence) -> str:
+    """Text that counts compilations, and names the longest compiled function and the one compiled most often."""
+    row = _most_compiling(evidence)
+    if row is None or not row["compilations"]:
+        return ""
+    longest = f", the longest of {shorten_kernel_name(row['compiled'], 60)}" if row["compiled"] else ""
     recompiled = row["recompiled"] if (row["recompilations"] or 0) > 1 else None
-    return longest + (
+    return f"; {count_noun(row['compilations'], 'compilation')}{longest}" + (
         f"; {shorten_kernel_name(recompiled, 60)} {format_count(row['recompilations'])} times" if recompiled else ""
     )
 
@@ -236,9 +226,6 @@ RULES: Final = (
         "memory",
         f"the allocator held more than {FULL_MEMORY_SHARE:.0%} of the device's memory (plugin, rule 7)",
         find_full_memory,
-    ),
-    Rule(
-        "pageable copies", f"they take more than {MIN_TIME_SHARE:.0%} of the same time as copies", find_pageable_copies
     ),
     Rule("DataParallel", "it is called, and several devices work (plugin, rule 2)", find_data_parallel),
     Rule(
