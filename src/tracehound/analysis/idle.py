@@ -202,7 +202,8 @@ def idle_within(
         activity_times = activities.time_per_group(
             leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers)
         )
-        members = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group, minlength=len(numbers)))[:-1])
+        by_group = np.argsort(group, kind="stable")
+        members = np.split(by_group, value_change_rows(group[by_group])) if len(group) else []
         for number, group_rows, activity, time, times_of_activities in zip(
             numbers.tolist(), members, *longest_activity(activity_times), activity_times.tolist(), strict=True
         ):
@@ -252,18 +253,20 @@ def _host_causes(
 ) -> GapCauses:
     """The causes on the host of the device's gaps, where it is the host that keeps the device waiting."""
     names = np.array(_CAUSES_AND_EDGES)
-    by_host = np.isin(names[cause], _HOST_CAUSES)
+    just_in_time = (cause == _KERNEL) & (gaps.end - calls.start[gaps.after] <= LAUNCH_LATENCY)
+    causes = (*_HOST_CAUSES, "unknown", "other") if rank_trace.profiler == "XLA" else _HOST_CAUSES
+    by_host = np.isin(names[cause], causes) | (just_in_time & (calls.lane[gaps.after] >= 0))
     lane = np.where(by_host, leading_lanes[gaps.after], -1)
     after_last = names[cause] == AFTER_LAST_WORK
     lane[after_last] = activities.main
     waits = calls.waits[gaps.after] | after_last
-    called = np.where(waits, np.iinfo(np.int64).min, calls.start[gaps.after])
+    asked = np.where(waits, np.iinfo(np.int64).min, calls.returned[gaps.after])
     return find_gap_causes(
         rank_trace,
         Intervals(gaps.start, gaps.end),
         lane,
         events["launch"].gather(gaps.after),
-        called,
+        asked,
         blocking_copies,
         activities.by_lane,
     )
@@ -288,8 +291,12 @@ HOST_CAUSE_SCHEMA: Final = {
 SHORT_WORK: Final = 5_000_000
 """Work that is shorter than this (ps) is mostly what it costs to start and end a kernel."""
 
+LAUNCH_LATENCY: Final = 10_000_000
+"""Work that starts this soon (ps) after its launch began starts as soon as it can: an earlier launch shortens the gap."""
+
 _HOST_CAUSES: Final = ("host", SYNCHRONIZATION, ALLOCATION, LOADING, BEFORE_FIRST_WORK)
-"""Causes of gaps that the host makes, and that its events may name."""
+"""Causes of gaps that the host makes, and that its events may name. So may those of XLA that no launch explains: its
+launches are carried out by other threads than the program's."""
 
 
 def _host_activity_during(

@@ -13,6 +13,7 @@ from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps
 from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables
 from tracehound.analysis.findings import (
     device_rules,
+    host_time_rules,
     idle_in_steps,
     idle_outside_steps,
     idle_rules,
@@ -34,6 +35,7 @@ from tracehound.analysis.findings.rank_evidence import (
     step_kernel_factors,
 )
 from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS
+from tracehound.analysis.hosts.step_causes import STEP_CAUSE_SCHEMA, find_step_causes
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
 from tracehound.formats.inflate import GZIP_ENDS_EARLY
@@ -43,6 +45,7 @@ from tracehound.model.units import format_ranks
 
 RULES: Final = (
     *idle_rules.IDLE_CAUSE_RULES,
+    *host_time_rules.RULES,
     *rank_rules.RULES,
     *transfer_rules.RULES,
     *step_rules.RULES,
@@ -115,7 +118,7 @@ _STEP_ANALYSES: Final = ("step_parts", "steps", "step_time")
 _ANALYSES_WITHOUT_TIMES: Final = ("kernels", "transfers")
 """Analyses that name device events without their times."""
 
-_COLLECTIVES_INDEX, _STEP_FACTORS_INDEX, _KERNEL_TIMES_INDEX, _TRAITS_INDEX, _EVENT_TIMES_INDEX = range(-5, 0)
+_STEP_CAUSES_INDEX, _COLLECTIVES_INDEX, _STEP_FACTORS_INDEX, _KERNEL_TIMES_INDEX, _TRAITS_INDEX, _EVENT_TIMES_INDEX = range(-6, 0)
 """Positions of the tables of a rank after those of the source analyses."""
 
 _NOTABLE_COMMUNICATION: Final = 0.05
@@ -143,13 +146,31 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         [traits[name] for name in host_event_columns],
     )
     breakdown_row = tables[list(_SOURCE_ANALYSES).index("breakdown")]
-    communicates = breakdown_row.height and bool(
+    works = bool((breakdown_row["lanes"] > 0).any())
+    communicates = works and bool(
         (breakdown_row["communication"] > _NOTABLE_COMMUNICATION * breakdown_row["span"]).any()
     )
     collectives = (
         collective_calls_by_kind(rank_trace, in_steps) if communicates else pl.DataFrame(schema=COLLECTIVE_SCHEMA)
     )
-    return pack_tables([*tables, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times])
+    step_causes = (
+        pl.DataFrame(schema=STEP_CAUSE_SCHEMA)
+        if works
+        else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace))
+    )
+    return pack_tables([*tables, step_causes, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times])
+
+
+def _whole_steps_of_host(rank_trace: RankTrace) -> pl.DataFrame:
+    """The marks of steps that lie whole in the window; without any the window."""
+    inside = (pl.col("start") >= rank_trace.start) & (pl.col("end") <= rank_trace.end)
+    steps = rank_trace.steps.filter(inside).sort("start") if rank_trace.steps.height else pl.DataFrame()
+    if steps.height:
+        later = pl.col("end").cum_max().shift(1)
+        return steps.filter((pl.col("start") >= later).fill_null(value=True)).select("step", "start", "end", "event")
+    window = rank_trace.with_host_window
+    whole = {"step": [0], "start": [window.start], "end": [window.end], "event": [None]}
+    return pl.DataFrame(whole, schema_overrides={"event": pl.Int64})
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
@@ -195,17 +216,19 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
     lengths = (whole_steps if whole_steps.height else results["breakdown"].table.rename({"span": "duration"}))[
         "duration"
     ]
+    windows = [tables[_TRAITS_INDEX]["window"] for tables in ranks]
     return Evidence(
         results=results,
         rank_traits=pl.concat([tables[_TRAITS_INDEX] for tables in ranks]),
         kernel_times=pl.concat([tables[_KERNEL_TIMES_INDEX] for tables in ranks]),
         step_factors=pl.concat([tables[_STEP_FACTORS_INDEX] for tables in ranks]),
+        step_causes=pl.concat([tables[_STEP_CAUSES_INDEX] for tables in ranks]),
         collectives=pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks]).sort(
             "total", "collective", descending=[True, False]
         ),
         context=context,
         steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
-        base_time=round(lengths.to_numpy().mean()) if len(lengths) else 0,
+        base_time=round((lengths if len(lengths) else pl.concat(windows)).to_numpy().mean()),
     )
 
 

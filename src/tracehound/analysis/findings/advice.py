@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tracehound.analysis.findings.evidence import Evidence
-from tracehound.analysis.hosts.gap_causes import LAUNCHES, LONG_LAUNCH, LONG_OPERATOR
+from tracehound.analysis.hosts.gap_causes import BLOCKED_CALL, LAUNCHES, LONG_OPERATOR
+from tracehound.analysis.hosts.gap_causes import FIRST_USE as FIRST_USE_OF_KERNEL
 from tracehound.analysis.hosts.thread_activity import (
     ALLOCATING,
     ASLEEP,
@@ -70,6 +71,8 @@ _COMMON: Final[Mapping[str, str]] = MappingProxyType(
         "operator on the CPU": "move this operator to the device, or run it ahead of time on another thread",
         "loading modules": "this is the first use of these kernels: warm up before you measure (a few steps), or load all"
         " modules at the start (CUDA_MODULE_LOADING=EAGER)",
+        "blocked call": "inspect this interval: such a call blocks when its queue is full, when it allocates memory, and at"
+        " its first use; warm up before you measure",
         BEFORE_FIRST_WORK: "record more steps, after a few that are not recorded: the first step of a recording often"
         " starts late. If every step starts like this, prepare the next step while the device still works",
         FIRST_WORK_QUEUED: "inspect this interval: work from before the recording, of another process, or of a library that"
@@ -194,7 +197,8 @@ TOPIC_OF_ACTIVITY: Final[Mapping[str, str]] = MappingProxyType(
         ALLOCATING: "allocation",
         COMPILING: "compiling",
         PROGRAM: "loading modules",
-        LONG_LAUNCH: "loading modules",
+        FIRST_USE_OF_KERNEL: "loading modules",
+        BLOCKED_CALL: "blocked call",
         COLLECTING_GARBAGE: "garbage collection",
         FILE_IO: "file I/O",
         PYTHON: "Python",

@@ -8,7 +8,7 @@ from typing import Final
 
 from tracehound.analysis.findings.evidence import Certainty, Evidence
 from tracehound.analysis.findings.host_causes import HostCause
-from tracehound.analysis.hosts.gap_causes import LAUNCHES, LONG_LAUNCH, LONG_OPERATOR
+from tracehound.analysis.hosts.gap_causes import BLOCKED_CALL, FIRST_USE, LAUNCHES, LONG_OPERATOR
 from tracehound.analysis.hosts.thread_activity import (
     ALLOCATING,
     ASLEEP,
@@ -41,6 +41,28 @@ NAME_WIDTH: Final = 60
 
 _EVERY_STEP_SHARE: Final = 0.8
 """A cause that is in this share of the steps is told per step."""
+
+
+def costly_host_causes(evidence: Evidence) -> list[HostCause]:
+    """The causes with a name of their own that cost enough for a finding.
+
+    Of an XLA program, whose steps have parts, launching and unrecorded time have no name: rules on the parts tell of
+    them. Time before the first work needs a reason: something has to come first.
+    """
+    found = []
+    for cause in evidence.host_causes:
+        if 2 * cause.edges > cause.idle and cause.doing in UNSPECIFIC_AT_EDGES:
+            continue
+        if evidence.is_xla and cause.doing in UNSPECIFIC_OF_XLA:
+            continue
+        if evidence.share_of_base(evidence.per_step(cause.gain, evidence.device_ranks)) > IDLE_SHARE:
+            found.append(cause)
+    return found
+
+
+IDLE_SHARE: Final = 0.03
+UNSPECIFIC_AT_EDGES: Final = (LAUNCHES, NOTHING_RECORDED, IN_ANNOTATION)
+UNSPECIFIC_OF_XLA: Final = (LAUNCHES, NOTHING_RECORDED, TRACING)
 
 
 def cause_title(cause: HostCause, cost: int, evidence: Evidence) -> str:
@@ -86,7 +108,8 @@ _PHRASES: Final[Mapping[str, str]] = {
     ASLEEP: "sleeping or waiting in Python: {name}{source}",
     IN_ANNOTATION: "unrecorded host time in '{name}'",
     NOTHING_RECORDED: "unrecorded host time",
-    LONG_LAUNCH: "first use of a kernel: {name}{inside}",
+    FIRST_USE: "first use of a kernel: {name}{inside}",
+    BLOCKED_CALL: "a call that blocks: {name}{inside}",
     LONG_OPERATOR: "an operator on the CPU: {name}{source}",
     LAUNCHES: "kernel launches can't keep up (CPU-bound), mostly {name}",
     COMMUNICATING: "waiting for other processes: {name}{inside}",

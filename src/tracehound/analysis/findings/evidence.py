@@ -61,7 +61,7 @@ class Evidence(Struct, frozen=True, dict=True):
 
     `kernel_times` has the work of streams in whole steps (or the window, or the run), by rank and name. `step_factors`
     says how much longer kernels are in each step than usual, `collectives` has the calls of the ranks by kind and size,
-    where much communication is exposed.
+    where much communication is exposed. `step_causes` says what takes the time of steps on hosts without device work.
     """
 
     results: Mapping[str, Result]
@@ -69,6 +69,7 @@ class Evidence(Struct, frozen=True, dict=True):
     kernel_times: pl.DataFrame
     step_factors: pl.DataFrame
     collectives: pl.DataFrame
+    step_causes: pl.DataFrame
     context: RunContext
     steps: int
     """Whole steps of an average rank; 0 where the run, or the window, has none."""

@@ -56,6 +56,7 @@ def collect_host_causes(rows: pl.DataFrame, part_names: Sequence[str]) -> list[H
 
 def _sum_rows(rows: pl.DataFrame, part_names: Sequence[str]) -> HostCause:
     longest = rows.row(rows["duration"].arg_max() or 0, named=True)
+    edges = rows.filter(pl.col("cause").is_in(EDGES)) if "cause" in rows.columns else rows.clear()
     names, steps, ranks = dict[str, int](), dict[int, int](), dict[int, int]()
     # rows of one rank and cause share names and calls, whatever class their gaps are of
     for row in rows.unique("rank", maintain_order=True).iter_rows(named=True):
@@ -73,10 +74,10 @@ def _sum_rows(rows: pl.DataFrame, part_names: Sequence[str]) -> HostCause:
         frame=longest["frame"],
         host_time=longest["host_time"],
         idle=int(rows["idle"].sum()),
-        edges=int(rows.filter(pl.col("cause").is_in(EDGES))["idle"].sum()),
-        short_work=int(rows["short_work"].sum()),
+        edges=int(edges["idle"].sum()),
+        short_work=int(rows["short_work"].sum()) if "short_work" in rows.columns else 0,
         count=int(rows["count"].sum()),
-        calls=int(rows.unique("rank")["calls"].sum()),
+        calls=int(rows.unique("rank")["calls"].sum() or 0),
         by_step=steps,
         by_rank=ranks,
         parts={name: int(rows[name].sum()) for name in part_names},

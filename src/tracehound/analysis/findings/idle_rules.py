@@ -15,14 +15,23 @@ from tracehound.analysis.findings.advice import (
     WITHIN_REPLAYS,
     advice,
 )
-from tracehound.analysis.findings.cause_text import cause_certainty, cause_command, cause_evidence, cause_title
-from tracehound.analysis.findings.device_rules import compiled_functions_text
+from tracehound.analysis.findings.cause_text import (
+    IDLE_SHARE,
+    UNSPECIFIC_AT_EDGES,
+    UNSPECIFIC_OF_XLA,
+    cause_certainty,
+    cause_command,
+    cause_evidence,
+    cause_title,
+    costly_host_causes,
+)
+from tracehound.analysis.findings.device_rules import compiled_functions_text, find_compiling
 from tracehound.analysis.findings.evidence import Evidence, FindFunction, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.host_causes import HostCause
 from tracehound.analysis.findings.idle_in_steps import BEFORE_REPLAY, EARLY, REPLAYING, main_host_activity
 from tracehound.analysis.findings.rank_rules import causes_of_late_ranks
 from tracehound.analysis.findings.step_rules import slow_step_effects
-from tracehound.analysis.findings.transfer_rules import MAIN_PART_SHARE, part_share_by_rank
+from tracehound.analysis.findings.transfer_rules import MAIN_PART_SHARE, has_pageable_finding, part_share_by_rank
 from tracehound.analysis.findings.xla_rules import (
     find_host_bound,
     find_input_bound,
@@ -30,35 +39,49 @@ from tracehound.analysis.findings.xla_rules import (
     find_unrecorded_idle,
 )
 from tracehound.analysis.hosts.gap_causes import LAUNCHES
-from tracehound.analysis.hosts.thread_activity import ALLOCATING, COMPILING, IN_ANNOTATION, NOTHING_RECORDED
+from tracehound.analysis.hosts.thread_activity import ALLOCATING, COMPILING, COPYING
 from tracehound.analysis.idle import AFTER_LAST_WORK, BEFORE_FIRST_WORK, EDGES, FIRST_WORK_QUEUED
 from tracehound.model.units import count_noun, format_duration
 from tracehound.model.units import format_share as percent
 
-IDLE_SHARE: Final = 0.03
 EDGE_SHARE: Final = 0.10
 """Idle time before the first work of a recording is often its beginning alone: it must take more than other causes."""
 BUSY_SHARE: Final = 0.50
 FIRST_USE_SHARE: Final = 0.9
 """Above this share of waits for memory at the first use of a device, that is the reason for the waits."""
 
-_UNSPECIFIC: Final = (LAUNCHES, NOTHING_RECORDED, IN_ANNOTATION)
-"""Causes that say nothing of the time before the first work: something has to come first."""
-
 
 def find_host_causes(evidence: Evidence) -> Iterator[Finding]:
     """What the host does while devices are idle, a finding for each recorded name."""
-    late = causes_of_late_ranks(evidence)
-    for cause in evidence.host_causes:
-        if cause in late or (2 * cause.edges > cause.idle and cause.doing in _UNSPECIFIC):
+    explained = causes_of_late_ranks(evidence)
+    if has_pageable_finding(evidence):
+        explained += [cause for cause in evidence.host_causes if cause.doing == COPYING]
+    for cause in costly_host_causes(evidence):
+        if cause not in explained:
+            cost = min(evidence.per_step(cause.gain, evidence.device_ranks), evidence.base_time)
+            yield _host_cause_finding(cause, cost, evidence)
+    for cause in evidence.host_causes if evidence.is_xla else ():
+        if cause in explained or cause.doing not in UNSPECIFIC_OF_XLA or 2 * cause.edges > cause.idle:
             continue
-        cost = evidence.per_step(cause.gain, evidence.device_ranks)
-        share = evidence.share_of_base(cost)
-        if share > IDLE_SHARE:
-            yield _host_cause_finding(cause, cost, share, evidence)
+        told = sum(cause.parts[part] for part, rule in _RULE_OF_HOST_PART.items() if evidence.findings_of(rule))
+        cost = evidence.per_step(cause.gain - told, evidence.device_ranks)
+        if evidence.share_of_base(cost) > IDLE_SHARE:
+            yield _host_cause_finding(cause, cost, evidence)
 
 
-def _host_cause_finding(cause: HostCause, cost: int, share: float, evidence: Evidence) -> Finding:
+_RULE_OF_HOST_PART: Final[Mapping[str, FindFunction]] = MappingProxyType(
+    {
+        "input": find_input_bound,
+        "output": find_output_bound,
+        "compile": find_compiling,
+        "host": find_host_bound,
+    }
+)
+"""The rule that reports each part of the host's time for an XLA program."""
+
+
+def _host_cause_finding(cause: HostCause, cost: int, evidence: Evidence) -> Finding:
+    share = evidence.share_of_base(cost)
     topic = TOPIC_OF_ACTIVITY.get(cause.doing, "host")
     text = cause_evidence(cause, share, evidence)
     if cause.doing == ALLOCATING and _early_share(cause, evidence) >= FIRST_USE_SHARE:
@@ -103,7 +126,7 @@ def find_device_causes(evidence: Evidence) -> Iterator[Finding]:
         rows = unexplained.filter(cause=cause)
         total = int(rows["idle"].sum())
         if cause == BEFORE_FIRST_WORK:
-            edges = [each for each in evidence.host_causes if 2 * each.edges > each.idle and each.doing in _UNSPECIFIC]
+            edges = [each for each in evidence.host_causes if 2 * each.edges > each.idle and each.doing in UNSPECIFIC_AT_EDGES]
             total += sum(each.idle for each in edges)
             rows = evidence.device_idle.filter(cause=cause)
         cost = evidence.per_step(total, evidence.device_ranks)

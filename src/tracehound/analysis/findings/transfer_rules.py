@@ -24,7 +24,7 @@ from tracehound.analysis.hosts.thread_activity import COPYING
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.analysis.ranks.rank_collectives import MAX_LINK_BANDWIDTH, bus_factor_column
-from tracehound.analysis.result import Options
+from tracehound.analysis.result import Options, concat_tables
 from tracehound.model.units import PS_PER_S, count_noun, format_bandwidth, format_bytes, format_duration
 from tracehound.model.units import format_share as percent
 
@@ -45,14 +45,19 @@ SLOW_BANDWIDTH: Final = 5e9
 """Bus bandwidth (bytes per second) below which the link is slow: any PCIe or 100 Gbit/s network gives more."""
 
 
-def measure_avoidable_copies(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
-    """The rows of `transfers` without `FEEDS`."""
-    copies = find_device_copies(rank_trace)
-    return transfers.measure_copies(copies.select(~pl.col("name").str.contains(FEEDS)), rank_trace.rank, options)
+def measure_copies_and_feeds(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The rows of `transfers`; those of `FEEDS` on their own, as copies from or to `FEED`."""
+    copies, feeds = find_device_copies(rank_trace), pl.col("name").cast(pl.String).str.contains(FEEDS)
+    avoidable = transfers.measure_copies(copies.select(~feeds), rank_trace.rank, options)
+    fed = transfers.measure_copies(copies.select(feeds), rank_trace.rank, options)
+    if fed.is_empty():
+        return avoidable
+    return concat_tables([avoidable, fed.with_columns(source=pl.lit(FEED), target=pl.lit(FEED))])
 
 
-TRANSFERS: Final = replace(transfers.ANALYSIS, name="avoidable copies", per_rank=measure_avoidable_copies)
-"""The analysis `transfers` of avoidable copies, under a name of its own, which is the key of its cached tables."""
+FEED: Final = "infeed and outfeed"
+TRANSFERS: Final = replace(transfers.ANALYSIS, name="copies and feeds", per_rank=measure_copies_and_feeds)
+"""The analysis `transfers` of these rows, under a name of its own, which is the key of its cached tables."""
 
 
 def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
@@ -133,8 +138,11 @@ def _describe_communication(evidence: Evidence, hidden: float) -> tuple[str, str
         size = format_bytes(round(mean_bytes))
         return f"many small collectives: {per_step:.0f} a step of {size} on average", SMALL_COLLECTIVES, "collectives"
     rate = _bus_bandwidth(calls)
-    if rate is not None and rate < SLOW_BANDWIDTH and mean_bytes >= MAX_SMALL_MESSAGE:
+    alone = missing_job_ranks_notes(evidence.context)  # then calls last as long as ranks that are not here are late
+    if rate is not None and not alone and rate < SLOW_BANDWIDTH and mean_bytes >= MAX_SMALL_MESSAGE:
         return f"slow link: {what} at {format_bandwidth(rate)}", SLOW_LINK, "collectives"
+    if hidden < MIN_HIDDEN_SHARE and evidence.is_xla:
+        return f"no computation overlaps {what}", "communication", "overlap"
     if hidden < MIN_HIDDEN_SHARE:
         after = "the backward pass" if int(evidence.rank_traits["backward"].sum()) else "the computation"
         return f"{what} starts only after {after}, so that nothing overlaps it", LATE_COMMUNICATION, "overlap"
@@ -189,14 +197,15 @@ def _longest_event(evidence: Evidence, part: str) -> int | None:
 
 def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
     """Devices do nothing but copy: a finding for each direction."""
-    links = evidence.table("transfers")
+    feeds = pl.col("source") == FEED
+    fed, links = evidence.table("transfers").filter(feeds), evidence.table("transfers").filter(~feeds)
     device_time = int(evidence.table("breakdown")["span"].sum())
     if links.is_empty() or not device_time:
-        yield from _find_unmeasured_copies(evidence)
+        yield from _find_unmeasured_copies(evidence, int(fed["exposed"].sum()) / device_time if device_time else 0.0)
         return
     exposed = int(links["exposed"].sum()) / device_time
     span = max(int(evidence.device_times["span"].sum()), 1)
-    exposed_in_steps = int(evidence.device_times["copy"].sum()) / span
+    exposed_in_steps = max(int(evidence.device_times["copy"].sum()) / span - int(fed["exposed"].sum()) / device_time, 0.0)
     scale = exposed_in_steps / exposed if exposed and (evidence.steps or not evidence.is_xla) else 1.0
     for (source, target), rows in links.group_by("source", "target", maintain_order=True):
         copying = round(int(rows["exposed"].sum()) / device_time * scale * evidence.base_time)
@@ -214,7 +223,7 @@ def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
         with_host = HOST in (source, target)
         topic = PAGEABLE_COPIES if pageable else COPIES_IN_DEVICE if within and not evidence.is_xla else "copies"
         title = (
-            f"copies {'to' if source == HOST else 'from'} pageable host memory{_copying_operator(evidence)}"
+            f"copies {'from' if source == HOST else 'to'} pageable host memory{_copying_operator(evidence)}"
             if pageable
             else f"copies within the {evidence.device_word}"
             if within
@@ -243,10 +252,13 @@ def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
 HOST: Final = "host"
 
 
-def _find_unmeasured_copies(evidence: Evidence) -> Iterator[Finding]:
-    """Exposed copies where neither size nor direction is known: of HLO ops within the device."""
+def _find_unmeasured_copies(evidence: Evidence, fed: float) -> Iterator[Finding]:
+    """Exposed copies where neither size nor direction is known: of HLO ops within the device.
+
+    `fed` is the share of input and output in the time of the devices, which is no copying.
+    """
     total_span = int(evidence.device_times["span"].sum())
-    share = int(evidence.device_times["copy"].sum()) / total_span if total_span else 0.0
+    share = int(evidence.device_times["copy"].sum()) / total_span - fed if total_span else 0.0
     if share <= COPY_SHARE:
         return
     ranks = part_share_by_rank(evidence, "copy")
@@ -283,6 +295,12 @@ def _copying_operator(evidence: Evidence) -> str:
     return f" in {names['pageable_operator'][0]}" if names.height else ""
 
 
+def has_pageable_finding(evidence: Evidence) -> bool:
+    """True if a finding tells of exposed copies from or to pageable memory."""
+    advised = advice(evidence, PAGEABLE_COPIES)
+    return any(finding.advice == advised for finding in evidence.findings_of(find_exposed_copies))
+
+
 def find_pageable_copies(evidence: Evidence) -> Iterator[Finding]:
     """Copies from or to pageable host memory that other work of the device hides: the host still waits for them."""
     device_times = evidence.device_times
@@ -291,7 +309,7 @@ def find_pageable_copies(evidence: Evidence) -> Iterator[Finding]:
     total = int(traits["pageable"].sum())
     if not total_span or total / total_span <= PAGEABLE_SHARE:
         return
-    if any("pageable" in finding.title for finding in evidence.findings_of(find_exposed_copies)):
+    if has_pageable_finding(evidence):
         return
     worst = traits.sort("pageable", descending=True).row(0, named=True)
     cost = round(total / total_span * evidence.base_time)

@@ -30,6 +30,8 @@ from tracehound.analysis.hosts.thread_activity import (
     COPYING,
     IN_ANNOTATION,
     LAUNCHING,
+    LOADER,
+    LOADING,
     NOTHING_RECORDED,
     OPERATORS,
     PROGRAM,
@@ -44,13 +46,16 @@ from tracehound.analysis.hosts.thread_activity import (
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.model.trace import collect_frame
-from tracehound.numeric.intervals import Intervals, Ints, Mask, overlapping_pairs
+from tracehound.numeric.intervals import Intervals, Ints, Mask, covered_lengths, overlapping_pairs
 from tracehound.numeric.self_time import innermost_intervals
 
 LAUNCHES: Final = "launching kernels"
 """Cause of gaps in which the host runs operators and launches their kernels, and is not fast enough."""
 
-LONG_LAUNCH: Final = "blocked in a launch"
+FIRST_USE: Final = "first use of a kernel"
+"""Cause of gaps in which the launch of a kernel takes very long: its code is loaded when it is first used."""
+
+BLOCKED_CALL: Final = "blocked in a call of the runtime"
 LONG_OPERATOR: Final = "running an operator on the CPU"
 
 CAUSE_SCHEMA: Final = {
@@ -61,11 +66,14 @@ CAUSE_SCHEMA: Final = {
     "frame": pl.String,  # the deepest Python frame around it, or in it, that has a source line
     "host_event": pl.Int64,  # the longest of these events
     "host_time": pl.Int64,  # its length, ps
-    "calls": pl.Int64,  # number of these events
+    "calls": pl.Int64,  # number of events with this name from the first gap to the last
 }
 
 MAX_EXAMINED_GAPS: Final = 1 << 12
 """The longest gaps of a rank, of which the events of the host are read; the others only have the launching operator."""
+
+KERNEL_LAUNCH: Final = r"^(?:cuda|cu|hip)\w*LaunchKernel"
+"""Calls that launch one kernel."""
 
 _MAX_CAUSES: Final = 64
 """Causes of a rank that are told apart."""
@@ -104,17 +112,19 @@ def find_gap_causes(
     gaps: Intervals,
     lane: Ints,
     launch: pl.Series,
-    called: Ints,
+    asked: Ints,
     blocking: Collection[int],
     activities: Mapping[int, ActivityIntervals],
 ) -> GapCauses:
     """The causes of gaps (in order) for which `lane`, a thread of the host, is responsible; -1: none is.
 
-    `launch` and `called` are id and start of the call that launched the work after each gap: what the thread did until
-    then is examined; all of the gap, if the call began before it or is not known. `blocking` are calls that wait for
+    `launch` and `asked` are id and end of the call that launched the work after each gap: what the thread did until
+    then is examined; all of the gap, if that is not in it, or not known. `blocking` are calls that wait for
     their copies. `activities` of the threads say when they wait for the device.
     """
-    until = np.where((called > gaps.start) & (called < gaps.end), called, gaps.end)
+    if not len(lane):
+        return GapCauses(np.zeros(0, np.int64), pl.DataFrame({"doing": [""]}, schema_overrides=CAUSE_SCHEMA))
+    until = np.where((asked > gaps.start) & (asked < gaps.end), asked, gaps.end)
     length = np.where(lane >= 0, until - gaps.start, 0)
     examined = np.sort(np.argsort(-length, kind="stable")[:MAX_EXAMINED_GAPS])
     examined = examined[length[examined] > 0]
@@ -124,7 +134,8 @@ def find_gap_causes(
     found = pl.concat([found, _launching_operators(rank_trace, launch.gather(others)).with_columns(gap=others)])
     found = found.sort("gap")
     found = found.with_columns(time=(gaps.end - gaps.start)[found["gap"].to_numpy()])
-    return _join_causes(_blame_waits(rank_trace, found, gaps, lane, until, blocking, activities), len(lane))
+    causes = _join_causes(_blame_waits(rank_trace, found, gaps, lane, until, blocking, activities), len(lane))
+    return causes._replace(table=_count_calls(rank_trace, causes.table, int(gaps.start[0]), int(gaps.end[-1])))
 
 
 _EVENT_SCHEMA: Final = {
@@ -153,6 +164,7 @@ def _examine_events(events: pl.DataFrame, windows: Intervals, blocking: Collecti
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     parent, kind = parent_rows(events), events["kind"].cast(pl.String)
     code = activity_codes(events, parent, events["name"].unique().cast(pl.String).drop_nulls().to_list(), blocking)
+    code[code == ACTIVITIES.index(LOADING)] = ACTIVITIES.index(LOADER)  # waiting for a loader is loading, too
     pairs = overlap_times(innermost_intervals(start, end, parent, np.zeros(len(start), np.int64)), windows)
     deepest = _deepest_covering(events, kind, windows)
     activity, is_main = _main_activities(pairs, code, length)
@@ -160,22 +172,25 @@ def _examine_events(events: pl.DataFrame, windows: Intervals, blocking: Collecti
     says_more = ~np.isin(of_deepest, [-1, *_codes_of((*_UNSPECIFIC, OPERATORS, LAUNCHING, RUNTIME))])
     activity, is_main = np.where(says_more, of_deepest, activity), is_main | says_more
     named = np.where(np.isin(activity, _codes_of(_FRAME_ACTIVITIES)), deepest, -1)
-    outermost = _outermost_of_activity(parent, code)
+    outermost = outermost_of_activity(parent, code)
     by_activity = np.flatnonzero(~np.isin(activity, _codes_of(_FRAME_ACTIVITIES)) & is_main & (activity >= 0))
     longest = _longest_with_activity(pairs, code, activity)
     named[by_activity] = outermost[np.where(of_deepest == activity, deepest, longest)[by_activity]]
+    launching, running = (np.isin(activity, _codes_of(these)) for these in ((LAUNCHING, RUNTIME), (OPERATORS,)))
+    named[launching | running] = deepest[launching | running]
     doing = np.array([*ACTIVITIES, NOTHING_RECORDED], object)[activity]
     is_one_call = np.zeros(len(length), np.bool_)
     alone = 2 * pairs[2] > length[pairs[0]]
     is_one_call[pairs[0][alone]] = pairs[1][alone] == deepest[pairs[0][alone]]
-    launching = np.isin(activity, _codes_of((LAUNCHING, RUNTIME)))
-    running = np.isin(activity, _codes_of((OPERATORS,)))
-    for of_activity, long_call in ((launching, LONG_LAUNCH), (running, LONG_OPERATOR)):
+    for of_activity, long_call in ((launching, BLOCKED_CALL), (running, LONG_OPERATOR)):
         doing[of_activity] = np.where((is_one_call & (length >= _LONG))[of_activity], long_call, LAUNCHES)
+    if len(start):
+        names = events["name"].cast(pl.String).gather(np.maximum(named, 0))
+        launches_kernel = names.str.contains(KERNEL_LAUNCH).fill_null(value=False).to_numpy()
+        doing[(doing == BLOCKED_CALL) & launches_kernel & (deepest >= 0)] = FIRST_USE
     doing[np.isin(doing, (*_ORDINARY, COPYING)) & (length < _LONG)] = LAUNCHES
     doing[~is_main] = LAUNCHES
-    named[launching | running] = deepest[launching | running]
-    described = _describe_rows(events, parent, kind, named, deepest)
+    described = describe_rows(events, parent, kind, named, deepest)
     other = _second_names(events["name"].cast(pl.String), pairs, outermost, code, activity, length)
     return described.insert_column(0, pl.Series("doing", doing.astype(str))).with_columns(other)
 
@@ -211,7 +226,7 @@ def _deepest_covering(events: pl.DataFrame, kind: pl.Series, windows: Intervals)
     return deepest
 
 
-def _outermost_of_activity(parent: Ints, code: npt.NDArray[np.int8]) -> Ints:
+def outermost_of_activity(parent: Ints, code: npt.NDArray[np.int8]) -> Ints:
     """For each event the outermost one around it such that all in between have its activity; itself without any."""
     rows = np.arange(len(parent))
     above = np.where((parent >= 0) & (code[parent] == code), parent, rows) if len(parent) else rows
@@ -256,7 +271,7 @@ _LIBRARY_FILE: Final = re.compile(
 )
 
 
-def _describe_rows(events: pl.DataFrame, parent: Ints, kind: pl.Series, row: Ints, deepest: Ints) -> pl.DataFrame:
+def describe_rows(events: pl.DataFrame, parent: Ints, kind: pl.Series, row: Ints, deepest: Ints) -> pl.DataFrame:
     """Names, surroundings and lengths of these events (-1: none); `deepest` are the innermost ones of the windows."""
     names = events["name"].cast(pl.String)
     known = pl.Series(row).set(pl.Series(row < 0), None)
@@ -327,23 +342,24 @@ def _blame_waits(
     """The causes, with the last wait for the device in place of those that it explains.
 
     Without its waits a thread would have been ahead by their lengths, less the gaps since: a gap no longer than that
-    would not be there. It is put down to the last wait before the launch that ended it.
+    would not be there. It is put down to the last wait before it that is as long.
     """
     gap = found["gap"].to_numpy()
     time, explainable = found["time"].to_numpy(), found["doing"].is_in(_AFTER_WAITS).to_numpy()
     begin, end = np.full(len(gap), -1), np.full(len(gap), -1)
     for number, doing in activities.items():
         mine = np.flatnonzero(lane[gap] == number)
-        waits = _joined_waits(doing)
+        waits = _waits_for_busy_device(_joined_waits(doing), gaps)
         if not len(mine) or not len(waits.start):
             continue
         last = np.searchsorted(waits.end, until[gap[mine]], side="right") - 1
         waited = np.append(0, np.cumsum(waits.end - waits.start))[last + 1]
         lead = waited - np.append(0, np.cumsum(time[mine])[:-1])  # before each gap, were it not for those without one
         lead += np.append(0, np.maximum.accumulate(np.maximum(time[mine] - lead, 0))[:-1])
-        blamed = explainable[mine] & (last >= 0) & (lead >= time[mine])
+        wait = _last_long_wait(waits, last, gaps.start[gap[mine]], time[mine])
+        blamed = explainable[mine] & (wait >= 0) & (lead >= time[mine])
         rows = mine[blamed]
-        begin[rows], end[rows] = waits.start[last[blamed]], waits.end[last[blamed]]
+        begin[rows], end[rows] = waits.start[wait[blamed]], waits.end[wait[blamed]]
     blamed = np.flatnonzero(end >= 0)
     if not len(blamed):
         return found
@@ -351,7 +367,8 @@ def _blame_waits(
     longest = np.argsort(keys[1] - keys[2], kind="stable")[:MAX_EXAMINED_GAPS]
     keys = keys[:, np.sort(longest)]
     named = _examine_windows(rank_trace, keys[0], Intervals(keys[1], keys[2]), blocking)
-    waits = named.with_columns(lane=keys[0], begin=keys[1]).filter(pl.col("doing").is_in(_WAITS))
+    waits = named.with_columns(lane=keys[0], begin=keys[1])
+    waits = waits.filter(pl.col("doing").is_in(_WAITS))
     joined = (
         found[blamed]
         .select("gap", "time", lane=pl.Series(lane[gap[blamed]]), begin=pl.Series(begin[blamed]))
@@ -359,6 +376,28 @@ def _blame_waits(
         .select(found.columns)
     )
     return pl.concat([found.join(joined, on="gap", how="anti"), joined]).sort("gap")
+
+
+def _waits_for_busy_device(waits: Intervals, gaps: Intervals) -> Intervals:
+    """The waits in which the device works for at least half of the time: else they wait for something else."""
+    kept = 2 * covered_lengths(gaps, waits.start, waits.end) <= waits.end - waits.start
+    return Intervals(waits.start[kept], waits.end[kept])
+
+
+def _last_long_wait(waits: Intervals, last: Ints, start: Ints, length: Ints) -> Ints:
+    """For each gap the last wait, from `last` back, that began before the gap and is as long; -1 without one near."""
+    found = last.copy()
+    for _ in range(_MAX_WAITS_BACK):
+        at = np.maximum(found, 0)
+        too_short = (found >= 0) & ((waits.start[at] >= start) | (waits.end[at] - waits.start[at] < length))
+        if not too_short.any():
+            return found
+        found[too_short] -= 1
+    return np.where(too_short, -1, found)
+
+
+_MAX_WAITS_BACK: Final = 64
+"""Waits before a gap among which its cause is searched."""
 
 
 def _joined_waits(doing: ActivityIntervals) -> Intervals:
@@ -385,7 +424,6 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
         longest.agg(
             pl.col("time").sum().alias("idle"),
             pl.col("name", "inside", "frame", "host_event", "host_time").first(),
-            pl.col("host_event").n_unique().cast(pl.Int64).alias("calls"),
         )
         .join(names, on=["doing", "key"], how="left", maintain_order="left")
         .sort("idle", "doing", "key", descending=[True, False, False])
@@ -395,12 +433,24 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     stands = 2 * main.struct.field("time") >= pl.col("idle")
     joined_name = pl.when(stands).then(main.struct.field("name")).otherwise(pl.lit("")).fill_null("")
     causes = causes.with_columns(pl.when(pl.col("doing").is_in(JOINED)).then(joined_name).otherwise("name").alias("name"))
-    none = pl.DataFrame({"doing": "", "name": "", "key": "-"}, schema_overrides=CAUSE_SCHEMA)
+    none = pl.DataFrame({"doing": [""], "name": [""], "key": ["-"]})
     table = pl.concat([none, causes], how="diagonal").with_row_index("row")
     rows = keyed.select("gap", "doing", "key").join(table.select("row", "doing", "key"), on=["doing", "key"], how="left")
     row = np.zeros(count, np.int64)
     row[rows["gap"].to_numpy()] = rows["row"].fill_null(0).to_numpy()
+    table = table.with_columns(calls=pl.lit(None, pl.Int64))
     return GapCauses(row, table.select(pl.col(name).cast(dtype) for name, dtype in CAUSE_SCHEMA.items()))
 
 
 _MAX_NAMES: Final = 3
+
+
+def _count_calls(rank_trace: RankTrace, causes: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    """The causes with `calls`, the number of events of the host with their names that begin in `[low, high)`."""
+    names = causes["name"].filter(causes["name"] != "").unique().to_list()
+    inside = rank_trace.threads.filter(pl.col("name").is_in(names) & pl.col("start").is_between(low, high, "left"))
+    counts = collect_frame(inside.group_by("name").agg(pl.len().cast(pl.Int64).alias("calls"))) if names else None
+    if counts is None:
+        return causes
+    counts = counts.with_columns(pl.col("name").cast(pl.String))
+    return causes.drop("calls").join(counts, on="name", how="left", maintain_order="left").select(causes.columns)
