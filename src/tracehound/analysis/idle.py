@@ -35,6 +35,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, concat
 from tracehound.analysis.timing.device_busy import device_work, rounding_gap
 from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.model.notes import Note, note
+from tracehound.model.trace import schema
 from tracehound.numeric.intervals import (
     EMPTY_INTERVALS,
     Intervals,
@@ -166,26 +167,8 @@ def idle_within(
         return pl.DataFrame()
     if PROGRAM_ACTIVITIES.known_result(rank_trace) is None:  # else the threads are hardly needed
         rank_trace = with_threads_in_memory(rank_trace)
-    names = dict(rank_trace.lanes.select("lane", "name").iter_rows())
-    lane = events["lane"].to_numpy()
     calls = find_work_launches(rank_trace, events)
-    stream_gaps, unexplained_intervals = list[tuple[str, StreamGaps, Ints]](), EMPTY_INTERVALS
-    by_lane = np.argsort(lane, kind="stable")
-    streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, value_change_rows(lane[by_lane]))]
-    all_rows = np.argsort(events["start"].to_numpy(), kind="stable")
-    end = events["end"].to_numpy()
-    all_ends = np.sort(end) if len(streams) > 1 else end[:0]
-    for name, rows in ((DEVICE_STREAM, all_rows), *(streams if len(streams) > 1 and not with_host_causes else ())):
-        gaps = find_stream_gaps(events, rows)
-        other_ended = None if name == DEVICE_STREAM else _other_stream_ended(gaps, all_ends, np.sort(end[rows]), delay)
-        cause = _gap_causes(gaps, calls.select_rows(gaps.after), delay, other_ended)
-        if name == DEVICE_STREAM:
-            unexplained_intervals = Intervals(gaps.start[cause == _OTHER], gaps.end[cause == _OTHER])
-        cause[_waits_for_idle_device(gaps, cause, unexplained_intervals)] = _OTHER
-        with_edges = (
-            _add_edges(intervals, gaps, cause, events, calls, delay) if name == DEVICE_STREAM else (gaps, cause)
-        )
-        stream_gaps.append((name, *_clip_gaps(intervals, *with_edges)))
+    stream_gaps = _gaps_by_stream(rank_trace, events, calls, intervals, delay, device_only=with_host_causes)
     blocking_copies = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
     activities = _host_activity_during(rank_trace, calls.lane, blocking_copies, [gaps for _, gaps, _ in stream_gaps])
     leading_lanes = responsible_lanes(rank_trace, activities, calls.lane)
@@ -199,9 +182,7 @@ def idle_within(
             found = _host_causes(rank_trace, gaps, cause, events, calls, leading_lanes, activities, blocking_copies)
             groups, host_causes = groups * found.table.height + found.row, found.table
         numbers, group = np.unique(groups, return_inverse=True)
-        activity_times = activities.time_per_group(
-            leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers)
-        )
+        activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers))
         by_group = np.argsort(group, kind="stable")
         members = np.split(by_group, value_change_rows(group[by_group])) if len(group) else []
         for number, group_rows, activity, time, times_of_activities in zip(
@@ -220,25 +201,67 @@ def idle_within(
                 **_gap_statistics(gaps, group_rows, events["id"], times),
             }
             if steps is not None:
-                work_length = (end - events["start"].to_numpy())[np.unique(gaps.after[group_rows])]
                 result_row |= host_causes.row(host_cause, named=True)
                 result_row["by_step"] = _idle_by_step(gaps, group_rows, steps)
-                result_row["short_work"] = int(work_length[work_length < SHORT_WORK].sum())
+                result_row["short_work"] = _short_work_after(gaps, group_rows, events)
             result_rows.append(result_row)
-    more_types = HOST_CAUSE_SCHEMA if with_host_causes else {}
-    table = pl.DataFrame(
-        result_rows, {**_ROW_TYPES, **dict.fromkeys(conditions, pl.Int64()), **more_types}, infer_schema_length=None
-    ).with_columns(
+    return _idle_table(result_rows, conditions, rank_trace.rank, HOST_CAUSE_SCHEMA if with_host_causes else None)
+
+
+def _gaps_by_stream(
+    rank_trace: RankTrace,
+    events: pl.DataFrame,
+    calls: WorkLaunches,
+    intervals: Intervals,
+    delay: int,
+    *,
+    device_only: bool,
+) -> list[tuple[str, StreamGaps, Ints]]:
+    """The gaps in these intervals, and their causes: of the device, and of each stream if there are several."""
+    names = dict(rank_trace.lanes.select("lane", "name").iter_rows())
+    lane = events["lane"].to_numpy()
+    stream_gaps, unexplained_intervals = list[tuple[str, StreamGaps, Ints]](), EMPTY_INTERVALS
+    by_lane = np.argsort(lane, kind="stable")
+    streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, value_change_rows(lane[by_lane]))]
+    all_rows = np.argsort(events["start"].to_numpy(), kind="stable")
+    end = events["end"].to_numpy()
+    all_ends = np.sort(end) if len(streams) > 1 else end[:0]
+    for name, rows in ((DEVICE_STREAM, all_rows), *(streams if len(streams) > 1 and not device_only else ())):
+        gaps = find_stream_gaps(events, rows)
+        other_ended = None if name == DEVICE_STREAM else _other_stream_ended(gaps, all_ends, np.sort(end[rows]), delay)
+        cause = _gap_causes(gaps, calls.select_rows(gaps.after), delay, other_ended)
+        if name == DEVICE_STREAM:
+            unexplained_intervals = Intervals(gaps.start[cause == _OTHER], gaps.end[cause == _OTHER])
+        cause[_waits_for_idle_device(gaps, cause, unexplained_intervals)] = _OTHER
+        with_edges = (
+            _add_edges(intervals, gaps, cause, events, calls, delay) if name == DEVICE_STREAM else (gaps, cause)
+        )
+        stream_gaps.append((name, *_clip_gaps(intervals, *with_edges)))
+    if len(streams) == 1 and not device_only:
+        stream_gaps.append((streams[0][0], *stream_gaps[0][1:]))
+    return stream_gaps
+
+
+def _idle_table(
+    rows: list[dict[str, object]],
+    conditions: Collection[str],
+    rank: int,
+    more: pl.Schema | None,
+) -> pl.DataFrame:
+    """The rows as a table, with the columns `conditions` and `more`."""
+    types = {**_ROW_TYPES, **dict.fromkeys(conditions, pl.Int64()), **(more or {})}
+    return pl.DataFrame(rows, types, infer_schema_length=None).with_columns(
         pl.col(_FRACTION_COLUMNS).round().cast(pl.Int64),
         pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
-        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(rank, pl.Int64).alias("rank"),
     )
-    if with_host_causes:
-        return table
-    if len(streams) > 1:
-        return table
-    only_stream = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
-    return pl.concat([table, only_stream])
+
+
+def _short_work_after(gaps: StreamGaps, rows: npt.NDArray[np.intp], events: pl.DataFrame) -> int:
+    """The length of the work after these gaps, as far as it is shorter than `SHORT_WORK`."""
+    after = np.unique(gaps.after[rows])
+    length = events["end"].to_numpy()[after] - events["start"].to_numpy()[after]
+    return int(length[length < SHORT_WORK].sum())
 
 
 def _host_causes(
@@ -282,17 +305,19 @@ def _idle_by_step(gaps: StreamGaps, rows: npt.NDArray[np.intp], steps: pl.DataFr
     return [{"step": steps["step"][int(at)], "time": int(length[at])} for at in most]
 
 
-HOST_CAUSE_SCHEMA: Final = {
-    **CAUSE_SCHEMA,
-    "by_step": pl.List(pl.Struct({"step": pl.Int64, "time": pl.Int64})),  # idle time by step, longest first
-    "short_work": pl.Int64,  # ps of the work after the gaps, as far as it is shorter than `SHORT_WORK`
-}
+HOST_CAUSE_SCHEMA: Final = schema(
+    {
+        **CAUSE_SCHEMA,
+        "by_step": pl.List(pl.Struct({"step": pl.Int64(), "time": pl.Int64()})),  # idle time by step, longest first
+        "short_work": pl.Int64(),  # ps of the work after the gaps, as far as it is shorter than `SHORT_WORK`
+    }
+)
 
 SHORT_WORK: Final = 5_000_000
 """Work that is shorter than this (ps) is mostly what it costs to start and end a kernel."""
 
 LAUNCH_LATENCY: Final = 10_000_000
-"""Work that starts this soon (ps) after its launch began starts as soon as it can: an earlier launch shortens the gap."""
+"""Work that starts this soon (ps) after its launch began starts as soon as it can: the launch is what is late."""
 
 _HOST_CAUSES: Final = ("host", SYNCHRONIZATION, ALLOCATION, LOADING, BEFORE_FIRST_WORK)
 """Causes of gaps that the host makes, and that its events may name. So may those of XLA that no launch explains: its

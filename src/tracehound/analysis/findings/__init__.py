@@ -118,7 +118,9 @@ _STEP_ANALYSES: Final = ("step_parts", "steps", "step_time")
 _ANALYSES_WITHOUT_TIMES: Final = ("kernels", "transfers")
 """Analyses that name device events without their times."""
 
-_STEP_CAUSES_INDEX, _COLLECTIVES_INDEX, _STEP_FACTORS_INDEX, _KERNEL_TIMES_INDEX, _TRAITS_INDEX, _EVENT_TIMES_INDEX = range(-6, 0)
+_STEP_CAUSES_INDEX, _COLLECTIVES_INDEX, _STEP_FACTORS_INDEX, _KERNEL_TIMES_INDEX, _TRAITS_INDEX, _EVENT_TIMES_INDEX = (
+    range(-6, 0)
+)
 """Positions of the tables of a rank after those of the source analyses."""
 
 _NOTABLE_COMMUNICATION: Final = 0.05
@@ -158,7 +160,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         if works
         else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace))
     )
-    return pack_tables([*tables, step_causes, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times])
+    return pack_tables(
+        [*tables, step_causes, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times]
+    )
 
 
 def _whole_steps_of_host(rank_trace: RankTrace) -> pl.DataFrame:

@@ -46,54 +46,59 @@ SLOW_CLOCK: Final = "slow clock"
 
 _NOT_RECORDED: Final = "data loading, reading metrics, checkpoints and sleeping look the same where nothing is recorded"
 _ANNOTATE: Final = f"annotate what the program does there ({{}}) and record again: {_NOT_RECORDED}"
-_INPUT: Final = "prefetch batches to the device ({}); do less work per sample or do it ahead of time; send fewer, larger arrays"
+_INPUT: Final = (
+    "prefetch batches to the device ({}); do less work per sample or do it ahead of time; send fewer, larger arrays"
+)
 _OUTPUT: Final = "read values less often, from earlier steps, and asynchronously ({})"
 _BUSY_HOST: Final = (
-    "see the report gaps for what the host does; trace less often ({}), read no values inside the loop, and let the host"
-    " run ahead"
+    "see the report gaps for what the host does; trace less often ({}), read no values inside the loop, and let the"
+    " host run ahead"
 )
-_RECORD_STEADY_PART: Final = (
-    "record a few steady steps only ({}); if the run itself waits like this, inspect what the host does in this interval"
+_RECORD_STEADY_PART: Final = "record a few steady steps only ({}); if the run itself waits like this, inspect what the"
+" host does in this interval"
+_SHAPES: Final = (
+    "compile before the loop begins; keep shapes, types and static arguments the same; see the report compiles"
 )
-_SHAPES: Final = "compile before the loop begins; keep shapes, types and static arguments the same; see the report compiles"
 
 _COMMON: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "garbage collection": "call gc.freeze() after the model is built; call gc.disable() and then gc.collect() every N"
-        " steps on all ranks at once",
+        "garbage collection": "call gc.freeze() after the model is built; call gc.disable() and then gc.collect() every"
+        " N steps on all ranks at once",
         "file I/O": "write checkpoints and logs in a background thread or asynchronously, or less often",
         "Python": "do less Python per step: move it out of the loop, into a worker process, or vectorize it",
-        "asleep": "inspect this interval: a sleep, a lock or a queue holds the thread that launches work; prefetch what it"
-        " waits for, or move the wait off this thread",
-        "other processes": "another process or rank is late, or the collective runs on the CPU; compare what the ranks do"
-        " before it (stragglers)",
+        "asleep": "inspect this interval: a sleep, a lock or a queue holds the thread that launches work; prefetch what"
+        " it waits for, or move the wait off this thread",
+        "other processes": "another process or rank is late, or the collective runs on the CPU; compare what the ranks"
+        " do before it (stragglers)",
         "profiler": "the profiler itself takes this time: record fewer steps, without stacks or shapes",
         "operator on the CPU": "move this operator to the device, or run it ahead of time on another thread",
-        "loading modules": "this is the first use of these kernels: warm up before you measure (a few steps), or load all"
-        " modules at the start (CUDA_MODULE_LOADING=EAGER)",
-        "blocked call": "inspect this interval: such a call blocks when its queue is full, when it allocates memory, and at"
-        " its first use; warm up before you measure",
+        "loading modules": "this is the first use of these kernels: warm up before you measure (a few steps), or load"
+        " all modules at the start (CUDA_MODULE_LOADING=EAGER)",
+        "blocked call": "inspect this interval: such a call blocks when its queue is full, when it allocates memory,"
+        " and at its first use; warm up before you measure",
         BEFORE_FIRST_WORK: "record more steps, after a few that are not recorded: the first step of a recording often"
         " starts late. If every step starts like this, prepare the next step while the device still works",
-        FIRST_WORK_QUEUED: "inspect this interval: work from before the recording, of another process, or of a library that"
-        " is not traced may hold the device; record some steps later",
-        AFTER_LAST_WORK: "run logging, checkpoints and reading of values while the device works on the next step; record more"
-        " steps to see whether every step ends like this",
-        "other": "inspect this interval: work from before the recording, of another process, or of a library that is not"
-        " traced may hold the device; record some steps later, without other jobs on the device",
+        FIRST_WORK_QUEUED: "inspect this interval: work from before the recording, of another process, or of a library"
+        " that is not traced may hold the device; record some steps later",
+        AFTER_LAST_WORK: "run logging, checkpoints and reading of values while the device works on the next step;"
+        " record more steps to see whether every step ends like this",
+        "other": "inspect this interval: work from before the recording, of another process, or of a library that is"
+        " not traced may hold the device; record some steps later, without other jobs on the device",
         "unknown": "record what the host does, too (ProfilerActivity.CPU, or the host tracer)",
-        FIRST_USE: "the first use of a device allocates and loads what later steps reuse: warm up before you measure (a few"
-        " steps), or record later steps",
-        WITHIN_REPLAYS: "the host has no part in it, and more graphs do not help: capture fewer and larger kernels (fused or"
-        " compiled), or use a larger batch",
-        PIPELINE: "the receiver waits for the pipeline stage before it: use more micro-batches or an interleaved schedule, and"
-        " balance the stages",
-        "other stream": "check whether this order between streams is needed, and whether the awaited work could start earlier",
-        SLOW_CLOCK: "check the clocks, power limit and temperature of this device (nvidia-smi -q -d PERFORMANCE, rocm-smi,"
-        " DCGM), and other jobs on it",
+        FIRST_USE: "the first use of a device allocates and loads what later steps reuse: warm up before you measure (a"
+        " few steps), or record later steps",
+        WITHIN_REPLAYS: "the host has no part in it, and more graphs do not help: capture fewer and larger kernels"
+        " (fused or compiled), or use a larger batch",
+        PIPELINE: "the receiver waits for the pipeline stage before it: use more micro-batches or an interleaved"
+        " schedule, and balance the stages",
+        "other stream": "check whether this order between streams is needed, and whether the awaited work could start"
+        " earlier",
+        SLOW_CLOCK: "check the clocks, power limit and temperature of this device (nvidia-smi -q -d PERFORMANCE,"
+        " rocm-smi, DCGM), and other jobs on it",
         COPIES_IN_DEVICE: "avoid the copies: write results in place, keep tensors contiguous (look for .contiguous(),"
         " .clone(), cat), or let torch.compile fuse them",
-        SLOW_LINK: "check the link between these ranks: NCCL_DEBUG=INFO shows the transport in use, nccl-tests what it can do",
+        SLOW_LINK: "check the link between these ranks: NCCL_DEBUG=INFO shows the transport in use, nccl-tests what it"
+        " can do",
     }
 )
 """Advice that holds for all frameworks."""
@@ -101,58 +106,61 @@ _COMMON: Final[Mapping[str, str]] = MappingProxyType(
 _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
     {
         **_COMMON,
-        "host": "launch fewer kernels: torch.compile, CUDA graphs, fused or foreach optimizers, a larger batch; record Python"
-        " stacks (with_stack=True) to see where the host spends its time",
-        "value": "do not read values of the device inside a step (.item(), .cpu(), float(loss), printing, nonzero): keep them"
-        " on the device and read them every N steps",
-        "synchronization": "remove the synchronization from the step (torch.cuda.synchronize, .item(), blocking copies), or do"
-        " it every N steps",
+        "host": "launch fewer kernels: torch.compile, CUDA graphs, fused or foreach optimizers, a larger batch; record"
+        " Python stacks (with_stack=True) to see where the host spends its time",
+        "value": "do not read values of the device inside a step (.item(), .cpu(), float(loss), printing, nonzero):"
+        " keep them on the device and read them every N steps",
+        "synchronization": "remove the synchronization from the step (torch.cuda.synchronize, .item(), blocking"
+        " copies), or do it every N steps",
         "blocking copy": "copy from pinned memory with non_blocking=True",
-        "allocation": "stop the caching allocator from returning memory: no empty_cache() inside steps, less fragmentation"
-        " (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), the same shapes in every step",
+        "allocation": "stop the caching allocator from returning memory: no empty_cache() inside steps, less"
+        " fragmentation (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), the same shapes in every step",
         "compiling": _SHAPES,
-        "data loading": "use more num_workers (with persistent_workers and pin_memory), a larger prefetch_factor, less work per"
-        " sample",
+        "data loading": "use more num_workers (with persistent_workers and pin_memory), a larger prefetch_factor, less"
+        " work per sample",
         "kernel": "launch fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
-        BETWEEN_REPLAYS: "the work is in graphs already: prepare the inputs of the next graph while one runs, launch it before"
-        " the last one ends, and wait for the device less often",
+        BETWEEN_REPLAYS: "the work is in graphs already: prepare the inputs of the next graph while one runs, launch it"
+        " before the last one ends, and wait for the device less often",
         "outside": _RECORD_STEADY_PART.format("torch.profiler.schedule with wait and warmup, and step() in the loop"),
         UNMARKED: "record what the host does there (with_stack=True, record_function around parts of the program):"
         f" {_NOT_RECORDED}",
         "unrecorded": "record what the host does there (with_stack=True, record_function around parts of the program):"
         f" {_NOT_RECORDED}",
-        "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision, gradient"
-        " accumulation), or use a larger batch per device",
-        LATE_COMMUNICATION: "start it during the backward pass: gradients in several buckets (DDP bucket_cap_mb, FSDP prefetch),"
-        " find_unused_parameters=False, no all-reduce after the loop",
+        "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
+        " gradient accumulation), or use a larger batch per device",
+        LATE_COMMUNICATION: "start it during the backward pass: gradients in several buckets (DDP bucket_cap_mb, FSDP"
+        " prefetch), find_unused_parameters=False, no all-reduce after the loop",
         SMALL_COLLECTIVES: "merge them: larger buckets (DDP bucket_cap_mb), coalesced or flattened tensors",
         "copies": "prefetch on a stream of its own, copy less, or keep the data on the device",
-        PAGEABLE_COPIES: "use pinned memory (pin_memory=True in the DataLoader, tensor.pin_memory()) and non_blocking=True",
+        PAGEABLE_COPIES: "use pinned memory (pin_memory=True in the DataLoader, tensor.pin_memory()) and"
+        " non_blocking=True",
     }
 )
 _XLA_RUN_AHEAD: Final = (
-    "let the host run ahead: no block_until_ready and no conversion to NumPy inside the loop, several steps in one program"
-    " (lax.scan), a larger batch"
+    "let the host run ahead: no block_until_ready and no conversion to NumPy inside the loop, several steps in one"
+    " program (lax.scan), a larger batch"
 )
 _XLA: Final[Mapping[str, str]] = MappingProxyType(
     {
         **_PYTORCH,
         "host": _XLA_RUN_AHEAD,
-        "value": "do not read values of the device in every step (float(loss), np.asarray, print): read them every N steps, or"
-        " those of an earlier step (copy_to_host_async)",
-        "synchronization": "remove block_until_ready from the loop; read values of the device rarely, and from earlier steps",
+        "value": "do not read values of the device in every step (float(loss), np.asarray, print): read them every N"
+        " steps, or those of an earlier step (copy_to_host_async)",
+        "synchronization": "remove block_until_ready from the loop; read values of the device rarely, and from earlier"
+        " steps",
         "blocking copy": "prefetch arrays to the device a batch ahead (flax prefetch_to_device)",
         "allocation": "keep the same shapes in every step; donate buffers",
-        "data loading": "prefetch to the device (a second batch in flight), use more workers in the input pipeline, less work"
-        " per sample",
+        "data loading": "prefetch to the device (a second batch in flight), use more workers in the input pipeline,"
+        " less work per sample",
         "kernel": "run fewer and larger programs: jit what runs separately, scan over steps",
         BETWEEN_REPLAYS: _XLA_RUN_AHEAD,
         "outside": _RECORD_STEADY_PART.format("jax.profiler.start_trace and stop_trace around steps after the first"),
-        "communication": "overlap it (latency hiding scheduler, asynchronous collectives), shard differently, or use a larger"
-        " batch per device",
-        "HLO copies": "see which ops they are (hlo_ops, data formatting): transposes and layout copies; donate buffers, keep"
-        " parameters in the layout in which they are used, transpose once outside of the loop",
-        "copies": "keep the data on the device, or move it earlier: offload less, prefetch it a layer ahead, donate buffers",
+        "communication": "overlap it (latency hiding scheduler, asynchronous collectives), shard differently, or use a"
+        " larger batch per device",
+        "HLO copies": "see which ops they are (hlo_ops, data formatting): transposes and layout copies; donate buffers,"
+        " keep parameters in the layout in which they are used, transpose once outside of the loop",
+        "copies": "keep the data on the device, or move it earlier: offload less, prefetch it a layer ahead, donate"
+        " buffers",
         "input": _INPUT.format("flax prefetch_to_device, tf.data prefetch(AUTOTUNE), Grain with worker_count above 0"),
         "output": _OUTPUT.format("copy_to_host_async"),
         UNMARKED: _ANNOTATE.format("jax.profiler.TraceAnnotation"),
@@ -161,21 +169,21 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _PYTORCH_XLA_RUN_AHEAD: Final = (
-    "let the host run ahead: no .item(), .cpu() or printing of tensors inside the step, one torch_xla.sync() a step, and less"
-    " to trace (torch_xla.compile, scan of torch_xla.experimental over equal layers); a larger batch"
+    "let the host run ahead: no .item(), .cpu() or printing of tensors inside the step, one torch_xla.sync() a step,"
+    " and less to trace (torch_xla.compile, scan of torch_xla.experimental over equal layers); a larger batch"
 )
 _PYTORCH_XLA: Final[Mapping[str, str]] = MappingProxyType(
     {
         **_XLA,
         "host": _PYTORCH_XLA_RUN_AHEAD,
         BETWEEN_REPLAYS: _PYTORCH_XLA_RUN_AHEAD,
-        "value": "do not read values of tensors inside a step (.item(), .cpu(), printing a loss): that ends the graph there and"
-        " waits for it; read them rarely, from earlier steps (xm.add_step_closure)",
-        "synchronization": "do not read values of tensors inside a step (.item(), .cpu(), printing a loss): that ends the graph"
+        "value": "do not read values of tensors inside a step (.item(), .cpu(), printing a loss): that ends the graph"
         " there and waits for it; read them rarely, from earlier steps (xm.add_step_closure)",
+        "synchronization": "do not read values of tensors inside a step (.item(), .cpu(), printing a loss): that ends"
+        " the graph there and waits for it; read them rarely, from earlier steps (xm.add_step_closure)",
         "allocation": "keep the same shapes in every step",
-        "compiling": "compile before the loop begins; keep shapes and types the same, and what the step does (no branches on"
-        " values of tensors); see the report compiles",
+        "compiling": "compile before the loop begins; keep shapes and types the same, and what the step does (no"
+        " branches on values of tensors); see the report compiles",
         "kernel": "run fewer and larger programs: one torch_xla.sync() a step, or less often",
         "input": _INPUT.format("MpDeviceLoader with a DataLoader that has num_workers above 0"),
         "output": _OUTPUT.format("xm.add_step_closure"),

@@ -136,9 +136,7 @@ def cause_evidence(cause: HostCause, share: float, evidence: Evidence) -> str:
         short = format_duration(evidence.per_step(cause.short_work, evidence.device_ranks))
         parts[0] += f", of which {short} are kernels shorter than {format_duration(SHORT_WORK)}"
     on_rank = f" on rank {cause.longest['rank']}" if evidence.device_ranks > 1 else ""
-    parts.append(
-        f"{count_noun(cause.count, 'gap')}, the longest {format_duration(cause.longest['duration'])}{on_rank}"
-    )
+    parts.append(f"{count_noun(cause.count, 'gap')}, the longest {format_duration(cause.longest['duration'])}{on_rank}")
     if cause.doing == LAUNCHES and cause.calls_by_name:
         launches = [f"{shorten(name)} ({count:,})" for name, count in list(cause.calls_by_name.items())[:3]]
         parts.append(f"gaps by the operator that launches next: {', '.join(launches)}")

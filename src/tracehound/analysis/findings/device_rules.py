@@ -25,7 +25,7 @@ MAX_TENSOR_CORE_SHARE: Final = 0.05
 FULL_MEMORY_SHARE: Final = 0.90
 MIN_TIME_SHARE: Final = 0.01
 MIN_COMPILE_SHARE: Final = 0.03
-_TENSOR_CORE_SAVING: Final = 0.5
+TENSOR_CORE_SAVING: Final = 0.5
 """Share of time saved by tensor cores at a quarter of their peak, 8 times that of other units (V100 to A100)."""
 _TENSOR_CORE_CAPABILITY: Final = 7
 """The first compute capability (NVIDIA) that has tensor cores."""
@@ -33,11 +33,12 @@ _TENSOR_CORE_CAPABILITY: Final = 7
 
 def find_unused_tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """Matrix products and convolutions that run without tensor cores, on devices that have them."""
-    if latest_compute_capability(evidence) < _TENSOR_CORE_CAPABILITY:
+    capability = latest_compute_capability(evidence)
+    if capability < _TENSOR_CORE_CAPABILITY:
         return
     device_times = evidence.device_times
     total_span = int(device_times["span"].sum())
-    kernels = evidence.kernels
+    kernels = kernels_with_capability(evidence).filter(pl.col("capability") >= _TENSOR_CORE_CAPABILITY)
     total = int(kernels["total"].sum())
     can_use_tensor_cores = pl.col("class").is_in(TENSOR_CORE_CLASSES) & ~pl.col("name").str.contains(MEMORY_BOUND)
     known_kernels = kernels.filter(can_use_tensor_cores).drop_nulls("tensor_cores")
@@ -45,16 +46,20 @@ def find_unused_tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     if not total or not total_span or eligible <= MIN_KERNEL_SHARE * total or used > MAX_TENSOR_CORE_SHARE * eligible:
         return
     worst = longest_running_kernel(known_kernels.filter(~pl.col("tensor_cores")))
-    saving = _TENSOR_CORE_SAVING * (eligible - used) / total_span
+    saving = TENSOR_CORE_SAVING * (eligible - used) / total_span
+    cost = round(saving * evidence.base_time)
+    remedy = "TF32 or bf16" if capability > _TENSOR_CORE_CAPABILITY else "mixed precision (fp16)"
     yield Finding(
-        "products and convolutions do not use tensor cores",
-        f"they take {percent(eligible / total)} of the time of all kernels in {evidence.where_phrase},"
+        f"GEMMs and convolutions run without tensor cores: enable {remedy}",
+        f"they take {percent(eligible / total)} of the kernel time in {evidence.where_phrase},"
         f" {percent(used / eligible)} of that on tensor cores, which would save about half of it; most in"
         f" {shorten_kernel_name(worst['name'], 60)}",
-        _PRECISION_ADVICE[latest_compute_capability(evidence) > _TENSOR_CORE_CAPABILITY],
+        _PRECISION_ADVICE[capability > _TENSOR_CORE_CAPABILITY],
         FindingLocation(event=worst["event"]),
-        round(saving * evidence.base_time),
+        cost,
         saving,
+        certainty="inferred",
+        command="kernels",
     )
 
 
@@ -68,10 +73,10 @@ def longest_running_kernel(kernels: pl.DataFrame) -> Mapping[str, Any]:
 
 
 _PRECISION_ADVICE: Final = {
-    False: "automatic mixed precision (float16 with a gradient scaler: these devices have no bfloat16), sizes that are"
-    " multiples of 8",
-    True: "automatic mixed precision (bfloat16), or TF32 with torch.set_float32_matmul_precision('high'), sizes that"
+    False: "automatic mixed precision (float16 with a gradient scaler: these devices have no bfloat16), with sizes that"
     " are multiples of 8",
+    True: "torch.set_float32_matmul_precision('high') turns on TF32, where 10 bits of mantissa are enough; or automatic"
+    " mixed precision (bfloat16), with sizes that are multiples of 8",
 }
 """Advice to bring matrix products to tensor cores; the key is whether the GPU is Ampere or later."""
 
@@ -89,9 +94,8 @@ def find_full_memory(evidence: Evidence) -> Iterator[Finding]:
     if worst["peak"] <= FULL_MEMORY_SHARE * size:
         return
     yield Finding(
-        "the device's memory is nearly full",
-        f"rank {worst['rank']} held {format_bytes(worst['peak'])} of {format_bytes(size)},"
-        f" {percent(worst['peak'] / size)}",
+        f"the memory of the {evidence.device_word} is {percent(worst['peak'] / size)} full",
+        f"rank {worst['rank']} held {format_bytes(worst['peak'])} of {format_bytes(size)}",
         "activation checkpointing, mixed precision, a sharded optimizer, a smaller batch",
         FindingLocation(start=worst["peak_time"], duration=0, rank=worst["rank"]),
     )
@@ -104,7 +108,7 @@ def find_data_parallel(evidence: Evidence) -> Iterator[Finding]:
     devices = evidence.table("breakdown").height
     if calls and devices > 1:
         yield Finding(
-            "DataParallel drives the devices",
+            "DataParallel drives several devices from one process",
             f"{count_noun(calls, 'call')} of its forward, {devices} devices at work",
             "DistributedDataParallel, with a process for each device",
             _longest_call(traits, "data_parallel"),
@@ -202,6 +206,16 @@ def _rank_file_facts(evidence: Evidence, rank: int) -> tuple[FileFacts, int | No
     return evidence.context.facts[evidence.context.hosts[row["host"]].part], row["device"]
 
 
+def kernels_with_capability(evidence: Evidence) -> pl.DataFrame:
+    """`Evidence.kernels` with `capability`, the major compute capability of the rank's own device; 0 if unknown."""
+    known = {
+        rank: max(map(_major_capability, matching_devices(*_rank_file_facts(evidence, rank))), default=0)
+        for rank in evidence.kernels["rank"].unique().to_list()
+    }
+    capability = pl.col("rank").replace_strict(known, default=0, return_dtype=pl.Int64).alias("capability")
+    return evidence.kernels.with_columns(capability)
+
+
 def latest_compute_capability(evidence: Evidence) -> int:
     """The highest major compute capability of the devices that work; 0 where none is known."""
     return max(map(_major_capability, _working_devices(evidence)), default=0)
@@ -216,7 +230,7 @@ def _major_capability(device: DeviceProperties) -> int:
 RULES: Final = (
     Rule(
         "tensor cores",
-        "products and convolutions (but those with a vector and sums of parts of products, which memory bounds) take"
+        "GEMMs and convolutions (but those with a vector and split-K reductions, which memory bounds) take"
         f" more than {MIN_KERNEL_SHARE:.0%} of the time of all kernels in whole steps (without any, in the run or"
         f" window), and no more than {MAX_TENSOR_CORE_SHARE:.0%} of that on tensor cores, on devices that have them"
         " (TensorBoard plugin, rule 6); the cost is half of that time",

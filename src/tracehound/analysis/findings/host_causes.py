@@ -44,14 +44,16 @@ class HostCause(Struct, frozen=True):
 
 
 def collect_host_causes(rows: pl.DataFrame, part_names: Sequence[str]) -> list[HostCause]:
-    """The causes in rows of idle time in steps, those with most idle time first; equal ones of several ranks are one."""
+    """The causes in rows of idle time, those with most of it first; equal causes of several ranks are one."""
     named = rows.filter(pl.col("doing").fill_null("") != "")
     if named.is_empty():
         return []
     key = pl.col("name").str.replace_all(r"\d+", "#")
     joined = pl.when(pl.col("doing").is_in(JOINED)).then(pl.lit(""))
     groups = named.with_columns(joined.otherwise(key).alias("key")).partition_by("doing", "key", maintain_order=True)
-    return sorted((_sum_rows(group, part_names) for group in groups), key=lambda cause: (-cause.idle, cause.doing, cause.name))
+    return sorted(
+        (_sum_rows(group, part_names) for group in groups), key=lambda cause: (-cause.idle, cause.doing, cause.name)
+    )
 
 
 def _sum_rows(rows: pl.DataFrame, part_names: Sequence[str]) -> HostCause:

@@ -48,15 +48,17 @@ def _host_time_finding(cause: HostCause, cost: int, share: float, evidence: Evid
         share,
         certainty=cause_certainty(cause),
         effects=slow_step_effects(cause, evidence),
-        command=f"host --rank {cause.longest['rank']}" + (f" --step {next(iter(cause.by_step))}" if cause.by_step else ""),
+        command=f"host --rank {cause.longest['rank']}"
+        + (f" --step {next(iter(cause.by_step))}" if cause.by_step else ""),
     )
 
 
 RULES: Final = (
     Rule(
         "host time",
-        f"in a run without device work one thing that is no operator takes more than {NAMED_SHARE:.0%} of the steps' time"
-        f" on the program's own thread; Python, an annotation, or time without any event more than {GENERAL_SHARE:.0%}",
+        f"in a run without device work one thing that is no operator takes more than {NAMED_SHARE:.0%} of the steps'"
+        f" time on the program's own thread; Python, an annotation, or time without any event more than"
+        f" {GENERAL_SHARE:.0%}",
         find_host_time,
     ),
 )

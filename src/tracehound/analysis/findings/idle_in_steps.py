@@ -142,8 +142,12 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """The rows of `idle`, with the host's activities, and with the columns `HOST_CAUSE_SCHEMA` of `idle`."""
     result = idle.combine_with_columns_of(ANALYSIS, tables, context, options)
     rows = concat_tables(tables)
-    return replace(result, table=idle.order_rows(rows)) if rows.height else replace(
-        result, table=pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
+    return (
+        replace(result, table=idle.order_rows(rows))
+        if rows.height
+        else replace(
+            result, table=pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
+        )
     )
 
 

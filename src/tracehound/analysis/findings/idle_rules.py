@@ -126,7 +126,11 @@ def find_device_causes(evidence: Evidence) -> Iterator[Finding]:
         rows = unexplained.filter(cause=cause)
         total = int(rows["idle"].sum())
         if cause == BEFORE_FIRST_WORK:
-            edges = [each for each in evidence.host_causes if 2 * each.edges > each.idle and each.doing in UNSPECIFIC_AT_EDGES]
+            edges = [
+                each
+                for each in evidence.host_causes
+                if 2 * each.edges > each.idle and each.doing in UNSPECIFIC_AT_EDGES
+            ]
             total += sum(each.idle for each in edges)
             rows = evidence.device_idle.filter(cause=cause)
         cost = evidence.per_step(total, evidence.device_ranks)
@@ -197,8 +201,8 @@ def find_low_utilization(evidence: Evidence) -> Iterator[Finding]:
         + (f", and {idle_ranks.height - 8} more" if idle_ranks.height > 8 else "")
         + f"; on average {format_duration(cost)} of {evidence.base_phrase}, of which other findings explain"
         f" {format_duration(explained)}",
-        "inspect the longest gaps; if nothing in particular keeps the device waiting, a larger batch gives it more to do"
-        " at once",
+        "inspect the longest gaps; if nothing in particular keeps the device waiting, a larger batch gives it more to"
+        " do at once",
         _longest_gap_location(evidence, int(idle_ranks["rank"][0])),
         cost,
         share,
@@ -226,7 +230,8 @@ def _longest_gap_location(evidence: Evidence, rank: int) -> FindingLocation:
 IDLE_CAUSE_RULES: Final = (
     Rule(
         "host causes",
-        f"the host keeps devices idle for more than {IDLE_SHARE:.0%} of that time with one thing (XProf's lower threshold"
+        f"the host keeps devices idle for more than {IDLE_SHARE:.0%} of that time with one thing (XProf's lower"
+        " threshold"
         " for launching): an event that covers more than half of the time from the start of a gap to the launch that"
         " ends it, else what the thread does for most of it. Where the host only launches work, and would have launched"
         " it in time without waiting for the device before, the last wait is the cause",
@@ -235,8 +240,8 @@ IDLE_CAUSE_RULES: Final = (
     ),
     Rule(
         "device causes",
-        f"gaps with one cause that is not on the host take more than {IDLE_SHARE:.0%} of that time; idle time before the"
-        f" first work more than {EDGE_SHARE:.0%}, since a recording often begins so",
+        f"gaps with one cause that is not on the host take more than {IDLE_SHARE:.0%} of that time; idle time before"
+        f" the first work more than {EDGE_SHARE:.0%}, since a recording often begins so",
         find_device_causes,
         about_idle_time=True,
     ),

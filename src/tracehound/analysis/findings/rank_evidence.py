@@ -23,7 +23,7 @@ from tracehound.analysis.hosts.host_threads import host_events_between, host_eve
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
-from tracehound.model.trace import collect_frame
+from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, covered_lengths, union
 
 TRAIT_TYPES: Final = {
@@ -123,7 +123,11 @@ def _measure_pageable_copies(rank_trace: RankTrace, step_intervals: Callable[[],
     longest = copies.sort("length", "id", descending=[True, False]).head(1)
     operator = outermost_operator(rank_trace, longest["launch"])
     return pl.DataFrame(
-        {"pageable": [copies["length"].sum()], "pageable_event": [longest["id"].first()], "pageable_operator": [operator]},
+        {
+            "pageable": [copies["length"].sum()],
+            "pageable_event": [longest["id"].first()],
+            "pageable_operator": [operator],
+        },
         schema_overrides={"pageable_operator": pl.String},
     )
 
@@ -133,7 +137,7 @@ def outermost_operator(rank_trace: RankTrace, call: pl.Series) -> str | None:
     found, above = None, call
     for _ in range(_MAX_DEPTH):
         event = host_events_between(rank_trace, above).read_columns("name", "kind", "parent")
-        if event.is_empty() or event["parent"].null_count() == event.height and event["name"].null_count() == event.height:
+        if event["name"].drop_nulls().is_empty():
             break
         if event["kind"].cast(pl.String)[0] == "op":
             found = str(event["name"].cast(pl.String)[0])
@@ -223,16 +227,18 @@ def _measure_exposed_communication(
     return pl.DataFrame(exposed_times, schema=dict.fromkeys(exposed_times, pl.Int64))
 
 
-COLLECTIVE_SCHEMA: Final = {
-    "rank": pl.Int64,
-    "collective": pl.String,
-    "group_size": pl.Int64,
-    "count": pl.Int64,
-    "sized": pl.Int64,  # calls whose message size is known
-    "bytes": pl.Int64,  # of these
-    "total": pl.Int64,  # ps
-    "fastest": pl.Int64,  # ps that the calls would take, if all were as fast as the fastest of their size
-}
+COLLECTIVE_SCHEMA: Final = schema(
+    {
+        "rank": pl.Int64(),
+        "collective": pl.String(),
+        "group_size": pl.Int64(),
+        "count": pl.Int64(),
+        "sized": pl.Int64(),  # calls whose message size is known
+        "bytes": pl.Int64(),  # of these
+        "total": pl.Int64(),  # ps
+        "fastest": pl.Int64(),  # ps that the calls would take, if all were as fast as the fastest of their size
+    }
+)
 
 
 def collective_calls_by_kind(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
@@ -246,14 +252,18 @@ def collective_calls_by_kind(rank_trace: RankTrace, step_intervals: Callable[[],
         calls = calls.filter(pl.Series(inside > 0))
     length = pl.col("end") - pl.col("start")
     kind = pl.col("collective").cast(pl.String).fill_null("communication")
-    by_size = calls.group_by(kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("each")).agg(
+    by_size = calls.group_by(
+        kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("each")
+    ).agg(
         pl.len().cast(pl.Int64).alias("count"),
         pl.col("bytes").count().cast(pl.Int64).alias("sized"),
         pl.col("bytes").sum(),
         length.sum().alias("total"),
         (length.min() * pl.len()).cast(pl.Int64).alias("fastest"),
     )
-    kinds = by_size.group_by("collective", "group_size").agg(pl.col("count", "sized", "bytes", "total", "fastest").sum())
+    kinds = by_size.group_by("collective", "group_size").agg(
+        pl.col("count", "sized", "bytes", "total", "fastest").sum()
+    )
     own = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
     return kinds.with_columns(own).select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_SCHEMA.items())
 
@@ -293,13 +303,17 @@ def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], In
             pl.col("id").sort_by(length, "id", descending=[True, False]).first(),
         )
         .select(
-            pl.lit(rank_trace.rank, pl.Int64).alias("rank"), pl.col("name").cast(pl.String), "total", "count", event="id"
+            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+            pl.col("name").cast(pl.String),
+            "total",
+            "count",
+            event="id",
         )
         .sort("name")
     )
 
 
-FACTOR_SCHEMA: Final = {"factor": pl.Float64, "agreement": pl.Float64, "kernels": pl.Int64}
+FACTOR_SCHEMA: Final = schema({"factor": pl.Float64(), "agreement": pl.Float64(), "kernels": pl.Int64()})
 
 
 def step_kernel_factors(rank_trace: RankTrace) -> pl.DataFrame:
@@ -311,7 +325,9 @@ def step_kernel_factors(rank_trace: RankTrace) -> pl.DataFrame:
     )
     times = rows.group_by("step", "name").agg(pl.col("length").sum().alias("total"), pl.len().alias("count"))
     factors = length_factors(times, "step")
-    return factors.select(pl.lit(rank_trace.rank, pl.Int64).alias("rank"), pl.col("step").cast(pl.Int64), *FACTOR_SCHEMA)
+    return factors.select(
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"), pl.col("step").cast(pl.Int64), *FACTOR_SCHEMA
+    )
 
 
 def length_factors(times: pl.DataFrame, group: str) -> pl.DataFrame:

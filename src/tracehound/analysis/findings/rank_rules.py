@@ -145,14 +145,14 @@ def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
         return _Reason(f"{group.ranks_text} {entry[0]}", entry[1], _ENTRY_ADVICE, "inferred", command)
     why = "the work waits in the device's queue" if group.cause == LAUNCH_DELAY else ""
     return _Reason(
-        f"{late}; the trace does not show why", why, "compare what the late rank does before the collective with what the"
+        f"{late}; the trace does not show why", why, "compare what the late rank does before the collective with what"
+        " the"
         " others do; record Python stacks", "not recorded", command,
     )  # fmt: skip
 
 
-_ENTRY_ADVICE: Final = (
-    "record more steps: what made the rank late lies before the first recorded step, and may be the start of the profiler"
-)
+_ENTRY_ADVICE: Final = "record more steps: what made the rank late lies before the first recorded step, and may be the"
+" start of the profiler"
 
 
 def _kernel_factor(group: LateRanks, evidence: Evidence) -> float | None:
@@ -218,4 +218,3 @@ RULES: Final = (
         about_idle_time=True,
     ),
 )
-

@@ -68,9 +68,7 @@ def find_stretched_steps(evidence: Evidence) -> Iterator[Finding]:
 
 def _stretched(evidence: Evidence) -> pl.DataFrame:
     """The steps, by rank, whose kernels are longer than usual by about one factor."""
-    return evidence.step_factors.filter(
-        (pl.col("factor") >= MIN_STRETCH) & (pl.col("agreement") >= MIN_AGREEMENT)
-    )
+    return evidence.step_factors.filter((pl.col("factor") >= MIN_STRETCH) & (pl.col("agreement") >= MIN_AGREEMENT))
 
 
 def _slow_steps(evidence: Evidence) -> pl.DataFrame:
@@ -101,9 +99,7 @@ def find_slow_steps(evidence: Evidence) -> Iterator[Finding]:
             named[step] = named.get(step, 0) + time
     ranks_of_step = max(evidence.device_ranks, 1)
     excess = slow["duration"] - slow["usual_duration"]
-    known = [
-        lost + named.get(step, 0) / ranks_of_step for step, lost in slow.select("step", "lost").iter_rows()
-    ]
+    known = [lost + named.get(step, 0) / ranks_of_step for step, lost in slow.select("step", "lost").iter_rows()]
     unexplained = slow.filter(pl.Series([2 * part <= more for part, more in zip(known, excess, strict=True)]))
     if unexplained.is_empty():
         return

@@ -29,7 +29,7 @@ from tracehound.model.units import PS_PER_S, count_noun, format_bandwidth, forma
 from tracehound.model.units import format_share as percent
 
 FEEDS: Final = r"^(?:infeed|outfeed)\b"
-"""Ops that take input from the host or give output to it: they are input and output, not copies that could be avoided."""
+"""Ops that take input from the host or give output to it: no copies that could be avoided."""
 
 COMMUNICATION_SHARE: Final = 0.10
 COPY_SHARE: Final = 0.05
@@ -205,7 +205,9 @@ def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
         return
     exposed = int(links["exposed"].sum()) / device_time
     span = max(int(evidence.device_times["span"].sum()), 1)
-    exposed_in_steps = max(int(evidence.device_times["copy"].sum()) / span - int(fed["exposed"].sum()) / device_time, 0.0)
+    exposed_in_steps = max(
+        int(evidence.device_times["copy"].sum()) / span - int(fed["exposed"].sum()) / device_time, 0.0
+    )
     scale = exposed_in_steps / exposed if exposed and (evidence.steps or not evidence.is_xla) else 1.0
     for (source, target), rows in links.group_by("source", "target", maintain_order=True):
         copying = round(int(rows["exposed"].sum()) / device_time * scale * evidence.base_time)
@@ -332,16 +334,18 @@ _TIME_BASE_TEXT: Final = "of the whole steps' time, of a run (or window) without
 RULES: Final = (
     Rule(
         "communication",
-        f"communication alone, less the time in which ranks wait for late ones, takes more than {COMMUNICATION_SHARE:.0%}"
-        f" {_TIME_BASE_TEXT} (TensorBoard plugin, rule 4; what runs beside copies counts as copy), or any of the host's"
-        f" where no device was recorded. It is a pipeline where more than {MAIN_PART_SHARE:.0%} of it are sends and"
-        f" receives; small collectives below {MAX_SMALL_MESSAGE >> 20} MiB, at least {MIN_SMALL_COLLECTIVES} a step; a slow"
-        f" link below {SLOW_BANDWIDTH / 1e9:.0f} GB/s; late where less than {MIN_HIDDEN_SHARE:.0%} of it is hidden",
+        f"communication alone, less the time in which ranks wait for late ones, takes more than"
+        f" {COMMUNICATION_SHARE:.0%} {_TIME_BASE_TEXT} (TensorBoard plugin, rule 4; what runs beside copies counts as"
+        f" copy), or any of the host's where no device was recorded. It is a pipeline where more than"
+        f" {MAIN_PART_SHARE:.0%} of it are sends and receives; small collectives below {MAX_SMALL_MESSAGE >> 20} MiB,"
+        f" at least {MIN_SMALL_COLLECTIVES} a step; a slow link below {SLOW_BANDWIDTH / 1e9:.0f} GB/s; late where less"
+        f" than {MIN_HIDDEN_SHARE:.0%} of it is hidden",
         find_exposed_communication,
     ),
     Rule(
         "copies",
-        f"copies alone in one direction take more than {COPY_SHARE:.0%} of that time (XProf's lower threshold for input);"
+        f"copies alone in one direction take more than {COPY_SHARE:.0%} of that time (XProf's lower threshold for"
+        " input);"
         " idle time in which the host is blocked in pageable copies counts as theirs",
         find_exposed_copies,
     ),

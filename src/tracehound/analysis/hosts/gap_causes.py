@@ -45,7 +45,7 @@ from tracehound.analysis.hosts.thread_activity import (
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
-from tracehound.model.trace import collect_frame
+from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Ints, Mask, covered_lengths, overlapping_pairs
 from tracehound.numeric.self_time import innermost_intervals
 
@@ -58,16 +58,20 @@ FIRST_USE: Final = "first use of a kernel"
 BLOCKED_CALL: Final = "blocked in a call of the runtime"
 LONG_OPERATOR: Final = "running an operator on the CPU"
 
-CAUSE_SCHEMA: Final = {
-    "doing": pl.String,  # an activity of the host, or one of the causes above; "" without a cause on the host
-    "name": pl.String,  # the event that the cause is named after; "" if none was recorded, or none stands for most
-    "names": pl.List(pl.Struct({"name": pl.String, "count": pl.Int64, "time": pl.Int64})),  # the main ones, by gap time
-    "inside": pl.String,  # the nearest operator or annotation around it
-    "frame": pl.String,  # the deepest Python frame around it, or in it, that has a source line
-    "host_event": pl.Int64,  # the longest of these events
-    "host_time": pl.Int64,  # its length, ps
-    "calls": pl.Int64,  # number of events with this name from the first gap to the last
-}
+CAUSE_SCHEMA: Final = schema(
+    {
+        "doing": pl.String(),  # an activity of the host, or one of the causes above; "" without a cause on the host
+        "name": pl.String(),  # the event that the cause is named after; "" if none stands for most of it
+        "names": pl.List(
+            pl.Struct({"name": pl.String(), "count": pl.Int64(), "time": pl.Int64()})
+        ),  # the main ones, by gap time
+        "inside": pl.String(),  # the nearest operator or annotation around it
+        "frame": pl.String(),  # the deepest Python frame around it, or in it, that has a source line
+        "host_event": pl.Int64(),  # the longest of these events
+        "host_time": pl.Int64(),  # its length, ps
+        "calls": pl.Int64(),  # number of events with this name from the first gap to the last
+    }
+)
 
 MAX_EXAMINED_GAPS: Final = 1 << 12
 """The longest gaps of a rank, of which the events of the host are read; the others only have the launching operator."""
@@ -138,15 +142,15 @@ def find_gap_causes(
     return causes._replace(table=_count_calls(rank_trace, causes.table, int(gaps.start[0]), int(gaps.end[-1])))
 
 
-_EVENT_SCHEMA: Final = {
-    **{name: CAUSE_SCHEMA[name] for name in ("doing", "name", "inside", "frame", "host_event", "host_time")},
-    "other": pl.String,  # the name of the calls with the most time after `name`, among those of the same activity
-}
+_EVENT_SCHEMA: Final = schema(
+    {
+        **{name: CAUSE_SCHEMA[name] for name in ("doing", "name", "inside", "frame", "host_event", "host_time")},
+        "other": pl.String(),  # the name of the calls with the most time after `name`, among those of the same activity
+    }
+)
 
 
-def _examine_windows(
-    rank_trace: RankTrace, lane: Ints, windows: Intervals, blocking: Collection[int]
-) -> pl.DataFrame:
+def _examine_windows(rank_trace: RankTrace, lane: Ints, windows: Intervals, blocking: Collection[int]) -> pl.DataFrame:
     """What the thread `lane` did in each of these windows (in order, disjoint): `_EVENT_SCHEMA`."""
     parts, rows = [pl.DataFrame(schema=_EVENT_SCHEMA)], [np.empty(0, np.intp)]
     for number in np.unique(lane):
@@ -199,9 +203,7 @@ def _codes_of(activities: Collection[str]) -> list[int]:
     return [ACTIVITIES.index(each) for each in activities]
 
 
-def _main_activities(
-    pairs: tuple[Ints, Ints, Ints], code: npt.NDArray[np.int8], length: Ints
-) -> tuple[Ints, Mask]:
+def _main_activities(pairs: tuple[Ints, Ints, Ints], code: npt.NDArray[np.int8], length: Ints) -> tuple[Ints, Mask]:
     """The activity with the most time in each window (-1: nothing recorded), and whether it takes half of it."""
     window, row, time = pairs
     times = np.zeros((len(length), len(ACTIVITIES) + 1), np.int64)
@@ -367,12 +369,11 @@ def _blame_waits(
     longest = np.argsort(keys[1] - keys[2], kind="stable")[:MAX_EXAMINED_GAPS]
     keys = keys[:, np.sort(longest)]
     named = _examine_windows(rank_trace, keys[0], Intervals(keys[1], keys[2]), blocking)
-    waits = named.with_columns(lane=keys[0], begin=keys[1])
-    waits = waits.filter(pl.col("doing").is_in(_WAITS))
+    blamed_waits = named.with_columns(lane=keys[0], begin=keys[1]).filter(pl.col("doing").is_in(_WAITS))
     joined = (
         found[blamed]
         .select("gap", "time", lane=pl.Series(lane[gap[blamed]]), begin=pl.Series(begin[blamed]))
-        .join(waits, on=["lane", "begin"], how="inner")
+        .join(blamed_waits, on=["lane", "begin"], how="inner")
         .select(found.columns)
     )
     return pl.concat([found.join(joined, on="gap", how="anti"), joined]).sort("gap")
@@ -432,10 +433,14 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     main = pl.col("names").list.first()
     stands = 2 * main.struct.field("time") >= pl.col("idle")
     joined_name = pl.when(stands).then(main.struct.field("name")).otherwise(pl.lit("")).fill_null("")
-    causes = causes.with_columns(pl.when(pl.col("doing").is_in(JOINED)).then(joined_name).otherwise("name").alias("name"))
+    causes = causes.with_columns(
+        pl.when(pl.col("doing").is_in(JOINED)).then(joined_name).otherwise("name").alias("name")
+    )
     none = pl.DataFrame({"doing": [""], "name": [""], "key": ["-"]})
     table = pl.concat([none, causes], how="diagonal").with_row_index("row")
-    rows = keyed.select("gap", "doing", "key").join(table.select("row", "doing", "key"), on=["doing", "key"], how="left")
+    rows = keyed.select("gap", "doing", "key").join(
+        table.select("row", "doing", "key"), on=["doing", "key"], how="left"
+    )
     row = np.zeros(count, np.int64)
     row[rows["gap"].to_numpy()] = rows["row"].fill_null(0).to_numpy()
     table = table.with_columns(calls=pl.lit(None, pl.Int64))

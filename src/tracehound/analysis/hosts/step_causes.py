@@ -29,7 +29,7 @@ from tracehound.analysis.hosts.thread_activity import (
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
-from tracehound.model.trace import collect_frame
+from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import (
     EMPTY_INTERVALS,
     Intervals,
@@ -42,16 +42,18 @@ from tracehound.numeric.intervals import (
 )
 from tracehound.numeric.self_time import innermost_intervals
 
-STEP_CAUSE_SCHEMA: Final = {
-    "rank": pl.Int64,
-    **CAUSE_SCHEMA,
-    "idle": pl.Int64,  # ps of the steps in which the thread does this
-    "count": pl.Int64,  # number of steps with any
-    "by_step": pl.List(pl.Struct({"step": pl.Int64, "time": pl.Int64})),  # time by step, longest first
-    "start": pl.Int64,  # start and length of the step with most of it
-    "duration": pl.Int64,
-    "event": pl.Int64,  # its mark
-}
+STEP_CAUSE_SCHEMA: Final = schema(
+    {
+        "rank": pl.Int64(),
+        **CAUSE_SCHEMA,
+        "idle": pl.Int64(),  # ps of the steps in which the thread does this
+        "count": pl.Int64(),  # number of steps with any
+        "by_step": pl.List(pl.Struct({"step": pl.Int64(), "time": pl.Int64()})),  # time by step, longest first
+        "start": pl.Int64(),  # start and length of the step with most of it
+        "duration": pl.Int64(),
+        "event": pl.Int64(),  # its mark
+    }
+)
 
 _WORK: Final = (OPERATORS, LAUNCHING, RUNTIME)
 """Activities that are what a step is for."""
@@ -97,7 +99,7 @@ def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame) -> pl.DataFrame
         rows += _rows_by_name(events, parent, doing, named, window, time, steps)
     _, window, time = _time_in_windows(silent, windows, EMPTY_INTERVALS)
     rows += _rows_by_name(events, parent, NOTHING_RECORDED, np.full(len(time), -1), window, time, steps)
-    found = pl.DataFrame(rows, schema={name: STEP_CAUSE_SCHEMA[name] for name in STEP_CAUSE_SCHEMA if name != "rank"})
+    found = pl.DataFrame(rows, schema={name: dtype for name, dtype in STEP_CAUSE_SCHEMA.items() if name != "rank"})
     return found.with_columns(rank=pl.lit(rank_trace.rank, pl.Int64)).select(STEP_CAUSE_SCHEMA.keys())
 
 
@@ -149,7 +151,9 @@ def _rows_by_name(
     for (name,), part in parts.partition_by("name", as_dict=True, maintain_order=True).items():
         by_step = part.group_by("window").agg(pl.col("time").sum()).sort("time", "window", descending=[True, False])
         calls = part["row"].unique()
-        longest = part.group_by("row").agg(pl.col("time").sum()).sort("time", "row", descending=[True, False])["row"][:1]
+        longest = (
+            part.group_by("row").agg(pl.col("time").sum()).sort("time", "row", descending=[True, False])["row"][:1]
+        )
         described = describe_rows(events, parent, kind, longest.to_numpy(), longest.to_numpy()).row(0, named=True)
         worst = steps.row(int(by_step["window"][0]), named=True)
         total = int(part["time"].sum())
@@ -161,9 +165,7 @@ def _rows_by_name(
                 "calls": len(calls) if name else 0,
                 "idle": total,
                 "count": by_step.height,
-                "by_step": [
-                    {"step": steps["step"][at], "time": spent} for at, spent in by_step.iter_rows()
-                ],
+                "by_step": [{"step": steps["step"][at], "time": spent} for at, spent in by_step.iter_rows()],
                 "start": worst["start"],
                 "duration": worst["end"] - worst["start"],
                 "event": worst["event"],

@@ -76,7 +76,8 @@ _NAME_PATTERNS: Final = (
     (re.compile(r"^Python GC$|^\$gc (?:collect|callbacks)$|^<built-in function collect>$"), COLLECTING_GARBAGE),
     (
         re.compile(
-            r"^<built-in function (?:open|fsync|fdatasync|replace|write|read|sendfile)>$|^<built-in method (?:write|read|flush)\w* of"
+            r"^<built-in function (?:open|fsync|fdatasync|replace|write|read|sendfile)>$|^<built-in method"
+            r" (?:write|read|flush)\w* of"
             r"|^\$(?:posix|io|_io) \w*(?:open|fsync|write|read|flush|replace)\w*$|torch/serialization\.py\(\d+\)"
             r"|PyTorch(?:File|Stream)Writer|^<built-in method write_record of"
         ),
@@ -208,9 +209,9 @@ def activity_codes(
     events of these lanes, which show whether tensors are lazy. An event has the activity of the nearest event around it
     with one of the first `ACTIVITIES`, or its own; else that of itself or the nearest event around it with any. Calls
     that are `blocking` (ids, see `launch_calls`) do not launch, as their names say, but wait for their copy. In
-    PyTorch/XLA annotations and steps mean tracing; elsewhere frames and their contents are Python, at work or asleep. An
-    annotation in no frame is `IN_ANNOTATION`: without Python's frames nothing says what the program does in it. The mark
-    of a step alone means nothing: it would cover sleeping and waiting alike.
+    PyTorch/XLA annotations and steps mean tracing; elsewhere frames and their contents are Python, at work or asleep.
+    An annotation in no frame is `IN_ANNOTATION`: without Python's frames nothing says what the program does in it. The
+    mark of a step alone means nothing: it would cover sleeping and waiting alike.
     """
     lazy = any(LAZY_TENSOR_NAMES.match(name) for name in names)
     code = classify_by_name(threads, lambda name, kind: _activity_code(name, kind, lazy))
