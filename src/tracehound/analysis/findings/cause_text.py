@@ -1,4 +1,4 @@
-"""What a finding says of a cause on the host: title, evidence, certainty, and the report that shows more."""
+"""Texts of a finding on a cause on the host: title, evidence, certainty, and the report that shows more."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def cause_title(cause: HostCause, cost: int, evidence: Evidence) -> str:
 
 
 def cause_name(cause: HostCause) -> str:
-    """What the host does, with the recorded name: ``reading a value of the device: aten::item``."""
+    """The activity of the host with its recorded name: ``reading a value of the device: aten::item``."""
     inside = f" in {shorten(cause.inside)}" if cause.inside else ""
     source = f" ({shorten(cause.frame)})" if cause.frame and cause.frame != cause.name else ""
     names = " and ".join(map(shorten, list(cause.calls_by_name)[:2]))
@@ -130,7 +130,7 @@ _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
 def cause_evidence(cause: HostCause, share: float, evidence: Evidence) -> str:
-    """How the cause reaches the lost time, with numbers."""
+    """The way from the cause to the lost time, with numbers."""
     parts = [f"{percent(share)} of {evidence.time_phrase}"]
     if cause.gain > cause.idle:
         short = format_duration(evidence.per_step(cause.short_work, evidence.device_ranks))
@@ -154,7 +154,7 @@ _NOT_RECORDED: Final = (NOTHING_RECORDED, IN_ANNOTATION)
 
 
 def cause_certainty(cause: HostCause) -> Certainty:
-    """Whether the cause was recorded, or stands in for something that was not."""
+    """The certainty of a cause: recorded, or only that something was not recorded."""
     return "not recorded" if cause.doing in _NOT_RECORDED else "recorded"
 
 

@@ -22,7 +22,7 @@ _GENERAL: Final = (PYTHON, IN_ANNOTATION, NOTHING_RECORDED)
 
 
 def find_host_time(evidence: Evidence) -> Iterator[Finding]:
-    """What takes the time of steps on the program's own thread, other than operators and communication."""
+    """Steps spend time on the program's own thread on other things than operators and communication."""
     if evidence.table("breakdown").height:
         return
     ranks = max(int(evidence.step_causes["rank"].n_unique()), 1)

@@ -52,7 +52,7 @@ FIRST_USE_SHARE: Final = 0.9
 
 
 def find_host_causes(evidence: Evidence) -> Iterator[Finding]:
-    """What the host does while devices are idle, a finding for each recorded name."""
+    """The host keeps devices idle: a finding for each recorded name."""
     explained = causes_of_late_ranks(evidence)
     if has_pageable_finding(evidence):
         explained += [cause for cause in evidence.host_causes if cause.doing == COPYING]

@@ -317,7 +317,7 @@ FACTOR_SCHEMA: Final = schema({"factor": pl.Float64(), "agreement": pl.Float64()
 
 
 def step_kernel_factors(rank_trace: RankTrace) -> pl.DataFrame:
-    """How much longer kernels are in each step of a rank than usual: rank, step, and `FACTOR_SCHEMA`."""
+    """The factor by which kernels are longer in each step of a rank: rank, step, and `FACTOR_SCHEMA`."""
     rows = collect_frame(
         rank_trace.device_anytime.filter((pl.col("kind") == "kernel") & (pl.col("step") >= 0)).select(
             "step", "name", length=pl.col("end") - pl.col("start")
@@ -331,7 +331,7 @@ def step_kernel_factors(rank_trace: RankTrace) -> pl.DataFrame:
 
 
 def length_factors(times: pl.DataFrame, group: str) -> pl.DataFrame:
-    """By which factor kernels are longer in a group (a step, a rank) than in the usual one.
+    """The factor by which kernels are longer in each group (a step, a rank) than in the usual one.
 
     `times` has total and count of each group and name. `factor` is the median, weighted by time, of the mean length of
     a name in the group to the lower median of its means in all groups; `agreement` is the share of the time of kernels

@@ -35,7 +35,7 @@ def _costly_groups(evidence: Evidence) -> list[LateRanks]:
 
 
 def _gain(group: LateRanks, evidence: Evidence) -> int:
-    """What the other ranks would win in a step: the time in which any of them waits with nothing to compute.
+    """Time that the other ranks would win in a step: that in which any of them waits with nothing to compute.
 
     Where the same ranks are late in nearly all steps, communication that is exposed on the others for longer than on
     them is lost, too: it would run beside computation.
@@ -59,7 +59,7 @@ def _host_cause_of(group: LateRanks, evidence: Evidence) -> HostCause | None:
 
 
 class _Reason(NamedTuple):
-    """Why ranks are late, as their finding says it."""
+    """The reason why ranks are late, in the texts of their finding."""
 
     text: str
     evidence: str

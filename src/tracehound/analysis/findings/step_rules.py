@@ -37,7 +37,7 @@ def find_stretched_steps(evidence: Evidence) -> Iterator[Finding]:
     if steps.height < MIN_STEPS_PER_RANK * max(steps["rank"].n_unique(), 1):
         return
     keys = ["rank", "step"]
-    stretched = _stretched(evidence).join(steps.select(*keys, "start", "duration", "event"), on=keys)
+    stretched = _find_stretched(evidence).join(steps.select(*keys, "start", "duration", "event"), on=keys)
     if stretched.is_empty():
         return
     lost = stretched["kernels"] * (1 - 1 / stretched["factor"])
@@ -66,7 +66,7 @@ def find_stretched_steps(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _stretched(evidence: Evidence) -> pl.DataFrame:
+def _find_stretched(evidence: Evidence) -> pl.DataFrame:
     """The steps, by rank, whose kernels are longer than usual by about one factor."""
     return evidence.step_factors.filter((pl.col("factor") >= MIN_STRETCH) & (pl.col("agreement") >= MIN_AGREEMENT))
 
@@ -89,7 +89,7 @@ def find_slow_steps(evidence: Evidence) -> Iterator[Finding]:
     slow = _slow_steps(evidence)
     if slow.is_empty():
         return
-    stretched = _stretched(evidence).select("rank", "step", lost=pl.col("kernels") * (1 - 1 / pl.col("factor")))
+    stretched = _find_stretched(evidence).select("rank", "step", lost=pl.col("kernels") * (1 - 1 / pl.col("factor")))
     slow = slow.join(stretched, on=["rank", "step"], how="left", maintain_order="left").with_columns(
         pl.col("lost").fill_null(0)
     )
@@ -125,7 +125,7 @@ def find_slow_steps(evidence: Evidence) -> Iterator[Finding]:
 
 
 def slow_step_effects(cause: HostCause, evidence: Evidence) -> tuple[str, ...]:
-    """What to say of the slow steps that a cause on the host makes slow."""
+    """Text on the slowest step that a cause on the host makes slow; empty without one."""
     slow = _slow_steps(evidence).filter(pl.col("step").is_in(list(cause.by_step)))
     for row in slow.sort("duration", descending=True).iter_rows(named=True):
         time = cause.by_step[row["step"]] / max(len(cause.by_rank), 1)

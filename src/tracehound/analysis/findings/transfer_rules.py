@@ -219,7 +219,7 @@ def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
             continue
         timed_rows = rows.filter(pl.col("rate") > 0)
         seconds = float((timed_rows["bytes"] / timed_rows["rate"]).sum())
-        rate_phrase = f" at {format_bandwidth(int(timed_rows['bytes'].sum()) / seconds)}" if seconds else ""
+        rate = format_bandwidth(int(timed_rows["bytes"].sum()) / seconds) if seconds else "an unknown rate"
         worst = rows.sort("exposed", descending=True).row(0, named=True)
         within = source == target
         with_host = HOST in (source, target)
@@ -234,7 +234,7 @@ def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
         per = " per step" if evidence.steps else ""
         parts = [
             f"{percent(share)} of {evidence.time_phrase}, {count_noun(int(rows['copies'].sum()), 'copy', 'copies')}"
-            f"{rate_phrase}"
+            f" at {rate}"
         ]
         if blocked:
             parts.append(f"{format_duration(blocked)}{per} of it the device idles while the host is blocked in them")

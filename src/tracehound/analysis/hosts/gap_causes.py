@@ -151,7 +151,7 @@ _EVENT_SCHEMA: Final = schema(
 
 
 def _examine_windows(rank_trace: RankTrace, lane: Ints, windows: Intervals, blocking: Collection[int]) -> pl.DataFrame:
-    """What the thread `lane` did in each of these windows (in order, disjoint): `_EVENT_SCHEMA`."""
+    """The main thing that the thread `lane` did in each of these windows (in order, disjoint): `_EVENT_SCHEMA`."""
     parts, rows = [pl.DataFrame(schema=_EVENT_SCHEMA)], [np.empty(0, np.intp)]
     for number in np.unique(lane):
         here = np.flatnonzero(lane == number)
@@ -163,7 +163,7 @@ def _examine_windows(rank_trace: RankTrace, lane: Ints, windows: Intervals, bloc
 
 
 def _examine_events(events: pl.DataFrame, windows: Intervals, blocking: Collection[int]) -> pl.DataFrame:
-    """What one thread did in each window; `events` are all of its events that overlap any, sorted by id."""
+    """The main thing that one thread did in each window; `events` are all of its events that overlap any, sorted by id."""
     length = windows.end - windows.start
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     parent, kind = parent_rows(events), events["kind"].cast(pl.String)

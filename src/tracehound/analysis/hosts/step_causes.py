@@ -1,4 +1,4 @@
-"""What the program's own thread spends steps on, in a run without device work: by activity and recorded name."""
+"""Time of steps on the program's own thread, in a run without device work, by activity and recorded name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BY_FRAME: Final = (PYTHON, ASLEEP, IN_ANNOTATION)
 
 
 def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
-    """What takes the time of `steps` (step, start, end, event; in order, disjoint), as `STEP_CAUSE_SCHEMA`.
+    """The time of `steps` (step, start, end, event; in order, disjoint) by cause: `STEP_CAUSE_SCHEMA`.
 
     A row for each activity and name, but for operators and calls of the runtime.
     """
