@@ -134,7 +134,8 @@ def test_a_kernel_is_used_first_once() -> None:
     b.event(stream(), "new", 51.01, 60, correlation=1000)
     for _ in range(20):
         b.event(MAIN, "cudaLaunchKernel", 60, 60.01, "runtime")
-    add_work(b, "k", 60, 100)
+    add_work(b, "k", 60, 89.5)
+    add_work(b, "k", 90, 100)
     row = only_row(find_rows(b.trace()), "first use of a kernel")
     assert row["cost"] == pytest.approx(50 * MS, rel=0.01)
     assert "a step" not in row["finding"]
