@@ -132,7 +132,9 @@ def make_collectives(folder: Path, *, count: int, elements: int, length: int) ->
 
 
 def test_many_small_collectives_are_told_with_their_number_and_size(tmp_path: Path) -> None:
-    row = find_row(make_collectives(tmp_path, count=50, elements=1024, length=50), "many small collectives", "50 a step")
+    row = find_row(
+        make_collectives(tmp_path, count=50, elements=1024, length=50), "many small collectives", "50 a step"
+    )
     assert re.search(r" 4(\.0+)? KiB", row["finding"])
     assert row["cost"] == pytest.approx(2500 * US, rel=0.01)
 
