@@ -148,9 +148,16 @@ def test_nothing_costs_more_than_there_is(name: str) -> None:
 def test_idle_time_is_told_once(seed: int) -> None:
     """Costs of causes of idle time add up to no more than the idle time, whatever the host did in the gaps."""
     random = np.random.default_rng(seed)
-    names = [("Python GC", "python"), ("cudaStreamSynchronize", "sync"), ("aten::mm", "op"), ("cudaMalloc", "runtime"),
-             ("enumerate(DataLoader)#X.__next__", "annotation"), ("mine", "annotation"), ("compile f", "compile")]  # fmt: skip
-    b, idle = Building(facts=listing(V100), unit=1000 * US), 0
+    names = [
+        ("Python GC", "python"),
+        ("cudaStreamSynchronize", "sync"),
+        ("aten::mm", "op"),
+        ("cudaMalloc", "runtime"),
+        ("enumerate(DataLoader)#X.__next__", "annotation"),
+        ("mine", "annotation"),
+        ("compile f", "compile"),
+    ]
+    b = Building(facts=listing(V100), unit=1000 * US)
     for number in range(6):
         start = number * 100
         b.event(MAIN, f"ProfilerStep#{number}", start, start + 100, "step", step=number)

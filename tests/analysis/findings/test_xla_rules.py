@@ -21,7 +21,7 @@ from finding_runs import (
     read_rows,
     rows_with,
 )
-from tracehound.analysis.findings.advice import _PYTORCH_XLA, _XLA
+from tracehound.analysis.findings.advice import _PYTORCH_XLA, _XLA, COPIES_IN_DEVICE
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
 POOL = Lane("tf_pool")
@@ -99,7 +99,8 @@ OF_TORCH = re.compile(r"torch|xm\.|xp\.|\.item\(\)|MpDeviceLoader")
 @pytest.mark.xfail(strict=True, reason="some advice is inherited from another framework")
 def test_advice_for_jax_and_for_pytorch_xla_is_in_their_own_words() -> None:
     assert [topic for topic, words in _PYTORCH_XLA.items() if OF_JAX.search(words)] == []
-    assert [topic for topic, words in _XLA.items() if OF_TORCH.search(words)] == []
+    of_xla = _XLA.keys() - {COPIES_IN_DEVICE}  # which it calls HLO copies
+    assert [topic for topic in of_xla if OF_TORCH.search(_XLA[topic])] == []
 
 
 @pytest.mark.thorough
