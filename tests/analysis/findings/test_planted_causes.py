@@ -10,13 +10,14 @@ import csv
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 from msgspec import Struct, field
 
-from building import US, Building, Lane, stream, thread
+from building import US, Building, stream, thread
 from finding_runs import Row, find_rows, read_rows
 from tracehound.model.trace import Trace
 from tracehound.store import merge_file_frames
@@ -37,9 +38,9 @@ class Replay(Struct):
     now: float = 0
     free: dict[int, float] = field(default_factory=dict)
 
-    def call(self, name: str, length: float, kind: str = "runtime", thread_: Lane = thread()) -> None:
+    def call(self, name: str, length: float, kind: str = "runtime") -> None:
         """The host is in a call, a frame or an annotation for so long."""
-        self.b.event(thread_, name, self.now, self.now + length, kind)
+        self.b.event(thread(), name, self.now, self.now + length, kind)
         self.now += length
 
     def launch(self, name: str, length: float, kind: str = "kernel", number: int = 7, after: float = 0) -> float:
@@ -70,11 +71,11 @@ Plant = Callable[[Replay, int, int], object]
 """Does something before an operator; gets the numbers of the step and the operator."""
 
 Length = Callable[[int, str], float]
-"""The length of a kernel (us) in a step."""
+"""The length of a kernel (us) in a step, or on a rank."""
 
 
-def usual_length(step: int, name: str) -> float:
-    del step, name
+def usual_length(step_or_rank: int, name: str) -> float:
+    del step_or_rank, name
     return 200
 
 
@@ -86,7 +87,7 @@ def replay(plant: Plant, length: Length = usual_length) -> tuple[Trace, float]:
         for number in range(OPERATORS):
             plant(run, step, number)
             name = KERNELS[number % len(KERNELS)]
-            run.operator("aten::mm", 180, lambda name=name, step=step: run.launch(name, length(step, name)))
+            run.operator("aten::mm", 180, partial(run.launch, name, length(step, name)))
         run.b.event(thread(), f"ProfilerStep#{step}", start, run.now, "step", step=step)
     return run.b.trace(), max(run.free.values())
 
@@ -155,7 +156,7 @@ PLANTS: Final[Mapping[str, tuple[Plant, Length, tuple[str, ...]]]] = {
     "loader": (at(0, wait_for_loader), usual_length, ("data loading", "train.py(40): __getitem__")),
     "unmarked wait": (at(0, wait_unrecorded), usual_length, ("unrecorded host time",)),
     "item": (
-        lambda run, step, number: read_value(run) if number % 4 == 0 else None,
+        lambda run, _, number: read_value(run) if number % 4 == 0 else None,
         usual_length,
         ("reading a value", "aten::item", "10 a step"),
     ),
@@ -198,9 +199,7 @@ def test_a_run_without_a_planted_cause_has_no_finding() -> None:
     assert find_rows(replay(no_plant)[0]) == []
 
 
-def replay_ranks(
-    plant: Plant = no_plant, length: Callable[[int, str], float] = lambda rank, name: 200, *, late: bool = False
-) -> tuple[Trace, float]:
+def replay_ranks(plant: Plant = no_plant, length: Length = usual_length, *, late: bool = False) -> tuple[Trace, float]:
     """A run of three ranks, which reduce gradients four times a step, or `late` after all kernels; and its length.
 
     Collectives end at once, so long after the last rank has come; the next step waits for them.
@@ -222,14 +221,14 @@ def replay_ranks(
 
 
 def replay_rank_step(
-    run: Replay, rank: int, step: int, plant: Plant, length: Callable[[int, str], float], *, late: bool
+    run: Replay, rank: int, step: int, plant: Plant, length: Length, *, late: bool
 ) -> list[dict[str, float]]:
     """One step of a rank without its collectives: for each its correlation id, and the earliest time of its start."""
     collectives = list[dict[str, float]]()
     plant(run, rank, step)
     for number in range(OPERATORS):
         name = KERNELS[number % len(KERNELS)]
-        run.operator("aten::mm", 180, lambda name=name: run.launch(name, length(rank, name)))
+        run.operator("aten::mm", 180, partial(run.launch, name, length(rank, name)))
         if number == OPERATORS - 1 or (number % 10 == 9 and not late):
             for _ in range(4 if late else 1):
                 collectives.append({"id": len(run.b.rows), "begin": max(run.now + LATENCY, run.free[7])})
@@ -248,7 +247,7 @@ RANK_PLANTS: Final = {
         ("rank 1", "volta_fp16_s884gemm"),
     ),
     "throttled rank": (
-        {"length": lambda rank, name: 240 if rank == 1 else 200},
+        {"length": lambda rank, _: 240 if rank == 1 else 200},
         ("rank 1", "all kernels", "1.2 times"),
     ),
     "late communication": ({"late": True}, ("all_reduce", "only after")),
