@@ -14,6 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
+from host_activities import (
+    NAMES,
+    Event,
+    activity_of,
+    events_around,
+    innermost_event,
+    nested,
+    outermost_event,
+    read_lane,
+)
 from tracehound.analysis.hosts import gap_causes
 from tracehound.analysis.hosts.gap_causes import (
     BLOCKED_CALL,
@@ -24,7 +34,6 @@ from tracehound.analysis.hosts.gap_causes import (
     GapCauses,
     find_gap_causes,
 )
-from tracehound.analysis.hosts.host_threads import THREAD_COLUMNS
 from tracehound.analysis.hosts.thread_activity import (
     ACTIVITIES,
     ALLOCATING,
@@ -52,32 +61,9 @@ UNIT: Final = 250 * US
 """Times of these tests are in quarters of a millisecond: what is as long as four of them is long."""
 LONG: Final = 4
 
-NAMES: Final = (
-    ("Python GC", "python", COLLECTING_GARBAGE),
-    ("enumerate(DataLoader)#X.__next__", "annotation", LOADER),
-    ("aten::item", "op", VALUE),
-    ("cudaStreamSynchronize", "sync", WAITING),
-    ("cudaMalloc", "runtime", ALLOCATING),
-    ("cudaFree", "runtime", ALLOCATING),
-    ("cudaMemcpy", "runtime", COPYING),
-    ("cudaLaunchKernel", "runtime", LAUNCHING),
-    ("cudaStreamIsCapturing", "runtime", RUNTIME),
-    ("compile f", "compile", COMPILING),
-    ("cuModuleLoadData", "runtime", PROGRAM),
-    ("aten::conv2d", "op", OPERATORS),
-    ("aten::conv3d", "op", OPERATORS),
-    ("train.py(3): run", "python", ""),
-    ("torch/nn/modules/module.py(1): _call_impl", "python", ""),
-    ("part 1", "annotation", ""),
-    ("ProfilerStep#1", "step", ""),
-)
-OWN_ACTIVITY: Final = {name: activity for name, _, activity in NAMES}
-ENCLOSING: Final = (COMPILING, PROGRAM, LOADER, VALUE)
-"""Anything inside of these is part of them."""
 WAITS: Final = (VALUE, WAITING, COPYING)
 EXPLAINABLE: Final = (LAUNCHES, LONG_OPERATOR, PYTHON, IN_ANNOTATION, NOTHING_RECORDED)
 
-Event = dict[str, Any]
 Span = tuple[int, int]
 
 
@@ -86,17 +72,6 @@ class Cause(NamedTuple):
 
     doing: str
     event: int
-
-
-@st.composite
-def nested(draw: st.DrawFn, low: int = 0, high: int = 60) -> list[tuple[int, int, int]]:
-    """Events of a thread that nest: start, end, and position in `NAMES`."""
-    if high - low < 2 or not draw(st.integers(0, 3)):
-        return []
-    start = draw(st.integers(low, min(high - 1, low + 12)))
-    end = draw(st.integers(start + 1, min(high, start + 40)))
-    own = (start, end, draw(st.integers(0, len(NAMES) - 1)))
-    return [own, *draw(nested(start, end)), *draw(nested(end, high))]
 
 
 cuts = st.lists(st.integers(0, 62), min_size=2, max_size=12, unique=True).map(
@@ -167,21 +142,9 @@ def build_thread(events: Sequence[tuple[str, float, float, str]]) -> tuple[RankT
 
 
 def read_thread(rank_trace: RankTrace) -> list[Event]:
-    """The events of the thread in order, in units from the first gap's origin; `parent` is a number, or -1."""
-    rows = rank_trace.threads.select(THREAD_COLUMNS).sort("id").collect().to_dicts()
-    number = {row["id"]: at for at, row in enumerate(rows)}
-    origin = rows[0]["start"]
-    return [
-        {
-            "id": row["id"],
-            "name": str(row["name"]),
-            "kind": str(row["kind"]),
-            "start": (row["start"] - origin) // UNIT - 9,
-            "end": (row["end"] - origin) // UNIT - 9,
-            "parent": number.get(row["parent"], -1),
-        }
-        for row in rows
-    ]
+    """The events of the thread, from the origin of these tests, which is 9 units behind that of the trace."""
+    times = ("start", "end")
+    return [{**row, **{each: row[each] - 9 for each in times}} for row in read_lane(rank_trace, "python", UNIT)]
 
 
 def find_causes(
@@ -194,7 +157,7 @@ def find_causes(
     blocking: Sequence[int] = (),
 ) -> GapCauses:
     """The causes of gaps for which the thread is responsible; times are those of the events."""
-    origin = int(rank_trace.threads.select(pl.col("start").min()).collect().item()) + 9 * UNIT
+    origin = 9 * UNIT
     start, end = (np.array([gap[side] for gap in gaps], np.int64) * UNIT + origin for side in (0, 1))
     until = np.array([*asked, *[-1000] * len(gaps)][: len(gaps)], np.int64) * UNIT + origin
     launch = pl.Series([*launches, *[None] * len(gaps)][: len(gaps)], dtype=pl.Int64)
@@ -287,44 +250,6 @@ def piece_times(threads: list[Event], low: int, high: int) -> list[tuple[int, in
             found[-1] = (number, found[-1][1] + 1)
         else:
             found.append((number, 1))
-    return found
-
-
-def innermost_event(threads: list[Event], instant: int) -> int:
-    """The event that began last of those that run; -1 without one."""
-    running = [number for number, event in enumerate(threads) if event["start"] <= instant < event["end"]]
-    return running[-1] if running else -1
-
-
-def events_around(threads: list[Event], number: int) -> list[int]:
-    """The event and those around it, from the inside to the outside."""
-    found = []
-    while number >= 0:
-        found.append(number)
-        number = threads[number]["parent"]
-    return found
-
-
-def activity_of(threads: list[Event], number: int) -> str:
-    """The activity of the thread while an event is the innermost."""
-    around = events_around(threads, number)
-    own = [OWN_ACTIVITY.get(threads[each]["name"], "") for each in around]
-    for activities in ([each for each in own if each in ENCLOSING], [each for each in own if each]):
-        if activities:
-            return activities[0]
-    kinds = [threads[each]["kind"] for each in around]
-    marked = kinds and kinds[0] in ("annotation", "step")
-    if kinds and (kinds[0] == "python" or (marked and "python" in kinds)):
-        return PYTHON
-    return IN_ANNOTATION if marked and "annotation" in kinds else NOTHING_RECORDED
-
-
-def outermost_event(threads: list[Event], number: int) -> int:
-    """The outermost of the events around one that all have its activity."""
-    for each in events_around(threads, number):
-        if activity_of(threads, each) != activity_of(threads, number):
-            break
-        found = each
     return found
 
 
