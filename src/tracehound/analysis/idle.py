@@ -12,6 +12,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import Setting, parse_time_length
+from tracehound.analysis.hosts.gap_causes import CAUSE_SCHEMA, GapCauses, find_gap_causes
 from tracehound.analysis.hosts.host_threads import lane_chunks, with_threads_in_memory
 from tracehound.analysis.hosts.launch_calls import (
     ALLOCATION,
@@ -21,6 +22,7 @@ from tracehound.analysis.hosts.launch_calls import (
     WorkLaunches,
     find_work_launches,
 )
+from tracehound.analysis.hosts.main_activities import EventRules, chosen_loader
 from tracehound.analysis.hosts.thread_activity import (
     ALL_ACTIVITIES,
     PROGRAM_ACTIVITIES,
@@ -34,6 +36,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, concat
 from tracehound.analysis.timing.device_busy import device_work, rounding_gap
 from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.model.notes import Note, note
+from tracehound.model.trace import schema
 from tracehound.numeric.intervals import (
     EMPTY_INTERVALS,
     Intervals,
@@ -144,6 +147,7 @@ def idle_within(
     intervals: Intervals,
     conditions: Mapping[str, Intervals] = MappingProxyType({}),
     separate: Sequence[str] = (),
+    steps: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Rows by stream and cause for the parts of gaps inside these intervals.
 
@@ -153,23 +157,78 @@ def idle_within(
     Each of `ALL_ACTIVITIES` is a column: the time of the host in it, on the thread that `why` describes. Gaps of which
     one of `separate` (names of `conditions`) takes more than half have rows of their own: `mainly` is its name, "" for
     the others.
+
+    With `steps` (`start` and `step`, in order; maybe none) there are rows of the device alone, and causes on the host
+    have rows of their own, with the columns `HOST_CAUSE_SCHEMA`.
     """
+    with_host_causes = steps is not None
     delay = DELAY_SETTING.value_in(options.given)
     events = device_work(replace(rank_trace, device=rank_trace.device_anytime), "lane", "launch")
     if events.is_empty():
         return pl.DataFrame()
     if PROGRAM_ACTIVITIES.known_result(rank_trace) is None:  # else the threads are hardly needed
         rank_trace = with_threads_in_memory(rank_trace)
+    calls = find_work_launches(rank_trace, events)
+    stream_gaps = _gaps_by_stream(rank_trace, events, calls, intervals, delay, device_only=with_host_causes)
+    blocking_copies = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
+    activities = _host_activity_during(rank_trace, calls.lane, blocking_copies, [gaps for _, gaps, _ in stream_gaps])
+    leading_lanes = responsible_lanes(rank_trace, activities, calls.lane)
+    result_rows = list[dict[str, object]]()
+    for name, gaps, cause in stream_gaps:
+        times = {part: covered_lengths(holds, gaps.start, gaps.end) for part, holds in conditions.items()}
+        kinds = (*separate, "")
+        mainly = _main_part(gaps, cause, [times[part] for part in separate])
+        groups, host_causes = cause * len(kinds) + mainly, pl.DataFrame()
+        if with_host_causes:
+            rules = EventRules(blocking_copies, chosen_loader(options.given))
+            found = _host_causes(rank_trace, gaps, cause, events, calls, leading_lanes, activities, rules)
+            groups, host_causes = groups * found.table.height + found.row, found.table
+        numbers, group = np.unique(groups, return_inverse=True)
+        activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers))
+        by_group = np.argsort(group, kind="stable")
+        members = np.split(by_group, value_change_rows(group[by_group])) if len(group) else []
+        for number, group_rows, activity, time, times_of_activities in zip(
+            numbers.tolist(), members, *longest_activity(activity_times), activity_times.tolist(), strict=True
+        ):
+            of_cause, host_cause = divmod(number, max(host_causes.height, 1))
+            cause_number, kind = divmod(of_cause, len(kinds))
+            result_row: dict[str, object] = {
+                "stream": name,
+                "whole": name == DEVICE_STREAM,
+                "cause": _CAUSES_AND_EDGES[cause_number],
+                "mainly": kinds[kind],
+                "why": activity,
+                "while": time,
+                **dict(zip(ALL_ACTIVITIES, times_of_activities, strict=True)),
+                **_gap_statistics(gaps, group_rows, events["id"], times),
+            }
+            if steps is not None:
+                result_row |= host_causes.row(host_cause, named=True)
+                result_row["by_step"] = _idle_by_step(gaps, group_rows, steps)
+                result_row["short_work"] = _short_work_after(gaps, group_rows, events)
+            result_rows.append(result_row)
+    return _idle_table(result_rows, conditions, rank_trace.rank, HOST_CAUSE_SCHEMA if with_host_causes else None)
+
+
+def _gaps_by_stream(
+    rank_trace: RankTrace,
+    events: pl.DataFrame,
+    calls: WorkLaunches,
+    intervals: Intervals,
+    delay: int,
+    *,
+    device_only: bool,
+) -> list[tuple[str, StreamGaps, Ints]]:
+    """The gaps in these intervals, and their causes: of the device, and of each stream if there are several."""
     names = dict(rank_trace.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
-    calls = find_work_launches(rank_trace, events)
     stream_gaps, unexplained_intervals = list[tuple[str, StreamGaps, Ints]](), EMPTY_INTERVALS
     by_lane = np.argsort(lane, kind="stable")
     streams = [(names[int(lane[rows[0]])], rows) for rows in np.split(by_lane, value_change_rows(lane[by_lane]))]
     all_rows = np.argsort(events["start"].to_numpy(), kind="stable")
     end = events["end"].to_numpy()
     all_ends = np.sort(end) if len(streams) > 1 else end[:0]
-    for name, rows in ((DEVICE_STREAM, all_rows), *(streams if len(streams) > 1 else ())):
+    for name, rows in ((DEVICE_STREAM, all_rows), *(streams if len(streams) > 1 and not device_only else ())):
         gaps = find_stream_gaps(events, rows)
         other_ended = None if name == DEVICE_STREAM else _other_stream_ended(gaps, all_ends, np.sort(end[rows]), delay)
         cause = _gap_causes(gaps, calls.select_rows(gaps.after), delay, other_ended)
@@ -180,45 +239,93 @@ def idle_within(
             _add_edges(intervals, gaps, cause, events, calls, delay) if name == DEVICE_STREAM else (gaps, cause)
         )
         stream_gaps.append((name, *_clip_gaps(intervals, *with_edges)))
-    blocking_copies = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
-    activities = _host_activity_during(rank_trace, calls.lane, blocking_copies, [gaps for _, gaps, _ in stream_gaps])
-    leading_lanes = responsible_lanes(rank_trace, activities, calls.lane)
-    result_rows = list[dict[str, object]]()
-    for name, gaps, cause in stream_gaps:
-        times = {part: covered_lengths(holds, gaps.start, gaps.end) for part, holds in conditions.items()}
-        kinds = (*separate, "")
-        mainly, group_count = (
-            _main_part(gaps, cause, [times[part] for part in separate]),
-            len(_CAUSES_AND_EDGES) * len(kinds),
-        )
-        groups = cause * len(kinds) + mainly
-        activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, groups, group_count)
-        for number, activity, time, times_of_activities in zip(
-            range(group_count), *longest_activity(activity_times), activity_times.tolist(), strict=True
-        ):
-            group_rows = np.flatnonzero(groups == number)
-            if len(group_rows):
-                cause_number, kind = divmod(number, len(kinds))
-                key_columns = {
-                    "stream": name,
-                    "whole": name == DEVICE_STREAM,
-                    "cause": _CAUSES_AND_EDGES[cause_number],
-                    "mainly": kinds[kind],
-                }
-                key_columns |= {"why": activity, "while": time}
-                times_by_activity = dict(zip(ALL_ACTIVITIES, times_of_activities, strict=True))
-                result_rows.append(
-                    {**key_columns, **times_by_activity, **_gap_statistics(gaps, group_rows, events["id"], times)}
-                )
-    table = pl.DataFrame(result_rows, {**_ROW_TYPES, **dict.fromkeys(conditions, pl.Int64())}).with_columns(
+    if len(streams) == 1 and not device_only:
+        stream_gaps.append((streams[0][0], *stream_gaps[0][1:]))
+    return stream_gaps
+
+
+def _idle_table(
+    rows: list[dict[str, object]],
+    conditions: Collection[str],
+    rank: int,
+    more: pl.Schema | None,
+) -> pl.DataFrame:
+    """The rows as a table, with the columns `conditions` and `more`."""
+    types = {**_ROW_TYPES, **dict.fromkeys(conditions, pl.Int64()), **(more or {})}
+    return pl.DataFrame(rows, types, infer_schema_length=None).with_columns(
         pl.col(_FRACTION_COLUMNS).round().cast(pl.Int64),
         pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
-        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(rank, pl.Int64).alias("rank"),
     )
-    if len(streams) > 1:
-        return table
-    only_stream = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
-    return pl.concat([table, only_stream])
+
+
+def _short_work_after(gaps: StreamGaps, rows: npt.NDArray[np.intp], events: pl.DataFrame) -> int:
+    """The length of the work after these gaps, as far as it is shorter than `SHORT_WORK`."""
+    after = gaps.after[rows]
+    after = after[np.append(True, after[1:] != after[:-1])]  # parts of one gap follow one another
+    length = events["end"].to_numpy()[after] - events["start"].to_numpy()[after]
+    return int(length[length < SHORT_WORK].sum())
+
+
+def _host_causes(
+    rank_trace: RankTrace,
+    gaps: StreamGaps,
+    cause: Ints,
+    events: pl.DataFrame,
+    calls: WorkLaunches,
+    leading_lanes: Ints,
+    activities: ThreadActivities,
+    rules: EventRules,
+) -> GapCauses:
+    """The causes on the host of the device's gaps, where it is the host that keeps the device waiting."""
+    just_in_time = (cause == _KERNEL) & (gaps.end - calls.start[gaps.after] <= LAUNCH_LATENCY)
+    causes = (*_HOST_CAUSES, "unknown", "other") if rank_trace.profiler == "XLA" else _HOST_CAUSES
+    by_host = np.array([name in causes for name in _CAUSES_AND_EDGES])[cause] | (
+        just_in_time & (calls.lane[gaps.after] >= 0)
+    )
+    lane = np.where(by_host, leading_lanes[gaps.after], -1)
+    after_last = cause == _CAUSES_AND_EDGES.index(AFTER_LAST_WORK)
+    lane[after_last] = activities.main
+    waits = calls.waits[gaps.after] | after_last
+    asked = np.where(waits, np.iinfo(np.int64).min, calls.returned[gaps.after])
+    return find_gap_causes(
+        rank_trace,
+        Intervals(gaps.start, gaps.end),
+        lane,
+        events["launch"].gather(gaps.after),
+        asked,
+        rules,
+        activities,
+    )
+
+
+def _idle_by_step(gaps: StreamGaps, rows: npt.NDArray[np.intp], steps: pl.DataFrame) -> list[dict[str, int]]:
+    """The number of each step with these gaps, and their length in it, longest first."""
+    if steps.is_empty():
+        return []
+    step = np.maximum(np.searchsorted(steps["start"].to_numpy(), gaps.start[rows], side="right") - 1, 0)
+    length = np.bincount(step, gaps.end[rows] - gaps.start[rows])
+    most = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
+    return [{"step": steps["step"][int(at)], "time": int(length[at])} for at in most]
+
+
+HOST_CAUSE_SCHEMA: Final = schema(
+    {
+        **CAUSE_SCHEMA,
+        "by_step": pl.List(pl.Struct({"step": pl.Int64(), "time": pl.Int64()})),  # idle time by step, longest first
+        "short_work": pl.Int64(),  # ps of the work after the gaps, as far as it is shorter than `SHORT_WORK`
+    }
+)
+
+SHORT_WORK: Final = 5_000_000
+"""Work that is shorter than this (ps) is mostly what it costs to start and end a kernel."""
+
+LAUNCH_LATENCY: Final = 10_000_000
+"""Work that starts this soon (ps) after its launch began starts as soon as it can: the launch is what is late."""
+
+_HOST_CAUSES: Final = ("host", SYNCHRONIZATION, ALLOCATION, LOADING, BEFORE_FIRST_WORK)
+"""Causes of gaps that the host makes, and that its events may name. So may those of XLA that no launch explains: its
+launches are carried out by other threads than the program's."""
 
 
 def _host_activity_during(
@@ -433,10 +540,14 @@ def combine_with_columns_of(
     rows = concat_tables(tables)
     if rows.is_empty():
         return empty_result(analysis, context, options, note("no_pauses"))
+    return make_result(analysis, order_rows(rows), context, options, _notes(rows))
+
+
+def order_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of each stream together, the largest cause first, with the `share` of each in the gaps of its stream."""
     stream_key = pl.struct("rank", "stream", "whole")
     shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(stream_key)).alias("share"))
-    table = shares.with_columns(stream_key.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
-    return make_result(analysis, table, context, options, _notes(rows))
+    return shares.with_columns(stream_key.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:

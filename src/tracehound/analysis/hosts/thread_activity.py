@@ -55,12 +55,16 @@ TRACING: Final = "tracing the next step"
 OPERATORS: Final = "running operators"
 PYTHON: Final = "running Python"
 ASLEEP: Final = "waiting in Python"
+COLLECTING_GARBAGE: Final = "running Python GC"
+FILE_IO: Final = "reading or writing files"
+IN_ANNOTATION: Final = "in an annotation"
+"""Activity of an annotation around which, and in which, nothing else is recorded."""
 NOTHING_RECORDED: Final = "nothing recorded"
 """Activity of an interval in which a thread has no event, or only the mark of a step."""
 
 ACTIVITIES: Final = (
     COMPILING, PROGRAM, LOADER, LOADING, VALUE, PROFILING, COMMUNICATING, OTHERS, SENDING_INPUTS, WAITING, COPYING,
-    ALLOCATING, LAUNCHING, RUNTIME, TRACING, OPERATORS, PYTHON, ASLEEP,
+    ALLOCATING, LAUNCHING, RUNTIME, TRACING, OPERATORS, PYTHON, ASLEEP, COLLECTING_GARBAGE, FILE_IO, IN_ANNOTATION,
 )  # fmt: skip
 """All activities of an event. Anything inside one of the first seven is part of it: a wait for the device inside the
 reading of a value is being blocked on that value."""
@@ -69,6 +73,16 @@ _ENCLOSING_ACTIVITIES: Final = 7
 _ACTIVITY_CODES: Final = {words: number for number, words in enumerate(ACTIVITIES)}
 
 _NAME_PATTERNS: Final = (
+    (re.compile(r"^Python GC$|^\$gc (?:collect|callbacks)$|^<built-in function collect>$"), COLLECTING_GARBAGE),
+    (
+        re.compile(
+            r"^<built-in function (?:open|fsync|fdatasync|replace|write|read|sendfile)>$|^<built-in method"
+            r" (?:write|read|flush)\w* of"
+            r"|^\$(?:posix|io|_io) \w*(?:open|fsync|write|read|flush|replace)\w*$|torch/serialization\.py\(\d+\)"
+            r"|PyTorch(?:File|Stream)Writer|^<built-in method write_record of"
+        ),
+        FILE_IO,
+    ),
     (
         re.compile(
             r"LoadProgram|ActualLoad|cu(?:da)?(?:Module|Library)Load|hipModuleLoad"
@@ -108,7 +122,7 @@ _NAME_PATTERNS: Final = (
     (
         re.compile(
             WAIT_CALL.pattern + r"|TensorCollectionBarrier|block_until_ready|block_host_until|BlockHostUntil|::Await\b"
-            r"|\bWait\b|\(wait |StreamWait|Acquire semaphore|ReadSyncFlag"
+            r"|\bWait\b|\(wait |(?<!^cuda)(?<!^hip)StreamWait|Acquire semaphore|ReadSyncFlag"
         ),
         WAITING,
     ),
@@ -195,8 +209,9 @@ def activity_codes(
     events of these lanes, which show whether tensors are lazy. An event has the activity of the nearest event around it
     with one of the first `ACTIVITIES`, or its own; else that of itself or the nearest event around it with any. Calls
     that are `blocking` (ids, see `launch_calls`) do not launch, as their names say, but wait for their copy. In
-    PyTorch/XLA annotations and steps mean tracing; elsewhere frames, annotations and their contents are Python, at work
-    or asleep, while the mark of a step alone means nothing: it would cover sleeping and waiting alike.
+    PyTorch/XLA annotations and steps mean tracing; elsewhere frames and their contents are Python, at work or asleep.
+    An annotation in no frame is `IN_ANNOTATION`: without Python's frames nothing says what the program does in it. The
+    mark of a step alone means nothing: it would cover sleeping and waiting alike.
     """
     lazy = any(LAZY_TENSOR_NAMES.match(name) for name in names)
     code = classify_by_name(threads, lambda name, kind: _activity_code(name, kind, lazy))
@@ -205,10 +220,13 @@ def activity_codes(
     rows = rows[rows >= 0]
     own[rows[code[rows] == _ACTIVITY_CODES[LAUNCHING]]] = _ACTIVITY_CODES[COPYING]
     kind = threads["kind"].to_physical().to_numpy()
-    python = (kind == KINDS.index("python")) | (kind == KINDS.index("annotation"))
-    marked = np.flatnonzero(kind == KINDS.index("step"))
+    python, annotation = kind == KINDS.index("python"), kind == KINDS.index("annotation")
+    marked = np.flatnonzero(annotation | (kind == KINDS.index("step")))
     python[marked[nearest_marked_ancestor(parent, python, marked) >= 0]] = True
-    found = np.where(python, np.int8(_ACTIVITY_CODES[PYTHON]), np.int8(-1))
+    annotation[marked[nearest_marked_ancestor(parent, annotation, marked) >= 0]] = True
+    found = np.full(len(kind), np.int8(-1))
+    found[annotation] = _ACTIVITY_CODES[IN_ANNOTATION]
+    found[python] = _ACTIVITY_CODES[PYTHON]
     found[code == _SLEEP_CODE] = _ACTIVITY_CODES[ASLEEP]
     for candidates in (own, np.where(own < _ENCLOSING_ACTIVITIES, own, np.int8(-1))):
         nearest = inherit_values(parent, candidates)
