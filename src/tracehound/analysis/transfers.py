@@ -87,9 +87,13 @@ BY_OP_COLUMNS: Final = (
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each pair of memories, or each op; ps."""
+    return measure_copies(find_device_copies(rank_trace), rank_trace.rank, options)
+
+
+def measure_copies(copies: DeviceCopies, rank: int, options: Options) -> pl.DataFrame:
+    """A row for each pair of memories, or each op, of these copies of a rank; ps."""
     by_op = BY_SETTING.value_in(options.given) == "op"
     key = ["source", "target", "name", "module"] if by_op else ["source", "target"]
-    copies = find_device_copies(rank_trace)
     if copies.rows.is_empty():
         return pl.DataFrame()
     link = ["source", "target"]
@@ -108,7 +112,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64})
         .join(link_rows, on=link, maintain_order="left")
         .with_columns(
-            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+            pl.lit(rank, pl.Int64).alias("rank"),
             pl.lit(copies.end - copies.start, pl.Int64).alias("span"),
             pl.lit(copies.select(with_host).exposed_time()[0], pl.Int64).alias("host_wait"),
         )

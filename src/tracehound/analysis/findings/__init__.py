@@ -9,26 +9,36 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
+from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers
 from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables
 from tracehound.analysis.findings import (
     device_rules,
+    host_time_rules,
     idle_in_steps,
     idle_outside_steps,
     idle_rules,
     kernel_rules,
-    time_rules,
+    rank_rules,
+    step_rules,
+    transfer_rules,
     xla_rules,
 )
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation
 from tracehound.analysis.findings.rank_evidence import (
+    COLLECTIVE_SCHEMA,
     HOST_CALL_COUNTS,
+    collective_calls_by_kind,
     complete_location,
     event_times,
     kernel_times_in_steps,
     rank_traits,
+    step_kernel_factors,
 )
+from tracehound.analysis.hosts import host_time_parts
 from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS
+from tracehound.analysis.hosts.main_activities import chosen_loader
+from tracehound.analysis.hosts.step_causes import STEP_CAUSE_SCHEMA, find_step_causes
+from tracehound.analysis.idle import DELAY_SETTING
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
 from tracehound.formats.inflate import GZIP_ENDS_EARLY
@@ -37,9 +47,11 @@ from tracehound.model.notes import Note, is_truncated, note
 from tracehound.model.units import format_ranks
 
 RULES: Final = (
-    *time_rules.EXPOSED_TIME_RULES,
-    idle_rules.IDLE_CAUSE_RULE,
-    *time_rules.RANK_AND_STEP_RULES,
+    *idle_rules.IDLE_CAUSE_RULES,
+    *host_time_rules.RULES,
+    *rank_rules.RULES,
+    *transfer_rules.RULES,
+    *step_rules.RULES,
     idle_rules.LOW_UTILIZATION_RULE,
     *xla_rules.RULES,
     *idle_outside_steps.RULES,
@@ -50,17 +62,22 @@ RULES: Final = (
 
 DEFINITION = (
     """\
-Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
-cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
-could be gained; it is empty where that is not known. share is of what share_of names: mostly cost, of an average step
-or of the run or window; what passes between steps is a share of the time from step to step, compiling, in steps or not,
-one of the run or window, and time in which devices do nothing outside of steps one of the recording. What happens
-outside steps costs nothing where there are steps. Communication alone is what breakdown, steps, diff and check call
-exposed: no computation runs beside it, whether copies do or not; copies alone are those beside which neither does.
-(step_parts gives an instant of copies and communication to the copies.) In a window the steps count that lie in it
-whole; where none does, costs are of the window. Costs of different rows may be of the same time; idle time of an XLA
-program is told once: what its input, its output, compiling or the host explain is no cost of the pauses in it. start,
-rank and the event lead to where it is seen best. The rules:
+Each row is one cause of lost time, with the name under which the trace has it: an event, an operator, a Python frame,
+an annotation, a rank. A class of causes (CPU-bound, unrecorded host time) stands only where no name is recorded. What
+a cause explains in turn (late ranks, waiting collectives, slow steps) stands under it as effects and has no row of
+its own: no time is in two rows, unless a row says so. certainty says whether the cause was recorded, inferred by a
+rule, or not recorded.
+
+cost is the time per step (of a run without steps: of the run) that the run would win on an average rank without the
+cause, by the rule; it is empty where that is not known. A late rank costs what the ranks win that wait for it. share
+is of what share_of names: mostly cost, of an average step or of the run or window; time between steps is a share of
+the time from step to step, compiling one of the run or window, and devices that do nothing outside of steps one of
+the recording. Costs outside of steps count nothing where there are steps. Communication alone is what breakdown,
+steps, diff and check call exposed: no computation runs beside it, whether copies do or not; copies alone are those
+beside which neither does. (step_parts gives an instant of copies and communication to the copies.) In a window the
+steps count that lie in it whole; where none does, costs are of the window. Costs of kernels (tensor cores, layouts,
+attention) may be of the same time as others. next is what `tracehound report PATH` takes to
+show more; start, rank and event lead to what shows it best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.condition}." for rule in RULES)
@@ -68,36 +85,53 @@ rank and the event lead to where it is seen best. The rules:
 
 The rules with a number are those of the PyTorch TensorBoard plugin, with numbers that are right on today's traces: its
 data loader, communication and utilization come from step times that are wrong since 2023, and its tensor cores know the
-names of 2021. Where it advises a larger batch for every idle device, the idle rule says what the device waited for."""
+names of 2021. Where it advises a larger batch for every idle device, the rules here say what the device waited for."""
 )
 
 COLUMNS: Final = (
-    Column("finding", "text", "what costs time"),
-    Column("cost", "time", "time per step, or of the run, that goes to it"),
+    Column("finding", "text", "the cause of lost time"),
+    Column("cost", "time", "time per step, or of the run, that could be won"),
     Column("share", "share", "cost", "what the next column names"),
     Column(
         "share_of", "text", "of what the share is: a step, the run, window or recording, the time from step to step"
     ),
     Column("evidence", "prose", "what was measured"),
-    Column("advice", "prose", "what helps as a rule"),
-    Column("rank", "number", "rank on which it is seen best", brief=False),
-    Column("start", "instant", "where it is seen best", brief=False),
-    Column("duration", "time", "how long that stretch is", brief=False),
-    Column("event", "id", "event where it is seen best"),
+    Column("advice", "prose", "what to do about it"),
+    Column("rank", "number", "rank that shows it best", brief=False),
+    Column("start", "instant", "start of the interval that shows it best", brief=False),
+    Column("duration", "time", "length of that interval", brief=False),
+    Column("event", "id", "event that shows it best"),
+    Column("certainty", "text", "recorded, inferred, or not recorded: how sure the cause is", brief=False),
+    Column("effects", "prose", "what it causes in turn"),
+    Column("next", "prose", "the command that shows more of it"),
 )
 
 _SOURCE_ANALYSES: Final = {
-    "step_parts": (step_parts.ANALYSIS, Options()),
-    "steps": (steps.ANALYSIS, Options()),
-    "breakdown": (breakdown.ANALYSIS, Options()),
-    "idle": (idle_in_steps.ANALYSIS, Options()),
-    "outside": (idle_outside_steps.ANALYSIS, Options()),
-    "kernels": (kernels.ANALYSIS, Options()),
-    "transfers": (transfers.ANALYSIS, Options()),
-    "stragglers": (replace(stragglers.ANALYSIS, combine=stragglers.combine_with_waits), Options()),
-    "step_time": (step_time.ANALYSIS, Options()),
+    "step_parts": step_parts.ANALYSIS,
+    "steps": steps.ANALYSIS,
+    "breakdown": breakdown.ANALYSIS,
+    "idle": idle_in_steps.ANALYSIS,
+    "outside": idle_outside_steps.ANALYSIS,
+    "kernels": kernels.ANALYSIS,
+    "transfers": transfer_rules.TRANSFERS,
+    "stragglers": rank_rules.STRAGGLERS,
+    "step_time": step_time.ANALYSIS,
 }
 """The analyses that rules draw on, by the name under which `Evidence.results` has them."""
+
+SETTINGS: Final = (host_time_parts.LOADER_SETTING, DELAY_SETTING, stragglers.LEAST_SETTING)
+"""Settings of the source analyses that findings take, too."""
+
+
+def _source_analyses(options: Options) -> dict[str, tuple[Analysis, Options]]:
+    """The source analyses, each with those of the chosen settings that it has."""
+    return {name: (analysis, _options_of(analysis, options)) for name, analysis in _SOURCE_ANALYSES.items()}
+
+
+def _options_of(analysis: Analysis, options: Options) -> Options:
+    own = {setting.name for setting in analysis.settings}
+    return Options(None, tuple(choice for choice in options.given if choice[0] in own))
+
 
 _STEP_ANALYSES: Final = ("step_parts", "steps", "step_time")
 """Analyses with a row per step, at full length where a window cuts it."""
@@ -106,18 +140,20 @@ _STEP_ANALYSES: Final = ("step_parts", "steps", "step_time")
 _ANALYSES_WITHOUT_TIMES: Final = ("kernels", "transfers")
 """Analyses that name device events without their times."""
 
-_KERNEL_TIMES_INDEX: Final = -3
-_TRAITS_INDEX: Final = -2
-_EVENT_TIMES_INDEX: Final = -1
-"""Positions of kernel times, traits and event times in the tables of a rank."""
+_STEP_CAUSES_INDEX, _COLLECTIVES_INDEX, _STEP_FACTORS_INDEX, _KERNEL_TIMES_INDEX, _TRAITS_INDEX, _EVENT_TIMES_INDEX = (
+    range(-6, 0)
+)
+"""Positions of the tables of a rank after those of the source analyses."""
+
+_NOTABLE_COMMUNICATION: Final = 0.05
+"""Share of exposed communication above which a rank's collectives are looked at."""
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The tables of all source analyses, and the rank's kernel times, traits and event times, in one bundle."""
-    del options
     in_steps = cache(partial(idle_in_steps.whole_step_intervals, rank_trace))
     tables, traits, kernel_times = (
-        map_rank(list(_SOURCE_ANALYSES.values()), rank_trace),
+        map_rank(list(_source_analyses(options).values()), rank_trace),
         rank_traits(rank_trace, in_steps),
         kernel_times_in_steps(rank_trace, in_steps),
     )
@@ -132,7 +168,34 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         [*device_events, kernel_times["event"], traits["pageable_event"]],
         [traits[name] for name in host_event_columns],
     )
-    return pack_tables([*tables, kernel_times, traits, times])
+    breakdown_row = tables[list(_SOURCE_ANALYSES).index("breakdown")]
+    works = bool((breakdown_row["lanes"] > 0).any())
+    communicates = works and bool(
+        (breakdown_row["communication"] > _NOTABLE_COMMUNICATION * breakdown_row["span"]).any()
+    )
+    collectives = (
+        collective_calls_by_kind(rank_trace, in_steps) if communicates else pl.DataFrame(schema=COLLECTIVE_SCHEMA)
+    )
+    step_causes = (
+        pl.DataFrame(schema=STEP_CAUSE_SCHEMA)
+        if works
+        else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace), chosen_loader(options.given))
+    )
+    return pack_tables(
+        [*tables, step_causes, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times]
+    )
+
+
+def _whole_steps_of_host(rank_trace: RankTrace) -> pl.DataFrame:
+    """The marks of steps that lie whole in the window; without any the window."""
+    inside = (pl.col("start") >= rank_trace.start) & (pl.col("end") <= rank_trace.end)
+    steps = rank_trace.steps.filter(inside).sort("start") if rank_trace.steps.height else pl.DataFrame()
+    if steps.height:
+        later = pl.col("end").cum_max().shift(1)
+        return steps.filter((pl.col("start") >= later).fill_null(value=True)).select("step", "start", "end", "event")
+    window = rank_trace.with_host_window
+    whole = {"step": [0], "start": [window.start], "end": [window.end], "event": [None]}
+    return pl.DataFrame(whole, schema_overrides={"event": pl.Int64})
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
@@ -140,7 +203,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     if not tables:
         return empty_result(ANALYSIS, context, options, note("no_ranks", level="missing"))
     ranks = [unpack_tables(table) for table in tables]
-    evidence = _gather_evidence(ranks, context)
+    evidence = _gather_evidence(ranks, context, options)
     lost_work = _lost_work_clause(context)
     findings = [
         _add_clause(finding, lost_work if rule.about_idle_time else "")
@@ -157,10 +220,10 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     return make_result(ANALYSIS, rows, context, options, [*_cut_file_notes(context), *_notes(evidence, len(findings))])
 
 
-def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContext) -> Evidence:
+def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContext, options: Options) -> Evidence:
     results = {
-        name: analysis.combine([tables[place] for tables in ranks], context, options)
-        for place, (name, (analysis, options)) in enumerate(_SOURCE_ANALYSES.items())
+        name: analysis.combine([tables[place] for tables in ranks], context, own_options)
+        for place, (name, (analysis, own_options)) in enumerate(_source_analyses(options).items())
     }
     step_marks = context.steps.filter((pl.col("start") >= context.start) & (pl.col("end") <= context.end))["event"]
     for name in _STEP_ANALYSES if context.windowed else ():
@@ -178,13 +241,19 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
     lengths = (whole_steps if whole_steps.height else results["breakdown"].table.rename({"span": "duration"}))[
         "duration"
     ]
+    windows = [tables[_TRAITS_INDEX]["window"] for tables in ranks]
     return Evidence(
         results=results,
         rank_traits=pl.concat([tables[_TRAITS_INDEX] for tables in ranks]),
         kernel_times=pl.concat([tables[_KERNEL_TIMES_INDEX] for tables in ranks]),
+        step_factors=pl.concat([tables[_STEP_FACTORS_INDEX] for tables in ranks]),
+        step_causes=pl.concat([tables[_STEP_CAUSES_INDEX] for tables in ranks]),
+        collectives=pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks]).sort(
+            "total", "collective", descending=[True, False]
+        ),
         context=context,
         steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
-        base_time=round(lengths.to_numpy().mean()) if len(lengths) else 0,
+        base_time=round((lengths if len(lengths) else pl.concat(windows)).to_numpy().mean()),
     )
 
 
@@ -200,6 +269,9 @@ def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[st
         "start": place.start,
         "duration": place.duration,
         "event": place.event,
+        "certainty": finding.certainty,
+        "effects": "; ".join(finding.effects),
+        "next": finding.command,
     }
 
 
@@ -248,8 +320,9 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    settings=SETTINGS,
     host_computations=(
-        *(question for analysis, _ in _SOURCE_ANALYSES.values() for question in analysis.host_computations),
+        *(question for analysis in _SOURCE_ANALYSES.values() for question in analysis.host_computations),
         HOST_CALL_COUNTS,
         HOST_COMPILATIONS,
     ),

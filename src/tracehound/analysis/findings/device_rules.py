@@ -9,6 +9,7 @@ import polars as pl
 
 from tracehound.analysis.devices.kernel_classes import MEMORY_BOUND
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
+from tracehound.analysis.hosts.thread_activity import COMPILING
 from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.formats.device_occupancy import matching_devices
 from tracehound.model.file_facts import DeviceProperties, FileFacts
@@ -24,7 +25,7 @@ MAX_TENSOR_CORE_SHARE: Final = 0.05
 FULL_MEMORY_SHARE: Final = 0.90
 MIN_TIME_SHARE: Final = 0.01
 MIN_COMPILE_SHARE: Final = 0.03
-_TENSOR_CORE_SAVING: Final = 0.5
+TENSOR_CORE_SAVING: Final = 0.5
 """Share of time saved by tensor cores at a quarter of their peak, 8 times that of other units (V100 to A100)."""
 _TENSOR_CORE_CAPABILITY: Final = 7
 """The first compute capability (NVIDIA) that has tensor cores."""
@@ -32,11 +33,12 @@ _TENSOR_CORE_CAPABILITY: Final = 7
 
 def find_unused_tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """Matrix products and convolutions that run without tensor cores, on devices that have them."""
-    if latest_compute_capability(evidence) < _TENSOR_CORE_CAPABILITY:
+    capability = latest_compute_capability(evidence)
+    if capability < _TENSOR_CORE_CAPABILITY:
         return
     device_times = evidence.device_times
     total_span = int(device_times["span"].sum())
-    kernels = evidence.kernels
+    kernels = kernels_with_capability(evidence).filter(pl.col("capability") >= _TENSOR_CORE_CAPABILITY)
     total = int(kernels["total"].sum())
     can_use_tensor_cores = pl.col("class").is_in(TENSOR_CORE_CLASSES) & ~pl.col("name").str.contains(MEMORY_BOUND)
     known_kernels = kernels.filter(can_use_tensor_cores).drop_nulls("tensor_cores")
@@ -44,16 +46,20 @@ def find_unused_tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     if not total or not total_span or eligible <= MIN_KERNEL_SHARE * total or used > MAX_TENSOR_CORE_SHARE * eligible:
         return
     worst = longest_running_kernel(known_kernels.filter(~pl.col("tensor_cores")))
-    saving = _TENSOR_CORE_SAVING * (eligible - used) / total_span
+    saving = TENSOR_CORE_SAVING * (eligible - used) / total_span
+    cost = round(saving * evidence.base_time)
+    remedy = "TF32 or bf16" if capability > _TENSOR_CORE_CAPABILITY else "mixed precision (fp16)"
     yield Finding(
-        "products and convolutions do not use tensor cores",
-        f"they take {percent(eligible / total)} of the time of all kernels in {evidence.where_phrase},"
+        f"GEMMs and convolutions run without tensor cores: enable {remedy}",
+        f"they take {percent(eligible / total)} of the kernel time in {evidence.where_phrase},"
         f" {percent(used / eligible)} of that on tensor cores, which would save about half of it; most in"
         f" {shorten_kernel_name(worst['name'], 60)}",
-        _PRECISION_ADVICE[latest_compute_capability(evidence) > _TENSOR_CORE_CAPABILITY],
+        _PRECISION_ADVICE[capability > _TENSOR_CORE_CAPABILITY],
         FindingLocation(event=worst["event"]),
-        round(saving * evidence.base_time),
+        cost,
         saving,
+        certainty="inferred",
+        command="kernels",
     )
 
 
@@ -67,10 +73,10 @@ def longest_running_kernel(kernels: pl.DataFrame) -> Mapping[str, Any]:
 
 
 _PRECISION_ADVICE: Final = {
-    False: "automatic mixed precision (float16 with a gradient scaler: these devices have no bfloat16), sizes that are"
-    " multiples of 8",
-    True: "automatic mixed precision (bfloat16), or TF32 with torch.set_float32_matmul_precision('high'), sizes that"
+    False: "automatic mixed precision (float16 with a gradient scaler: these devices have no bfloat16), with sizes that"
     " are multiples of 8",
+    True: "torch.set_float32_matmul_precision('high') turns on TF32, where 10 bits of mantissa are enough; or automatic"
+    " mixed precision (bfloat16), with sizes that are multiples of 8",
 }
 """Advice to bring matrix products to tensor cores; the key is whether the GPU is Ampere or later."""
 
@@ -88,34 +94,10 @@ def find_full_memory(evidence: Evidence) -> Iterator[Finding]:
     if worst["peak"] <= FULL_MEMORY_SHARE * size:
         return
     yield Finding(
-        "the device's memory is nearly full",
-        f"rank {worst['rank']} held {format_bytes(worst['peak'])} of {format_bytes(size)},"
-        f" {percent(worst['peak'] / size)}",
+        f"the memory of the {evidence.device_word} is {percent(worst['peak'] / size)} full",
+        f"rank {worst['rank']} held {format_bytes(worst['peak'])} of {format_bytes(size)}",
         "activation checkpointing, mixed precision, a sharded optimizer, a smaller batch",
         FindingLocation(start=worst["peak_time"], duration=0, rank=worst["rank"]),
-    )
-
-
-def find_pageable_copies(evidence: Evidence) -> Iterator[Finding]:
-    """Copies from or to unpinned host memory: the host waits for them."""
-    device_times = evidence.device_times
-    total_span, traits = (
-        int(device_times["span"].sum()),
-        evidence.rank_traits.filter(pl.col("rank").is_in(device_times["rank"].implode())),
-    )
-    total = int(traits["pageable"].sum())
-    if not total_span or total / total_span <= MIN_TIME_SHARE:
-        return
-    worst = traits.sort("pageable", descending=True).row(0, named=True)
-    cost = round(total / total_span * evidence.base_time)
-    yield Finding(
-        "copies go through pageable memory of the host",
-        f"they take {format_duration(cost)} of {evidence.base_phrase}, {percent(total / total_span)}, and block the"
-        " host meanwhile",
-        "pin_memory=True in the loader, non_blocking=True in the copy",
-        FindingLocation(event=worst["pageable_event"], rank=worst["rank"]),
-        cost,
-        total / total_span,
     )
 
 
@@ -126,7 +108,7 @@ def find_data_parallel(evidence: Evidence) -> Iterator[Finding]:
     devices = evidence.table("breakdown").height
     if calls and devices > 1:
         yield Finding(
-            "DataParallel drives the devices",
+            "DataParallel drives several devices from one process",
             f"{count_noun(calls, 'call')} of its forward, {devices} devices at work",
             "DistributedDataParallel, with a process for each device",
             _longest_call(traits, "data_parallel"),
@@ -165,32 +147,44 @@ def _longest_call(traits: pl.DataFrame, trait: str) -> FindingLocation:
 
 
 def find_compiling(evidence: Evidence) -> Iterator[Finding]:
-    """Programs are compiled during the run."""
-    worst = evidence.rank_traits.filter(pl.col("window") > 0).sort("compiling", descending=True).head(1)
-    if worst.is_empty() or worst["compiling"][0] / worst["window"][0] <= MIN_COMPILE_SHARE:
+    """Programs are compiled during the run, and a cause of idle time does not tell of it."""
+    row = _most_compiling(evidence)
+    if row is None or row["compiling"] / row["window"] <= MIN_COMPILE_SHARE:
         return
-    row: Mapping[str, Any] = worst.row(0, named=True)
+    idle = sum(cause.idle for cause in evidence.host_causes if cause.doing == COMPILING)
+    if evidence.share_of_base(evidence.per_step(idle, evidence.device_ranks)) > MIN_COMPILE_SHARE:
+        return
     share, in_steps = row["compiling"] / row["window"], row["compiling_in_steps"]
     cost = evidence.per_step(in_steps or 0 if evidence.steps else row["compiling"], 1)
     base_phrase = evidence.extent_phrase if cost else f"{evidence.extent_phrase}, all of it outside of whole steps"
+    what = row["recompiled"] if (row["recompilations"] or 0) > 1 else row["compiled"]
     yield Finding(
-        "programs are compiled during the run",
-        f"{count_noun(row['compilations'], 'time')}; something was being compiled for"
-        f" {format_duration(row['compiling'])}, {percent(share)} of {base_phrase}{_compiled_functions_text(row)}",
-        "compile before the loop begins; keep shapes, types and static arguments the same from step to step;"
-        " the report compiles lists the functions",
+        "programs are compiled during the run" + (f": {shorten_kernel_name(what, 60)}" if what else ""),
+        f"{format_duration(row['compiling'])}, {percent(share)} of {base_phrase}{compiled_functions_text(evidence)}",
+        "compile before the loop begins; keep shapes, types and static arguments the same from step to step; the report"
+        " compiles lists the functions",
         FindingLocation(event=row["compile_event"], rank=row["rank"]),
         cost or None,
         share,
         evidence.extent_word,
+        command="compiles",
     )
 
 
-def _compiled_functions_text(row: Mapping[str, Any]) -> str:
-    """Text that names the longest compiled function, and the one compiled most often."""
-    longest = f"; longest {shorten_kernel_name(row['compiled'], 60)}" if row["compiled"] else ""
+def _most_compiling(evidence: Evidence) -> Mapping[str, Any] | None:
+    """The traits of the rank whose host compiles longest; None without any."""
+    worst = evidence.rank_traits.filter(pl.col("window") > 0).sort("compiling", descending=True).head(1)
+    return worst.row(0, named=True) if worst.height else None
+
+
+def compiled_functions_text(evidence: Evidence) -> str:
+    """Text that counts compilations, and names the longest compiled function and the one compiled most often."""
+    row = _most_compiling(evidence)
+    if row is None or not row["compilations"]:
+        return ""
+    longest = f", the longest of {shorten_kernel_name(row['compiled'], 60)}" if row["compiled"] else ""
     recompiled = row["recompiled"] if (row["recompilations"] or 0) > 1 else None
-    return longest + (
+    return f"; {count_noun(row['compilations'], 'compilation')}{longest}" + (
         f"; {shorten_kernel_name(recompiled, 60)} {format_count(row['recompilations'])} times" if recompiled else ""
     )
 
@@ -212,6 +206,16 @@ def _rank_file_facts(evidence: Evidence, rank: int) -> tuple[FileFacts, int | No
     return evidence.context.facts[evidence.context.hosts[row["host"]].part], row["device"]
 
 
+def kernels_with_capability(evidence: Evidence) -> pl.DataFrame:
+    """`Evidence.kernels` with `capability`, the major compute capability of the rank's own device; 0 if unknown."""
+    known = {
+        rank: max(map(_major_capability, matching_devices(*_rank_file_facts(evidence, rank))), default=0)
+        for rank in evidence.kernels["rank"].unique().to_list()
+    }
+    capability = pl.col("rank").replace_strict(known, default=0, return_dtype=pl.Int64).alias("capability")
+    return evidence.kernels.with_columns(capability)
+
+
 def latest_compute_capability(evidence: Evidence) -> int:
     """The highest major compute capability of the devices that work; 0 where none is known."""
     return max(map(_major_capability, _working_devices(evidence)), default=0)
@@ -226,7 +230,7 @@ def _major_capability(device: DeviceProperties) -> int:
 RULES: Final = (
     Rule(
         "tensor cores",
-        "products and convolutions (but those with a vector and sums of parts of products, which memory bounds) take"
+        "GEMMs and convolutions (but those with a vector and split-K reductions, which memory bounds) take"
         f" more than {MIN_KERNEL_SHARE:.0%} of the time of all kernels in whole steps (without any, in the run or"
         f" window), and no more than {MAX_TENSOR_CORE_SHARE:.0%} of that on tensor cores, on devices that have them"
         " (TensorBoard plugin, rule 6); the cost is half of that time",
@@ -236,9 +240,6 @@ RULES: Final = (
         "memory",
         f"the allocator held more than {FULL_MEMORY_SHARE:.0%} of the device's memory (plugin, rule 7)",
         find_full_memory,
-    ),
-    Rule(
-        "pageable copies", f"they take more than {MIN_TIME_SHARE:.0%} of the same time as copies", find_pageable_copies
     ),
     Rule("DataParallel", "it is called, and several devices work (plugin, rule 2)", find_data_parallel),
     Rule(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, Literal
 
 import polars as pl
 from msgspec import Struct
 
+from tracehound.analysis.findings.host_causes import HostCause, collect_host_causes
+from tracehound.analysis.hosts.host_time_parts import PART_NAMES
+from tracehound.analysis.idle import DEVICE_STREAM
 from tracehound.analysis.rank_trace import RunContext
 from tracehound.analysis.ranks.lateness import LateRanks, group_late_ranks
 from tracehound.analysis.result import Result
@@ -28,11 +31,17 @@ class FindingLocation(Struct, frozen=True):
         return cls(row.get("start"), row.get("duration"), row.get("event"), row.get("rank"))
 
 
-class Finding(Struct, frozen=True):
-    """One thing that costs time, or may.
+Certainty = Literal["recorded", "inferred", "not recorded"]
+"""Whether events of the trace name a cause, rules conclude it from them, or nothing says what it is."""
 
-    `cost` is the time per step (of a run without steps: of the run) that it takes on an average rank, None where the
-    possible gain is not known; `share` is its share of `base`, "" for an average step (else the run or window).
+
+class Finding(Struct, frozen=True):
+    """One cause of lost time, or what may be one.
+
+    `cost` is the time per step (of a run without steps: of the run) that the run would win on an average rank without
+    it, None where that is not known; `share` is its share of `base`, "" for an average step (else the run or window).
+    `effects` are what it causes in turn, and what so has no finding of its own; `command` has the arguments of
+    `tracehound report PATH` that show more of it.
     """
 
     title: str
@@ -42,17 +51,25 @@ class Finding(Struct, frozen=True):
     cost: int | None = None
     share: float | None = None
     base: str = ""
+    certainty: Certainty = "recorded"
+    effects: tuple[str, ...] = ()
+    command: str = ""
 
 
 class Evidence(Struct, frozen=True, dict=True):
     """Input of all rules: `results` by the names of their analyses, and `rank_traits` (a row for each rank).
 
-    `kernel_times` has the work of streams in whole steps (or the window, or the run), by rank and name.
+    `kernel_times` has the work of streams in whole steps (or the window, or the run), by rank and name. `step_factors`
+    says how much longer kernels are in each step than usual, `collectives` has the calls of the ranks by kind and size,
+    where much communication is exposed. `step_causes` says what takes the time of steps on hosts without device work.
     """
 
     results: Mapping[str, Result]
     rank_traits: pl.DataFrame
     kernel_times: pl.DataFrame
+    step_factors: pl.DataFrame
+    collectives: pl.DataFrame
+    step_causes: pl.DataFrame
     context: RunContext
     steps: int
     """Whole steps of an average rank; 0 where the run, or the window, has none."""
@@ -75,6 +92,18 @@ class Evidence(Struct, frozen=True, dict=True):
         return group_late_ranks(self.table("stragglers"), self.context.ranks)
 
     @cached_property
+    def device_idle(self) -> pl.DataFrame:
+        """Idle time in whole steps, else in the window or the run, of the ranks whose device works: rows of `idle`."""
+        return self.table("idle").filter(
+            pl.col("rank").is_in(self.device_times["rank"].implode()) & (pl.col("stream") == DEVICE_STREAM)
+        )
+
+    @cached_property
+    def host_causes(self) -> list[HostCause]:
+        """The causes on the host of the devices' idle time, those with most of it first."""
+        return collect_host_causes(self.device_idle, PART_NAMES)
+
+    @cached_property
     def device_times(self) -> pl.DataFrame:
         """Time of each rank's device in its whole steps, else in the window or the run.
 
@@ -93,6 +122,18 @@ class Evidence(Struct, frozen=True, dict=True):
             self.table("kernels").unique("name", maintain_order=True).select("name", "class", "tensor_cores")
         )
         return executed.join(kernel_classes, on="name", how="left", maintain_order="left")
+
+    @cached_property
+    def device_ranks(self) -> int:
+        """Number of ranks whose device works."""
+        return int(self.device_times["rank"].n_unique())
+
+    @cached_property
+    def device_word(self) -> str:
+        """``GPU``, ``TPU``, ``CPU device`` or ``device``: what the working devices are called."""
+        labels = self.context.ranks.filter(pl.col("rank").is_in(self.device_times["rank"].implode()))["label"]
+        words = {word for label in labels for word in _DEVICE_WORDS if str(label).upper().startswith(word)}
+        return words.pop() if len(words) == 1 else "device"
 
     def table(self, name: str) -> pl.DataFrame:
         """The rows of a result."""
@@ -146,6 +187,8 @@ class Evidence(Struct, frozen=True, dict=True):
         """``the window``, or ``the run``: all that was analyzed."""
         return f"the {self.extent_word}"
 
+
+_DEVICE_WORDS: Final = ("GPU", "TPU")
 
 FindFunction = Callable[[Evidence], Iterator[Finding]]
 """A function that finds the findings of a rule."""

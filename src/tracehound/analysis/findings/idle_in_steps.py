@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from tracehound.analysis import idle, step_parts
 from tracehound.analysis.graphs import LAUNCH_PATTERN
-from tracehound.analysis.hosts.host_time_parts import HOST_PARTS, PART_NAMES
+from tracehound.analysis.hosts.host_time_parts import HOST_PARTS, LOADER_SETTING, PART_NAMES
 from tracehound.analysis.hosts.launch_calls import launching_calls
 from tracehound.analysis.hosts.thread_activity import ALL_ACTIVITIES, NOTHING_RECORDED
 from tracehound.analysis.rank_trace import RankTrace, RunContext
-from tracehound.analysis.result import Column, Options, Result
+from tracehound.analysis.result import Column, Options, Result, concat_tables
 from tracehound.analysis.timing.device_busy import device_work, work_bounds
 from tracehound.analysis.timing.rank_steps import STEP_BOUNDS
 from tracehound.model.units import format_share as percent
@@ -39,12 +39,13 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         EARLY: _startup_intervals(events, steps),
         **_graph_replay_intervals(rank_trace, events),
     }
+    numbered = steps.sort("start").select("start", "step") if steps.height else pl.DataFrame()
     if steps.height:
-        return idle.idle_within(
-            rank_trace, options, union(steps["start"].to_numpy(), steps["end"].to_numpy()), conditions, PART_NAMES
-        )
-    low, high = work_bounds(events, rank_trace)
-    return idle.idle_within(rank_trace, options, union(np.array([low]), np.array([high])), conditions, PART_NAMES)
+        intervals = union(steps["start"].to_numpy(), steps["end"].to_numpy())
+    else:
+        low, high = work_bounds(events, rank_trace)
+        intervals = union(np.array([low]), np.array([high]))
+    return idle.idle_within(rank_trace, options, intervals, conditions, PART_NAMES, numbered)
 
 
 EARLY: Final = "early"
@@ -138,8 +139,16 @@ def main_host_activity(gap_rows: pl.DataFrame) -> tuple[str, str]:
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
-    """The rows of `idle`, with the host's activities."""
-    return idle.combine_with_columns_of(ANALYSIS, tables, context, options)
+    """The rows of `idle`, with the host's activities, and with the columns `HOST_CAUSE_SCHEMA` of `idle`."""
+    result = idle.combine_with_columns_of(ANALYSIS, tables, context, options)
+    rows = concat_tables(tables)
+    return (
+        replace(result, table=idle.order_rows(rows))
+        if rows.height
+        else replace(
+            result, table=pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
+        )
+    )
 
 
 ANALYSIS: Final = replace(
@@ -155,6 +164,7 @@ ANALYSIS: Final = replace(
     ),
     per_rank=per_rank,
     combine=combine,
+    settings=(*idle.ANALYSIS.settings, LOADER_SETTING),
     host_computations=(*idle.ANALYSIS.host_computations, HOST_PARTS),
 )
 """The analysis `idle` for these gaps, under a name of its own, which is the key of its cached tables."""

@@ -127,7 +127,7 @@ def find_idle_recording(evidence: Evidence) -> Iterator[Finding]:
         + (f"; other findings tell of {format_duration(mean['told'])} of it" if mean["told"] else ""),
         advice(evidence, topic),
         FindingLocation.from_row(worst),
-        None if evidence.steps else round(ranks["idle"].sum() / device_times["rank"].n_unique()),
+        None,
         share,
         base_word,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile, takewhile
 from typing import Final
 
 import numpy as np
@@ -19,11 +20,11 @@ from tracehound.analysis.hosts.host_compilations import (
     count_compilations,
     find_compilations,
 )
-from tracehound.analysis.hosts.host_threads import host_events_by_id
+from tracehound.analysis.hosts.host_threads import enclosing_events, host_events_by_id
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
-from tracehound.model.trace import collect_frame
+from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, covered_lengths, union
 
 TRAIT_TYPES: Final = {
@@ -40,6 +41,9 @@ TRAIT_TYPES: Final = {
     "fallback": pl.Int64,  # attention without a fused kernel
     "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
     "pageable_event": pl.Int64,  # the longest of them
+    "pageable_operator": pl.String,  # the outermost operator that launched it
+    "backward": pl.Int64,  # operators of a backward pass
+    "operators": pl.Int64,
     "compiling": pl.Int64,  # ps in which any thread compiles
     "compiling_in_steps": pl.Int64,  # the part of it in whole steps; null without any
     "compilations": pl.Int64,  # number, as the analysis compiles counts
@@ -61,6 +65,8 @@ _NAME_PATTERNS: Final = {
     "lazy": LAZY_TENSOR_NAMES.pattern,
     "softmax": r"^aten::_softmax$",
     "batched": r"^aten::(?:bmm|baddbmm)$",
+    "operators": r"^aten::",
+    "backward": r"^autograd::engine|Backward\d*$",
     "fallback": r"^aten::_scaled_dot_product_attention_math$",
 }
 _TRAITS_WITH_EVENT: Final = ("data_parallel", "distributed_data_parallel")
@@ -117,12 +123,28 @@ def _measure_pageable_copies(rank_trace: RankTrace, step_intervals: Callable[[],
         copies = _select_pageable_copies(rank_trace.device_anytime)
         lengths = covered_lengths(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
         copies = copies.with_columns(pl.Series("length", lengths))
-    longest = copies.sort("length", "id", descending=[True, False])["id"].first()
-    return pl.DataFrame({"pageable": [copies["length"].sum()], "pageable_event": [longest]})
+    longest = copies.sort("length", "id", descending=[True, False]).head(1)
+    launch: int | None = longest["launch"].first()  # type: ignore[assignment]  # of a column of ids
+    operator = outermost_operator(rank_trace, launch)
+    return pl.DataFrame(
+        {
+            "pageable": [copies["length"].sum()],
+            "pageable_event": [longest["id"].first()],
+            "pageable_operator": [operator],
+        },
+        schema_overrides={"pageable_operator": pl.String},
+    )
+
+
+def outermost_operator(rank_trace: RankTrace, call: int | None) -> str | None:
+    """The name of the outermost of the operators directly around this call; None without one."""
+    around = enclosing_events(rank_trace, call)
+    operators = takewhile(lambda each: each[1] == "op", dropwhile(lambda each: each[1] != "op", around))
+    return next(iter(list(operators)[-1:]), (None, ""))[0]
 
 
 def _select_pageable_copies(events: pl.LazyFrame) -> pl.DataFrame:
-    copies = collect_frame(events.filter(pl.col("kind") == "copy").select("id", "name", "start", "end"))
+    copies = collect_frame(events.filter(pl.col("kind") == "copy").select("id", "name", "start", "end", "launch"))
     return copies.filter(pl.col("name").cast(pl.String).str.contains(_PAGEABLE_PATTERN))
 
 
@@ -197,6 +219,47 @@ def _measure_exposed_communication(
     return pl.DataFrame(exposed_times, schema=dict.fromkeys(exposed_times, pl.Int64))
 
 
+COLLECTIVE_SCHEMA: Final = schema(
+    {
+        "rank": pl.Int64(),
+        "collective": pl.String(),
+        "group_size": pl.Int64(),
+        "count": pl.Int64(),
+        "sized": pl.Int64(),  # calls whose message size is known
+        "bytes": pl.Int64(),  # of these
+        "total": pl.Int64(),  # ps
+        "fastest": pl.Int64(),  # ps that the calls would take, if all were as fast as the fastest of their size
+    }
+)
+
+
+def collective_calls_by_kind(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """Collective calls of a rank in its whole steps (without any, in the window) by kind: `COLLECTIVE_SCHEMA`."""
+    calls = rank_calls(rank_trace)
+    steps = step_intervals() if calls.height else None
+    if steps is None:
+        calls = calls.filter("in_window")
+    else:
+        inside = covered_lengths(steps, calls["start"].to_numpy(), calls["end"].to_numpy())
+        calls = calls.filter(pl.Series(inside > 0))
+    length = pl.col("end") - pl.col("start")
+    kind = pl.col("collective").cast(pl.String).fill_null("communication")
+    by_size = calls.group_by(
+        kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("each")
+    ).agg(
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("bytes").count().cast(pl.Int64).alias("sized"),
+        pl.col("bytes").sum(),
+        length.sum().alias("total"),
+        (length.min() * pl.len()).cast(pl.Int64).alias("fastest"),
+    )
+    kinds = by_size.group_by("collective", "group_size").agg(
+        pl.col("count", "sized", "bytes", "total", "fastest").sum()
+    )
+    own = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
+    return kinds.with_columns(own).select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_SCHEMA.items())
+
+
 def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:
     """The peak of the allocator of the rank's device, as it recorded it."""
     allocations = collect_frame(rank_trace.facet("allocated").filter(pl.col("device") >= 0).drop_nulls("allocated"))
@@ -210,7 +273,7 @@ def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:
 
 
 def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
-    """Time of each name on the streams in whole steps, else in the window: rank, name, total (ps), event.
+    """Time of each name on the streams in whole steps, else in the window: rank, name, total (ps), count, event.
 
     `total` sums the parts of its executions inside, `event` is the one with the largest part.
     """
@@ -226,9 +289,63 @@ def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], In
     timed = rows.select("id", "name", pl.Series("length", inside)).filter(length > 0)
     return (
         timed.group_by("name")
-        .agg(length.sum().alias("total"), pl.col("id").sort_by(length, "id", descending=[True, False]).first())
-        .select(pl.lit(rank_trace.rank, pl.Int64).alias("rank"), pl.col("name").cast(pl.String), "total", event="id")
+        .agg(
+            length.sum().alias("total"),
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("id").sort_by(length, "id", descending=[True, False]).first(),
+        )
+        .select(
+            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+            pl.col("name").cast(pl.String),
+            "total",
+            "count",
+            event="id",
+        )
         .sort("name")
+    )
+
+
+FACTOR_SCHEMA: Final = schema({"factor": pl.Float64(), "agreement": pl.Float64(), "kernels": pl.Int64()})
+
+
+def step_kernel_factors(rank_trace: RankTrace) -> pl.DataFrame:
+    """The factor by which kernels are longer in each step of a rank: rank, step, and `FACTOR_SCHEMA`."""
+    rows = collect_frame(
+        rank_trace.device_anytime.filter((pl.col("kind") == "kernel") & (pl.col("step") >= 0)).select(
+            "step", "name", length=pl.col("end") - pl.col("start")
+        )
+    )
+    times = rows.group_by("step", "name").agg(pl.col("length").sum().alias("total"), pl.len().alias("count"))
+    factors = length_factors(times, "step")
+    return factors.select(
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"), pl.col("step").cast(pl.Int64), *FACTOR_SCHEMA
+    )
+
+
+def length_factors(times: pl.DataFrame, group: str) -> pl.DataFrame:
+    """The factor by which kernels are longer in each group (a step, a rank) than in the usual one.
+
+    `times` has total and count of each group and name. `factor` is the median, weighted by time, of the mean length of
+    a name in the group to the lower median of its means in all groups; `agreement` is the share of the time of kernels
+    whose own ratio is near it: within a quarter of its distance from 1, and 2 %; `kernels` is their total time, ps.
+    """
+    mean = pl.col("total") / pl.col("count")
+    usual = mean.quantile(0.5, "lower").over("name")
+    several = pl.col("name").count().over("name") > 1
+    ratios = times.filter(several & (pl.col("total") > 0)).with_columns((mean / usual).alias("ratio"))
+    ratios = ratios.sort(group, "ratio").with_columns(pl.col("total").cum_sum().over(group).alias("passed"))
+    half = pl.col("passed") * 2 >= pl.col("total").sum().over(group)
+    factor = pl.col("ratio").filter(half).first().over(group).alias("factor")
+    near = (pl.col("ratio") - pl.col("factor")).abs() <= 0.25 * (pl.col("factor") - 1).abs() + 0.02
+    return (
+        ratios.with_columns(factor)
+        .group_by(group, maintain_order=True)
+        .agg(
+            pl.col("factor").first(),
+            (pl.col("total").filter(near).sum() / pl.col("total").sum()).alias("agreement"),
+            pl.col("total").sum().cast(pl.Int64).alias("kernels"),
+        )
+        .cast(FACTOR_SCHEMA)
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.findings.advice import UNMARKED, advice
+from tracehound.analysis.findings.cause_text import costly_host_causes
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.idle_in_steps import host_activity_times
 from tracehound.analysis.hosts.thread_activity import ASLEEP, NOTHING_RECORDED, PYTHON
@@ -114,10 +115,11 @@ def _whole_steps(evidence: Evidence) -> pl.DataFrame:
 
 
 def _part_share(evidence: Evidence, part: str) -> float:
-    """The share of a part in the time of all whole steps."""
+    """The share of a part in the time of all whole steps, without what findings on named causes tell of."""
     steps = _whole_steps(evidence)
     total = float(steps["duration"].to_numpy().sum())
-    return float(steps[part].to_numpy().sum()) / total if total else 0.0
+    named = sum(cause.parts.get(part, 0) for cause in costly_host_causes(evidence))
+    return max(float(steps[part].to_numpy().sum()) - named, 0.0) / total if total else 0.0
 
 
 def _copy_wait_share(evidence: Evidence, condition: pl.Expr) -> float:
@@ -132,8 +134,8 @@ def _part_finding(evidence: Evidence, part: str, title: str, words: str, topic: 
     steps = _whole_steps(evidence)
     share, times = _part_share(evidence, part), steps[part].to_numpy()
     worst = steps.row(int(times.argmax()), named=True)
-    cost = round(float(times.mean()))
     mean = round(float(steps["duration"].to_numpy().mean()))
+    cost = round(share * mean)
     number = format_count(steps["step"].n_unique())
     return Finding(
         title,

@@ -1,0 +1,238 @@
+"""Rules on ranks that others wait for: who is late, why, and what the others would win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import polars as pl
+from msgspec.structs import replace
+
+from tracehound.analysis import stragglers
+from tracehound.analysis.findings.advice import SLOW_CLOCK, TOPIC_OF_ACTIVITY, advice
+from tracehound.analysis.findings.cause_text import cause_certainty, cause_command, cause_evidence, cause_name, shorten
+from tracehound.analysis.findings.evidence import Certainty, Evidence, Finding, FindingLocation, Rule
+from tracehound.analysis.findings.host_causes import HostCause
+from tracehound.analysis.findings.rank_evidence import length_factors
+from tracehound.analysis.findings.step_rules import MIN_AGREEMENT, whole_step_parts
+from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.ranks.lateness import LAUNCH_DELAY, LateRanks
+from tracehound.analysis.result import Options
+from tracehound.model.short_names import shorten_kernel_name
+from tracehound.model.units import count_noun, format_duration, format_ranks
+from tracehound.model.units import format_share as percent
+
+
+def collect_calls_of_several_ranks(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The rows of `stragglers`; of a rank alone none, for nobody waits for it here."""
+    return pl.DataFrame() if rank_trace.is_only_rank else stragglers.per_rank(rank_trace, options)
+
+
+STRAGGLERS: Final = replace(
+    stragglers.ANALYSIS,
+    name="late ranks",
+    per_rank=collect_calls_of_several_ranks,
+    combine=stragglers.combine_with_waits,
+)
+"""The analysis `stragglers` with the waits, under a name of its own, which is the key of its cached tables."""
+
+LATE_SHARE: Final = 0.03
+_OF_LATE_RANKS: Final = 0.8
+"""A cause on the host is that of late ranks, if this share of it is on them."""
+_SLOW_RANK_STRETCH: Final = 1.03
+"""Kernels of a late rank that are longer by a smaller factor are not called slow."""
+
+
+def causes_of_late_ranks(evidence: Evidence) -> list[HostCause]:
+    """The causes on the host that make ranks late: findings on these ranks tell of them."""
+    return [cause for group in _costly_groups(evidence) if (cause := _host_cause_of(group, evidence)) is not None]
+
+
+def _costly_groups(evidence: Evidence) -> list[LateRanks]:
+    return [group for group in evidence.late_groups if evidence.share_of_base(_gain(group, evidence)) > LATE_SHARE]
+
+
+def _gain(group: LateRanks, evidence: Evidence) -> int:
+    """Time that the other ranks would win in a step: that in which any of them waits with nothing to compute.
+
+    Where the same ranks are late in nearly all steps, communication that is exposed on the others for longer than on
+    them is lost, too: it would run beside computation.
+    """
+    waited = evidence.per_step(group.time_lost, 1)
+    if group.steps < _OF_LATE_RANKS * evidence.steps or not evidence.steps:
+        return waited
+    of_group = pl.col("rank").is_in(list(group.ranks))
+    exposed = evidence.device_times.group_by(of_group.alias("late")).agg(pl.col("communication").mean())
+    times = dict(exposed.iter_rows())
+    return max(waited, round((times.get(False) or 0) - (times.get(True) or 0)))
+
+
+def _host_cause_of(group: LateRanks, evidence: Evidence) -> HostCause | None:
+    """The cause on the host of the lateness of these ranks: one that they alone have, and for long enough."""
+    for cause in evidence.host_causes:
+        here = sum(cause.by_rank.get(rank, 0) for rank in group.ranks)
+        if here >= _OF_LATE_RANKS * cause.idle and 2 * here >= group.time_lost * len(group.ranks):
+            return cause
+    return None
+
+
+class _Reason(NamedTuple):
+    """The reason why ranks are late, in the texts of their finding."""
+
+    text: str
+    evidence: str
+    advice: str
+    certainty: Certainty
+    command: str
+
+
+def find_late_ranks(evidence: Evidence) -> Iterator[Finding]:
+    """Ranks that others wait for, each with the cause of its lateness."""
+    costly = _costly_groups(evidence)
+    for group in costly:
+        gain = _gain(group, evidence)
+        share = evidence.share_of_base(gain)
+        reason = _reason(group, evidence)
+        others = _waiting_text(group, evidence.context.ranks.height)
+        per = " per step" if evidence.steps else ""
+        yield Finding(
+            f"{reason.text}; {others} {format_duration(gain)}{per}",
+            f"{percent(share)} of {evidence.time_phrase}"
+            + (f" in {count_noun(group.steps, 'step')}" if group.steps else "")
+            + (f"; {reason.evidence}" if reason.evidence else ""),
+            reason.advice,
+            _location(group, evidence),
+            gain,
+            share,
+            certainty=reason.certainty,
+            effects=(f"communication on {format_ranks(group.waiting)} waits for {group.ranks_text}",)
+            if group.waiting
+            else (),
+            command=reason.command,
+        )
+    yield from _find_moving_lateness(evidence, costly)
+
+
+def _location(group: LateRanks, evidence: Evidence) -> FindingLocation:
+    cause = _host_cause_of(group, evidence)
+    return FindingLocation.from_row(cause.longest if cause else group.latest_row)
+
+
+def _waiting_text(group: LateRanks, ranks: int) -> str:
+    """``the other ranks wait``, or ``rank 6 waits``; `ranks` is their number in the trace."""
+    if not group.waiting or len(group.waiting) + len(group.ranks) == ranks:
+        return "the other ranks wait"
+    return f"{format_ranks(group.waiting)} wait{'s' * (len(group.waiting) == 1)}"
+
+
+def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
+    """The reason of lateness: the host, slower kernels, one activity, or the entry into the step."""
+    cause = _host_cause_of(group, evidence)
+    late = f"{group.ranks_text} {'is' if len(group.ranks) == 1 else 'are'} late"
+    command = f"stragglers --rank {group.ranks[0]}"
+    if cause is not None:
+        topic = TOPIC_OF_ACTIVITY.get(cause.doing, "host")
+        own_share = evidence.share_of_base(evidence.per_step(cause.gain, len(group.ranks)))
+        return _Reason(
+            f"{late}: {cause_name(cause)}",
+            f"there the {evidence.device_word} idles {cause_evidence(cause, own_share, evidence)}",
+            advice(evidence, topic),
+            cause_certainty(cause),
+            cause_command(cause),
+        )
+    if (factor := _kernel_factor(group, evidence)) is not None:
+        return _Reason(
+            f"{group.ranks_text}: all kernels take {factor:.3g} times as long as on the other ranks",
+            "kernels of every name are longer by about this factor, so the clock or another job is the reason",
+            advice(evidence, SLOW_CLOCK),
+            "inferred",
+            "kernels --set by=rank",
+        )
+    if group.cause and group.cause != LAUNCH_DELAY:
+        where = "their host spends" if len(group.ranks) > 1 else "it spends"
+        excess = evidence.per_step(group.excess, 1)
+        per = " per step" if evidence.steps else ""
+        return _Reason(
+            f"{late}: {shorten_kernel_name(shorten(group.cause), 60)}",
+            f"{where} {format_duration(excess)}{per} more in {group.cause_text} than the other ranks",
+            "give every rank the same work: compare what the late rank does before the collective with the others",
+            "recorded",
+            command,
+        )
+    if entry := _late_entry(group, evidence):
+        return _Reason(f"{group.ranks_text} {entry[0]}", entry[1], _ENTRY_ADVICE, "inferred", command)
+    why = "the work waits in the device's queue" if group.cause == LAUNCH_DELAY else ""
+    return _Reason(
+        f"{late}; the trace does not show why", why, "compare what the late rank does before the collective with what"
+        " the"
+        " others do; record Python stacks", "not recorded", command,
+    )  # fmt: skip
+
+
+_ENTRY_ADVICE: Final = "record more steps: what made the rank late lies before the first recorded step, and may be the"
+" start of the profiler"
+
+
+def _kernel_factor(group: LateRanks, evidence: Evidence) -> float | None:
+    """The factor by which all kernels of a late rank are longer than on the others; None if they are not."""
+    times = evidence.kernels.filter(~pl.col("class").is_in(_NO_COMPUTE).fill_null(value=False))
+    factors = length_factors(times.select("rank", "name", "total", "count"), "rank")
+    mine = factors.filter(pl.col("rank").is_in(list(group.ranks)))
+    slow = mine.filter((pl.col("factor") >= _SLOW_RANK_STRETCH) & (pl.col("agreement") >= MIN_AGREEMENT))
+    return float(slow["factor"].to_numpy().max()) if slow.height and slow.height == mine.height else None
+
+
+_NO_COMPUTE: Final = ("communication", "copy", "memset", "memory")
+
+
+def _late_entry(group: LateRanks, evidence: Evidence) -> tuple[str, str] | None:
+    """That ranks entered the step of their largest lateness later than the others, and by how much."""
+    step = group.latest_row.get("step")
+    starts = whole_step_parts(evidence).filter(pl.col("step") == step).select("rank", "start")
+    mine = starts.filter(pl.col("rank").is_in(list(group.ranks)))["start"]
+    others = starts.filter(~pl.col("rank").is_in(list(group.ranks)))["start"]
+    if step is None or mine.is_empty() or others.is_empty():
+        return None
+    late = int(mine.to_numpy().min()) - round(float(others.to_numpy().mean()))
+    if 2 * late < int(group.latest_row["most"]):
+        return None
+    first = int(whole_step_parts(evidence)["step"].to_numpy().min()) == step
+    before = "; the reason lies before the recording" if first else ""
+    return f"entered step {step} {format_duration(late)} late{before}", "it did so after the median of the other ranks"
+
+
+def _find_moving_lateness(evidence: Evidence, costly: list[LateRanks]) -> Iterator[Finding]:
+    """Ranks that are late in turn, none of them for long, but together."""
+    rest = [group for group in evidence.late_groups if group not in costly and group.time_lost]
+    gain = sum(evidence.per_step(group.time_lost, 1) for group in rest)
+    share = evidence.share_of_base(gain)
+    if len(rest) < 2 or share <= LATE_SHARE:
+        return
+    ranks = sorted({rank for group in rest for rank in group.ranks})
+    causes = list(dict.fromkeys(shorten(group.cause) for group in rest if group.cause))
+    per = " per step" if evidence.steps else ""
+    yield Finding(
+        f"lateness moves from rank to rank; the others wait {format_duration(gain)}{per}",
+        f"{percent(share)} of {evidence.time_phrase}; {format_ranks(ranks)} are late in turn, most often"
+        f" {rest[0].ranks_text}" + (f"; they spend more time in {', '.join(causes[:3])}" if causes else ""),
+        "uneven work (lengths of samples, garbage collection, noise of the machine) makes another rank late each time:"
+        " balance the work per step, collect garbage on all ranks at once, pin processes to cores",
+        FindingLocation.from_row(rest[0].latest_row),
+        gain,
+        share,
+        certainty="recorded" if causes else "not recorded",
+        command="stragglers",
+    )
+
+
+RULES: Final = (
+    Rule(
+        "late ranks",
+        f"other ranks wait for one, or for those of one host, for more than {LATE_SHARE:.0%} of an average step at"
+        " collectives, from the median arrival of the others on (as in stragglers), while they compute nothing; or for"
+        f" several in turn. All kernels of a rank are slow if {MIN_AGREEMENT:.0%} of their time is longer by one factor"
+        f" of at least {_SLOW_RANK_STRETCH}",
+        find_late_ranks,
+        about_idle_time=True,
+    ),
+)
