@@ -103,10 +103,11 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
                 places=read.places,
                 counters=events.counters,
                 unmarked=steps_from_recurrence,
+                has_queues=True,
             ),
             spill,
         )
-        frames = replace(frames, facets=scan_facets(facets()))
+        frames = replace(frames, facets={**frames.facets, **scan_facets(facets())})
     host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames)
     facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
     return add_device_curves(replace(frames, facts=facts))
