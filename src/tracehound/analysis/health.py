@@ -9,7 +9,9 @@ import polars as pl
 
 from tracehound.analysis.devices.missing_data import (
     count_concurrent_executions,
+    count_launches,
     missing_devices,
+    missing_work_notes,
     no_device_activity_reason,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -34,15 +36,13 @@ LEVEL_ORDER = ("dropped", "repaired", "missing", "inferred", "info")
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
-    """One row: device work, how much of it has no known launch, and how much overlaps itself."""
-    del options
+    """One row: device work, how much of it has no known launch, and how much overlaps itself; launches without work."""
     lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
     counts = rank_trace.device.filter(pl.col("lane").is_in(lanes)).select(
         pl.len().cast(pl.Int64).alias("work"), pl.col("launch").null_count().cast(pl.Int64).alias("orphans")
     )
     threads = rank_trace.lanes.filter(pl.col("rank").is_null()).height
-    return collect_frame(counts).with_columns(
-        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+    return pl.concat([collect_frame(counts), count_launches(rank_trace, options)], how="horizontal").with_columns(
         pl.lit(threads, pl.Int64).alias("threads"),
         pl.lit(count_concurrent_executions(rank_trace), pl.Int64).alias("beside"),
     )
@@ -52,6 +52,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """A row per note, the most serious first."""
     notes = [
         *context.notes,
+        *missing_work_notes(tables),
         *_missing_launch_notes(tables),
         *_merged_device_notes(tables),
         *missing_job_ranks_notes(context),

@@ -162,8 +162,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
         "device events that are in the file twice, which count twice: it may hold the same recording twice"
     ),
     "kernel_ends_cut": (
-        "impossible kernel ends: each of these kernels contains later ones of its stream; cut at the next start on the"
-        " stream (the details show the recorded duration)"
+        "kernels with impossible ends, each containing later kernels of its stream: cut at the next start on the stream"
+        " (details show the recorded duration)"
     ),
     "step_numbers_repeated": "steps with a number that an earlier one has: numbered anew",
     "events_without_end": "the array of events has no end",

@@ -135,7 +135,8 @@ class FileEventSummary(Struct, frozen=True, eq=False):
 
     It grows with every batch. `repeated` has the number of correlation ids that refer to several calls, `twice` the
     records of work that equals the one before it on its lane in all: name, times and the id of its launch. `cut` has
-    the records and recorded lengths of kernels whose impossible ends were cut.
+    the records and recorded lengths of kernels whose impossible ends were cut, `unmatched` the numbers of launches whose
+    correlation id no device event has.
     """
 
     rows: Ints
@@ -146,6 +147,7 @@ class FileEventSummary(Struct, frozen=True, eq=False):
     repeated: list[int]
     twice: list[Ints]
     cut: list[tuple[Ints, Ints]]
+    unmatched: list[int]
 
     def add(self, events: EventRows, depth: Ints) -> None:
         """Add the events of a batch, with their depths."""
@@ -176,7 +178,7 @@ def empty_totals(lanes: int) -> FileEventSummary:
     """Return the totals of a file with so many lanes, before any event."""
     none = np.iinfo(np.int64)
     return FileEventSummary(
-        np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [], [], []
+        np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [], [], [], []
     )
 
 
@@ -346,6 +348,7 @@ def derive_event_columns(
         yield _output_columns(batch, lanes, step, batch.call) | _checked_sizes(batch.events, totals)
     launches = calls.build_launch_table()
     totals.repeated.append(launches.repeated_id_count)
+    totals.unmatched.append(calls.unmatched_launches)
     runs = index_module_runs(executions, lanes.rank)
     calls_of_executions = launches.match_by_id(executions)
     if by_order and (calls_of_executions < 0).all():

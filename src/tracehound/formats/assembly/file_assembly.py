@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.arrow_storage import scan_facets, store_facet, write_events
 from tracehound.formats.assembly.counter_samples import FileCounters
@@ -168,7 +169,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         ops=_conform_to_schema(decoded.ops, OPS) if decoded.ops is not None else pl.DataFrame(schema=OPS),
         hosts=decoded.hosts,
         wall_ns=decoded.wall_ns,
-        facts=decoded.facts,
+        facts=replace(decoded.facts, unmatched_launches=None if repeated_ids else sum(totals.unmatched)),
         notes=tuple(notes),
         places=decoded.places,
         counters=decoded.counters.samples.with_columns(pl.col("lane") + lanes.height),

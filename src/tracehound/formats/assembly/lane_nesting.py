@@ -339,7 +339,10 @@ _NEVER: Final = int(np.iinfo(np.int64).max)
 
 
 class LaterEvents(NamedTuple):
-    """Events of a long lane after one of its batches: the first start, and the first end of kernels of other launches."""
+    """Events of a long lane after one of its batches: the first start, and the first end of a kernel.
+
+    Kernels of launches that have events in the batch are left out.
+    """
 
     first_start: int = _NEVER
     first_kernel_end: int = _NEVER
