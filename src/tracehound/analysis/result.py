@@ -175,10 +175,10 @@ class Analysis(Struct, frozen=True, eq=False):
     `question` is the question it answers, in the user's words; `definition` defines its numbers and says where peers
     differ, for `--explain`. `settings` are its options. `host_computations` are those that the maps of a host's ranks
     have in common. `device_ops_only`: it needs only the times of ops, if devices have any, at any time, but neither
-    their launches nor their steps. `rests_on_recorded_work`: its numbers mislead where work of launches was not recorded,
-    which a note of its result then says. `limits_rows`: its map makes no more rows than are asked for. `count_column` names
-    the column that says how many events of the trace a row stands for; `Options.members` asks for their ids.
-    `columns_by_setting` has the columns for values of the setting `by` that give other rows.
+    their launches nor their steps. `rests_on_recorded_work`: its numbers mislead where work of launches was not
+    recorded, which a note of its result then says. `limits_rows`: its map makes no more rows than are asked for.
+    `count_column` names the column that says how many events of the trace a row stands for; `Options.members` asks for
+    their ids. `columns_by_setting` has the columns for values of the setting `by` that give other rows.
     """
 
     name: str

@@ -10,27 +10,15 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple, get_args
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from tracehound.analysis.hosts.host_threads import event_names
-from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedRankResult
+from tracehound.analysis.hosts.launch_calls import HOST_LAUNCHES
+from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, make_result
-from tracehound.analysis.timing.row_groups import value_change_rows
-from tracehound.formats.runtime_names import (
-    CAPTURE_END_CALL,
-    CAPTURE_END_FUNCTION,
-    CAPTURE_START_CALL,
-    CAPTURE_START_FUNCTION,
-    RECORDED_LAUNCH_CALL,
-    SINGLE_KERNEL_CALL,
-)
 from tracehound.model.file_facts import FileFacts, NoDeviceWork
 from tracehound.model.notes import Level, Note, note
 from tracehound.model.trace import Profiler, collect_frame
-from tracehound.numeric.intervals import Ints, Mask
 
 
 def no_steps_note(context: RunContext) -> Note:
@@ -173,13 +161,14 @@ class UnrecordedLaunches(Struct, frozen=True):
 
     `launches` counts the calls that put work on the device (kernels, graphs, copies), `missing` those of them without
     any recorded work. `captured` counts calls that went into a graph, which have no work of their own: they are not
-    among the launches. `first` is the start of the first call whose work is missing (ps), `step` its step; None
-    without one.
+    among the launches. `shared` counts device events with the correlation id of another event's call, so that their own
+    is not known. `first` is the start of the first call whose work is missing (ps), `step` its step; None without one.
     """
 
     launches: int = 0
     missing: int = 0
     captured: int = 0
+    shared: int = 0
     first: int | None = None
     step: int | None = None
 
@@ -195,7 +184,7 @@ class UnrecordedLaunches(Struct, frozen=True):
 
 
 NOTABLE_MISSING_SHARE: Final = 0.05
-"""With a larger fraction of missing work, tables that rest on idle time have a note. Usual files have less than 0.001."""
+"""With a larger fraction of missing work, tables that rest on idle time have a note; usual files have none missing."""
 
 _WARNING_SHARE: Final = 0.01
 """A smaller fraction is no warning in `health`."""
@@ -211,13 +200,15 @@ def unrecorded_launches(rank_trace: RankTrace) -> UnrecordedLaunches:
     missing = calls.filter("missing")
     captured = int(calls["captured"].sum())
     first, step = missing.select("start", "step").row(0) if missing.height else (None, None)
-    return UnrecordedLaunches(calls.height - captured, missing.height, captured, first, step)
+    return UnrecordedLaunches(
+        calls.height - captured, missing.height, captured, int(calls["further"].sum()), first, step
+    )
 
 
 def unrecorded_launches_per_step(rank_trace: RankTrace) -> pl.DataFrame:
-    """The same for each step with launches: step, launches, missing; empty where every launch has work.
+    """Launches and missing ones for each step: step, launches, missing; no rows where every launch has work.
 
-    The step is that of the call; null for calls in no step.
+    Counted as by `unrecorded_launches`. The step is that of the call; null for calls in no step.
     """
     calls = _launches_in_window(rank_trace).filter(~pl.col("captured"))
     return calls.group_by("step").agg(pl.len().cast(pl.Int64).alias("launches"), pl.col("missing").sum()).sort("step")
@@ -225,194 +216,10 @@ def unrecorded_launches_per_step(rank_trace: RankTrace) -> pl.DataFrame:
 
 def _launches_in_window(rank_trace: RankTrace) -> pl.DataFrame:
     """The launches of the rank in its window, sorted by start: start, step, missing, captured."""
-    calls = _LAUNCHES.result_for(rank_trace)
+    calls = HOST_LAUNCHES.result_for(rank_trace)
     if not rank_trace.windowed:
         return calls
     return calls.filter((pl.col("start") >= rank_trace.start) & (pl.col("start") < rank_trace.end))
-
-
-_LAUNCH_SCHEMA: Final = pl.Schema(
-    {"start": pl.Int64(), "step": pl.Int32(), "missing": pl.Boolean(), "captured": pl.Boolean()}
-)
-_CALL_COLUMNS: Final = ("id", "lane", "start", "end", "name", "kind", "step", "correlation")
-
-
-def _find_launches(rank_trace: RankTrace) -> pl.DataFrame:
-    """All launches of the rank, sorted by start, in `_LAUNCH_SCHEMA`; none if every launch of its file has work.
-
-    Work may be recorded without its call: events that begin after a call without work and have no launch of their own
-    count as work of the earliest such calls. So do further events of a call that launches one kernel (several kernels
-    with one correlation id). Calls at the end of the recording count as recorded, too, if their work would have ended
-    after it. On a host of several devices a call without work is of the device that its thread launches most on.
-    """
-    nothing = pl.DataFrame(schema=_LAUNCH_SCHEMA)
-    if rank_trace.profiler != "PyTorch" or rank_trace.unmatched_launches == 0:
-        return nothing
-    names = _CallNames.of_host(rank_trace)
-    if not names.launches:
-        return nothing
-    work = _read_work(rank_trace)
-    found = collect_frame(
-        rank_trace.threads.filter(pl.col("name").is_in(names.all_names)).select(_CALL_COLUMNS)
-    ).with_columns(pl.col("name").cast(pl.String))
-    is_launch = found["name"].is_in(list(names.launches)) & (found["kind"] == "runtime") & (found["correlation"] > 0)
-    calls = found.filter(is_launch.fill_null(value=False)).join(
-        work.group_by("launch").agg(
-            pl.len().alias("events"), pl.col("rank").first(), pl.col("end").max().alias("ended")
-        ),
-        left_on="id",
-        right_on="launch",
-        how="left",
-        maintain_order="left",
-    )
-    calls = _outermost_calls(calls)
-    if calls["rank"].null_count() == calls.height:
-        return nothing
-    calls = _calls_of_rank(calls, rank_trace.rank).sort("start", "id")
-    start = calls["start"].to_numpy()
-    is_lost = calls["events"].is_null().to_numpy()
-    captured = is_lost & _capture_mask(found, names, start)
-    lost = np.flatnonzero(is_lost & ~captured)
-    unassigned = _unassigned_work(work, calls, names)
-    lost = lost[_count_owners(start[lost], unassigned) :]
-    lost = _without_last_calls(lost, calls, rank_trace)
-    missing = np.zeros(len(start), np.bool_)
-    missing[lost] = True
-    return calls.select(
-        "start", "step", missing=pl.Series(missing, dtype=pl.Boolean), captured=pl.Series(captured, dtype=pl.Boolean)
-    )
-
-
-_LAUNCHES: Final = SharedRankResult(_find_launches)
-
-
-class _CallNames(NamedTuple):
-    """Names of the host's events: of launches, of those that launch one kernel, and at both ends of a graph capture."""
-
-    launches: frozenset[str]
-    single: frozenset[str]
-    captures: frozenset[str]
-    captures_end: frozenset[str]
-
-    @classmethod
-    def of_host(cls, rank_trace: RankTrace) -> _CallNames:
-        """The names that occur on the rank's host. Functions around captures count where no call of one is recorded."""
-        names = event_names(rank_trace.threads)
-        launches, captures, captures_end, functions, functions_end = (
-            frozenset(filter(pattern.search, names))
-            for pattern in (
-                RECORDED_LAUNCH_CALL, CAPTURE_START_CALL, CAPTURE_END_CALL, CAPTURE_START_FUNCTION, CAPTURE_END_FUNCTION,
-            )
-        )  # fmt: skip
-        if not (captures or captures_end):
-            captures, captures_end = functions, functions_end
-        return cls(launches, frozenset(filter(SINGLE_KERNEL_CALL.search, launches)), captures, captures_end)
-
-    @property
-    def all_names(self) -> list[str]:
-        """All these names."""
-        return sorted(self.launches | self.captures | self.captures_end)
-
-
-def _read_work(rank_trace: RankTrace) -> pl.DataFrame:
-    """Work of all devices that the host drives: rank, launch, start, end, kind."""
-    devices = [rank_trace.device_anytime, *([] if rank_trace.other_devices is None else [rank_trace.other_devices])]
-    is_work = pl.col("kind").is_in(["kernel", "collective", "copy", "memset"])
-    return pl.concat(
-        [collect_frame(each.filter(is_work).select("rank", "launch", "start", "end", "kind")) for each in devices]
-    )
-
-
-def _outermost_calls(calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls in no other call, with the work of those inside them; rows are sorted by id, so lane by lane."""
-    lane, end = calls["lane"].to_numpy(), calls["end"].to_numpy()
-    ends_before = [
-        np.append(np.iinfo(np.int64).min, np.maximum.accumulate(each)[:-1])[: len(each)]
-        for each in np.split(end, value_change_rows(lane))
-    ]
-    is_outermost = calls["start"].to_numpy() >= np.concatenate([np.empty(0, np.int64), *ends_before])
-    if is_outermost.all():
-        return calls
-    return (
-        calls.with_columns(pl.Series("group", np.cumsum(is_outermost)))
-        .group_by("group", maintain_order=True)
-        .agg(
-            pl.exclude("events", "rank", "ended").first(),
-            pl.col("events").sum().replace(0, None),
-            pl.col("rank").drop_nulls().first(),
-            pl.col("ended").max(),
-        )
-    )
-
-
-def _calls_of_rank(calls: pl.DataFrame, rank: int) -> pl.DataFrame:
-    """The calls with work on a rank, and those without work on threads that launch most on it."""
-    ranks = calls["rank"].drop_nulls()
-    if ranks.n_unique() < 2:
-        return calls if rank in ranks else calls.clear()
-    most = (
-        calls.drop_nulls("rank")
-        .group_by("lane", "rank")
-        .len()
-        .sort("len", "rank", descending=[True, False])
-        .unique("lane", keep="first", maintain_order=True)
-        .select("lane", pl.col("rank").alias("usual"))
-    )
-    usual = pl.coalesce("rank", "usual", pl.lit(ranks.min(), pl.Int32))
-    return calls.join(most, on="lane", how="left", maintain_order="left").filter(usual == rank)
-
-
-def _capture_mask(found: pl.DataFrame, names: _CallNames, start: Ints) -> Mask:
-    """Mask of the calls that begin while a graph is captured on any thread of the host.
-
-    A capture without a recorded end lasts until the end of the recording, one without a start from its start.
-    """
-    begins = np.sort(found.filter(pl.col("name").is_in(list(names.captures)))["start"].to_numpy())
-    ends = np.sort(found.filter(pl.col("name").is_in(list(names.captures_end)))["end"].to_numpy())
-    times = np.concatenate([begins, ends])
-    change = np.repeat([1, -1], [len(begins), len(ends)])[np.argsort(times, kind="stable")]
-    begun_before = max(0, -int(np.cumsum(change).min(initial=0)))
-    running = np.searchsorted(begins, start, side="right") - np.searchsorted(ends, start, side="left")
-    return np.asarray(begun_before + running > 0)
-
-
-def _unassigned_work(work: pl.DataFrame, calls: pl.DataFrame, names: _CallNames) -> Ints:
-    """Starts of the work whose own call is not known, sorted."""
-    no_memset = work.filter(pl.col("kind") != "memset")
-    single = calls.filter((pl.col("events") > 1) & pl.col("name").is_in(list(names.single)))["id"]
-    shared = no_memset.filter(pl.col("launch").is_in(single.implode())).sort("start")
-    further = shared.filter(~pl.col("launch").is_first_distinct())["start"]
-    return pl.concat([no_memset.filter(pl.col("launch").is_null())["start"], further]).sort().to_numpy()
-
-
-def _count_owners(called: Ints, work: Ints) -> int:
-    """The number of calls that can be given one event each that begins after it; both are sorted.
-
-    Each event goes to the earliest call that has none: so the calls with an event are the first.
-    """
-    if not len(work):
-        return 0
-    callers = np.searchsorted(called, work, side="right")
-    return int(min(len(work), (callers + np.arange(len(work) - 1, -1, -1)).min()))
-
-
-_LAST_RECORDED: Final = 100
-
-
-def _without_last_calls(lost: npt.NDArray[np.intp], calls: pl.DataFrame, rank_trace: RankTrace) -> npt.NDArray[np.intp]:
-    """The calls without those after the last call with work, if the recording ended before their work would have.
-
-    That is expected to end after as much time as it takes at most from the start of one of the last 100 calls to the
-    end of its work.
-    """
-    recorded = calls.drop_nulls("events").tail(_LAST_RECORDED)
-    start = calls["start"].to_numpy()
-    after = lost[start[lost] > int(recorded["start"].to_numpy().max())]
-    if not len(after):
-        return lost
-    longest = int((recorded["ended"] - recorded["start"]).to_numpy().max())
-    recording_end = int(rank_trace.lanes["last"].to_numpy().max())
-    return lost if start[after[0]] + longest < recording_end else lost[: len(lost) - len(after)]
 
 
 def count_launches(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
@@ -420,7 +227,7 @@ def count_launches(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     del options
     counts = unrecorded_launches(rank_trace)
     return pl.DataFrame(
-        [[rank_trace.rank, counts.launches, counts.missing, counts.captured, counts.first, counts.step]],
+        [[rank_trace.rank, counts.launches, counts.missing, counts.captured, counts.shared, counts.first, counts.step]],
         {column.name: pl.Int64() for column in LAUNCH_COUNTS.columns},
         orient="row",
     )
@@ -440,6 +247,7 @@ LAUNCH_COUNTS: Final = Analysis(
         Column("launches", "count", "calls that put work on the device"),
         Column("missing", "count", "calls without recorded work"),
         Column("captured", "count", "calls that went into a graph"),
+        Column("shared", "count", "device events with the id of another event's call"),
         Column("first", "instant", "start of the first call without work"),
         Column("step", "count", "its step"),
     ),
@@ -470,6 +278,8 @@ def missing_work_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
     if lost.height:
         is_warning = bool((lost["missing"] > _WARNING_SHARE * lost["launches"]).any())
         notes.append(_missing_work_note("launches_without_work", lost, "missing" if is_warning else "info"))
+    if shared := int(counts["shared"].sum()):
+        notes.append(Note("missing", "launch_ids_shared", shared))
     if captured := int(counts["captured"].sum()):
         notes.append(Note("info", "launches_captured", captured))
     return notes

@@ -262,6 +262,10 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "launches_without_work": _launches_without_work,
     "launched_work_missing": _launched_work_missing,
+    "launch_ids_shared": (
+        "device events with the correlation id of another event's launch: their own launch, and their delay, are not"
+        " known"
+    ),
     "launches_captured": "launches captured into graphs, which have no device work of their own",
     "no_kernels": "no kernels",
     "no_kernels_in_window": "no kernel runs in the window",

@@ -135,7 +135,7 @@ class FileEventSummary(Struct, frozen=True, eq=False):
 
     It grows with every batch. `repeated` has the number of correlation ids that refer to several calls, `twice` the
     records of work that equals the one before it on its lane in all: name, times and the id of its launch. `cut` has
-    the records and recorded lengths of kernels whose impossible ends were cut, `unmatched` the numbers of launches whose
+    the records and recorded lengths of kernels whose impossible ends were cut, `unmatched` the number of launches whose
     correlation id no device event has.
     """
 
