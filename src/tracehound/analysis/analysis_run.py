@@ -65,7 +65,7 @@ def run_analyses(
     with _open_executor(executor, trace) as crew:
         ranks = list(_map_ranks(questions, _with_host_results(questions, rank_traces(trace, window), crew), crew))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
-    doubts = unrecorded_work_notes([tables[-1] for tables in ranks]) if needs_counts else []
+    doubts = unrecorded_work_notes([tables[-1] for tables in ranks], seen) if needs_counts else []
     results = [
         empty_result(analysis.with_shown_columns(options.given), seen, options, why)
         if why

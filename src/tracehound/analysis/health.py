@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from tracehound.analysis.devices.missing_data import (
+    LAUNCHES_WITHOUT_WORK,
     count_concurrent_executions,
     count_launches,
     missing_devices,
@@ -17,7 +18,7 @@ from tracehound.analysis.devices.missing_data import (
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
-from tracehound.model.notes import Note, note
+from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Note, note
 from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
@@ -34,6 +35,9 @@ COLUMNS = (
 
 LEVEL_ORDER = ("dropped", "repaired", "missing", "inferred", "info")
 
+_FIRST_CODES = (PROFILER_ERROR, PROFILER_WARNING, LAUNCHES_WITHOUT_WORK)
+"""Codes of warnings that come first: what they tell of makes most numbers of the trace doubtful."""
+
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """One row: device work, how much of it has no known launch, and how much overlaps itself; launches without work."""
@@ -49,7 +53,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
-    """A row per note, the most serious first."""
+    """A row per note, the most serious first: what the profiler itself reports, and launches without work."""
     notes = [
         *context.notes,
         *missing_work_notes(tables),
@@ -63,15 +67,17 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         notes.append(Note("missing", "no_device_activity", values=(("why", reason),)))
     if context.ranks.height and context.steps.is_empty():
         notes.append(Note("missing", "no_steps"))
+    notes.sort(key=_note_order)
     rows = [(each.level, each.count, msgspec.json.encode(each).decode(), each.location_text) for each in notes]
     table = (
         pl.DataFrame(rows, schema=["level", "count", "what", "where"], orient="row") if rows else empty_table(COLUMNS)
     )
-    table = table.sort(
-        pl.col("level").replace_strict(dict(zip(LEVEL_ORDER, range(len(LEVEL_ORDER)), strict=True))),
-        maintain_order=True,
-    )
     return make_result(ANALYSIS, table, context, options, [] if rows else [note("nothing_to_report")])
+
+
+def _note_order(each: Note) -> tuple[bool, int]:
+    """The position of a note: first what makes most numbers doubtful, then by level."""
+    return each.code not in _FIRST_CODES or each.level == "info", LEVEL_ORDER.index(each.level)
 
 
 def _missing_launch_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import Final, NamedTuple, get_args
 
 import polars as pl
@@ -17,7 +18,7 @@ from tracehound.analysis.hosts.launch_calls import HOST_LAUNCHES
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, make_result
 from tracehound.model.file_facts import FileFacts, NoDeviceWork
-from tracehound.model.notes import Level, Note, note
+from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Level, Note, note
 from tracehound.model.trace import Profiler, collect_frame
 
 
@@ -257,16 +258,23 @@ LAUNCH_COUNTS: Final = Analysis(
 """Counts launches beside the analyses that rest on their work; it is not offered by itself."""
 
 
-def unrecorded_work_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
-    """A note that idle time may be work that was not recorded, for the ranks where that is notable; none: [].
+LAUNCHES_WITHOUT_WORK: Final = "launches_without_work"
+"""The code of the note of `health` on launches whose device work was not recorded."""
 
-    `tables` are those of `LAUNCH_COUNTS`.
+
+def unrecorded_work_notes(tables: Sequence[pl.DataFrame], context: RunContext) -> list[Note]:
+    """Notes that idle time may be work that was not recorded; none: [].
+
+    On ranks with many launches without work, or since the profiler says that it dropped events. `tables` are those of
+    `LAUNCH_COUNTS`.
     """
+    messages = (each for each in context.notes if each.code in (PROFILER_ERROR, PROFILER_WARNING) and each.count > 1)
+    notes = [note("profiler_dropped_events", level="missing", events=each.count) for each in islice(messages, 1)]
     counts = concat_tables(tables)
     if counts.is_empty():
-        return []
+        return notes
     notable = counts.filter(pl.col("missing") > NOTABLE_MISSING_SHARE * pl.col("launches"))
-    return [_missing_work_note("launched_work_missing", notable)] if notable.height else []
+    return [*([_missing_work_note("launched_work_missing", notable)] if notable.height else []), *notes]
 
 
 def missing_work_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
@@ -277,7 +285,7 @@ def missing_work_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
     notes, lost = list[Note](), counts.filter(pl.col("missing") > 0)
     if lost.height:
         is_warning = bool((lost["missing"] > _WARNING_SHARE * lost["launches"]).any())
-        notes.append(_missing_work_note("launches_without_work", lost, "missing" if is_warning else "info"))
+        notes.append(_missing_work_note(LAUNCHES_WITHOUT_WORK, lost, "missing" if is_warning else "info"))
     if shared := int(counts["shared"].sum()):
         notes.append(Note("missing", "launch_ids_shared", shared))
     if captured := int(counts["captured"].sum()):

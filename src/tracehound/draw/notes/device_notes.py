@@ -262,6 +262,9 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "launches_without_work": _launches_without_work,
     "launched_work_missing": _launched_work_missing,
+    "profiler_dropped_events": (
+        "the profiler dropped {events:,} events (see health): idle time here may be work that was not recorded"
+    ),
     "launch_ids_shared": (
         "device events with the correlation id of another event's launch: their own launch, and their delay, are not"
         " known"

@@ -29,6 +29,7 @@ from tracehound.formats.kineto.kineto_facts import (
     has_module_calls,
     merged_file_notes,
     normalize_metadata,
+    profiler_message_notes,
 )
 from tracehound.formats.kineto.merged_segments import merge_segment_results
 from tracehound.formats.kineto.native_scan import native_decoder
@@ -95,6 +96,7 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
                 notes=(
                     *read.notes,
                     *events.notes,
+                    *profiler_message_notes(metadata),
                     *merged_file_notes(metadata, events.file_lanes.runs),
                     *clock_notes(metadata),
                     *truncated_source_notes(metadata),
