@@ -152,10 +152,32 @@ def make_result(
             pl.col(COUNTED_EVENTS).fill_null(none)
         )
     shown = full_table if options.top is None else full_table.head(options.top)
-    all_notes = [*notes, *(note(SETTING_NOTE, name=name, value=value) for name, value in options.given)]
+    all_notes = [
+        *notes,
+        *_large_share_notes(full_table, analysis.columns),
+        *(note(SETTING_NOTE, name=name, value=value) for name, value in options.given),
+    ]
     return Result(
         analysis.name, analysis.title, analysis.columns, shown, full_table.height, tuple(all_notes), context.bounds
     )
+
+
+def _large_share_notes(table: pl.DataFrame, columns: Sequence[Column]) -> list[Note]:
+    """A note with the columns of shares that are above 100 % in some row; none: []."""
+    shares = [column.name for column in columns if column.unit == "share"]
+    if table.is_empty() or not shares:
+        return []
+    is_large = table.select(pl.col(shares).fill_nan(None) > _WHOLE)
+    names = tuple(name for name in shares if is_large[name].any())
+    if not names:
+        return []
+    rows = int(is_large.select(pl.any_horizontal(names)).to_series().sum())
+    most = max(float(table[name].fill_nan(None).fill_null(0).to_numpy().max()) for name in names)
+    return [note("shares_above_whole", columns=names, rows=rows, most=most)]
+
+
+_WHOLE: Final = 1.00005
+"""Smaller shares are printed as 100.00 % at most."""
 
 
 def empty_result(analysis: Analysis, context: RunContext, options: Options, *notes: Note) -> Result:
