@@ -348,17 +348,6 @@ class LaterEvents(NamedTuple):
     first_kernel_end: int = _NEVER
 
 
-class _ImpossibleEnds(NamedTuple):
-    """Rows of kernels with impossible ends, and the ends that they get.
-
-    `concurrent` counts the kernels that run beside earlier ones all the same.
-    """
-
-    rows: npt.NDArray[np.intp]
-    ends: Ints
-    concurrent: int
-
-
 def survey_queue(group: Sequence[EventBatch], queues: Mask) -> Mapping[int, LaterEvents]:
     """Survey the batches of a long lane that is a queue: what follows each of them, by the first id of the batch.
 
@@ -367,8 +356,7 @@ def survey_queue(group: Sequence[EventBatch], queues: Mask) -> Mapping[int, Late
     lane = group[0].runs.lane[0]
     if len(group) == 1 or not queues[lane]:
         return {}
-    found, later, next_rows = dict[int, LaterEvents](), LaterEvents(), None
-    impossible = concurrent = 0
+    found, later, next_rows, impossible = dict[int, LaterEvents](), LaterEvents(), None, 0
     for batch in reversed(group):
         rows = batch.read(_QUEUE_COLUMNS)
         if next_rows is not None:
@@ -376,11 +364,17 @@ def survey_queue(group: Sequence[EventBatch], queues: Mask) -> Mapping[int, Late
             ends = next_rows.end[_kernel_mask(next_rows) & ~launched_here]
             later = LaterEvents(int(next_rows.start[0]), min(later.first_kernel_end, int(ends.min(initial=_NEVER))))
         found[batch.first] = later
-        ends_of_batch = _impossible_ends(rows, 0, len(rows.lane), later)
-        impossible += len(ends_of_batch.rows)
-        concurrent += ends_of_batch.concurrent
+        impossible += int(np.count_nonzero(_cut_ends(rows, 0, len(rows.lane), later) != rows.end))
         next_rows = rows
-    return found if impossible and concurrent <= impossible else {}
+    if not impossible:
+        return {}
+    concurrent, before = 0, _NO_KERNEL
+    for batch in group:
+        rows = batch.read(_QUEUE_COLUMNS)
+        kernels = _kernels(rows, 0, len(rows.lane), _cut_ends(rows, 0, len(rows.lane), found[batch.first]), before)
+        concurrent += _count_concurrent(kernels)
+        before = kernels.last_as_one
+    return found if concurrent <= impossible else {}
 
 
 def cut_impossible_ends(events: EventRows, queues: Mask, later: LaterEvents | None) -> EventRows:
@@ -396,25 +390,23 @@ def cut_impossible_ends(events: EventRows, queues: Mask, later: LaterEvents | No
     edges = np.append(events.lane_start_rows, len(events.lane))
     falls = np.flatnonzero((events.end[:-1] - events.end[1:] > _ROUNDING) & (events.lane[:-1] == events.lane[1:]))
     lanes = np.unique(np.searchsorted(edges, falls, side="right") - 1) if later is None else np.zeros(1, np.intp)
-    end, cut = events.end.copy(), np.zeros(len(events.lane), np.bool_)
+    end = events.end.copy()
     for number in lanes[queues[events.lane[edges[lanes]]]].tolist():
         low, high = int(edges[number]), int(edges[number + 1])
-        found = _impossible_ends(events, low, high, later or LaterEvents())
-        if later is None and found.concurrent > len(found.rows):
+        cut = _cut_ends(events, low, high, later or LaterEvents())
+        impossible = np.count_nonzero(cut != end[low:high])
+        if later is None and _count_concurrent(_kernels(events, low, high, cut, _NO_KERNEL)) > impossible:
             continue
-        end[found.rows + low] = found.ends
-        cut[found.rows + low] = True
-    if not cut.any():
+        end[low:high] = cut
+    is_cut = end != events.end
+    if not is_cut.any():
         return events
-    return EventRows(
-        events.lane,
-        {**events.columns, "end": MaskedColumn(end), RECORDED_END: MaskedColumn(events.end, cut)},
-        events.first,
-    )
+    columns = {**events.columns, "end": MaskedColumn(end), RECORDED_END: MaskedColumn(events.end, is_cut)}
+    return EventRows(events.lane, columns, events.first)
 
 
-def _impossible_ends(events: EventRows, low: int, high: int, later: LaterEvents) -> _ImpossibleEnds:
-    """Find the impossible ends among the rows `[low, high)`, which are of one lane; rows count from `low`."""
+def _cut_ends(events: EventRows, low: int, high: int, later: LaterEvents) -> Ints:
+    """Return the ends of the rows `[low, high)`, which are of one queue; impossible ones are cut."""
     start, end = events.start[low:high], events.end[low:high]
     is_kernel, launch = _kernel_mask(events)[low:high], _launch_keys(events)[low:high]
     next_row = np.searchsorted(start, start, side="right")
@@ -424,19 +416,40 @@ def _impossible_ends(events: EventRows, low: int, high: int, later: LaterEvents)
     first_end = np.append(np.where(is_kernel, end, _NEVER), later.first_kernel_end)
     first_end = np.minimum.accumulate(first_end[::-1])[::-1][np.maximum(next_row, last_row[number] + 1)]
     rows = np.flatnonzero(is_kernel & (end - _ROUNDING > first_end))
-    ends = np.append(start, later.first_start)[next_row[rows]]
     cut = end.copy()
-    cut[rows] = ends
+    cut[rows] = np.append(start, later.first_start)[next_row[rows]]
     for row in rows[::-1]:  # of equal starts the longest comes first, before and after
         if row + 1 < len(start) and start[row + 1] == start[row]:
             cut[row] = max(cut[row], cut[row + 1])
-    return _ImpossibleEnds(rows, cut[rows], _count_concurrent(start[is_kernel], cut[is_kernel], launch[is_kernel]))
+    return cut
 
 
-def _count_concurrent(start: Ints, end: Ints, launch: Ints) -> int:
+class _Kernels(NamedTuple):
+    """Kernels of a queue in order, after one that stands for all before them, with the latest end so far."""
+
+    start: Ints
+    end: Ints
+    launch: Ints
+
+    @property
+    def last_as_one(self) -> _Kernels:
+        """The latest end and the last launch, to stand before later kernels."""
+        return _Kernels(self.start[-1:], np.maximum.reduce(self.end, keepdims=True), self.launch[-1:])
+
+
+_NO_KERNEL: Final = _Kernels(*(np.array([_LONG_AGO]) for _ in range(3)))
+
+
+def _kernels(events: EventRows, low: int, high: int, end: Ints, before: _Kernels) -> _Kernels:
+    """Return the kernels among the rows `[low, high)`, with these ends, after those `before`."""
+    rows = np.flatnonzero(_kernel_mask(events)[low:high])
+    columns = (events.start[low:high], end, _launch_keys(events)[low:high])
+    return _Kernels(*(np.append(first, column[rows]) for first, column in zip(before, columns, strict=True)))
+
+
+def _count_concurrent(kernels: _Kernels) -> int:
     """Count the kernels of which most runs beside an earlier one of another launch."""
-    if not len(start):
-        return 0
+    start, end, launch = kernels
     beside = np.minimum(np.maximum.accumulate(end)[:-1], end[1:]) - start[1:]
     is_concurrent = (beside > _ROUNDING) & (2 * beside > end[1:] - start[1:]) & (launch[1:] != launch[:-1])
     return int(np.count_nonzero(is_concurrent))

@@ -77,7 +77,7 @@ def event_facts(trace: Trace, event: int) -> EventFacts:
 def _recorded_duration(trace: Trace, found: Mapping[str, Any]) -> int | None:
     """Duration of a kernel in its file, ps, if its impossible end was cut."""
     facet = trace.facets[file_index_of(found["id"])].get("cut")
-    if facet is None:
+    if facet is None or found["record"] is None:
         return None
     rows = collect_frame(facet.filter(pl.col("record") == found["record"]))
     return None if rows.is_empty() else int(rows["recorded_duration"][0])
