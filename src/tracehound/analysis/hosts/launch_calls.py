@@ -319,7 +319,7 @@ def _find_launches(rank_trace: RankTrace) -> pl.DataFrame:
     found = collect_frame(
         rank_trace.threads.filter(pl.col("name").is_in(names.all_names)).select(_LAUNCH_COLUMNS)
     ).with_columns(pl.col("name").cast(pl.String))
-    is_launch = found["name"].is_in(list(names.launches)) & (found["kind"] == "runtime") & (found["correlation"] > 0)
+    is_launch = found["name"].is_in(list(names.launches)) & (found["kind"] == "runtime")
     calls = found.filter(is_launch.fill_null(value=False)).join(
         work.group_by("launch").agg(
             pl.len().alias("events"), pl.col("rank").first(), pl.col("end").max().alias("ended")
@@ -329,7 +329,7 @@ def _find_launches(rank_trace: RankTrace) -> pl.DataFrame:
         how="left",
         maintain_order="left",
     )
-    calls = _outermost_calls(calls)
+    calls = _outermost_calls(calls.filter((pl.col("correlation") != 0) | pl.col("events").is_not_null()))
     if calls["rank"].null_count() == calls.height:
         return nothing
     calls = _calls_of_rank(calls, rank_trace.rank).sort("start", "id")
