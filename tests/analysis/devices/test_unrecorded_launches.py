@@ -231,7 +231,7 @@ def test_a_few_are_no_warning() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["linked", "lost", "loose", "captured"]), st.integers(1, 30)), max_size=40))
 def test_random_recordings_are_counted_as_one_by_one(found: list[tuple[str, int]]) -> None:
-    b, at, lost, captured = Building(), 0, list[int](), 0
+    b, at, lost, captured = Building(), 10, list[int](), 0
     call(b, 0, 1)
     for number, (sort, distance) in enumerate(found, 2):
         at += distance
