@@ -19,6 +19,7 @@ from tracehound.analysis.devices.missing_data import (
 from tracehound.analysis.hosts.launch_calls import find_enqueued_work
 from tracehound.analysis.rank_trace import RankTrace, rank_traces
 from tracehound.draw.notes import note_texts, render_note_columns
+from tracehound.model.file_facts import ExportedWindow, FileFacts
 from tracehound.model.trace import Trace, Window
 
 MAIN, BACKWARD = thread("python (1)"), thread("autograd (2)")
@@ -158,6 +159,20 @@ def test_work_that_would_end_after_the_recording_is_not_missing() -> None:
     assert counted(b).missing == 0
     b.event(MAIN, "aten::add", 1010, 1100, "op")
     assert counted(b).missing == 1
+
+
+def test_the_queue_at_the_end_of_the_recording_is_not_missing() -> None:
+    """The host is far ahead of the device, which works until the recording ends, after half of the calls."""
+    b = Building()
+    for number in range(40):
+        b.event(MAIN, KERNEL, 10 * number, 10 * number + 2, "runtime", correlation=number + 1)
+        if number < 20:
+            b.event(stream(), "gemm", 20 * number + 5, 20 * number + 24, correlation=number + 1)
+    assert counted(b).missing == 0
+    b.event(MAIN, "cudaDeviceSynchronize", 402, 800, "sync")
+    assert counted(b).missing == 20
+    b.facts = FileFacts(exported_window=ExportedWindow(0, 400 * US))
+    assert counted(b).missing == 0
 
 
 def test_work_with_an_unknown_or_a_wrong_launch_is_not_missing() -> None:

@@ -321,9 +321,7 @@ def _find_launches(rank_trace: RankTrace) -> pl.DataFrame:
     ).with_columns(pl.col("name").cast(pl.String))
     is_launch = found["name"].is_in(list(names.launches)) & (found["kind"] == "runtime")
     calls = found.filter(is_launch.fill_null(value=False)).join(
-        work.group_by("launch").agg(
-            pl.len().alias("events"), pl.col("rank").first(), pl.col("end").max().alias("ended")
-        ),
+        work.group_by("launch").agg(pl.len().alias("events"), pl.col("rank").first()),
         left_on="id",
         right_on="launch",
         how="left",
@@ -341,7 +339,7 @@ def _find_launches(rank_trace: RankTrace) -> pl.DataFrame:
     lost = np.flatnonzero(is_lost & ~captured)
     unassigned = _unassigned_work(work, calls, names)
     lost = lost[_count_owners(start[lost], unassigned) :]
-    lost = _without_last_calls(lost, calls, rank_trace)
+    lost = _without_unfinished_calls(lost, calls, work, rank_trace)
     missing = np.zeros(len(start), np.bool_)
     missing[lost] = True
     further = pl.when(pl.col("name").is_in(list(names.single))).then(pl.col("events").cast(pl.Int64) - 1)
@@ -395,11 +393,14 @@ class _CallNames(NamedTuple):
 
 
 def _read_work(rank_trace: RankTrace) -> pl.DataFrame:
-    """Work of all devices that the host drives: rank, launch, start, end, kind."""
+    """Work of all devices that the host drives: rank, lane, launch, start, end, kind."""
     devices = [rank_trace.device_anytime, *([] if rank_trace.other_devices is None else [rank_trace.other_devices])]
     is_work = pl.col("kind").is_in(["kernel", "collective", "copy", "memset"])
     return pl.concat(
-        [collect_frame(each.filter(is_work).select("rank", "launch", "start", "end", "kind")) for each in devices]
+        [
+            collect_frame(each.filter(is_work).select("rank", "lane", "launch", "start", "end", "kind"))
+            for each in devices
+        ]
     )
 
 
@@ -417,10 +418,9 @@ def _outermost_calls(calls: pl.DataFrame) -> pl.DataFrame:
         calls.with_columns(pl.Series("group", np.cumsum(is_outermost)))
         .group_by("group", maintain_order=True)
         .agg(
-            pl.exclude("events", "rank", "ended").first(),
+            pl.exclude("events", "rank").first(),
             pl.col("events").sum().replace(0, None),
             pl.col("rank").drop_nulls().first(),
-            pl.col("ended").max(),
         )
     )
 
@@ -476,20 +476,31 @@ def _count_owners(called: Ints, work: Ints) -> int:
     return int(min(len(work), (callers + np.arange(len(work) - 1, -1, -1)).min()))
 
 
-_LAST_RECORDED: Final = 100
+def _without_unfinished_calls(
+    lost: npt.NDArray[np.intp], calls: pl.DataFrame, work: pl.DataFrame, rank_trace: RankTrace
+) -> npt.NDArray[np.intp]:
+    """The calls without work, but those at the end whose work would have ended after the recording.
 
-
-def _without_last_calls(lost: npt.NDArray[np.intp], calls: pl.DataFrame, rank_trace: RankTrace) -> npt.NDArray[np.intp]:
-    """The calls without those after the last call with work, if the recording ended before their work would have.
-
-    That is expected to end after as much time as it takes at most from the start of one of the last 100 calls to the
-    end of its work.
+    A stream runs its work in the order of the calls. If the first call after that of a stream's last work would have
+    ended too late, had it taken as long from its start, or from the end of that work, as that work took from its own
+    call, all later calls are left out. Streams with little of the work are not looked at.
     """
-    recorded = calls.drop_nulls("events").tail(_LAST_RECORDED)
-    start = calls["start"].to_numpy()
-    after = lost[start[lost] > int(recorded["start"].to_numpy().max())]
-    if not len(after):
-        return lost
-    longest = int((recorded["ended"] - recorded["start"]).to_numpy().max())
-    recording_end = int(rank_trace.lanes["last"].to_numpy().max())
-    return lost if start[after[0]] + longest < recording_end else lost[: len(lost) - len(after)]
+    start, recorded_until = calls["start"].to_numpy(), rank_trace.recorded_bounds[1]
+    until = int(rank_trace.lanes["last"].to_numpy().max()) if recorded_until is None else recorded_until
+    last_work = (
+        work.sort("end")
+        .group_by("lane")
+        .agg(pl.len().alias("events"), pl.col("end", "launch").last())
+        .filter(pl.col("events") >= _NOTABLE_PART * work.height)
+        .join(calls.select(pl.col("id").alias("launch"), "start"), on="launch")
+    )
+    kept = len(lost)
+    for called, ended in last_work.select("start", "end").rows():
+        first = int(np.searchsorted(start[lost], called, side="right"))
+        if first < len(lost) and max(int(start[lost[first]]), ended) + max(0, ended - called) >= until:
+            kept = min(kept, first)
+    return lost[:kept]
+
+
+_NOTABLE_PART: Final = 0.05
+"""Streams with a smaller part of the work do not tell when the recording of work ended."""
