@@ -85,7 +85,7 @@ def map_rank(asked: Sequence[tuple[Analysis, Options]], rank_trace: RankTrace) -
     def compute_table(analysis: Analysis, options: Options) -> pl.DataFrame:
         """Table of one analysis; events are read when the first analysis needs them."""
         if not read:
-            reads_often = sum(each is not LAUNCH_COUNTS for each, _ in asked) > 1
+            reads_often = sum(each.name != LAUNCH_COUNTS.name for each, _ in asked) > 1
             read.append(_with_events_in_memory(rank_trace) if reads_often else rank_trace)
         return analysis.per_rank(read[0], options)
 

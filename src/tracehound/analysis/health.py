@@ -24,7 +24,21 @@ from tracehound.model.trace import collect_frame
 DEFINITION = """\
 repaired = damaged input of which everything was kept; dropped = what could not be kept; missing = what the profiler
 did not record and an analysis would have used; inferred = what the file does not say and was concluded; info = what
-was read and is not shown as an event. Always of the whole run: a window does not narrow it."""
+was read and is not shown as an event. Always of the whole run: a window does not narrow it. What the profiler itself
+reports comes first.
+
+Launches without device work (PyTorch): calls that launch kernels or graphs or start copies, that have a correlation id,
+and that no kernel, copy or memset belongs to, though the file has device work with such ids. Not counted: memsets (one
+of 0 bytes has no work), calls during the capture of a graph (between StreamBeginCapture and StreamEndCapture on any
+thread; told apart), calls inside others, calls at the end of the recording whose work would have ended after it, and as
+many calls as there are later events without a known launch. It is a warning from 1 % of a rank's launches on; from 5 %
+on gaps, idle, breakdown, steps, step_parts, graphs, utilization and launches say it, too.
+
+Impossible ends (PyTorch): a stream of a GPU runs its kernels one after the other, and may begin the next one somewhat
+early. A kernel that begins before another one of its stream and ends more than 1 us after it has an end that cannot be
+true: it is cut at the next start on the stream, in all tables and on the timeline. The details of the event have the
+recorded duration. Kernels of one launch (a graph may have branches) and streams on which many kernels run at the same
+time are left as they are."""
 
 COLUMNS = (
     Column("level", "text", "what happened"),

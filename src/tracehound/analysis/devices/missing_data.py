@@ -20,6 +20,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, concat
 from tracehound.model.file_facts import FileFacts, NoDeviceWork
 from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Level, Note, note
 from tracehound.model.trace import Profiler, collect_frame
+from tracehound.model.units import format_instant
 
 
 def no_steps_note(context: RunContext) -> Note:
@@ -305,4 +306,6 @@ def _missing_work_note(code: str, counts: pl.DataFrame, level: Level = "missing"
         "step": first["step"],
         "at": first["first"],
     }
-    return Note(level, code, missing, values=tuple(values.items()))
+    step = "" if first["step"] is None else f" in step {first['step']}"
+    where = f"first{step} on rank {first['rank']}, at {format_instant(first['first'])}"
+    return Note(level, code, missing, where=where, values=tuple(values.items()))

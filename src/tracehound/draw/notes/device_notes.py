@@ -21,10 +21,10 @@ def _ranks_of_several_devices(ranks: tuple[int, ...], measured: str) -> str:
 def _launches_without_work(
     missing: int, launches: int, ranks: tuple[int, ...], rank: int, step: int | None, at: int
 ) -> str:
-    del missing
+    del missing, rank, step, at  # the note's count and position
     return (
         f"launches whose device work was not recorded, of {launches:,} on {format_ranks(ranks)}: idle time there may be"
-        f" work; first {_launch_position(rank, step, at)}"
+        " work"
     )
 
 
