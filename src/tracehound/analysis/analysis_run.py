@@ -60,12 +60,13 @@ def run_analyses(
     seen = run_context(trace, window)
     reasons = [memory_only_note(analysis.name, seen.formats) for analysis, _ in asked]
     possible = [question for question, why in zip(asked, reasons, strict=True) if not why]
-    needs_counts = any(analysis.rests_on_recorded_work for analysis, _ in possible)
+    has_unmatched = any(facts.unmatched_launches != 0 for facts in seen.facts)
+    needs_counts = has_unmatched and any(analysis.rests_on_recorded_work for analysis, _ in possible)
     questions = [*possible, *([(LAUNCH_COUNTS, Options())] if needs_counts else [])]
     with _open_executor(executor, trace) as crew:
         ranks = list(_map_ranks(questions, _with_host_results(questions, rank_traces(trace, window), crew), crew))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
-    doubts = unrecorded_work_notes([tables[-1] for tables in ranks], seen) if needs_counts else []
+    doubts = unrecorded_work_notes([tables[-1] for tables in ranks] if needs_counts else [], seen)
     results = [
         empty_result(analysis.with_shown_columns(options.given), seen, options, why)
         if why
