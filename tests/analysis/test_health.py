@@ -17,6 +17,7 @@ from tracehound.analysis.devices.missing_data import MissingDevices, missing_dev
 from tracehound.analysis.rank_trace import run_context
 from tracehound.draw.notes import note_texts, render_note_columns
 from tracehound.model.file_facts import FileFacts, HloProgram, PlaneStats
+from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Note, profiler_message_note
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
 
@@ -123,3 +124,39 @@ def test_devices_are_counted_where_nothing_was_recorded_of_any() -> None:
     trace = with_device_assignment(8, 1).trace()
     nobody = replace(run_context(trace, Window()), ranks=trace.ranks.clear())
     assert missing_devices(nobody) == MissingDevices("jit_step", 8, 1)
+
+
+def test_what_the_profiler_itself_reports_comes_first() -> None:
+    dropped = "Profiler has collected 2097153 device events. 6317194 events dropped because total events reaches max."
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.notes = [
+        Note("dropped", "event_not_json", 3),
+        profiler_message_note(PROFILER_WARNING, dropped),
+        profiler_message_note(PROFILER_ERROR, "Failed to load libcupti (is it installed and accessible?)"),
+    ]
+    trace = b.trace()
+    rows = health_table(trace).select("level", "count", "what").rows()
+    assert rows[:3] == [
+        ("missing", 6_317_194, f"the profiler warns: {dropped}"),
+        ("missing", 1, "the profiler reports an error: Failed to load libcupti (is it installed and accessible?)"),
+        ("dropped", 3, "event that is not JSON"),
+    ]
+    said = note_texts(run_analysis(get_analysis("gaps"), trace).notes)[0]
+    assert said == (
+        "the profiler dropped 6,317,194 events (see health): idle time here may be work that was not recorded"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1,024 events were dropped", 1024),
+        ("buffers are full: 7 device events lost", 7),
+        ("nothing was lost", 1),
+        ("9" * 23 + " events dropped", 1 << 62),
+        ("0 events dropped", 1),
+    ],
+)
+def test_a_message_has_the_number_of_events_that_it_says_were_dropped(text: str, count: int) -> None:
+    assert profiler_message_note(PROFILER_WARNING, text).count == count

@@ -252,7 +252,7 @@ def test_how_long_work_took_is_by_the_clock_of_the_device() -> None:
 
 
 CALLS = st.lists(
-    st.tuples(st.sampled_from(["cudaLaunchKernel", "hipGraphLaunch"]), st.integers(0, 300), st.integers(0, 80)),
+    st.tuples(st.sampled_from(["cudaGraphLaunch", "hipGraphLaunch"]), st.integers(0, 300), st.integers(0, 80)),
     min_size=1, max_size=5,
 )  # fmt: skip
 WORK = st.lists(

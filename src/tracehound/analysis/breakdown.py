@@ -203,6 +203,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(RUN_OR_STEP,),
     columns_by_setting={"step": BY_STEP_COLUMNS},
 )

@@ -325,6 +325,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     limits_rows=True,
     host_computations=(PROGRAM_ACTIVITIES, THREADS_IN_MEMORY),
 )

@@ -569,6 +569,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(DELAY_SETTING,),
     host_computations=(PROGRAM_ACTIVITIES, NAMED_WAITS),
 )

@@ -292,6 +292,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     limits_rows=True,
     count_column="launches",
     settings=(BY_SETTING, LONG_SETTING, DELAY_SETTING),

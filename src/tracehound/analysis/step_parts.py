@@ -221,6 +221,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(BY_SETTING, STEP_BOUNDS),
     columns_by_setting={"part": BY_PART_COLUMNS},
     host_computations=(HOST_INTERVALS,),

@@ -276,6 +276,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     count_column="count",
     settings=(BY_SETTING,),
     columns_by_setting={"step": BY_STEP_COLUMNS, "kernel": BY_KERNEL_COLUMNS},

@@ -5,6 +5,7 @@ Code never looks at the sentence of a note: it compares the code or reads the va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -56,3 +57,17 @@ SOURCE_ENDS_EARLY: Final = "source_ends_early"
 def is_truncated(notes: Iterable[Note]) -> bool:
     """True if these notes are of a file that ends within its events, as a killed run leaves it, or of its export."""
     return any(note.code in (EVENTS_WITHOUT_END, FILE_ENDS_EARLY, SOURCE_ENDS_EARLY) for note in notes)
+
+
+PROFILER_ERROR: Final = "profiler_error"
+PROFILER_WARNING: Final = "profiler_warning"
+"""The codes of messages that the profiler itself wrote into its file."""
+
+_DROPPED_EVENTS: Final = re.compile(r"(\d[\d,]{0,23}) (?:\w+ )?events? (?:were )?(?:dropped|lost)", re.IGNORECASE)
+
+
+def profiler_message_note(code: str, text: str) -> Note:
+    """A note with a message of the profiler; its count is the number of events that it says were dropped, else 1."""
+    match = _DROPPED_EVENTS.search(text)
+    dropped = int(match[1].replace(",", "")) if match else 1
+    return Note("missing", code, max(1, min(dropped, 1 << 62)), values=(("text", text),))

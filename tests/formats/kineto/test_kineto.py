@@ -784,3 +784,19 @@ def test_events_without_a_name_or_a_thread_are_told_of(tmp_path: Path) -> None:
         assert notes == {"events without a name": 3, "events of the host without a thread": 1}
         assert "no thread" in part.lanes["name"].to_list()
     assert not [note for note in decoded(write(tmp_path / "u.json", [x("cpu_op", "a", 0, 5)])).notes if note.count]
+
+
+def test_errors_and_warnings_that_kineto_logged_are_notes(tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    warnings = [f"WARNING:2026-05-22 CuptiActivityProfiler.cpp:976] {number} events dropped" for number in range(2, 22)]
+    path = write(tmp_path / "a.json", [kernel], INFO=["Processing"], WARNING=[*warnings, warnings[0], 7], ERROR=["no"])
+    notes = [(note.level, note.count, note_text(note)) for note in decoded(path).notes]
+    assert notes[:2] == [
+        ("missing", 1, "the profiler reports an error: no"),
+        ("missing", 2, f"the profiler warns: {warnings[0]}"),
+    ]
+    assert [text for *_, text in notes[16:18]] == [
+        f"the profiler warns: {warnings[15]}",
+        "the profiler warns: 4 more",
+    ]
+    assert decoded(write(tmp_path / "b.json", [kernel], WARNING="text", ERROR={"a": 1})).notes == ()

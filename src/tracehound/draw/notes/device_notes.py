@@ -9,13 +9,37 @@ from typing import Final
 from tracehound.analysis.breakdown import WORK_IN_PART_OF_RECORDING
 from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
-from tracehound.model.units import count_noun, format_count, format_duration, format_ranks, format_share
+from tracehound.model.units import count_noun, format_count, format_duration, format_instant, format_ranks, format_share
 
 
 def _ranks_of_several_devices(ranks: tuple[int, ...], measured: str) -> str:
     one = f"{format_ranks(ranks)} {'is' if len(ranks) == 1 else 'are each'} several devices in one"
     what = f"what one communicates while another computes is {measured} here"
     return f"{one}: which of them ran an HLO op is not recorded: {what}"
+
+
+def _launches_without_work(
+    missing: int, launches: int, ranks: tuple[int, ...], rank: int, step: int | None, at: int
+) -> str:
+    del missing, rank, step, at  # the note's count and position
+    return (
+        f"launches whose device work was not recorded, of {launches:,} on {format_ranks(ranks)}: idle time there may be"
+        " work"
+    )
+
+
+def _launched_work_missing(
+    missing: int, launches: int, ranks: tuple[int, ...], rank: int, step: int | None, at: int
+) -> str:
+    return (
+        f"{format_share(missing / launches)} of the launches on {format_ranks(ranks)} have no recorded device work"
+        f" ({missing:,} of {launches:,}): idle time here may be work that was not recorded; first"
+        f" {_launch_position(rank, step, at)}"
+    )
+
+
+def _launch_position(rank: int, step: int | None, at: int) -> str:
+    return f"{'' if step is None else f'in step {step}, '}at {format_instant(at)} on rank {rank}"
 
 
 def _lengths_by_device_clock(what: str, other: int, of: int, shortest: int, longest: int) -> str:
@@ -236,6 +260,16 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
         "the HLO ops of a TPU follow one another: what runs between the start and the done of an asynchronous"
         " collective, and hides it, is in async_overlap"
     ),
+    "launches_without_work": _launches_without_work,
+    "launched_work_missing": _launched_work_missing,
+    "profiler_dropped_events": (
+        "the profiler dropped {events:,} events (see health): idle time here may be work that was not recorded"
+    ),
+    "launch_ids_shared": (
+        "device events with the correlation id of another event's launch: their own launch, and their delay, are not"
+        " known"
+    ),
+    "launches_captured": "launches captured into graphs, which have no device work of their own",
     "no_kernels": "no kernels",
     "no_kernels_in_window": "no kernel runs in the window",
     "no_gpus": "SM efficiency and occupancy are measures of GPUs: there are none here, only utilization",

@@ -28,6 +28,14 @@ def _columns_without_value(columns: tuple[str, ...]) -> str:
     return f"no value: {', '.join(columns)}"
 
 
+def _shares_above_whole(columns: tuple[str, ...], rows: int, most: float) -> str:
+    names = ", ".join(name.replace("_", " ") for name in columns)
+    return (
+        f"above 100 %, up to {format_share(most)}, in {count_noun(rows, 'row')}: {names}; events that run at the same"
+        " time count more than once there, or the base is too small"
+    )
+
+
 def _times_divided(by: str, columns: tuple[str, ...]) -> str:
     wanted = f"a time divided by {by} is a time, so much shorter and cut to whole picoseconds"
     return f"{wanted} ({', '.join(columns)}): divide by a unit to get a number, duration / 1ms"
@@ -88,6 +96,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "rows_sorted": _rows_sorted,
     "columns_without_value": _columns_without_value,
     "times_divided": _times_divided,
+    "shares_above_whole": _shares_above_whole,
     "events_of_two_lengths": (
         "duration, start and end of events are on the trace's clock, to which the profiler aligned the device's piece"
         " by piece: {events:,} of {of:,} last otherwise on that, as device_duration and self say"

@@ -54,6 +54,8 @@ def event_facts(trace: Trace, event: int) -> EventFacts:
         ("start", units.format_instant(found["start"])),
         ("duration", units.format_duration(found["end"] - found["start"])),
     ]
+    if (recorded := _recorded_duration(trace, found)) is not None:
+        told.append(("recorded duration", f"{units.format_duration(recorded)}, impossible: cut at the next start"))
     if found["self"] is not None and found["self"] != found["end"] - found["start"]:
         told.append(("self", units.format_duration(found["self"])))
     if found["device_start"] is not None:
@@ -70,6 +72,15 @@ def event_facts(trace: Trace, event: int) -> EventFacts:
     code = [("", op["text"])] if op.get("text") else []
     sections = (("", told), ("op", _op_facts(op)), ("HLO", code), ("Python stack, innermost first", stack))
     return tuple(_fact_section(title, pairs) for title, pairs in sections if pairs)
+
+
+def _recorded_duration(trace: Trace, found: Mapping[str, Any]) -> int | None:
+    """Duration of a kernel in its file, ps, if its impossible end was cut."""
+    facet = trace.facets[file_index_of(found["id"])].get("cut")
+    if facet is None or found["record"] is None:
+        return None
+    rows = collect_frame(facet.filter(pl.col("record") == found["record"]))
+    return None if rows.is_empty() else int(rows["recorded_duration"][0])
 
 
 def window_facts(window: tuple[int, int], steps: Sequence[int]) -> EventFacts:
