@@ -276,7 +276,16 @@ def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[st
 
 
 def _notes(evidence: Evidence, found: int) -> list[Note]:
-    """A note on the base of the costs, or that nothing was found."""
+    """A note on the base of the costs, or that nothing was found, after one on ranks that are not judged."""
+    held = (
+        [note("idle_time_not_judged", level="missing", ranks=evidence.untrusted_ranks)]
+        if evidence.untrusted_ranks
+        else []
+    )
+    return [*held, *_base_notes(evidence, found)]
+
+
+def _base_notes(evidence: Evidence, found: int) -> list[Note]:
     if evidence.table("breakdown").is_empty():
         return [note("findings_without_device_work", level="missing"), *_step_time_notes(evidence)]
     if not found:
@@ -320,6 +329,7 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=SETTINGS,
     host_computations=(
         *(question for analysis in _SOURCE_ANALYSES.values() for question in analysis.host_computations),

@@ -194,6 +194,7 @@ _CAUSES_OF_STREAMS: Final = ("other", "unknown")
 def find_low_utilization(evidence: Evidence) -> Iterator[Finding]:
     """A device is idle for more than half of the time, and other findings explain less than half of that."""
     idle_ranks = part_share_by_rank(evidence, "idle").filter(pl.col("share") > 1 - BUSY_SHARE)
+    idle_ranks = idle_ranks.filter(~pl.col("rank").is_in(evidence.untrusted_ranks))
     if idle_ranks.is_empty() or evidence.table("breakdown").is_empty():
         return
     share = int(evidence.device_times["idle"].sum()) / int(evidence.device_times["span"].sum())

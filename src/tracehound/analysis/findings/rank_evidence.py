@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.devices.allocations import with_levels_at_start
+from tracehound.analysis.devices.missing_data import unrecorded_launches
 from tracehound.analysis.findings.evidence import FindingLocation
 from tracehound.analysis.hosts.host_compilations import (
     LOADED_PROGRAMS,
@@ -30,6 +31,7 @@ from tracehound.numeric.intervals import Intervals, covered_lengths, union
 TRAIT_TYPES: Final = {
     "rank": pl.Int64,
     "window": pl.Int64,  # length of the host's window, ps
+    "work_missing": pl.Boolean,  # so many launches have no recorded work that idle time cannot be trusted
     "data_parallel": pl.Int64,  # calls of DataParallel's forward
     "data_parallel_event": pl.Int64,  # the longest of them
     "distributed_data_parallel": pl.Int64,
@@ -81,6 +83,7 @@ def rank_traits(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | 
                 {
                     "rank": [rank_trace.rank],
                     "window": [rank_trace.with_host_window.end - rank_trace.with_host_window.start],
+                    "work_missing": [unrecorded_launches(rank_trace).is_notable],
                 }
             ),
             HOST_CALL_COUNTS.result_for(rank_trace),

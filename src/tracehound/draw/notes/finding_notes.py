@@ -14,6 +14,10 @@ def _mean_step_time(time: int) -> str:
     return f"an average step takes {format_duration(time)}, until the work that it launched is done (step_parts)"
 
 
+def _idle_time_not_judged(ranks: tuple[int, ...]) -> str:
+    return f"idle time of {format_ranks(ranks)} is not judged: much of the device work there was not recorded"
+
+
 def _files_cut_short(files: int, first: str) -> str:
     first = printable(first)
     which = f"{first} was" if files == 1 else f"{files:,} files ({first}, ...) were"
@@ -121,6 +125,7 @@ def _events_without_launch(events: int, of: int) -> str:
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "mean_step_time": _mean_step_time,
     "findings_without_device_work": "no device activity was recorded: most rules have nothing to look at",
+    "idle_time_not_judged": _idle_time_not_judged,
     "no_findings": "none of {rules} rules finds anything; report findings --explain says what they look for",
     "costs_of_window": "no whole step lies in the window: costs are of the window",
     "costs_of_run": "no steps are marked: costs are of the whole run",
