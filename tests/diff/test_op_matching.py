@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_run_comparison import compared, opened
 
-from tracehound.diff.op_identity import IDENTITY_COLUMNS, instruction_signature, named_scope
-from tracehound.diff.op_matching import MATCH_CRITERIA, NO_MATCH, OpMatch, match_ops
+from tracehound.diff.op_identity import (
+    IDENTITY_COLUMNS,
+    MATCH_CRITERIA,
+    NO_MATCH,
+    OpMatch,
+    instruction_signature,
+    match_ops,
+    named_scope,
+)
 
 LINEAR = "jit(step)/RowParallelLinear"
 

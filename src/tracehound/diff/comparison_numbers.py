@@ -14,8 +14,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.analysis.result import Column, empty_table
-from tracehound.diff.op_identity import IDENTITY_COLUMNS
-from tracehound.diff.op_matching import OpMatch
+from tracehound.diff.op_identity import IDENTITY_COLUMNS, OpMatch
 from tracehound.diff.run_profile import RunProfile
 from tracehound.diff.step_statistics import (
     NEGLIGIBLE_CHANGE,

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.comparison_numbers import ADDED, REMOVED, QuantityPair, rows_to_table
-from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY
-from tracehound.diff.op_matching import NO_MATCH, OpMatch
+from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY, NO_MATCH, OpMatch
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, incomplete_run_notes, note_unlike_runs
 from tracehound.diff.step_statistics import MIN_STEPS, StepQuantities, sum_quantities
 from tracehound.formats.export_metadata import is_exported_counter

@@ -21,8 +21,7 @@ from tracehound.diff.comparison_numbers import (
     as_more_or_less,
     judge_changes,
 )
-from tracehound.diff.op_identity import IDENTITY_COLUMNS
-from tracehound.diff.op_matching import match_ops
+from tracehound.diff.op_identity import IDENTITY_COLUMNS, match_ops
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, note_unlike_runs
 from tracehound.diff.step_statistics import MIN_STEPS, Floats, quantities_of_array
 from tracehound.errors import TracehoundError, printable

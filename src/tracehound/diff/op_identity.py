@@ -1,23 +1,26 @@
-"""The identity of an op in any run: names, shapes and callers, without parts that change from build to build.
+"""The identity of an op in any run, and the matches between the ops of two runs.
 
-Owns the parts of names and of HLO text that are dropped, the path from a kernel to the operators around its launch, and
-the choice of compared events. Knows no step and no time.
+Owns the parts of names and of HLO text that change from build to build and are dropped, the path from a kernel to the
+operators around its launch, the choice of compared events, and the criteria of a match, from the surest to the last
+resort. A match may be of one op with many or of many with many (one fusion against three kernels). Knows no step.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import WORK_COLUMNS, device_work, parent_rows
 from tracehound.analysis.timing.device_clock import DEVICE_TIMES
 from tracehound.formats.hlo.replica_groups import find_groups_text, format_groups, parse_groups
+from tracehound.formats.xla.op_kinds import op_kind
 from tracehound.model.short_names import shorten_kernel_name
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Ints
@@ -258,3 +261,106 @@ def _map_distinct(words: pl.Expr, change: Callable[[str], str]) -> pl.Expr:
         )
 
     return words.map_batches(changed, return_dtype=pl.String)
+
+
+MATCH_CRITERIA: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (IDENTITY_COLUMNS[:7], "the same in all"),
+    (("module", "scope", "signature"), "module, scope and shapes"),
+    (("module", "name", "scope"), "module, name and scope"),
+    (("module", "category", "place", "signature"), "module, category, place and shapes"),
+    (("module", "name", "signature"), "module, name and shapes"),
+    (("module", "category", "scope"), "module, category and scope"),
+    (("module", "category", "place", "family"), "module, category, place and family"),
+    (("module", "category", "place"), "module, category and place"),
+    (("module", "category", "family"), "module, category and family"),
+    (("module", "kind", "scope"), "module, kind and scope"),
+    (("module", "kind", "place"), "module, kind and place"),
+    (("scope", "signature"), "scope and shapes"),
+    (("name", "scope"), "name and scope"),
+    (("name", "signature"), "name and shapes"),
+    (("kind", "scope"), "kind and scope"),
+    (("signature",), "shapes"),
+    (("path", "name"), "call path and name"),
+    (("path", "family"), "call path and family"),
+    (("path", "category"), "call path and category"),
+    (("operator", "name"), "operator and name"),
+    (("operator", "family"), "operator and family"),
+    (("unscoped", "category"), "name"),
+    (("family", "category"), "family"),
+    (("path",), "call path"),
+    (("operator",), "operator"),
+)
+"""Columns that two matched ops share, and the name of that criterion; the surest first.
+
+A criterion applies only to ops that have all its words: a trace without scopes is not matched by them. Beside
+`IDENTITY_COLUMNS` there are `place`, the named part of the scope; `kind`, whether an HLO op computes, communicates or
+copies: communication in a scope is not matched with computation there; and `unscoped`, the name of an op without a
+scope, and of all ops where one run has no scopes: names that a compiler gave (``fusion``) say nothing about ops with
+different scopes. The operators around a kernel identify it better than its name, which differs between devices."""
+
+NO_MATCH: Final = "no match"
+
+
+class OpMatch(Struct, frozen=True):
+    """Matched ops of the baseline and of the candidate; one side is empty where there is no match.
+
+    They are positions in the frames of ops that were matched.
+    """
+
+    baseline: tuple[int, ...]
+    candidate: tuple[int, ...]
+    how: str
+
+    @property
+    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Baseline and candidate."""
+        return self.baseline, self.candidate
+
+
+def match_ops(baseline: pl.DataFrame, candidate: pl.DataFrame) -> list[OpMatch]:
+    """The matches of two frames of ops (`IDENTITY_COLUMNS`, distinct rows); every op is in exactly one."""
+    scoped = all((frame["scope"] != "").any() for frame in (baseline, candidate))
+    rest = tuple(
+        {
+            row: _matching_words(op, scoped=scoped)
+            for row, op in enumerate(frame.select(IDENTITY_COLUMNS).iter_rows(named=True))
+        }
+        for frame in (baseline, candidate)
+    )
+    found: list[OpMatch] = []
+    for columns, how in MATCH_CRITERIA:
+        for ours, theirs in _rows_with_equal_words(rest, columns):
+            found.append(OpMatch(ours, theirs, how))
+            for row in ours:
+                del rest[0][row]
+            for row in theirs:
+                del rest[1][row]
+    found += [OpMatch((row,), (), NO_MATCH) for row in rest[0]]
+    return found + [OpMatch((), (row,), NO_MATCH) for row in rest[1]]
+
+
+def _matching_words(op: Mapping[str, str], *, scoped: bool) -> dict[str, str]:
+    """All words of an op that a criterion may use; `scoped`: both runs have scopes."""
+    name = "" if scoped and op["scope"] else op["name"]
+    return {**op, "place": named_scope(op["scope"]), "kind": op_kind(op["name"], op["category"]), "unscoped": name}
+
+
+def _rows_with_equal_words(
+    sides: Sequence[Mapping[int, Mapping[str, str]]], columns: tuple[str, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The rows of both sides with equal words in these columns."""
+    whole = columns == MATCH_CRITERIA[0][0]
+    ours, theirs = (_rows_by_words(side, columns, whole=whole) for side in sides)
+    return ((tuple(rows), tuple(theirs[words])) for words, rows in ours.items() if words in theirs)
+
+
+def _rows_by_words(
+    side: Mapping[int, Mapping[str, str]], columns: tuple[str, ...], *, whole: bool
+) -> dict[tuple[str, ...], list[int]]:
+    """The rows by their words in these columns; with `whole` also those with empty words."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row, op in side.items():
+        words = tuple(op[column] for column in columns)
+        if whole or all(words):
+            found.setdefault(words, []).append(row)
+    return found

@@ -39,8 +39,7 @@ from tracehound.diff.comparison_tables import (
     op_notes,
     step_notes,
 )
-from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY
-from tracehound.diff.op_matching import NO_MATCH, OpMatch, match_ops
+from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY, NO_MATCH, OpMatch, match_ops
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile
 from tracehound.diff.step_statistics import quantities_of_array
 from tracehound.model.notes import Note, note
