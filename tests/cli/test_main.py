@@ -498,7 +498,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
     assert main(["check", str(job), "--save-baseline", str(base)]) == 0
     capsys.readouterr()
     assert main(["diff", str(base), str(job), "--rank", "0"]) == 0
-    assert "is a baseline: --rank, --step and --window narrow the other run alone" in capsys.readouterr().err
+    assert "is a baseline: --rank, --step and --window narrow the candidate alone" in capsys.readouterr().err
     trace.write_bytes(kineto(0))
     assert main(["check", str(trace), "--save-baseline", str(trace)]) == 2
     assert "is not a baseline, and is not replaced" in capsys.readouterr().err
@@ -528,7 +528,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["diff", "{job}", "{job}", "--format", "junit"], "junit tells what came of conditions"),
         (["diff", "{job}", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
         (["check", "{job}"], "no condition"),
-        (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a base"),
+        (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a baseline"),
         (["report", "{job}", "zzz"], "no analysis 'zzz'; tracehound report --list names them all"),
         (
             ["report", "{job}", "memory_op"],

@@ -32,7 +32,7 @@ Work = tuple[float, float, float]
 def story(marks: list[tuple[float, float]], work: list[Work], gone: list[tuple[float, float]] | None = None) -> Trace:
     """Steps on the host, kernels on a stream, and others that no recorded call launched."""
     built = Building()
-    built.event(thread("first"), "begin", 0, 0, "other")
+    built.event(thread("first"), "begin", 0, 0, "candidate")
     for step, (start, end) in enumerate(marks):
         built.event(Lane("marks"), f"ProfilerStep#{step}", start, end, "step", step=step)
     for number, (called, start, end) in enumerate(work, 1):
@@ -71,7 +71,7 @@ def test_work_of_no_step_is_told_of() -> None:
     trace = story([(100, 200)], [(110, 120, 180)], gone=[(0, 20)])
     assert measured(trace).outside == 0.25
     notes = note_texts(compare_runs(measured(trace), measured(story([(100, 200)], [(110, 120, 180)]))).step.notes)
-    assert "in no step, and not compared: 25.00 % of the base's and 0.00 % of the other's time of work" in notes
+    assert "in no step, and not compared: 25.00 % of the baseline's and 0.00 % of the candidate's time of work" in notes
 
 
 def test_of_a_window_the_whole_of_its_steps_is_compared() -> None:

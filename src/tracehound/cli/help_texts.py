@@ -19,7 +19,7 @@ commands:
   tracehound report PATH... ANALYSIS     one table, whole; tracehound report --list names them all
   tracehound query PATH... 'SELECT ...'  any question, in SQL; tracehound query --tables lists the tables
   tracehound hlo PATH... [WHAT]          the programs of an XLA profile: their text, an instruction, a fusion opened
-  tracehound diff BASE OTHER             what became slower, faster, new or gone, and whether it is more than noise
+  tracehound diff BASELINE CANDIDATE     what became slower, faster, new or gone, why, and whether it is more than noise
   tracehound check PATH... --fail-on     a gate for CI, on one run
   tracehound export PATH... OUT          a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
   tracehound cache list|clear            what is kept of files that were read
@@ -171,7 +171,7 @@ Compare two runs step for step, over all ranks: the step and what it goes to, ki
 whatever numbers a compiler gave it; the largest effect on the step comes first. A change is called one only where the
 steps of both runs tell it from chance.
 
-BASE and OTHER are files or folders, as for the explorer; BASE may also be a file of --save-baseline.
+BASELINE and CANDIDATE are files or folders, as for the explorer; BASELINE may also be a file of --save-baseline.
 
 --fail-on CONDITION (may be given several times):
   {grammar}
@@ -192,7 +192,7 @@ CHECK = f"""\
 Judge one run by conditions; exit status 1 when one fails.
 
 {PATHS}
---fail-on CONDITION (may be given several times), without a sign since there is no base:
+--fail-on CONDITION (may be given several times), without a sign since there is no baseline:
   {{grammar}}
 """
 
@@ -200,7 +200,7 @@ CHECK_EXAMPLES = """\
 examples:
   tracehound check profile/ --fail-on 'idle > 20%' --fail-on 'step_time > 180ms'
   tracehound check profile/ --fail-on 'op:all.?reduce > 15%' --format junit > gate.xml
-  tracehound check profile/ --save-baseline main.json   for tracehound diff main.json OTHER
+  tracehound check profile/ --save-baseline main.json   for tracehound diff main.json CANDIDATE
 """
 
 CACHE = """\

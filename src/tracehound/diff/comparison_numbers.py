@@ -52,8 +52,8 @@ class QuantityPair(Struct, frozen=True, eq=False):
         baseline, candidate = self.means
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.where(baseline > 0, (candidate - baseline) / baseline, np.nan)
-        told = {"base": baseline, "other": candidate, "change": candidate - baseline, "relative": relative}
-        for name, side in (("base", self.baseline), ("other", self.candidate)):
+        told = {"baseline": baseline, "candidate": candidate, "change": candidate - baseline, "relative": relative}
+        for name, side in (("baseline", self.baseline), ("candidate", self.candidate)):
             told |= {f"{name}_median": side.medians, f"{name}_spread": side.sample_spreads}
         return told
 

@@ -28,22 +28,22 @@ VERDICT_MEANING: Final = "what the steps tell from chance; unclear: they differ 
 
 STEP_COLUMNS: Final = (
     Column("part", "text", "the step, and what it goes to (memsets are copies)"),
-    Column("base", "time", "average of a step in the base"),
-    Column("other", "time", "average of a step in the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base"),
-    Column("base_median", "time", "median step of the base", brief=False),
-    Column("other_median", "time", "median step of the other run", brief=False),
-    Column("base_spread", "time", "standard deviation of a sample, of the steps of the base", brief=False),
-    Column("other_spread", "time", "standard deviation of a sample, of the steps of the other run", brief=False),
+    Column("baseline", "time", "average of a step in the baseline"),
+    Column("candidate", "time", "average of a step in the candidate"),
+    Column("change", "difference", "candidate less baseline"),
+    Column("relative", "growth", "change / baseline"),
+    Column("baseline_median", "time", "median step of the baseline", brief=False),
+    Column("candidate_median", "time", "median step of the candidate", brief=False),
+    Column("baseline_spread", "time", "standard deviation of a sample, of the steps of the baseline", brief=False),
+    Column("candidate_spread", "time", "standard deviation of a sample, of the steps of the candidate", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
 )
 
 _SPREAD_COLUMNS: Final = tuple(column for column in STEP_COLUMNS if column.name.endswith(("_median", "_spread")))
 
 _SHARED_COLUMNS: Final = (
-    "base",
-    "other",
+    "baseline",
+    "candidate",
     "change",
     "relative",
     "exposed_change",
@@ -55,25 +55,25 @@ _SHARED_COLUMNS: Final = (
 OP_COLUMNS: Final = (
     Column("name", "text", "op, or the largest of those that are one"),
     Column("category", "text", "kind of kernel, or HLO category", brief=False),
-    Column("other_category", "text", "that of the other run, where it is another", brief=False),
-    Column("base", "time", "own time in a step of the base"),
-    Column("other", "time", "own time in a step of the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base", brief=False),
+    Column("candidate_category", "text", "that of the candidate, where it is another", brief=False),
+    Column("baseline", "time", "own time in a step of the baseline"),
+    Column("candidate", "time", "own time in a step of the candidate"),
+    Column("change", "difference", "candidate less baseline"),
+    Column("relative", "growth", "change / baseline", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
-    Column("other_name", "text", "what the other run calls it, where that is something else", brief=False),
+    Column("candidate_name", "text", "what the candidate calls it, where that is something else", brief=False),
     Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
-    Column("of_step", "growth", "exposed change / base step"),
-    Column("base_count", "decimal", "executions in a step of the base", brief=False),
-    Column("other_count", "decimal", "executions in a step of the other run", brief=False),
+    Column("of_step", "growth", "exposed change / baseline step"),
+    Column("baseline_count", "decimal", "executions in a step of the baseline", brief=False),
+    Column("candidate_count", "decimal", "executions in a step of the candidate", brief=False),
     *_SPREAD_COLUMNS,
-    Column("base_ops", "count", "distinct ops of the base in it", brief=False),
-    Column("other_ops", "count", "distinct ops of the other run in it", brief=False),
+    Column("baseline_ops", "count", "distinct ops of the baseline in it", brief=False),
+    Column("candidate_ops", "count", "distinct ops of the candidate in it", brief=False),
     Column("module", "text", "XLA module", brief=False),
     Column("operator", "text", "operators or scope that it runs for, from the outermost inwards", brief=False),
     Column("matched_by", "text", "what both have in common", brief=False),
-    Column("base_event", "id", "the longest execution in the base"),
-    Column("other_event", "id", "the longest execution in the other run"),
+    Column("baseline_event", "id", "the longest execution in the baseline"),
+    Column("candidate_event", "id", "the longest execution in the candidate"),
 )
 
 
@@ -85,8 +85,8 @@ CATEGORY_COLUMNS: Final = (
 
 CAUSE_COLUMNS: Final = (
     Column("part", "text", "launches, pauses of the device by cause, or compiling"),
-    Column("base_count", "decimal", "how often in a step of the base", brief=False),
-    Column("other_count", "decimal", "how often in a step of the other run", brief=False),
+    Column("baseline_count", "decimal", "how often in a step of the baseline", brief=False),
+    Column("candidate_count", "decimal", "how often in a step of the candidate", brief=False),
     *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
@@ -97,17 +97,17 @@ ANNOTATION_COLUMNS: Final = (
 
 MEMORY_COLUMNS: Final = (
     Column("counter", "text", "what is counted in bytes"),
-    Column("base", "bytes", "peak in a step of the base"),
-    Column("other", "bytes", "peak in a step of the other run"),
-    Column("relative", "growth", "(other - base) / base"),
+    Column("baseline", "bytes", "peak in a step of the baseline"),
+    Column("candidate", "bytes", "peak in a step of the candidate"),
+    Column("relative", "growth", "(candidate - baseline) / baseline"),
     *(replace(column, unit="bytes") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
 )
 
 COUNTER_COLUMNS: Final = (
     Column("counter", "text", "what is counted"),
-    Column("base", "decimal", "average over a step of the base"),
-    Column("other", "decimal", "average over a step of the other run"),
+    Column("baseline", "decimal", "average over a step of the baseline"),
+    Column("candidate", "decimal", "average over a step of the candidate"),
     MEMORY_COLUMNS[3],
     *(replace(column, unit="decimal") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
@@ -118,7 +118,7 @@ WATERFALL_COLUMNS: Final = (
     Column("from", "time", "the step before this change; none for the step itself"),
     Column("to", "time", "the step after it"),
     Column("change", "difference", "of the time that the step goes to"),
-    Column("of_step", "growth", "change / base step"),
+    Column("of_step", "growth", "change / baseline step"),
     Column("verdict", "text", "what the steps tell from chance of its own time", non_key=True),
 )
 
@@ -145,12 +145,12 @@ class MeasureTable(Struct, frozen=True, eq=False):
 
     def result(self, verdicts: Sequence[str], top: int | None) -> Result:
         """The table, given the verdicts on its quantities."""
-        base_count, other_count = self.count.means
+        baseline_count, candidate_count = self.count.means
         rows = {
             self.columns[0].name: pl.Series(self.names, dtype=pl.String),
             **self.time.table_columns(),
-            "base_count": base_count,
-            "other_count": other_count,
+            "baseline_count": baseline_count,
+            "candidate_count": candidate_count,
             "verdict": pl.Series(self._with_added_and_removed(verdicts) if self.program else verdicts, dtype=pl.String),
         }
         shown = rows_to_table(rows, self.columns)
@@ -184,7 +184,9 @@ def _cause_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
     """Launches, gaps and compilations; a row that one run lacks counts as 0 there."""
     keys = _measure_keys(baseline, candidate, TIMED_TOPICS)
     notes: tuple[Note, ...] = ()
-    without = [run for run, side in (("the base", baseline), ("the other run", candidate)) if side.of != DEVICE_WORK]
+    without = [
+        run for run, side in (("the baseline", baseline), ("the candidate", candidate)) if side.of != DEVICE_WORK
+    ]
     if without:
         keys = [key for key in keys if key[0] == "compiling"]
         notes = (note("no_device_work_to_compare", runs=tuple(without)),)
@@ -222,7 +224,7 @@ def _counter_table(
     """Counters that both runs have; a note names the others, except those that an export computed."""
     ours, theirs = (_counters_in_every_step(side, topic) for side in (baseline, candidate))
     names = sorted(ours & theirs)
-    in_one_run = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
+    in_one_run = ((ours - theirs, "the baseline"), (theirs - ours, "the candidate"))
     names_in_one_run = (
         (sorted(name for name in left if not is_exported_counter(name)), run) for left, run in in_one_run
     )
@@ -242,7 +244,7 @@ def _memory_before_notes(baseline: RunProfile, candidate: RunProfile, name: str)
     most = pl.col("value").max().fill_null(0)
     left = [side.measures.filter(topic="before", name=name).select(most).item() for side in (baseline, candidate)]
     if any(left):
-        yield note("memory_from_before", name=name, base=left[0], other=left[1])
+        yield note("memory_from_before", name=name, baseline=left[0], candidate=left[1])
 
 
 def _counters_in_every_step(profile: RunProfile, topic: str) -> set[str]:
@@ -278,12 +280,12 @@ def _profiler_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
     """A note where different profilers wrote the runs: not everything can be compared."""
     if baseline.form == candidate.form or not baseline.form or not candidate.form:
         return []
-    return [note("profilers_differ", base=baseline.form, other=candidate.form)]
+    return [note("profilers_differ", baseline=baseline.form, candidate=candidate.form)]
 
 
 def comparability_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
     """Notes about the whole comparison: different profilers, and files that are hardly of one run."""
-    runs = (("base", baseline), ("other run", candidate))
+    runs = (("baseline", baseline), ("candidate", candidate))
     alone = [note("run_in_doubt", run=name, doubt=run.doubt) for name, run in runs if run.doubt is not None]
     return [*_profiler_notes(baseline, candidate), *alone]
 
@@ -297,21 +299,21 @@ def step_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
         notes.append(unlike)
     notes += _profiler_notes(baseline, candidate)
     if max(baseline.outside, candidate.outside) >= MIN_OUTSIDE_SHARE:
-        notes.append(note("work_in_no_step", base=baseline.outside, other=candidate.outside))
-    runs = {"base": baseline, "other run": candidate}
+        notes.append(note("work_in_no_step", baseline=baseline.outside, candidate=candidate.outside))
+    runs = {"baseline": baseline, "candidate": candidate}
     outliers = [line for name, run in runs.items() for line in outlier_notes(run, name)]
     return [*notes, *outliers, *incomplete_run_notes(runs)]
 
 
 def category_notes(ops: pl.DataFrame) -> list[Note]:
     """A note where ops are matched across categories: one may lose the time that another gets."""
-    across = ops.drop_nulls("other_category").height
+    across = ops.drop_nulls("candidate_category").height
     return [note("categories_of_own_run", ops=across)] if across else []
 
 
 def cross_category_notes(ops: pl.DataFrame) -> list[Note]:
     """A note about ops with a partner of another category, with the longest of them."""
-    rows = ops.drop_nulls("other_category").sort(pl.max_horizontal("base", "other"), descending=True)
+    rows = ops.drop_nulls("candidate_category").sort(pl.max_horizontal("baseline", "candidate"), descending=True)
     if rows.is_empty():
         return []
     longest = rows.row(0, named=True)
@@ -319,12 +321,12 @@ def cross_category_notes(ops: pl.DataFrame) -> list[Note]:
         note(
             "matched_across_categories",
             ops=rows.height,
-            base=int(rows["base"].sum()),
-            other=int(rows["other"].sum()),
+            baseline=int(rows["baseline"].sum()),
+            candidate=int(rows["candidate"].sum()),
             name=longest["name"],
             category=longest["category"],
-            other_name=longest["other_name"] or longest["name"],
-            other_category=longest["other_category"],
+            candidate_name=longest["candidate_name"] or longest["name"],
+            candidate_category=longest["candidate_category"],
         )
     ]
 
@@ -337,11 +339,13 @@ def op_notes(matches: Sequence[OpMatch], times: QuantityPair, table: pl.DataFram
         baseline, candidate = (
             1 - float(side[unmatched].sum()) / time for side, time in zip(times.means, total_times, strict=True)
         )
-        notes = [note("ops_matched", base=baseline, other=candidate)]
+        notes = [note("ops_matched", baseline=baseline, candidate=candidate)]
     else:
-        notes = [note("no_ops_matched", run="other" if total_times[0] else "base")]
+        notes = [note("no_ops_matched", run="candidate" if total_times[0] else "baseline")]
     changed = (
-        (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
+        (pl.col("change") != 0)
+        | (pl.col("exposed_change") != 0)
+        | (pl.col("baseline_count") != pl.col("candidate_count"))
     )
     if not table.filter(changed).height:
         notes.append(note("no_difference"))

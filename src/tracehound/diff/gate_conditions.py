@@ -38,12 +38,12 @@ LIMIT is 20% (of the step) or 5ms (in a step). A run of which nothing was measur
 
 COMPARISON_GRAMMAR: Final = f"""\
 {_QUANTITY_GRAMMAR}
-LIMIT is +3% (more than the base, in parts of it), +2ms (more than the base), 20% (of the step) or 5ms (in a step). A
-limit with a sign needs a base, and fails only where the steps tell the change from chance (one time in a hundred by
-chance itself, of thirty-five with 4 steps on a side); with fewer than 4 steps on a side averages decide. Each condition
-is tested alone; rows of the tables are tested together, so that each needs stronger evidence. What ops of the pattern
-were matched to in the other run counts with them, whatever it is called there. A run of which nothing was measured is
-refused (exit status 2), and with a sign one whose steps are something else than the base's."""
+LIMIT is +3% (more than the baseline, in parts of it), +2ms (more than the baseline), 20% (of the step) or 5ms (in a
+step). A limit with a sign needs a baseline, and fails only where the steps tell the change from chance (one time in a
+hundred by chance itself, of thirty-five with 4 steps on a side); with fewer than 4 steps on a side averages decide.
+Each condition is tested alone; rows of the tables are tested together, so that each needs stronger evidence. What ops
+of the pattern were matched to in the candidate counts with them, whatever it is called there. A run of which nothing
+was measured is refused (exit status 2), and with a sign one whose steps are something else than the baseline's."""
 """The grammar of conditions on a comparison."""
 
 _CONDITION_PATTERN: Final = re.compile(
@@ -103,7 +103,7 @@ def parse_condition(text: str) -> GateCondition:
     except ValueError as error:
         raise TracehoundError(f"not a number: {printable(number)!r}") from error
     if what == "step_time" and unit == "%" and not sign:
-        remedy = f"+{number}% is more than the base; or give a time"
+        remedy = f"+{number}% is more than the baseline; or give a time"
         raise TracehoundError(f"{printable(text)!r}: the step is always 100 % of the step", remedy=remedy)
     signed = -limit if sign == "-" else limit
     return GateCondition(text.strip(), what, "<" if sense == "<" else ">", _limit_sign(sign), signed, unit == "%")
@@ -126,8 +126,8 @@ def judge_run(profile: RunProfile, conditions: Sequence[GateCondition]) -> list[
     """Verdicts on conditions about one run. Raises TracehoundError for one that needs a baseline."""
     for each in conditions:
         if each.sign:
-            remedy = "tracehound diff BASE OTHER --fail-on ..."
-            raise TracehoundError(f"{each.text!r} compares with a base", remedy=remedy)
+            remedy = "tracehound diff BASELINE CANDIDATE --fail-on ..."
+            raise TracehoundError(f"{each.text!r} compares with a baseline", remedy=remedy)
     _refuse_unmeasured_runs(conditions, profile)
     _refuse_unknown_ops(conditions, profile)
     return [_judge_level(profile, each) for each in conditions]
@@ -144,7 +144,7 @@ def judge_comparison(
     if any(each.sign for each in conditions) and (unlike := note_unlike_runs(baseline, candidate)) is not None:
         of = dict(unlike.values)
         raise TracehoundError(
-            f"not alike: of the base {of['base']}, of the other {of['other']} is compared",
+            f"not alike: of the baseline {of['baseline']}, of the candidate {of['candidate']} is compared",
             remedy="mark the same steps in both runs, and record both with the same activities",
         )
     _refuse_unknown_ops(conditions, baseline, candidate)

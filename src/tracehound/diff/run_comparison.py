@@ -59,8 +59,8 @@ that began first. So the differences in exposed time and in idle time add up to 
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
-one op may stand against many: it has the name and category of the longest in the base, and beside them those of the
-other run's longest where they are others. Of categories each run's ops count in their own. What has no partner is
+one op may stand against many: it has the name and category of the longest in the baseline, and beside them those of the
+candidate's longest where they are others. Of categories each run's ops count in their own. What has no partner is
 listed as added or removed, and so is a category, an annotation or a class of modules that one run alone has.
 
 Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
@@ -172,7 +172,7 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
 
 def _with_inconclusive_note(baseline: RunProfile, candidate: RunProfile, tables: Sequence[Result]) -> list[Result]:
     """The tables, with a note that explains unclear verdicts on the first table that has one."""
-    why = note("steps_inconclusive", base=baseline.steps.height, other=candidate.steps.height)
+    why = note("steps_inconclusive", baseline=baseline.steps.height, candidate=candidate.steps.height)
     first = next((table for table in tables if UNCLEAR in table.table["verdict"]), None)
     return [replace(table, notes=(why, *table.notes)) if table is first else table for table in tables]
 
@@ -230,22 +230,22 @@ def _op_rows(
     verdicts: Sequence[str],
 ) -> pl.DataFrame:
     """The rows of the table of ops."""
-    base_count, other_count = sum_matched_ops(sides, matches, "count").means
+    baseline_count, candidate_count = sum_matched_ops(sides, matches, "count").means
     labels = [_match_labels(match, sides) for match in matches]
     renamed = [_renamed_labels(match, sides) for match in matches]
     events = [side.longest_events([match.sides[number] for match in matches]) for number, side in enumerate(sides)]
     rows = {
         **{name: [row[name] for row in labels] for name in ("name", "category", "module", "operator")},
-        **{f"other_{word}": [row[word] for row in renamed] for word in _LABELS_OF_BOTH},
+        **{f"candidate_{word}": [row[word] for row in renamed] for word in _LABELS_OF_BOTH},
         **_time_columns(baseline, sides, matches, times),
         "verdict": [_added_or_removed(match) or word for match, word in zip(matches, verdicts, strict=True)],
-        "base_count": base_count,
-        "other_count": other_count,
-        "base_ops": [len(match.baseline) for match in matches],
-        "other_ops": [len(match.candidate) for match in matches],
+        "baseline_count": baseline_count,
+        "candidate_count": candidate_count,
+        "baseline_ops": [len(match.baseline) for match in matches],
+        "candidate_ops": [len(match.candidate) for match in matches],
         "matched_by": [match.how for match in matches],
-        "base_event": events[0],
-        "other_event": events[1],
+        "baseline_event": events[0],
+        "candidate_event": events[1],
     }
     return _sort_by_step_change(rows, OP_COLUMNS)
 
@@ -266,7 +266,7 @@ def _time_columns(
 def _sort_by_step_change(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFrame:
     """The rows, largest change of the step first; rows without a change by time."""
     return rows_to_table(rows, columns).sort(
-        pl.col("exposed_change").abs(), pl.max_horizontal("base", "other"), columns[0].name,
+        pl.col("exposed_change").abs(), pl.max_horizontal("baseline", "candidate"), columns[0].name,
         descending=[True, True, False],
     )  # fmt: skip
 
@@ -286,7 +286,7 @@ def _waterfall_result(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
     changes = pl.concat([kinds, idle]).filter(pl.col("change") != 0)
     changes = changes.sort(pl.col("change").abs(), "part", descending=[True, False])
     baseline, candidate, whole_change, verdict = (
-        step.filter(part="step").select("base", "other", "change", "verdict").row(0)
+        step.filter(part="step").select("baseline", "candidate", "change", "verdict").row(0)
     )
     after = baseline + pl.col("change").cum_sum()
     of_step = pl.col("change") / baseline if baseline else pl.lit(None, pl.Float64)
@@ -295,8 +295,8 @@ def _waterfall_result(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
     relative = whole_change / baseline if baseline else None
     ends = pl.DataFrame(
         [
-            ("base step", None, baseline, None, None, ""),
-            ("other step", None, candidate, whole_change, relative, verdict),
+            ("baseline step", None, baseline, None, None, ""),
+            ("candidate step", None, candidate, whole_change, relative, verdict),
         ],
         schema=steps.select(names).schema,
         orient="row",
@@ -373,9 +373,9 @@ RENAMED_TIME_SHARE: Final = 0.25
 
 def _op_columns(ops: pl.DataFrame) -> tuple[Column, ...]:
     """The columns of ops; the candidate's names are brief where many ops are renamed."""
-    times = pl.col("base", "other").sum()
-    all_time, renamed_time = (sum(rows.select(times).row(0)) for rows in (ops, ops.drop_nulls("other_name")))
+    times = pl.col("baseline", "candidate").sum()
+    all_time, renamed_time = (sum(rows.select(times).row(0)) for rows in (ops, ops.drop_nulls("candidate_name")))
     many_renamed = renamed_time > RENAMED_TIME_SHARE * all_time
     return tuple(
-        replace(column, brief=many_renamed) if column.name == "other_name" else column for column in OP_COLUMNS
+        replace(column, brief=many_renamed) if column.name == "candidate_name" else column for column in OP_COLUMNS
     )

@@ -96,9 +96,9 @@ class RunProfile(Struct, frozen=True, eq=False):
 def note_unlike_runs(baseline: RunProfile, candidate: RunProfile) -> Note | None:
     """A note about measurements that differ in kind between the runs; None where they are alike."""
     if baseline.of != candidate.of:
-        return note("runs_not_alike", base=baseline.of, other=candidate.of)
+        return note("runs_not_alike", baseline=baseline.of, candidate=candidate.of)
     if baseline.unit != candidate.unit:
-        return note("runs_not_alike", base=baseline.what, other=candidate.what)
+        return note("runs_not_alike", baseline=baseline.what, candidate=candidate.what)
     return None
 
 

@@ -26,6 +26,8 @@ CURRENT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         # keys of the explorer, and fields of its session
         "lanes.colour": "lanes.color",
         "colour": "color",
+        "comparison.base": "comparison.baseline",
+        "comparison.other": "comparison.candidate",
     }
 )
 """The current name of each older one."""

@@ -18,10 +18,10 @@ its own, of its own steps, within ``window``. ``rows_total`` counts the rows bef
 
 The summary is ``{"schema": "tracehound.summary/1", "tracehound", "trace", "window", "steps", "ranks", "results":
 {analysis: RESULT}}``, where RESULT is the shape above without the keys that the page already has. A comparison is
-``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"base": text, "other": text}, "failed": bool or
-null, "results": {name: RESULT}}`` with the results ``gate`` (where conditions were given), ``diff``,
-``diff-categories``, ``diff-ops`` and, where there is anything of them, ``diff-causes``, ``diff-marks``, ``diff-memory``
-and ``diff-counters``; a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone.
+``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"baseline": text, "candidate": text}, "failed":
+bool or null, "results": {name: RESULT}}`` with the results ``gate`` (where conditions were given), ``diff``, ``diff-
+categories``, ``diff-ops`` and, where there is anything of them, ``diff-causes``, ``diff-marks``, ``diff-memory`` and
+``diff-counters``; a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone.
 """
 
 from __future__ import annotations

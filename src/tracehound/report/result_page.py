@@ -40,7 +40,7 @@ class ResultPage(Struct, frozen=True):
 
 def comparison_page(found: Comparison, verdicts: Sequence[GateVerdict]) -> ResultPage:
     """The page of a comparison, with the verdicts on its conditions."""
-    runs = (("base", _describe_run(found.baseline)), ("other", _describe_run(found.candidate)))
+    runs = (("baseline", _describe_run(found.baseline)), ("candidate", _describe_run(found.candidate)))
     title = f"{printable(found.baseline.name)} against {printable(found.candidate.name)}"
     return _build_page(COMPARISON_SCHEMA, title, runs, found.results, verdicts)
 

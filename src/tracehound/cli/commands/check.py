@@ -57,7 +57,7 @@ def measure_or_load_profile(
     if baseline is not None:
         if options.rank or options.step or options.window:
             console.print_message(
-                printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the other run alone")
+                printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the candidate alone")
             )
         return baseline
     try:

@@ -19,11 +19,11 @@ def run(options: Namespace) -> int:
         refuse_non_baseline(options.save_baseline)
     with open_read_context(options) as context:
         first, second = options.paths
-        base, other = (
+        baseline, candidate = (
             measure_or_load_profile([first], options, context, more=True),
             measure_or_load_profile([second], options, context),
         )
-    warn_incomplete_runs({"base": base, "other run": other}, conditions)
-    verdicts = judge_comparison(base, other, conditions)
-    told = result_page.comparison_page(compare_runs(base, other, options.top), verdicts)
-    return print_verdicts(told, other, verdicts, form, options)
+    warn_incomplete_runs({"baseline": baseline, "candidate": candidate}, conditions)
+    verdicts = judge_comparison(baseline, candidate, conditions)
+    page = result_page.comparison_page(compare_runs(baseline, candidate, options.top), verdicts)
+    return print_verdicts(page, candidate, verdicts, form, options)

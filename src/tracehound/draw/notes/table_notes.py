@@ -49,21 +49,21 @@ def _outlier_step(run: str, step: int, length: int, off: int, part: str) -> str:
     return f"step {step} of the {run} takes {format_duration(length)}, {apart}, most of it {part}"
 
 
-def _work_in_no_step(base: float, other: float) -> str:
-    shares = f"{format_share(base)} of the base's and {format_share(other)} of the other's"
+def _work_in_no_step(baseline: float, candidate: float) -> str:
+    shares = f"{format_share(baseline)} of the baseline's and {format_share(candidate)} of the candidate's"
     return f"in no step, and not compared: {shares} time of work"
 
 
 def _matched_across_categories(
-    ops: int, base: int, other: int, name: str, category: str, other_name: str, other_category: str
+    ops: int, baseline: int, candidate: int, name: str, category: str, candidate_name: str, candidate_category: str
 ) -> str:
-    times = f"{format_duration(base)} against {format_duration(other)}"
-    longest = f"{name} ({category}) is {other_name} ({other_category}) in the other run"
+    times = f"{format_duration(baseline)} against {format_duration(candidate)}"
+    longest = f"{name} ({category}) is {candidate_name} ({candidate_category}) in the candidate"
     return f"matched across categories: {count_noun(ops, 'op')}, {times}; {longest}"
 
 
-def _ops_matched(base: float, other: float) -> str:
-    return f"matched: {format_share(base)} of the ops' time in the base, {format_share(other)} in the other"
+def _ops_matched(baseline: float, candidate: float) -> str:
+    return f"matched: {format_share(baseline)} of op time in the baseline, {format_share(candidate)} in the candidate"
 
 
 def _no_device_work(runs: tuple[str, ...]) -> str:
@@ -74,8 +74,8 @@ def _recorded_in_one_run(run: str, names: tuple[str, ...]) -> str:
     return f"recorded in {run} alone: {', '.join(names)}"
 
 
-def _memory_from_before(name: str, base: float, other: float) -> str:
-    left = f"{format_bytes(base)} in the base, {format_bytes(other)} in the other run"
+def _memory_from_before(name: str, baseline: float, candidate: float) -> str:
+    left = f"{format_bytes(baseline)} in the baseline, {format_bytes(candidate)} in the candidate"
     return f"{name}: without what is left from before the recording, {left}"
 
 
@@ -95,12 +95,12 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "search_refused": "{why}",
     "hlo_sentence": "{text}",
     "steps_inconclusive": (
-        "unclear: {base:,} steps against {other:,} tell neither a change nor that there is next to none: they differ"
-        " too much among themselves (see medians and spreads); more steps may"
+        "inconclusive where it says unclear: steps vary too much for {baseline:,} against {candidate:,}; record more (see"
+        " medians and spreads)"
     ),
-    "runs_not_alike": "not alike: of the base {base}, of the other {other} is compared",
+    "runs_not_alike": "not alike: of the baseline {baseline}, of the candidate {candidate} is compared",
     "profilers_differ": (
-        "{base} against {other}: ops share no names, only the step, its parts and its gaps are comparable"
+        "{baseline} against {candidate}: ops share no names, only the step, its parts and its gaps are comparable"
     ),
     "run_in_doubt": "{run}: {doubt}",
     "run_not_whole": _run_not_whole,
