@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tracehound.draw.notes.sentence_template import SentenceTemplate
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.short_names import cut_middle, shorten_kernel_name
 from tracehound.model.units import PS_PER_US, count_noun, format_duration, format_ranges, format_share
 

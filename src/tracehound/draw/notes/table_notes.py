@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from tracehound.analysis.result import SETTING_NOTE
-from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import count_noun, format_bytes, format_count, format_duration, format_share
 
 
@@ -95,8 +95,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "search_refused": "{why}",
     "hlo_sentence": "{text}",
     "steps_inconclusive": (
-        "inconclusive where it says unclear: steps vary too much for {baseline:,} against {candidate:,}; record more (see"
-        " medians and spreads)"
+        "inconclusive where it says unclear: steps vary too much for {baseline:,} against {candidate:,}; record more"
+        " (see medians and spreads)"
     ),
     "runs_not_alike": "not alike: of the baseline {baseline}, of the candidate {candidate} is compared",
     "profilers_differ": (
