@@ -16,6 +16,7 @@ from tracehound.diff.gate_conditions import (
     judge_run,
     parse_condition,
 )
+from tracehound.diff.headline import headline_facts
 from tracehound.diff.run_comparison import DEFINITION, Comparison, compare_runs
 from tracehound.diff.run_profile import RunProfile, incomplete_run_notes, profile_run
 
@@ -29,6 +30,7 @@ __all__ = [
     "RunProfile",
     "comparability_notes",
     "compare_runs",
+    "headline_facts",
     "incomplete_run_notes",
     "judge_comparison",
     "judge_run",

@@ -56,6 +56,7 @@ _REASONS_OF_ACTIVITIES: Final = {
     thread_activity.WAITING: SYNCHRONIZATION,
     thread_activity.COPYING: SYNCHRONIZATION,
     thread_activity.ALLOCATING: ALLOCATION,
+    thread_activity.COMMUNICATING: "calling collectives",
     NOTHING_RECORDED: UNRECORDED,
 }
 """Reasons that are spelled otherwise than the activity: those that causes of gaps have, too."""
@@ -68,8 +69,8 @@ _NAMED_ACTIVITIES: Final = (
 )
 """Activities whose innermost event is named, since they say little themselves."""
 
-MIN_NAMED_SHARE: Final = 0.01
-"""Events with a smaller share of the idle time of a rank are not named."""
+MAX_NAMES: Final = 50
+"""At most so many events of a rank are named; the others have their reason alone."""
 
 COUNTER_SUFFIX: Final = r"(?:#\s*|\s+)\d+$"
 """The number behind a name that counts repetitions: ``iteration 12``, ``batch#3``."""
@@ -247,11 +248,10 @@ def _named_rows(rows: pl.DataFrame) -> pl.DataFrame:
     named = rows.select(
         "interval", reason.alias("reason"), pl.when(is_named).then(shown).otherwise(pl.lit("")).alias("event"), "value"
     )
-    total = int(named["value"].sum())
-    large = pl.col("value").sum().over("reason", "event") >= MIN_NAMED_SHARE * total
+    time = pl.col("value").sum().over("reason", "event")
     return named.select(
         "interval",
-        pl.when(large & (pl.col("event") != ""))
+        pl.when((time.rank("dense", descending=True) <= MAX_NAMES) & (pl.col("event") != ""))
         .then(pl.concat_str("reason", pl.lit(NAME_SEPARATOR), "event"))
         .otherwise("reason")
         .alias("name"),

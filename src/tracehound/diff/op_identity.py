@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tracehound.analysis.devices.kernel_classes import OTHER_CLASS, classify_kernels
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import WORK_COLUMNS, device_work, parent_rows
 from tracehound.analysis.timing.device_clock import DEVICE_TIMES
@@ -173,6 +174,23 @@ def _extend_path(paths: list[tuple[str, str]], outer: int, code: int, words: pl.
 IDENTITY_COLUMNS: Final = ("name", "category", "module", "operator", "path", "scope", "signature", "family")
 """Columns of words, empty where a trace does not have them: `operator` is the outermost one around the launch, `path`
 all of them from there inward, `family` the sort of a kernel or of a custom call."""
+
+
+def op_categories(ops: pl.DataFrame) -> pl.Series:
+    """The category of each op (name, category) in tables: of kernels their class, of memsets that of copies.
+
+    Kernels that another device or library names otherwise are of one class: gemm, attention, elementwise.
+    """
+    kernels = ops.select("name", "category").unique().filter(pl.col("category") == "kernel")
+    asked = kernels.select("name", pl.lit("kernel").alias("kind"), pl.lit(None, pl.String).alias("category"))
+    classes = kernels.with_columns(classify_kernels(asked)["class"].replace(OTHER_CLASS, OTHER_KERNELS))
+    category = pl.when(pl.col("category") == "memset").then(pl.lit("copy")).otherwise("category")
+    joined = ops.select("name", "category").join(classes, on=["name", "category"], how="left", maintain_order="left")
+    return joined.select(pl.coalesce("class", category).alias("category")).to_series()
+
+
+OTHER_KERNELS: Final = "other kernels"
+"""Category of the kernels of no class."""
 
 
 def compared_events(rank_trace: RankTrace) -> tuple[pl.DataFrame, str]:

@@ -39,8 +39,9 @@ from tracehound.diff.comparison_tables import (
     op_notes,
     step_notes,
 )
+from tracehound.diff.headline import Headline, find_headline, headline_notes
 from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY, NO_MATCH, OpMatch, match_ops
-from tracehound.diff.run_profile import STEP_PARTS, RunProfile
+from tracehound.diff.run_profile import STEP_PARTS, RunProfile, note_unlike_runs
 from tracehound.diff.step_statistics import quantities_of_array
 from tracehound.model.notes import Note, note
 
@@ -95,6 +96,7 @@ class Comparison(Struct, frozen=True, eq=False):
     waterfall: Result
     sections: tuple[Result, ...]
     keys: tuple[pl.DataFrame, pl.DataFrame]
+    headline: Headline | None = None
 
     @property
     def results(self) -> tuple[Result, ...]:
@@ -102,6 +104,13 @@ class Comparison(Struct, frozen=True, eq=False):
         if MEMORY_ONLY in (self.baseline.of, self.candidate.of):
             return self.sections
         return (self.step, self.categories, self.ops, *self.sections)
+
+    @property
+    def headline_notes(self) -> list[Note]:
+        """The first facts of the comparison as notes: none of a memory timeline."""
+        unlike = note_unlike_runs(self.baseline, self.candidate)
+        notes = headline_notes(self.headline) if self.headline is not None else []
+        return [unlike, *notes] if unlike is not None else notes
 
     @property
     def scope(self) -> str:
@@ -165,9 +174,10 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
         ],
     )
     waterfall = _waterfall_result(whole_step.table, category_table)
-    return Comparison(
-        baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(others), _match_numbers(sides, ops)
-    )
+    is_timed = MEMORY_ONLY not in (baseline.of, candidate.of)
+    headline = find_headline(baseline, candidate, sides, ops, step_verdict[0][0]) if is_timed else None
+    keys = _match_numbers(sides, ops)
+    return Comparison(baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(others), keys, headline)
 
 
 def _with_inconclusive_note(baseline: RunProfile, candidate: RunProfile, tables: Sequence[Result]) -> list[Result]:

@@ -89,6 +89,8 @@ def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
     runs = dict(page.runs)
     results = {each.analysis: _result_body(each, each.table.to_dicts()) for each in page.results}
     head = {"schema": page.schema, "tracehound": __version__, "title": page.title, "runs": runs}
+    if page.facts is not None:
+        head["headline"] = {**page.facts, "sentences": list(note_texts(page.headline))}
     yield TextLine(_dump_json({**head, "failed": page.failed, "results": results}))
 
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tracehound.analysis.devices.kernel_classes import KERNEL_CLASSES
 from tracehound.analysis.result import SETTING_NOTE
 from tracehound.errors import printable
 from tracehound.model.notes import SentenceTemplate
-from tracehound.model.units import count_noun, format_bytes, format_count, format_duration, format_share
+from tracehound.model.short_names import cut_middle, shorten_kernel_name
+from tracehound.model.units import (
+    PS_PER_S,
+    count_noun,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_duration_in_words,
+    format_ranks,
+    format_share,
+    join_some,
+)
 
 
 def _rows_filtered(filter: str, passed: int, of: int, above: int) -> str:  # noqa: A002, the value's name
@@ -79,6 +91,166 @@ def _memory_from_before(name: str, baseline: float, candidate: float) -> str:
     return f"{name}: without what is left from before the recording, {left}"
 
 
+_STEP_PHRASES: Final = {"steps": "step time", "executions": "time of an execution"}
+_STEP_NOUNS: Final = {"steps": "step", "executions": "execution"}
+
+
+def _step_time_changed(
+    baseline: int, candidate: int, verdict: str, steps: tuple[int, int], unit: str, phase: str
+) -> str:
+    """The first line of a comparison: both times, the change, and whether it is more than chance."""
+    subject = f"{phase} {_STEP_PHRASES.get(unit, f'time of {unit}')}".strip()
+    if verdict == "the same":
+        return f"no change: {subject} {format_duration_in_words(baseline)} in both runs"
+    growth = f" ({_growth_in_words((candidate - baseline) / baseline)})" if baseline else ""
+    times = f"{format_duration_in_words(baseline)} -> {format_duration_in_words(candidate)}"
+    return f"{subject} {times}, {_signed_duration(candidate - baseline)}{growth}: {_verdict_in_words(verdict, steps)}"
+
+
+def _verdict_in_words(verdict: str, steps: tuple[int, int]) -> str:
+    ours, theirs = steps
+    if verdict == "unclear":
+        return f"inconclusive: steps vary too much for {ours:,} against {theirs:,}; record more"
+    if verdict == "too few steps":
+        return f"inconclusive: only {ours:,} against {theirs:,}; record at least 4 of each"
+    if verdict == "noise":
+        return "no change beyond chance"
+    if verdict.startswith("perhaps "):
+        return f"{verdict} (chance alone does that in one of 20 comparisons)"
+    return f"{verdict}, more than chance"
+
+
+def _signed_duration(ps: int) -> str:
+    return f"{'+' * (ps > 0)}{format_duration_in_words(ps)}"
+
+
+def _growth_in_words(fraction: float) -> str:
+    return (
+        f"{fraction * 100:+.3g} %" if abs(fraction) < 10 else f"{fraction + 1:,.0f} times" if fraction < 1e6 else "new"
+    )
+
+
+_PART_NAMES: Final = {"communication": "communication", "copy": "copies"}
+_CATEGORY_NAMES: Final = {
+    "gemm": "GEMMs",
+    "convolution": "convolutions",
+    "data loading": "data loading",
+    "synchronization": "idle in synchronization",
+    "allocation": "idle in memory allocation",
+}
+_KERNEL_CLASSES: Final = frozenset(name for name, _ in KERNEL_CLASSES) - {"gemm", "convolution"}
+
+
+def _change_explained(
+    total: int,
+    parts: tuple[str, ...],
+    names: tuple[str, ...],
+    changes: tuple[int, ...],
+    details: tuple[str, ...],
+    factors: tuple[float, ...],
+    late_ranks: tuple[int, ...],
+    waiting: int,
+    uneven_rank: int,
+    rank_change: int,
+) -> str:
+    """The parts that explain the change, the largest first, and the ranks that they are of."""
+    items = ", ".join(
+        f"{_part_name(part, name, detail, factor)} {_signed_duration(change)}{_op_detail(part, detail, factor)}"
+        for part, name, change, detail, factor in zip(parts, names, changes, details, factors, strict=True)
+    )
+    where = f", on {format_ranks(late_ranks)}" if late_ranks else ""
+    whole = f" (together {_signed_duration(sum(changes))} of {_signed_duration(total)})" if total else ""
+    rest = ""
+    if waiting:
+        rest = f"; the other {count_noun(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'} in communication meanwhile"
+    elif uneven_rank >= 0:
+        rest = f"; most on rank {uneven_rank}: {_signed_duration(rank_change)} outside communication"
+    return f"why{where}: {items}{whole}{rest}"
+
+
+def _part_name(part: str, name: str, detail: str, factor: float) -> str:
+    if part in _PART_NAMES:
+        return _PART_NAMES[part]
+    if part == "idle":
+        return f"{_CATEGORY_NAMES.get(name, name)}{f' ({_short_name(detail)})' if detail else ''}"
+    if factor and not detail:
+        return f"{name} {factor:.3g} times as long"
+    return _CATEGORY_NAMES.get(name, f"{name} kernels" if name in _KERNEL_CLASSES else name)
+
+
+def _op_detail(part: str, detail: str, factor: float) -> str:
+    """The op behind most of the change of a category of kernels, with the ratio of its times."""
+    if part != "compute" or not detail:
+        return ""
+    return f" ({_short_name(detail)}{f' {factor:.3g} times as long' if factor else ', in one run only'})"
+
+
+def _short_name(name: str) -> str:
+    return cut_middle(shorten_kernel_name(name), _MAX_NAME)
+
+
+_MAX_NAME: Final = 48
+
+
+def _kernels_changed_by_factor(where: str, numbers: tuple[int, ...], factors: tuple[float, ...]) -> str:
+    """The ranks or steps in which all kernels changed by one factor."""
+    some = [f"{factor:.3g} times as long on rank {number}" if where == "rank" else
+            f"{factor:.3g} times as long in step {number}"
+            for number, factor in zip(numbers, factors, strict=True)]  # fmt: skip
+    cause = "clocks or a slower device" if max(factors) > 1 else "clocks or a faster device"
+    return f"all kernels {join_some(some, 4)}: {cause}"
+
+
+def _runs_compared(
+    steps: tuple[int, int],
+    unit: str,
+    ranks: tuple[int, int],
+    devices: tuple[str, ...],
+    matched: tuple[float, float] | None,
+    launches: tuple[float, float] | None,
+    flops: tuple[float, float] | None,
+) -> str:
+    """The factors that say how comparable two runs are."""
+    noun = _STEP_NOUNS.get(unit)
+    facts = [f"{steps[0]:,} {noun}{'s' * (steps[0] != 1)} against {steps[1]:,}"] if noun else [unit]
+    facts.append(f"{count_noun(ranks[0], 'rank')} {'each' if ranks[0] == ranks[1] else f'against {ranks[1]:,}'}")
+    models = dict.fromkeys(model or "unknown device" for model in devices)
+    facts.append(" against ".join(models))
+    if matched is not None:
+        facts.append(f"{_percent_in_words(min(matched))} of op time in both runs")
+    each = f" per {noun}" if noun else ""
+    if launches is not None:
+        facts.append(f"launches{each} {_pair_in_words(*launches)}")
+    if flops is not None:
+        facts.append(f"FLOPs{each} {_pair_in_words(*flops)}")
+    return f"compared: {', '.join(facts)}"
+
+
+def _percent_in_words(share: float) -> str:
+    return f"{share * 100:.3g} %"
+
+
+def _pair_in_words(before: float, after: float) -> str:
+    """Two amounts with three significant digits, or one if they are equal: ``1,220 in both``."""
+    texts = [f"{value:,.0f}" if 1 <= value < 1e6 else f"{value:.3g}" for value in (before, after)]
+    return f"{texts[0]} in both" if texts[0] == texts[1] else f"{texts[0]} against {texts[1]}"
+
+
+def _work_differs(unit: str, before: float, after: float, baseline: int, candidate: int, *, is_first: bool) -> str:
+    """The ratio of the work of a step, and the time of a unit of work."""
+    if unit:
+        noun = unit.removesuffix("s")
+        times = [round(time / number) for time, number in ((baseline, before), (candidate, after))]
+        change = f" ({_growth_in_words(times[1] / times[0] - 1)})" if times[0] else ""
+        rates = [number / time * PS_PER_S if time else 0.0 for time, number in ((baseline, before), (candidate, after))]
+        each = f"{format_duration_in_words(times[0])} -> {format_duration_in_words(times[1])}{change}"
+        return f"per {noun}: {each}, {_pair_in_words(*rates)} {unit} per second"
+    ratio, what = after / before, "batch size" if is_first else "dimension"
+    speed = f"{ratio * baseline / candidate:.3g} times as many samples per second" if candidate else ""
+    shapes = f"{what} {before:,.0f} -> {after:,.0f} in most recorded shapes that differ"
+    return f"work per step {ratio:.3g} times as much ({shapes}); if samples are as many times as many: {speed}"
+
+
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "text": "{text}",
     SETTING_NOTE: "with {name}={value}",
@@ -120,5 +292,10 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "not_measured_in_baseline": "launches, gaps and counters: not in the baseline, which an older version saved",
     "recorded_in_one_run": _recorded_in_one_run,
     "memory_from_before": _memory_from_before,
+    "step_time_changed": _step_time_changed,
+    "change_explained": _change_explained,
+    "kernels_changed_by_factor": _kernels_changed_by_factor,
+    "runs_compared": _runs_compared,
+    "work_differs": _work_differs,
     "tested_alone": "tested alone: rows of the tables are tested together, so that each needs stronger evidence",
 }
