@@ -16,10 +16,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
-from tracehound.diff.comparison_numbers import ADDED, REMOVED, QuantityPair, rows_to_table
-from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY, NO_MATCH, OpMatch
+from tracehound.diff.comparable_work import common_phases
+from tracehound.diff.comparison_numbers import (
+    ADDED,
+    REMOVED,
+    QuantityPair,
+    RunOpQuantities,
+    judge_changes,
+    rows_to_table,
+)
+from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY, NO_MATCH, OpMatch, op_categories
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, incomplete_run_notes, note_unlike_runs
-from tracehound.diff.step_statistics import MIN_STEPS, StepQuantities, sum_quantities
+from tracehound.diff.step_statistics import MIN_STEPS, StepQuantities, quantities_of_array, sum_quantities
 from tracehound.formats.export_metadata import is_exported_counter
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
 from tracehound.model.notes import Note, note
@@ -78,7 +86,7 @@ OP_COLUMNS: Final = (
 
 
 CATEGORY_COLUMNS: Final = (
-    Column("category", "text", "kind of work (memsets are copies), or HLO category"),
+    Column("category", "text", "class of kernels, copies (with memsets) or communication, or HLO category"),
     *(replace(column, brief=column not in _SPREAD_COLUMNS) for column in OP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
@@ -121,6 +129,38 @@ WATERFALL_COLUMNS: Final = (
     Column("of_step", "growth", "change / baseline step"),
     Column("verdict", "text", "what the steps tell from chance of its own time", non_key=True),
 )
+
+
+PHASE_COLUMNS: Final = (
+    Column("phase", "text", "phase of inference"),
+    Column("baseline_count", "count", "steps of the baseline"),
+    Column("candidate_count", "count", "steps of the candidate"),
+    *(column for column in STEP_COLUMNS if column.name != "part"),
+)
+
+
+def phase_table(baseline: RunProfile, candidate: RunProfile) -> Result | None:
+    """The mean step of each phase of inference that both runs have; None with fewer than two phases."""
+    runs = baseline, candidate
+    if len({phase for run in runs for phase in run.steps["phase"].unique().to_list()}) < MIN_PHASES:
+        return None
+    rows = []
+    for phase in common_phases(baseline, candidate):
+        steps = [run.steps.filter(phase=phase)["duration"].to_numpy()[:, None] for run in runs]
+        pair = QuantityPair(quantities_of_array(steps[0]), quantities_of_array(steps[1]))
+        counts = {"baseline_count": len(steps[0]), "candidate_count": len(steps[1])}
+        verdict = judge_changes(pair)[0][0]
+        numbers = {name: values[0] for name, values in pair.table_columns().items()}
+        rows.append({"phase": phase, **counts, **numbers, "verdict": verdict})
+    if not rows:
+        return None
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    table = rows_to_table(columns, PHASE_COLUMNS)
+    return Result("diff-phases", "Phases of inference", PHASE_COLUMNS, table, table.height)
+
+
+MIN_PHASES: Final = 2
+"""With fewer phases they have no table."""
 
 
 TIMED_TOPICS: Final = ("launches", "idle", "compiling")
@@ -305,9 +345,14 @@ def step_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
     return [*notes, *outliers, *incomplete_run_notes(runs)]
 
 
-def category_notes(ops: pl.DataFrame) -> list[Note]:
+def category_notes(sides: tuple[RunOpQuantities, RunOpQuantities], matches: Sequence[OpMatch]) -> list[Note]:
     """A note where ops are matched across categories: one may lose the time that another gets."""
-    across = ops.drop_nulls("candidate_category").height
+    categories = [op_categories(side.ops).to_list() for side in sides]
+    both = [match for match in matches if match.how != NO_MATCH]
+    across = sum(
+        not {categories[0][op] for op in match.baseline}.intersection(categories[1][op] for op in match.candidate)
+        for match in both
+    )
     return [note("categories_of_own_run", ops=across)] if across else []
 
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import orjson
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from tracehound.diff.comparable_work import WorkRatio, work_ratio
 from tracehound.diff.comparison_numbers import (
     DETAIL_SHARE,
     MIN_RANKS,
@@ -59,24 +59,6 @@ class PartChange(Struct, frozen=True):
     def change(self) -> float:
         """Candidate less baseline, ps in a step."""
         return self.candidate - self.baseline
-
-
-class WorkRatio(Struct, frozen=True):
-    """The ratio of the work of a step in both runs: of `samples` or `tokens` as given, or of dimensions of shapes.
-
-    `before` and `after` are the numbers of samples or tokens, or the dimension that differs most often (the smallest of
-    these); `is_first` says that it is most often the first dimension of a shape.
-    """
-
-    unit: str
-    before: float
-    after: float
-    is_first: bool = False
-
-    @property
-    def ratio(self) -> float:
-        """Candidate / baseline."""
-        return self.after / self.before
 
 
 class Headline(Struct, frozen=True):
@@ -152,20 +134,22 @@ def headline_notes(headline: Headline) -> list[Note]:
                 changes=tuple(round(part.change) for part in parts),
                 details=tuple(part.detail for part in parts),
                 factors=tuple(part.factor or 0.0 for part in parts),
+                rest=round(sum(part.change for part in headline.parts) - sum(part.change for part in parts)),
                 late_ranks=headline.late_ranks,
                 waiting=headline.waiting,
                 uneven_rank=rank,
                 rank_change=round(rank_change),
             )
         )
-    if headline.kernels is not None and (headline.kernels.by_rank or headline.kernels.by_step):
-        ranks, steps = headline.kernels.by_rank, headline.kernels.by_step
+    if (kernels := headline.kernels) is not None:
+        some = kernels.by_rank or kernels.by_step
         found.append(
             note(
                 "kernels_changed_by_factor",
-                where="rank" if ranks else "step",
-                numbers=tuple(number for number, _ in ranks or steps),
-                factors=tuple(factor for _, factor in ranks or steps),
+                factor=kernels.factor,
+                where="rank" if kernels.by_rank else "step",
+                numbers=tuple(number for number, _ in some),
+                factors=tuple(factor for _, factor in some),
             )
         )
     found.append(
@@ -229,9 +213,9 @@ def find_headline(
     sides: tuple[RunOpQuantities, RunOpQuantities],
     matches: Sequence[OpMatch],
     verdict: str,
-    given: tuple[str, float, float] | None = None,
+    given: WorkRatio | None = None,
 ) -> Headline:
-    """The headline of two runs whose ops are matched; `given` is a unit of work and its number in a step of each."""
+    """The headline of two runs whose ops are matched; `given` is the ratio of their work as the user knows it."""
     runs = baseline, candidate
     steps = [run.steps["duration"] for run in runs]
     before, after = (float(each.sum()) / max(1, len(each)) for each in steps)
@@ -256,7 +240,7 @@ def find_headline(
         _matched_shares(sides, matches),
         _amounts_per_step(runs, "launches", "launches", "count"),
         _amounts_per_step(runs, WORK, "FLOPs", "value"),
-        WorkRatio(*given) if given else work_ratio(baseline.shapes, candidate.shapes),
+        given or work_ratio(baseline.shapes, candidate.shapes),
     )
 
 
@@ -334,7 +318,7 @@ def _late_ranks(baseline: pl.DataFrame, candidate: pl.DataFrame, change: float) 
     )
     if not change or communication.mean() < WAITING_SHARE * abs(change):
         return ()
-    late = (own >= LATE_SHARE * abs(change)) & (own >= LATE_SHARE * own.max()) & (communication < own)
+    late = (own >= LATE_SHARE * max(abs(change), own.max())) & (communication < WAITING_SHARE * abs(change))
     return tuple(sums[1]["rank"].filter(pl.Series(late)).to_list())
 
 
@@ -421,64 +405,3 @@ def _amounts_per_step(runs: Sequence[RunProfile], topic: str, name: str, column:
         float(run.measures.filter(topic=topic, name=name)[column].sum()) / max(1, run.steps.height) for run in runs
     )
     return (before, after) if before and after else None
-
-
-def work_ratio(baseline: pl.DataFrame, candidate: pl.DataFrame) -> WorkRatio | None:
-    """The ratio by which most dimensions of the recorded shapes differ that differ at all; None where none does.
-
-    Ops of one name are paired by the order of their different shapes; each pair of dimensions counts once for each pair
-    of shapes.
-    """
-    ours, theirs = (_shapes_by_name(frame) for frame in (baseline, candidate))
-    votes: dict[float, dict[tuple[int, int], tuple[int, int]]] = {}
-    for name in ours.keys() & theirs.keys():
-        if len(ours[name]) != len(theirs[name]):
-            continue
-        for one, another in zip(ours[name], theirs[name], strict=True):
-            for before, after, place in _different_dimensions(one, another):
-                pairs = votes.setdefault(round(after / before, 9), {})
-                many, first = pairs.get((before, after), (0, 0))
-                pairs[before, after] = (many + 1, first + (place == 0))
-    counted = {ratio: sum(many for many, _ in pairs.values()) for ratio, pairs in votes.items()}
-    if not counted:
-        return None
-    ratio = max(counted, key=lambda each: (counted[each], -each))
-    if counted[ratio] < MIN_VOTES * sum(counted.values()):
-        return None
-    (before, after), (many, first) = max(votes[ratio].items(), key=lambda each: (each[1][0], -each[0][0]))
-    return WorkRatio("", before, after, first * 2 > many)
-
-
-MIN_VOTES: Final = 0.5
-"""A ratio counts if at least so large a share of the dimensions that differ has it."""
-
-_Shape = tuple[tuple[int, ...], ...]
-
-
-def _shapes_by_name(shapes: pl.DataFrame) -> dict[str, list[_Shape]]:
-    """The different shapes of each op, in their order."""
-    found: dict[str, list[_Shape]] = {}
-    for name, dims in shapes.iter_rows():
-        try:
-            read = orjson.loads(dims)
-        except orjson.JSONDecodeError:
-            continue
-        shape = tuple(
-            tuple(size for size in each if isinstance(size, int)) if isinstance(each, list) else () for each in read
-        ) if isinstance(read, list) else ()  # fmt: skip
-        of_name = found.setdefault(name, [])
-        if shape not in of_name:
-            of_name.append(shape)
-    return found
-
-
-def _different_dimensions(one: _Shape, another: _Shape) -> list[tuple[int, int, int]]:
-    """The dimensions that differ between two shapes of equal rank: both sizes, and the place in the tensor."""
-    if [len(each) for each in one] != [len(each) for each in another]:
-        return []
-    return [
-        (before, after, place)
-        for tensor, other in zip(one, another, strict=True)
-        for place, (before, after) in enumerate(zip(tensor, other, strict=True))
-        if before != after and before > 0 and after > 0
-    ]

@@ -14,7 +14,9 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.result import Column, Result
+from tracehound.diff.comparable_work import compared_phase, given_work
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
 from tracehound.diff.comparison_numbers import (
     ADDED,
@@ -37,10 +39,18 @@ from tracehound.diff.comparison_tables import (
     cross_category_notes,
     measure_tables,
     op_notes,
+    phase_table,
     step_notes,
 )
 from tracehound.diff.headline import Headline, find_headline, headline_notes
-from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY, NO_MATCH, OpMatch, match_ops
+from tracehound.diff.op_identity import (
+    IDENTITY_COLUMNS,
+    MEMORY_ONLY,
+    NO_MATCH,
+    OpMatch,
+    match_ops,
+    op_categories,
+)
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, note_unlike_runs
 from tracehound.diff.step_statistics import quantities_of_array
 from tracehound.model.notes import Note, note
@@ -127,12 +137,20 @@ _SCOPE_PHRASES: Final = {
 }
 
 
-def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = None) -> Comparison:
-    """The comparison of two runs; at most `top` rows of a table."""
+def compare_runs(
+    baseline: RunProfile, candidate: RunProfile, top: int | None = None, given: ChosenSettings = ()
+) -> Comparison:
+    """The comparison of two runs; at most `top` rows of a table.
+
+    `given` are chosen settings (`comparable_work.SETTINGS`). Of runs with phases of inference the steps of one phase
+    are compared, and a table has them all. Raises TracehoundError for a given phase that a run does not have.
+    """
+    phases = phase_table(baseline, candidate)
+    baseline, candidate = compared_phase(baseline, candidate, given)
     sides = RunOpQuantities(baseline, IDENTITY_COLUMNS), RunOpQuantities(candidate, IDENTITY_COLUMNS)
     category_runs = (
-        RunOpQuantities(_count_memsets_as_copies(baseline), ("category",)),
-        RunOpQuantities(_count_memsets_as_copies(candidate), ("category",)),
+        RunOpQuantities(_with_categories_of_tables(baseline), ("category",)),
+        RunOpQuantities(_with_categories_of_tables(candidate), ("category",)),
     )
     ops, categories = match_ops(*(side.ops for side in sides)), _match_categories(*category_runs)
     step, parts = (_step_quantities(baseline, candidate, names) for names in (("duration",), STEP_PARTS))
@@ -157,7 +175,7 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
                 step_notes(baseline, candidate),
             ),
             _top_rows_result(
-                "diff-categories", "Categories", CATEGORY_COLUMNS, category_table, top, category_notes(table)
+                "diff-categories", "Categories", CATEGORY_COLUMNS, category_table, top, category_notes(sides, ops)
             ),
             _top_rows_result(
                 "diff-ops",
@@ -175,7 +193,10 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
     )
     waterfall = _waterfall_result(whole_step.table, category_table)
     is_timed = MEMORY_ONLY not in (baseline.of, candidate.of)
-    headline = find_headline(baseline, candidate, sides, ops, step_verdict[0][0]) if is_timed else None
+    headline = (
+        find_headline(baseline, candidate, sides, ops, step_verdict[0][0], given_work(given)) if is_timed else None
+    )
+    others = [*others, *([phases] if phases is not None else [])]
     keys = _match_numbers(sides, ops)
     return Comparison(baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(others), keys, headline)
 
@@ -202,10 +223,9 @@ def _step_result(quantities: QuantityPair, verdicts: Sequence[str], notes: Seque
     return Result("diff", "Step", STEP_COLUMNS, rows, rows.height, tuple(notes))
 
 
-def _count_memsets_as_copies(run: RunProfile) -> RunProfile:
-    """The run with memsets among the copies, as in the parts of a step."""
-    category = pl.when(pl.col("category") == "memset").then(pl.lit("copy")).otherwise("category")
-    return replace(run, ops=run.ops.with_columns(category.alias("category")))
+def _with_categories_of_tables(run: RunProfile) -> RunProfile:
+    """The run with classes as the categories of kernels, and memsets among the copies."""
+    return replace(run, ops=run.ops.with_columns(op_categories(run.ops)))
 
 
 def _match_categories(baseline: RunOpQuantities, candidate: RunOpQuantities) -> list[OpMatch]:

@@ -121,6 +121,8 @@ class RunProfile(Struct, frozen=True, eq=False):
         one = self.steps.height == 1
         what = self.what.replace("steps", "step", 1).replace("executions", "execution", 1) if one else self.what
         count = "" if self.what in (WHOLE_RUN, IN_WINDOW) else f"{self.steps.height:,} "
+        if (phases := self.steps["phase"].unique()).len() == 1 and phases[0]:
+            count += f"{phases[0]} "
         left = len(set(self.partial) - set(self.steps["step"].to_list()))
         lacking = f", {count_noun(left, 'partial step')} left out" if left else ", partial" if self.partial else ""
         return f"{count}{what} on {ranks}, {self.of}{lacking}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from tracehound.analysis.devices.kernel_classes import KERNEL_CLASSES
 from tracehound.analysis.result import SETTING_NOTE
@@ -142,30 +142,39 @@ _KERNEL_CLASSES: Final = frozenset(name for name, _ in KERNEL_CLASSES) - {"gemm"
 
 
 def _change_explained(
-    total: int,
     parts: tuple[str, ...],
     names: tuple[str, ...],
     changes: tuple[int, ...],
     details: tuple[str, ...],
     factors: tuple[float, ...],
-    late_ranks: tuple[int, ...],
-    waiting: int,
-    uneven_rank: int,
-    rank_change: int,
+    **where: Any,  # noqa: ANN401, see `_ranks_of_parts`
 ) -> str:
     """The parts that explain the change, the largest first, and the ranks that they are of."""
-    items = ", ".join(
+    items = [
         f"{_part_name(part, name, detail, factor)} {_signed_duration(change)}{_op_detail(part, detail, factor)}"
         for part, name, change, detail, factor in zip(parts, names, changes, details, factors, strict=True)
-    )
-    where = f", on {format_ranks(late_ranks)}" if late_ranks else ""
-    whole = f" (together {_signed_duration(sum(changes))} of {_signed_duration(total)})" if total else ""
-    rest = ""
+    ]
+    total, rest = where.pop("total"), where.pop("rest")
+    before, behind = _ranks_of_parts(**where)
+    if len(items) == 1 and changes[0] * total > 0:
+        return f"why{before}: {items[0]} of {_signed_duration(total)}{behind}"
+    if abs(rest) >= _LITTLE_REST * max(abs(total), *map(abs, changes)):
+        items.append(f"all else {_signed_duration(rest)}")
+    return f"why{before}: {', '.join(items)}{behind}"
+
+
+_LITTLE_REST: Final = 0.02
+"""What is left of a change is told from this share of it on."""
+
+
+def _ranks_of_parts(late_ranks: tuple[int, ...], waiting: int, uneven_rank: int, rank_change: int) -> tuple[str, str]:
+    """Phrases about ranks, before and behind the parts that explain a change."""
     if waiting:
-        rest = f"; the other {count_noun(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'} in communication meanwhile"
-    elif uneven_rank >= 0:
-        rest = f"; most on rank {uneven_rank}: {_signed_duration(rank_change)} outside communication"
-    return f"why{where}: {items}{whole}{rest}"
+        others = f"the other {count_noun(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}"
+        return f", on {format_ranks(late_ranks)}", f"; {others} in communication meanwhile"
+    if uneven_rank >= 0:
+        return "", f"; most on rank {uneven_rank}: {_signed_duration(rank_change)} outside communication"
+    return "", ""
 
 
 def _part_name(part: str, name: str, detail: str, factor: float) -> str:
@@ -192,13 +201,14 @@ def _short_name(name: str) -> str:
 _MAX_NAME: Final = 48
 
 
-def _kernels_changed_by_factor(where: str, numbers: tuple[int, ...], factors: tuple[float, ...]) -> str:
-    """The ranks or steps in which all kernels changed by one factor."""
-    some = [f"{factor:.3g} times as long on rank {number}" if where == "rank" else
-            f"{factor:.3g} times as long in step {number}"
-            for number, factor in zip(numbers, factors, strict=True)]  # fmt: skip
-    cause = "clocks or a slower device" if max(factors) > 1 else "clocks or a faster device"
-    return f"all kernels {join_some(some, 4)}: {cause}"
+def _kernels_changed_by_factor(factor: float, where: str, numbers: tuple[int, ...], factors: tuple[float, ...]) -> str:
+    """The factor of all kernels, or the ranks or steps in which they changed by one factor."""
+    some = [
+        f"{each:.3g} times as long {'on' if where == 'rank' else 'in'} {where} {number}"
+        for number, each in zip(numbers, factors, strict=True)
+    ]
+    cause = "a slower device" if max(factors, default=factor) > 1 else "a faster device"
+    return f"all kernels {join_some(some, 4) or f'{factor:.3g} times as long'}: clocks or {cause}"
 
 
 def _runs_compared(
