@@ -277,6 +277,10 @@ def _diff_parser() -> CommandParser:
         "tracehound diff", "tracehound diff [options] BASELINE CANDIDATE", described, help_texts.DIFF_EXAMPLES
     )
     parser.add_argument("paths", nargs=2, metavar="BASELINE CANDIDATE", help=SUPPRESS)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE",
+        help="samples=64 or samples=64,128 (of a step; tokens likewise): time per sample; phase=prefill",
+    )  # fmt: skip
     return _add_gate_options(parser, "CANDIDATE")
 
 

@@ -6,6 +6,7 @@ A `RunProfile` has the measurements of one run, a `Comparison` the differences o
 from __future__ import annotations
 
 from tracehound.diff.baseline_file import load_baseline, refuse_non_baseline, save_baseline
+from tracehound.diff.comparable_work import SETTINGS as COMPARISON_SETTINGS
 from tracehound.diff.comparison_tables import comparability_notes
 from tracehound.diff.gate_conditions import (
     COMPARISON_GRAMMAR,
@@ -22,6 +23,7 @@ from tracehound.diff.run_profile import RunProfile, incomplete_run_notes, profil
 
 __all__ = [
     "COMPARISON_GRAMMAR",
+    "COMPARISON_SETTINGS",
     "DEFINITION",
     "SINGLE_RUN_GRAMMAR",
     "Comparison",

@@ -121,6 +121,9 @@ TOO_FEW: Final = "too few steps"
 """The verdict with too few steps for a test."""
 
 
+AS_ALL_KERNELS: Final = "as all kernels"
+"""The verdict on an op that changed by the factor of nearly all: there is one cause, which is no op's own."""
+
 ADDED: Final = "added"
 """The verdict on rows that only the candidate has: no steps are needed for it."""
 
@@ -235,6 +238,17 @@ class OpTimes:
         if not ranks:
             return kernel_time_factor(self._time, self._count, self._is_compute)
         return kernel_time_factor(*self._of_ranks(ranks), self._is_compute)
+
+    @property
+    def changed_as_all(self) -> list[bool]:
+        """For each match whether it changed by the factor of all kernels, or nearly; all False without a factor."""
+        factor = self.factor_of_ranks(())
+        if factor is None:
+            return [False] * len(self._matches)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = np.abs(np.log(self._time[1] / self._time[0]) - np.log(factor))
+        near = (self._is_compute > 0) & (apart <= max(MAX_SPREAD * abs(np.log(factor)), np.log(MIN_FACTOR)))
+        return [bool(each) for each in near]
 
     def main_op(self, group: str, change: float, ranks: tuple[int, ...]) -> tuple[str, float | None]:
         """The op that explains most of the change of a category, and the ratio of the times of one execution."""

@@ -19,14 +19,17 @@ from tracehound.analysis.result import Column, Result
 from tracehound.diff.comparable_work import common_phases
 from tracehound.diff.comparison_numbers import (
     ADDED,
+    DETAIL_SHARE,
     REMOVED,
     QuantityPair,
     RunOpQuantities,
     judge_changes,
     rows_to_table,
 )
+from tracehound.diff.idle_reasons import NAME_SEPARATOR
 from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY, NO_MATCH, OpMatch, op_categories
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, incomplete_run_notes, note_unlike_runs
+from tracehound.diff.step_measures import REASONS
 from tracehound.diff.step_statistics import MIN_STEPS, StepQuantities, quantities_of_array, sum_quantities
 from tracehound.formats.export_metadata import is_exported_counter
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
@@ -95,6 +98,12 @@ CAUSE_COLUMNS: Final = (
     Column("part", "text", "launches, pauses of the device by cause, or compiling"),
     Column("baseline_count", "decimal", "how often in a step of the baseline", brief=False),
     Column("candidate_count", "decimal", "how often in a step of the candidate", brief=False),
+    *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
+)
+
+IDLE_COLUMNS: Final = (
+    Column("reason", "text", "cause of the idle time, or what the host was at meanwhile"),
+    Column("event", "text", "event of the host behind most of it"),
     *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
@@ -180,6 +189,8 @@ class MeasureTable(Struct, frozen=True, eq=False):
     time: QuantityPair
     count: QuantityPair
     notes: tuple[Note, ...] = ()
+    details: tuple[str, ...] = ()
+    """A word more for each row, in the second column; empty where the table has no such column."""
     program: bool = False
     """True where the rows are parts of the program: a row that one run lacks was added to it, or removed."""
 
@@ -188,6 +199,7 @@ class MeasureTable(Struct, frozen=True, eq=False):
         baseline_count, candidate_count = self.count.means
         rows = {
             self.columns[0].name: pl.Series(self.names, dtype=pl.String),
+            **({self.columns[1].name: pl.Series(self.details, dtype=pl.String)} if self.details else {}),
             **self.time.table_columns(),
             "baseline_count": baseline_count,
             "candidate_count": candidate_count,
@@ -238,6 +250,36 @@ def _cause_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
         for column in ("value", "count")
     )
     return MeasureTable("diff-causes", "Launches, gaps and compiling", CAUSE_COLUMNS, names, time, count, notes)
+
+
+def reason_table(baseline: RunProfile, candidate: RunProfile) -> list[MeasureTable]:
+    """Idle time by its reasons, with the event behind most of each; none where a run has no reasons measured."""
+    rows = [run.measures.filter(topic=REASONS) for run in (baseline, candidate)]
+    if not all(each.height for each in rows) or MEMORY_ONLY in (baseline.of, candidate.of):
+        return []
+    parts = pl.col("name").str.splitn(NAME_SEPARATOR, 2).struct
+    split = [
+        each.with_columns(parts.field("field_0").alias("name"), parts.field("field_1").fill_null("").alias("event"))
+        for each in rows
+    ]
+    runs = [replace(run, measures=each) for run, each in zip((baseline, candidate), split, strict=True)]
+    keys = _measure_keys(runs[0], runs[1], (REASONS,))
+    time = QuantityPair(*(_measures_by_step(run, keys, "value") for run in runs))
+    order = np.argsort(-np.abs(time.means[1] - time.means[0]), kind="stable")
+    time = QuantityPair(time.baseline.select_columns(order), time.candidate.select_columns(order))
+    names = tuple(keys[at][1] for at in order.tolist())
+    events = pl.concat(split).group_by("name", "event").agg(pl.col("value").sum())
+    events = events.with_columns(pl.col("value").sum().over("name").alias("whole"))
+    longest = dict(
+        events.filter(pl.col("event") != "")
+        .filter(pl.col("value") >= DETAIL_SHARE * pl.col("whole"))
+        .select("name", "event")
+        .iter_rows()
+    )
+    details = tuple(longest.get(name, "") for name in names)
+    return [
+        MeasureTable("diff-idle", "Idle time by what the host ran", IDLE_COLUMNS, names, time, time, details=details)
+    ]
 
 
 def _annotation_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import polars as pl
 from msgspec import Struct
 
+from tracehound.diff.comparable_work import common_phases, steps_of_phase
 from tracehound.diff.comparison_numbers import (
     TOO_FEW,
     UNCLEAR,
@@ -149,7 +150,8 @@ def judge_comparison(
         )
     _refuse_unknown_ops(conditions, baseline, candidate)
     return [
-        _judge_change(baseline, candidate, each) if each.sign else _judge_level(candidate, each) for each in conditions
+        _judge_change_in_phases(baseline, candidate, each) if each.sign else _judge_level(candidate, each)
+        for each in conditions
     ]
 
 
@@ -178,6 +180,20 @@ def _judge_level(profile: RunProfile, condition: GateCondition) -> GateVerdict:
     level = value / whole if condition.is_share and whole else value
     words = f"{format_share(level)} of the step" if condition.is_share else format_duration(round(level))
     return GateVerdict(condition, _exceeds_limit(level, condition), words)
+
+
+def _judge_change_in_phases(baseline: RunProfile, candidate: RunProfile, condition: GateCondition) -> GateVerdict:
+    """The verdict on a condition about a change: where steps have phases of inference, it must hold in none of them."""
+    phases = common_phases(baseline, candidate)
+    if not phases:
+        return _judge_change(baseline, candidate, condition)
+    verdicts = [
+        _judge_change(steps_of_phase(baseline, phase), steps_of_phase(candidate, phase), condition) for phase in phases
+    ]
+    failed = any(verdict.failed for verdict in verdicts)
+    why = "; ".join(f"{phase}: {verdict.why}" for phase, verdict in zip(phases, verdicts, strict=True))
+    may_be_chance = not failed and any(verdict.may_be_chance for verdict in verdicts)
+    return GateVerdict(condition, failed, why, may_be_chance, any(verdict.alone for verdict in verdicts))
 
 
 def _judge_change(baseline: RunProfile, candidate: RunProfile, condition: GateCondition) -> GateVerdict:

@@ -212,6 +212,7 @@ def find_headline(
     candidate: RunProfile,
     sides: tuple[RunOpQuantities, RunOpQuantities],
     matches: Sequence[OpMatch],
+    times: OpTimes,
     verdict: str,
     given: WorkRatio | None = None,
 ) -> Headline:
@@ -220,7 +221,6 @@ def find_headline(
     steps = [run.steps["duration"] for run in runs]
     before, after = (float(each.sum()) / max(1, len(each)) for each in steps)
     scope = _scope_of_parts(baseline, candidate, after - before)
-    times = OpTimes(baseline, candidate, sides, matches)
     factor = times.kernel_factor()
     phases = {phase for run in runs for phase in run.steps["phase"].unique().to_list()}
     return Headline(

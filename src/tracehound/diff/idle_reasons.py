@@ -72,6 +72,9 @@ _NAMED_ACTIVITIES: Final = (
 MAX_NAMES: Final = 50
 """At most so many events of a rank are named; the others have their reason alone."""
 
+_ADDRESS: Final = r"(?: object)? at 0x[0-9a-f]+"
+"""The address of an object in the name of a frame of Python: ``<built-in method astype of ndarray object at 0x7f>``."""
+
 COUNTER_SUFFIX: Final = r"(?:#\s*|\s+)\d+$"
 """The number behind a name that counts repetitions: ``iteration 12``, ``batch#3``."""
 
@@ -244,7 +247,7 @@ def _named_rows(rows: pl.DataFrame) -> pl.DataFrame:
         .otherwise(activity.replace(_REASONS_OF_ACTIVITIES))
     )
     is_named = activity.is_in(_NAMED_ACTIVITIES) & (event != COLLECTING_GARBAGE) & (kind != "step")
-    shown = event.str.strip_prefix(MODULE_PREFIX).str.replace(COUNTER_SUFFIX, "")
+    shown = event.str.strip_prefix(MODULE_PREFIX).str.replace(COUNTER_SUFFIX, "").str.replace_all(_ADDRESS, "")
     named = rows.select(
         "interval", reason.alias("reason"), pl.when(is_named).then(shown).otherwise(pl.lit("")).alias("event"), "value"
     )

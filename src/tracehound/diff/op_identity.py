@@ -354,7 +354,56 @@ def match_ops(baseline: pl.DataFrame, candidate: pl.DataFrame) -> list[OpMatch]:
             for row in theirs:
                 del rest[1][row]
     found += [OpMatch((row,), (), NO_MATCH) for row in rest[0]]
-    return found + [OpMatch((), (row,), NO_MATCH) for row in rest[1]]
+    found += [OpMatch((), (row,), NO_MATCH) for row in rest[1]]
+    return _match_renamed_products(found, (baseline, candidate))
+
+
+PRODUCT_CLASSES: Final = ("gemm", "convolution", "attention")
+"""Classes of kernels that each device and library names in its own way."""
+
+BY_CLASS: Final = "class of kernels"
+
+_MIN_UNMATCHED: Final = 0.1
+"""Kernels of a class are matched as a whole if at least so large a share of their time has no match otherwise."""
+
+
+def _match_renamed_products(found: list[OpMatch], frames: tuple[pl.DataFrame, pl.DataFrame]) -> list[OpMatch]:
+    """The matches, with one for all products of a class where another device or library names them all otherwise.
+
+    Those are the kernels matched by their operators alone, and those without a match, if no family of them is in both
+    runs.
+    """
+    classes = [op_categories(frame).to_list() for frame in frames]
+    families = [frame["family"].to_list() for frame in frames]
+    weights = [frame["time"].to_list() if "time" in frame.columns else [1] * frame.height for frame in frames]
+    for name in PRODUCT_CLASSES:
+        of_class = [
+            match
+            for match in found
+            if {classes[at][row] for at, rows in enumerate(match.sides) for row in rows} == {name}
+        ]
+        pool = [match for match in of_class if match.how in _BY_CALLER or match.how == NO_MATCH]
+        sides = [tuple(sorted(row for match in pool for row in match.sides[at])) for at in range(len(frames))]
+        known = [{families[at][row] for row in rows} for at, rows in enumerate(sides)]
+        if not all(sides) or known[0] & known[1] or not _are_many_unmatched(of_class, weights):
+            continue
+        found = [match for match in found if match not in pool]
+        found.append(OpMatch(sides[0], sides[1], BY_CLASS))
+    return found
+
+
+_BY_CALLER: Final = ("call path and category", "call path", "operator")
+"""Criteria that say nothing about the names of kernels."""
+
+
+def _are_many_unmatched(matches: Sequence[OpMatch], weights: Sequence[Sequence[float]]) -> bool:
+    """True if many of these ops of either run have no match."""
+    for at, of_run in enumerate(weights):
+        total = sum(of_run[row] for match in matches for row in match.sides[at])
+        alone = sum(of_run[row] for match in matches if match.how == NO_MATCH for row in match.sides[at])
+        if alone and alone >= _MIN_UNMATCHED * total:
+            return True
+    return False
 
 
 def _matching_words(op: Mapping[str, str], *, scoped: bool) -> dict[str, str]:

@@ -20,8 +20,10 @@ from tracehound.diff.comparable_work import compared_phase, given_work
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
 from tracehound.diff.comparison_numbers import (
     ADDED,
+    AS_ALL_KERNELS,
     REMOVED,
     UNCLEAR,
+    OpTimes,
     QuantityPair,
     RunOpQuantities,
     as_more_or_less,
@@ -40,6 +42,7 @@ from tracehound.diff.comparison_tables import (
     measure_tables,
     op_notes,
     phase_table,
+    reason_table,
     step_notes,
 )
 from tracehound.diff.headline import Headline, find_headline, headline_notes
@@ -120,6 +123,18 @@ class Comparison(Struct, frozen=True, eq=False):
         """The first facts of the comparison as notes: none of a memory timeline."""
         unlike = note_unlike_runs(self.baseline, self.candidate)
         notes = headline_notes(self.headline) if self.headline is not None else []
+        notes += [
+            note(
+                "phases_compared",
+                compared=self.headline.phase if self.headline else "",
+                phases=tuple(each.table["phase"]),
+                baseline=tuple(each.table["baseline"]),
+                candidate=tuple(each.table["candidate"]),
+                verdicts=tuple(each.table["verdict"]),
+            )
+            for each in self.sections
+            if each.analysis == "diff-phases"
+        ]
         return [unlike, *notes] if unlike is not None else notes
 
     @property
@@ -135,6 +150,10 @@ _SCOPE_PHRASES: Final = {
     WHOLE_RUN: "in the whole run",
     IN_WINDOW: "in the window",
 }
+
+
+SECTION_ORDER: Final = ("diff-phases", "diff-idle", "diff-causes", "diff-marks", "diff-memory", "diff-counters")
+"""The order of the tables beside the step, the categories and the ops."""
 
 
 def compare_runs(
@@ -162,7 +181,14 @@ def compare_runs(
             parts, category_times, op_times, counts, *(pair for each in tables for pair in (each.time, each.count))
         ),
     )
-    op_verdicts = explain_by_count(op_times, op_verdicts, counts, count_verdicts)
+    kernels = OpTimes(baseline, candidate, sides, ops)
+    op_verdicts = [
+        AS_ALL_KERNELS if as_all and word != "the same" else word
+        for word, as_all in zip(
+            explain_by_count(op_times, op_verdicts, counts, count_verdicts), kernels.changed_as_all, strict=True
+        )
+    ]
+    reasons = reason_table(baseline, candidate)
     table = _op_rows(baseline, sides, ops, op_times, op_verdicts)
     category_table = _category_rows(baseline, category_runs, categories, category_times, category_verdicts)
     whole_step, of_category, of_op, *others = _with_inconclusive_note(
@@ -189,16 +215,17 @@ def compare_runs(
                 each.result(explain_by_count(each.time, list(map(as_more_or_less, of_time)), each.count, of_count), top)
                 for each, of_time, of_count in zip(tables, rest[::2], rest[1::2], strict=True)
             ),
+            *(each.result(list(map(as_more_or_less, judge_changes(each.time)[0])), top) for each in reasons),
         ],
     )
     waterfall = _waterfall_result(whole_step.table, category_table)
     is_timed = MEMORY_ONLY not in (baseline.of, candidate.of)
-    headline = (
-        find_headline(baseline, candidate, sides, ops, step_verdict[0][0], given_work(given)) if is_timed else None
-    )
-    others = [*others, *([phases] if phases is not None else [])]
+    verdict, work = step_verdict[0][0], given_work(given)
+    headline = find_headline(baseline, candidate, sides, ops, kernels, verdict, work) if is_timed else None
+    sections = [*others, *([phases] if phases is not None else [])]
+    sections.sort(key=lambda each: SECTION_ORDER.index(each.analysis))
     keys = _match_numbers(sides, ops)
-    return Comparison(baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(others), keys, headline)
+    return Comparison(baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(sections), keys, headline)
 
 
 def _with_inconclusive_note(baseline: RunProfile, candidate: RunProfile, tables: Sequence[Result]) -> list[Result]:

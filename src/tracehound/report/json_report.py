@@ -37,6 +37,7 @@ from tracehound import __version__
 from tracehound.analysis.result import Result
 from tracehound.draw.notes import note_texts
 from tracehound.draw.text_table import TextLine
+from tracehound.model.old_names import OLD_COMPARISON_KEYS
 from tracehound.report.report_header import ReportHeader, ReportStyle, add_doubt_note
 from tracehound.report.summary_page import Summary
 
@@ -86,12 +87,23 @@ def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
 def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
     """The document of several results."""
     del style
-    runs = dict(page.runs)
-    results = {each.analysis: _result_body(each, each.table.to_dicts()) for each in page.results}
+    runs = _with_old_names(dict(page.runs))
+    results = {
+        each.analysis: _result_body(each, [_with_old_names(row) for row in each.table.to_dicts()])
+        for each in page.results
+    }
     head = {"schema": page.schema, "tracehound": __version__, "title": page.title, "runs": runs}
     if page.facts is not None:
         head["headline"] = {**page.facts, "sentences": list(note_texts(page.headline))}
     yield TextLine(_dump_json({**head, "failed": page.failed, "results": results}))
+
+
+def _with_old_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with those of renamed keys under their older names, too: programs may still read these."""
+    return {
+        **values,
+        **{OLD_COMPARISON_KEYS[name]: value for name, value in values.items() if name in OLD_COMPARISON_KEYS},
+    }
 
 
 def _document_head(header: ReportHeader) -> dict[str, Any]:

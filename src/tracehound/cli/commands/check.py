@@ -23,7 +23,7 @@ from tracehound.diff import (
     refuse_non_baseline,
     save_baseline,
 )
-from tracehound.draw.notes import note_text
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.errors import TracehoundError, printable
 from tracehound.report import ReportFormat, find_writer, result_page
 from tracehound.report.result_page import ResultPage, write_junit
@@ -91,7 +91,8 @@ def print_verdicts(
         options,
     )
     if form:
-        print_page_notes(form, page.results, page.runs)
+        headline = [("headline", text) for text in note_texts(page.headline)]
+        print_page_notes(form, page.results, [*headline, *page.runs])
     else:
         print_named_notes(page.runs)
     if options.save_baseline:

@@ -120,6 +120,21 @@ def _verdict_in_words(verdict: str, steps: tuple[int, int]) -> str:
     return f"{verdict}, more than chance"
 
 
+def _phases_compared(
+    compared: str,
+    phases: tuple[str, ...],
+    baseline: tuple[int, ...],
+    candidate: tuple[int, ...],
+    verdicts: tuple[str, ...],
+) -> str:
+    """The mean steps of all phases of inference; the tables are of one."""
+    facts = [
+        f"{phase} {format_duration_in_words(before)} -> {format_duration_in_words(after)} ({verdict})"
+        for phase, before, after, verdict in zip(phases, baseline, candidate, verdicts, strict=True)
+    ]
+    return f"tables are of {compared} steps alone; all phases: {', '.join(facts)}"
+
+
 def _signed_duration(ps: int) -> str:
     return f"{'+' * (ps > 0)}{format_duration_in_words(ps)}"
 
@@ -138,6 +153,9 @@ _CATEGORY_NAMES: Final = {
     "synchronization": "idle in synchronization",
     "allocation": "idle in memory allocation",
 }
+_ACTIVITY_STARTS: Final = ("running", "launching", "calling", "tracing", "blocked", "compiling", "sending", "loading a")
+"""Starts of reasons of idle time that say what the host is at."""
+
 _KERNEL_CLASSES: Final = frozenset(name for name, _ in KERNEL_CLASSES) - {"gemm", "convolution"}
 
 
@@ -151,7 +169,7 @@ def _change_explained(
 ) -> str:
     """The parts that explain the change, the largest first, and the ranks that they are of."""
     items = [
-        f"{_part_name(part, name, detail, factor)} {_signed_duration(change)}{_op_detail(part, detail, factor)}"
+        f"{_part_name(part, name, detail, factor)}{_op_detail(part, detail, factor)} {_signed_duration(change)}"
         for part, name, change, detail, factor in zip(parts, names, changes, details, factors, strict=True)
     ]
     total, rest = where.pop("total"), where.pop("rest")
@@ -181,7 +199,8 @@ def _part_name(part: str, name: str, detail: str, factor: float) -> str:
     if part in _PART_NAMES:
         return _PART_NAMES[part]
     if part == "idle":
-        return f"{_CATEGORY_NAMES.get(name, name)}{f' ({_short_name(detail)})' if detail else ''}"
+        activity = f"host {name}" if name.startswith(_ACTIVITY_STARTS) else _CATEGORY_NAMES.get(name, name)
+        return f"{activity}{f' ({_short_name(detail)})' if detail else ''}"
     if factor and not detail:
         return f"{name} {factor:.3g} times as long"
     return _CATEGORY_NAMES.get(name, f"{name} kernels" if name in _KERNEL_CLASSES else name)
@@ -254,11 +273,11 @@ def _work_differs(unit: str, before: float, after: float, baseline: int, candida
         change = f" ({_growth_in_words(times[1] / times[0] - 1)})" if times[0] else ""
         rates = [number / time * PS_PER_S if time else 0.0 for time, number in ((baseline, before), (candidate, after))]
         each = f"{format_duration_in_words(times[0])} -> {format_duration_in_words(times[1])}{change}"
-        return f"per {noun}: {each}, {_pair_in_words(*rates)} {unit} per second"
-    ratio, what = after / before, "batch size" if is_first else "dimension"
-    speed = f"{ratio * baseline / candidate:.3g} times as many samples per second" if candidate else ""
+        return f"time per {noun}: {each}; {unit} per second: {_pair_in_words(*rates)}"
+    ratio, what = after / before, "first dimension" if is_first else "dimension"
+    speed = f": {ratio * baseline / candidate:.3g} times as much per second" if candidate else ""
     shapes = f"{what} {before:,.0f} -> {after:,.0f} in most recorded shapes that differ"
-    return f"work per step {ratio:.3g} times as much ({shapes}); if samples are as many times as many: {speed}"
+    return f"work per step {ratio:.3g} times as much ({shapes}){speed}; --set samples=N gives time per sample"
 
 
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
@@ -307,5 +326,6 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "kernels_changed_by_factor": _kernels_changed_by_factor,
     "runs_compared": _runs_compared,
     "work_differs": _work_differs,
+    "phases_compared": _phases_compared,
     "tested_alone": "tested alone: rows of the tables are tested together, so that each needs stronger evidence",
 }
