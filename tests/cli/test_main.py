@@ -263,7 +263,8 @@ def test_pages_in_csv_keep_their_notes_too(job: Path, samples: Path, capsys: pyt
     assert "tracehound: gaps: 1 of 2 rows\n" in capsys.readouterr().err
     main(["diff", str(job), str(job), "--format", "csv"])
     err = capsys.readouterr().err
-    assert err.startswith(f"tracehound: base: {job.name}: 2 steps on 2 ranks")
+    assert err.startswith("tracehound: headline: no change: step time 900 us in both runs\n")
+    assert f"tracehound: baseline: {job.name}: 2 steps on 2 ranks" in err
     assert "tracehound: diff: too few steps to tell a change from chance" in err
     main(["hlo", str(samples / "jax_cpu8_b128"), "all-reduce.11", "--top", "2", "--format", "csv"])
     out, err = capsys.readouterr()
@@ -456,7 +457,7 @@ def test_a_gate_fails_in_every_form(form: str, job: Path, capsys: pytest.Capture
     if form == "json":
         document = json.loads(said.out)
         assert (document["schema"], document["failed"]) == ("tracehound.comparison/1", True)
-        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops", "diff-causes"]
+        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops", "diff-idle", "diff-causes"]
 
 
 def test_a_gate_for_ci(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -498,7 +499,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
     assert main(["check", str(job), "--save-baseline", str(base)]) == 0
     capsys.readouterr()
     assert main(["diff", str(base), str(job), "--rank", "0"]) == 0
-    assert "is a baseline: --rank, --step and --window narrow the other run alone" in capsys.readouterr().err
+    assert "is a baseline: --rank, --step and --window narrow the candidate alone" in capsys.readouterr().err
     trace.write_bytes(kineto(0))
     assert main(["check", str(trace), "--save-baseline", str(trace)]) == 2
     assert "is not a baseline, and is not replaced" in capsys.readouterr().err
@@ -528,7 +529,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["diff", "{job}", "{job}", "--format", "junit"], "junit tells what came of conditions"),
         (["diff", "{job}", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
         (["check", "{job}"], "no condition"),
-        (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a base"),
+        (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a baseline"),
         (["report", "{job}", "zzz"], "no analysis 'zzz'; tracehound report --list names them all"),
         (
             ["report", "{job}", "memory_op"],

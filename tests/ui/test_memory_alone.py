@@ -55,4 +55,4 @@ async def test_the_comparison_begins_with_what_both_held(tmp_path: Path) -> None
         assert app.comparison.differences.active == "counters"
         result = app.comparison.differences.tables["diff-memory"].table.result
         assert result is not None
-        assert dict(result.table.select("counter", "other").rows())["activation"] == 70
+        assert dict(result.table.select("counter", "candidate").rows())["activation"] == 70

@@ -21,7 +21,13 @@ from tracehound.analysis.timing.device_clock import (
     work_on_device_clock,
 )
 from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PARTIAL
-from tracehound.analysis.timing.rank_steps import STEP_BOUNDS, complete_steps, inferred_steps_note, partial_steps_notes
+from tracehound.analysis.timing.rank_steps import (
+    STEP_BOUNDS,
+    complete_steps,
+    inference_phases,
+    inferred_steps_note,
+    partial_steps_notes,
+)
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.model.units import format_duration
@@ -59,6 +65,7 @@ COLUMNS = (
     Column("step", "count", "number of the step"),
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
+    Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
     Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
     Column("busy", "share", "device works", "the step"),
@@ -110,6 +117,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         pl.col("step").cast(pl.Int64),
         pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         "name",
+        inference_phases(steps["name"]),
         "start",
         pl.Series("duration", end - start),
         (pl.col("end") - pl.col("start")).alias("traced"),
@@ -146,19 +154,12 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
 
 def _notes(rows: pl.DataFrame) -> list[Note]:
     complete = complete_steps(rows)
-    lengths = complete["duration"].to_numpy()
-    median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
+    phases = complete["phase"].fill_null("").unique().sort().to_list()
     notes = [
-        note(
-            "step_lengths",
-            steps=complete["step"].n_unique(),
-            whole=complete.height < rows.height,
-            ranks=complete["rank"].n_unique(),
-            median=median,
-            p95=p95,
-            least=int(lengths.min()),
-            most=int(lengths.max()),
+        _lengths_note(
+            complete.filter(pl.col("phase").fill_null("") == phase), phase, whole=complete.height < rows.height
         )
+        for phase in phases
     ]
     notes += partial_steps_notes(rows, "lengths") if not rows["partial"].all() else []
     notes += clock_difference_notes("steps", rows["duration"], rows["traced"])
@@ -166,6 +167,23 @@ def _notes(rows: pl.DataFrame) -> list[Note]:
     if rows["inferred"].any():
         notes.append(inferred_steps_note(rows.filter("inferred")["name"]))
     return notes
+
+
+def _lengths_note(rows: pl.DataFrame, phase: str, *, whole: bool) -> Note:
+    """A note on the lengths of the steps of one phase of inference ("": of none); steps of several do other work."""
+    lengths = rows["duration"].to_numpy()
+    median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
+    return note(
+        "step_lengths",
+        steps=rows["step"].n_unique(),
+        whole=whole,
+        ranks=rows["rank"].n_unique(),
+        median=median,
+        p95=p95,
+        least=int(lengths.min()),
+        most=int(lengths.max()),
+        phase=phase,
+    )
 
 
 def _length_by_marks_notes(rows: pl.DataFrame) -> list[Note]:

@@ -188,7 +188,7 @@ def _explorer_parser() -> CommandParser:
     look.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
     look.add_argument("--theme", metavar="NAME", help="dark, light, or one of Textual's, such as nord or gruvbox")
     look.add_argument(
-        "--diff", action=NonEmptyAction, metavar="OTHER", help="show PATH, the base, and OTHER side by side"
+        "--diff", action=NonEmptyAction, metavar="CANDIDATE", help="show PATH, the baseline, and CANDIDATE side by side"
     )
     look.add_argument(
         "--source-map", action="append", default=[], metavar="REMOTE=LOCAL",
@@ -274,10 +274,14 @@ def _diff_parser() -> CommandParser:
         return help_texts.DIFF.format(grammar=_indent_text(COMPARISON_GRAMMAR), definition=_indent_text(DEFINITION))
 
     parser = _make_parser(
-        "tracehound diff", "tracehound diff [options] BASE OTHER", described, help_texts.DIFF_EXAMPLES
+        "tracehound diff", "tracehound diff [options] BASELINE CANDIDATE", described, help_texts.DIFF_EXAMPLES
     )
-    parser.add_argument("paths", nargs=2, metavar="BASE OTHER", help=SUPPRESS)
-    return _add_gate_options(parser, "OTHER")
+    parser.add_argument("paths", nargs=2, metavar="BASELINE CANDIDATE", help=SUPPRESS)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE",
+        help="samples=64 or samples=64,128 (of a step; tokens likewise): time per sample; phase=prefill",
+    )  # fmt: skip
+    return _add_gate_options(parser, "CANDIDATE")
 
 
 def _check_parser() -> CommandParser:

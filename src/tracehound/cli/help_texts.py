@@ -19,7 +19,7 @@ commands:
   tracehound report PATH... ANALYSIS     one table, whole; tracehound report --list names them all
   tracehound query PATH... 'SELECT ...'  any question, in SQL; tracehound query --tables lists the tables
   tracehound hlo PATH... [WHAT]          the programs of an XLA profile: their text, an instruction, a fusion opened
-  tracehound diff BASE OTHER             what became slower, faster, new or gone, and whether it is more than noise
+  tracehound diff BASELINE CANDIDATE     what became slower, faster, new or gone, why, and whether it is more than noise
   tracehound check PATH... --fail-on     a gate for CI, on one run
   tracehound export PATH... OUT          a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
   tracehound cache list|clear            what is kept of files that were read
@@ -167,11 +167,12 @@ is put into the folder that is read, where it would be read as one more rank, on
 """
 
 DIFF = """\
-Compare two runs step for step, over all ranks: the step and what it goes to, kinds of ops, and every op, matched
-whatever numbers a compiler gave it; the largest effect on the step comes first. A change is called one only where the
-steps of both runs tell it from chance.
+Compare two runs step for step, over all ranks. The first lines say by how much a step changed, whether that is more
+than chance, because of what and on which ranks, and how comparable the runs are. Tables follow: the step and what it
+goes to, categories of ops, and every op, matched whatever numbers a compiler gave it; the largest effect on the step
+comes first. A change is called one only where the steps of both runs tell it from chance.
 
-BASE and OTHER are files or folders, as for the explorer; BASE may also be a file of --save-baseline.
+BASELINE and CANDIDATE are files or folders, as for the explorer; BASELINE may also be a file of --save-baseline.
 
 --fail-on CONDITION (may be given several times):
   {grammar}
@@ -184,6 +185,7 @@ DIFF_EXAMPLES = """\
 examples:
   tracehound diff before/ after/                        what changed?
   tracehound diff before/ after/ --top 50 --format markdown > change.md
+  tracehound diff before/ after/ --set samples=64,128   other batch sizes: time per sample, too
   tracehound diff before/ after/ --rank 0 --format json | jq '.results."diff-ops".rows'
   tracehound diff main.json after/ --fail-on 'step_time > +3%' --fail-on 'op:all.?reduce > +10%'
 """
@@ -192,7 +194,7 @@ CHECK = f"""\
 Judge one run by conditions; exit status 1 when one fails.
 
 {PATHS}
---fail-on CONDITION (may be given several times), without a sign since there is no base:
+--fail-on CONDITION (may be given several times), without a sign since there is no baseline:
   {{grammar}}
 """
 
@@ -200,7 +202,7 @@ CHECK_EXAMPLES = """\
 examples:
   tracehound check profile/ --fail-on 'idle > 20%' --fail-on 'step_time > 180ms'
   tracehound check profile/ --fail-on 'op:all.?reduce > 15%' --format junit > gate.xml
-  tracehound check profile/ --save-baseline main.json   for tracehound diff main.json OTHER
+  tracehound check profile/ --save-baseline main.json   for tracehound diff main.json CANDIDATE
 """
 
 CACHE = """\

@@ -6,7 +6,7 @@ Code never looks at the sentence of a note: it compares the code or reads the va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -37,6 +37,10 @@ class Note(Struct, frozen=True):
     def location_text(self) -> str:
         """The file and the position in it: "worker0.json, byte 1,024"."""
         return ", ".join(filter(None, (self.file, self.where)))
+
+
+SentenceTemplate = str | Callable[..., str]
+"""The sentence of a note: a template of `str.format`, or a function with the note's values as keyword arguments."""
 
 
 def text_note(text: str) -> Note:

@@ -48,6 +48,18 @@ def format_duration(ps: int, unit: TimeUnit = "auto") -> str:
     return f"{seconds:,.0f} s" if abs(seconds) >= 9999.5 else f"{_format_significant(seconds, 4)} s"
 
 
+def format_duration_in_words(ps: int) -> str:
+    """A duration with three significant digits, for sentences (``12.3 us``)."""
+    if ps == 0:
+        return "0 s"
+    for name in ("ps", "ns", "us", "ms"):
+        text = _format_significant(ps / PS_PER_UNIT[name], 3) if name != "ps" else str(ps)
+        if abs(float(text)) < 1000:
+            return f"{text} {name}"
+    seconds = ps / PS_PER_UNIT["s"]
+    return f"{seconds:,.0f} s" if abs(seconds) >= 999.5 else f"{_format_significant(seconds, 3)} s"
+
+
 def format_in_unit(ps: int, unit: Literal["ps", "ns", "us", "ms", "s"]) -> str:
     """A time as a number of `unit`, exact to the nanosecond (in ps, to the ps), with thousands separators."""
     if unit == "ps":

@@ -26,9 +26,8 @@ from tracehound.draw.notes import (
     step_notes,
     table_notes,
 )
-from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
-from tracehound.model.notes import Note
+from tracehound.model.notes import Note, SentenceTemplate
 
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = MappingProxyType(
     {

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tracehound.analysis.breakdown import WORK_IN_PART_OF_RECORDING
-from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import count_noun, format_count, format_duration, format_instant, format_ranks, format_share
 
 

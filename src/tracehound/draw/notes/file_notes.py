@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tracehound.draw.notes.sentence_template import SentenceTemplate
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import count_noun, format_duration, format_ranges, join_some
 
 

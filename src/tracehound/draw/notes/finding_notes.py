@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import count_hosts_and_processes, count_noun, format_duration, format_ranks, format_share
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
 from tracehound.formats.xla.xla_names import NO_COMMAND_BUFFERS_FLAG
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import (
     count_noun,
     format_bandwidth,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tracehound.analysis.ranks.lateness import late_ranks_text, quote_cause
-from tracehound.draw.notes.sentence_template import SentenceTemplate
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import count_noun, format_duration, format_ranks, format_share, format_time_difference
 
 

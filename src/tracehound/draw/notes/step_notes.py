@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tracehound.draw.notes.sentence_template import SentenceTemplate
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.short_names import cut_middle, shorten_kernel_name
 from tracehound.model.units import PS_PER_US, count_noun, format_duration, format_ranges, format_share
 
@@ -41,11 +41,14 @@ def _step_times(
     return f"{text}; {_list_shares(parts, shares)}" if parts else text
 
 
-def _step_lengths(steps: int, ranks: int, median: int, p95: int, least: int, most: int, *, whole: bool) -> str:
-    """`whole`: partial steps are left out."""
+def _step_lengths(
+    steps: int, ranks: int, median: int, p95: int, least: int, most: int, *, whole: bool, phase: str = ""
+) -> str:
+    """`whole`: partial steps are left out; `phase`: the steps are those of a phase of inference."""
     ends = f"{format_duration(least)} to {format_duration(most)}"
     spread = f"median {format_duration(median)}, p95 {format_duration(p95)}, {ends}"
-    return f"{count_noun(steps, 'whole step' if whole else 'step')} on {count_noun(ranks, 'rank')}: {spread}"
+    what = " ".join(filter(None, ("whole" * whole, phase, "step")))
+    return f"{count_noun(steps, what)} on {count_noun(ranks, 'rank')}: {spread}"
 
 
 def _median_by_marks(median: int) -> str:

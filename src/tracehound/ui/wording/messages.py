@@ -280,17 +280,21 @@ def step_text(step: ComparedStep) -> str:
     return f"step {step.number}, {format_duration(step.length)}"
 
 
-def pair_text(base: ComparedStep | None, other: ComparedStep | None, ranks: int) -> str:
-    """``step 6: -48.97 ms (-27.96 %)``: which steps lie one under the other, and how much longer the other one is.
+def pair_text(baseline: ComparedStep | None, candidate: ComparedStep | None, ranks: int) -> str:
+    """``step 6: -48.97 ms (-27.96 %)``: which steps lie one under the other, and how much longer the candidate's is.
 
     Of several `ranks` it says whose they are: the tables have the average of all.
     """
-    if base is None or other is None:
+    if baseline is None or candidate is None:
         return ""
-    before, after = base.length, other.length
+    before, after = baseline.length, candidate.length
     relative = f" ({format_growth((after - before) / before)})" if before else ""
-    which = f"step {base.number}" if base.number == other.number else f"steps {base.number} and {other.number}"
-    whose = " against ".join(dict.fromkeys(f"rank {step.rank}" for step in (base, other)))
+    which = (
+        f"step {baseline.number}"
+        if baseline.number == candidate.number
+        else f"steps {baseline.number} and {candidate.number}"
+    )
+    whose = " against ".join(dict.fromkeys(f"rank {step.rank}" for step in (baseline, candidate)))
     return f"{which}{f' of {whose}' * (ranks > 1)}: {format_time_difference(after - before)}{relative}"
 
 
