@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers
+from tracehound.analysis import breakdown, kernels, step_time, steps, stragglers
 from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables
 from tracehound.analysis.findings import (
     device_rules,
@@ -107,7 +107,7 @@ COLUMNS: Final = (
 )
 
 _SOURCE_ANALYSES: Final = {
-    "step_parts": step_parts.ANALYSIS,
+    "step_parts": step_rules.HOST_STEP_PARTS,
     "steps": steps.ANALYSIS,
     "breakdown": breakdown.ANALYSIS,
     "idle": idle_in_steps.ANALYSIS,
@@ -233,7 +233,8 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
     for name in ("step_parts", "steps") if len(working_ranks) else ():  # nothing is known of a rank without work
         chosen_rows = results[name].table.filter(pl.col("rank").is_in(working_ranks.implode()))
         results[name] = replace(results[name], table=chosen_rows)
-    whole_steps = results["step_parts"].table.filter(~pl.col("partial"))
+    results["whole_steps"] = step_rules.select_whole_steps(results)
+    whole_steps = results["whole_steps"].table
     if whole_steps.height:
         late_rows = results["stragglers"]
         in_whole_steps = late_rows.table.filter(pl.col("step").is_in(whole_steps["step"].unique().implode()))

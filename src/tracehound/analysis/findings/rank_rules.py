@@ -48,6 +48,14 @@ def causes_of_late_ranks(evidence: Evidence) -> list[HostCause]:
     return [cause for group in _costly_groups(evidence) if (cause := _host_cause_of(group, evidence)) is not None]
 
 
+def names_late_ranks(cause: HostCause, evidence: Evidence) -> bool:
+    """True if a finding on late ranks tells of this cause, and these have most of it."""
+    return any(
+        group.cause == cause.name and 2 * sum(cause.by_rank.get(rank, 0) for rank in group.ranks) >= cause.idle
+        for group in _costly_groups(evidence)
+    )
+
+
 def _costly_groups(evidence: Evidence) -> list[LateRanks]:
     return [group for group in evidence.late_groups if evidence.share_of_base(_gain(group, evidence)) > LATE_SHARE]
 

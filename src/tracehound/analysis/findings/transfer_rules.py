@@ -101,7 +101,7 @@ def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _find_host_communication(evidence: Evidence) -> Iterator[Finding]:
-    steps = evidence.table("step_parts").filter(~pl.col("partial"))
+    steps = evidence.table("whole_steps")
     if steps.is_empty():
         return
     longest = steps.row(steps["communication"].arg_max() or 0, named=True)
