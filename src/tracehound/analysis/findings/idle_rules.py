@@ -199,7 +199,9 @@ def find_low_utilization(evidence: Evidence) -> Iterator[Finding]:
         return
     share = int(evidence.device_times["idle"].sum()) / int(evidence.device_times["span"].sum())
     cost = round(share * evidence.base_time)
-    explained = sum(finding.cost or 0 for rule in _IDLE_TIME_RULES for finding in evidence.findings_of(rule))
+    named = sum(cause.idle for cause in costly_host_causes(evidence))
+    others = sum(finding.cost or 0 for rule in _IDLE_TIME_RULES for finding in evidence.findings_of(rule))
+    explained = evidence.per_step(named, evidence.device_ranks) + others
     if 2 * explained >= cost:
         return
     ranks_phrase = ", ".join(f"{rank} (busy {percent(1 - idle)})" for rank, idle in idle_ranks.head(8).rows())
@@ -220,14 +222,13 @@ def find_low_utilization(evidence: Evidence) -> Iterator[Finding]:
 
 
 _IDLE_TIME_RULES: Final[tuple[FindFunction, ...]] = (
-    find_host_causes,
     find_device_causes,
     find_input_bound,
     find_output_bound,
     find_host_bound,
     find_unrecorded_idle,
 )
-"""Rules that explain idle time of devices."""
+"""Rules that explain idle time of devices, beside causes on the host."""
 
 
 def _longest_gap_location(evidence: Evidence, rank: int) -> FindingLocation:

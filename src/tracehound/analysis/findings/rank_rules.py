@@ -57,7 +57,15 @@ def names_late_ranks(cause: HostCause, evidence: Evidence) -> bool:
 
 
 def _costly_groups(evidence: Evidence) -> list[LateRanks]:
-    return [group for group in evidence.late_groups if evidence.share_of_base(_gain(group, evidence)) > LATE_SHARE]
+    """The late ranks that have a finding of their own: where lateness moves from rank to rank, only the main ones."""
+    total = sum(group.waited for group in evidence.late_groups)
+    waited_for = [group for group in evidence.late_groups if group.time_lost]
+    main = [group for group in waited_for if 2 * group.waited >= total or len(waited_for) <= _MAX_GROUPS]
+    return [group for group in main if evidence.share_of_base(_gain(group, evidence)) > LATE_SHARE]
+
+
+_MAX_GROUPS: Final = 2
+"""Up to as many late ranks, or hosts, have a finding each; of more, one that is waited for most of the time."""
 
 
 def _gain(group: LateRanks, evidence: Evidence) -> int:
@@ -212,7 +220,7 @@ def _late_entry(group: LateRanks, evidence: Evidence) -> tuple[str, str] | None:
 def _find_moving_lateness(evidence: Evidence, costly: list[LateRanks]) -> Iterator[Finding]:
     """Ranks that are late in turn, none of them for long, but together."""
     rest = [group for group in evidence.late_groups if group not in costly and group.time_lost]
-    gain = sum(evidence.per_step(group.time_lost, 1) for group in rest)
+    gain = evidence.per_step(sum(group.waited for group in rest), evidence.context.ranks.height)
     share = evidence.share_of_base(gain)
     if len(rest) < 2 or share <= LATE_SHARE:
         return
@@ -220,7 +228,7 @@ def _find_moving_lateness(evidence: Evidence, costly: list[LateRanks]) -> Iterat
     causes = list(dict.fromkeys(shorten(group.cause) for group in rest if group.cause))
     per = " per step" if evidence.steps else ""
     yield Finding(
-        f"lateness moves from rank to rank; the others wait {format_duration(gain)}{per}",
+        f"lateness moves from rank to rank; an average rank waits {format_duration(gain)}{per}",
         f"{percent(share)} of {evidence.time_phrase}; {format_ranks(ranks)} are late in turn, most often"
         f" {rest[0].ranks_text}" + (f"; they spend more time in {', '.join(causes[:3])}" if causes else ""),
         "uneven work (lengths of samples, garbage collection, noise of the machine) makes another rank late each time:"
