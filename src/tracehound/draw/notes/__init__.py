@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
@@ -28,26 +29,53 @@ from tracehound.draw.notes import (
 )
 from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
-from tracehound.model.notes import Note
+from tracehound.model.notes import WARNING_LEVELS, Note, NoteRole
+
+_NOTE_MODULES: Final = (
+    device_notes,
+    file_notes,
+    finding_notes,
+    hlo_notes,
+    host_notes,
+    memory_notes,
+    rank_notes,
+    step_notes,
+    table_notes,
+)
 
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = MappingProxyType(
-    {
-        code: sentence
-        for group in (
-            device_notes,
-            file_notes,
-            finding_notes,
-            hlo_notes,
-            host_notes,
-            memory_notes,
-            rank_notes,
-            step_notes,
-            table_notes,
-        )
-        for code, sentence in group.SENTENCES.items()
-    }
+    {code: sentence for module in _NOTE_MODULES for code, sentence in module.SENTENCES.items()}
 )
 """The sentence of every code."""
+
+HEADLINES: Final = frozenset[str]().union(*(getattr(module, "HEADLINES", ()) for module in _NOTE_MODULES))
+"""Codes of notes that answer the question of their table."""
+
+WARNINGS: Final = frozenset[str]().union(*(getattr(module, "WARNINGS", ()) for module in _NOTE_MODULES))
+"""Codes of notes on lost or doubtful data, whatever their level."""
+
+
+class NotesByRole(Struct, frozen=True):
+    """Notes of a table by role, in their order: those that are always shown, and the caveats, which may be folded."""
+
+    headlines: tuple[Note, ...] = ()
+    warnings: tuple[Note, ...] = ()
+    caveats: tuple[Note, ...] = ()
+
+
+def note_role(note: Note) -> NoteRole:
+    """The role of a note, by its level and code."""
+    if note.level in WARNING_LEVELS or note.code in WARNINGS:
+        return "warning"
+    return "headline" if note.code in HEADLINES else "caveat"
+
+
+def group_notes_by_role(notes: Iterable[Note]) -> NotesByRole:
+    """Notes by their role."""
+    groups: dict[NoteRole, list[Note]] = {"headline": [], "warning": [], "caveat": []}
+    for note in notes:
+        groups[note_role(note)].append(note)
+    return NotesByRole(tuple(groups["headline"]), tuple(groups["warning"]), tuple(groups["caveat"]))
 
 
 def note_text(note: Note) -> str:

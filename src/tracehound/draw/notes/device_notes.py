@@ -280,3 +280,23 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
         "no execution of an XLA program here: were devices profiled (ProfileOptions.device_tracer_level)?"
     ),
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "exposed_total",
+        "breakdown_total",
+        "duty_cycle_total",
+        "work_in_graphs",
+        "computation_on_tensor_cores",
+        "group_overlapped",
+        "no_work_of_groups",
+        "no_work_of_group",
+        "kernel_time_total",
+        "no_gaps",
+        "gaps_total",
+        "no_pauses",
+        "idle_by_cause",
+        "executions_total",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

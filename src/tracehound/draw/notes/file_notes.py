@@ -221,3 +221,20 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "another_recording_behind": _another_recording,
     "gzip_ends_early": "gzip ends early; {inflated:,} inflated bytes before it were kept",
 }
+
+WARNINGS: Final = frozenset(
+    {
+        "devices_differ",
+        "hardly_one_run",
+        "clocks_apart",
+        "clocks_apart_in_export",
+        "equal_files",
+        "file_ends_early",
+        "source_ends_early",
+        "events_without_end",
+        "gzip_ends_early",
+        "writer_limit_reached",
+        "clock_impossible",
+    }
+)
+"""Codes of notes on lost or doubtful data, whatever their level."""

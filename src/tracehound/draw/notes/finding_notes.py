@@ -171,3 +171,16 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "no_steps": "no steps: neither marked nor to be inferred",
     "nothing_to_report": "nothing to report: all was read as it stands",
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "mean_step_time",
+        "no_findings",
+        "costs_of_window",
+        "costs_of_run",
+        "trace_total",
+        "time_judged",
+        "nothing_to_report",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

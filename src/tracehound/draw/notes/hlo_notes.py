@@ -162,3 +162,12 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "peaks_stated_in_profile": "stated in the profile",
     "peaks_given_by_setting": "given by the setting peak",
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "program_peak",
+        "hlo_ops_total",
+        "rate_of_all_ops",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

@@ -162,3 +162,15 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "lanes_total": "{lanes:,} lanes",
     "lane_busy": _lane_busy,
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "time_compiling",
+        "launches_total",
+        "queue_nearly_full",
+        "host_time",
+        "lanes_total",
+        "lane_busy",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

@@ -168,3 +168,20 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "rows_above_memory_bandwidth": _rows_above_memory_bandwidth,
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "allocator_peak",
+        "device_memory_peak",
+        "memory_nearly_full",
+        "waits_for_host_copies",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""
+
+WARNINGS: Final = frozenset(
+    {
+        "memory_peak_impossible",
+    }
+)
+"""Codes of notes on lost or doubtful data, whatever their level."""

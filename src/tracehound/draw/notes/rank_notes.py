@@ -218,3 +218,14 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "short_latenesses_left_out": _short_latenesses_left_out,
     "sends_and_receives_left_out": _sends_and_receives_left_out,
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "communication_waits",
+        "no_late_rank",
+        "waited_for_ranks",
+        "late_without_waits",
+        "one_clock",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

@@ -160,3 +160,13 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "no_path_in_xla_profile": "no path: an XLA profile does not say what each HLO op waited for",
     "no_path": "no path: nothing that works was recorded here",
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "mean_step_parts",
+        "step_times",
+        "step_lengths",
+        "critical_path_bound",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

@@ -122,3 +122,25 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "memory_from_before": _memory_from_before,
     "tested_alone": "tested alone: rows of the tables are tested together, so that each needs stronger evidence",
 }
+
+HEADLINES: Final = frozenset(
+    {
+        SETTING_NOTE,
+        "query_setting_chosen",
+        "rows_filtered",
+        "steps_inconclusive",
+        "no_difference",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""
+
+WARNINGS: Final = frozenset(
+    {
+        "runs_not_alike",
+        "profilers_differ",
+        "run_in_doubt",
+        "run_not_whole",
+        "too_few_steps",
+    }
+)
+"""Codes of notes on lost or doubtful data, whatever their level."""
