@@ -134,7 +134,7 @@ def test_what_can_be_true_is_a_setting() -> None:
 
 def test_short_copies_are_rough_where_durations_are_whole() -> None:
     told = note_texts(run_analysis(get_analysis("bandwidth"), copies((0, 4, 100), (10, 15, 100)).trace()).notes)
-    assert told == ("rough: 1 copy of at most 4.000 us; durations are whole microseconds here",)
+    assert told == ("rough: 1 copy of at most 4.00 us; durations are whole microseconds here",)
     assert not run_analysis(get_analysis("bandwidth"), copies((0, 4, 100), (10, 15.5, 100)).trace()).notes
 
 

@@ -40,7 +40,7 @@ def test_an_offset_is_found_and_applied(tmp_path: Path) -> None:
     assert clock_rows(trace) == [(0, False, 0), (-3000, True, 0), (200, True, 0)]
     assert [row["drift"] for row in rows("clocks", trace)] == [0, 0, 0]
     assert note_texts(asked("clocks", trace).notes) == (
-        "clocks of 2 ranks corrected by -3.000 ms to +200.0 us, told by the ends of collectives, to within 0 s: see"
+        "clocks of 2 ranks corrected by -3.00 ms to +200 us, told by the ends of collectives, to within 0 s: see"
         " clocks",
     )
     assert {row["skew"] // US for row in rows("collective_calls", trace)} == {2}
@@ -217,8 +217,8 @@ def test_how_exact_the_clocks_are_is_said_wherever_ranks_are_compared(tmp_path: 
         for rank in ranks:
             rank.clock = rank.rank * (3000 + 10 * number)
             rank.collective(1000 * number, 1000 * number + 50, 1000 * number + 500, Seq=number)
-    why = "told by the ends of collectives, to within 37.50 us, with a drift of 100.0 us left: see clocks"
-    assert f"clocks of 1 rank corrected by -3.145 ms, {why}" in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
+    why = "told by the ends of collectives, to within 37.5 us, with a drift of 100 us left: see clocks"
+    assert f"clocks of 1 rank corrected by -3.15 ms, {why}" in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
 
 
 @pytest.mark.thorough

@@ -50,7 +50,7 @@ def test_a_function_is_counted_once_for_each_compilation_whatever_its_stages() -
     assert b.trace().event(first["event"])["name"] == "backend_compile_and_load"
     assert (second["function"], second["count"], second["again"]) == ("once", 1, False)
     assert note_texts(run_compiles(b.trace()).notes) == (
-        "something was being compiled for 140.0 us, 35.00 % of the time, in steps 0-1, 3",
+        "something was being compiled for 140 us, 35.0 % of the time, in steps 0-1, 3",
         "compiled more than once: ragged;"
         " jax_explain_cache_misses (JAX) or PT_XLA_DEBUG_LEVEL=1 (PyTorch/XLA) tells why",
     )

@@ -49,7 +49,7 @@ def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
     assert (first["span"] // US, *(first[name] // US for name in PARTS)) == (120, 10, 20, 40, 50)
     result = asked("distributed", trace, Window(0, 50 * US))
     assert [result.table[name][0] // US for name in PARTS] == [10, 20, 10, 10]
-    assert note_texts(result.notes)[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
+    assert note_texts(result.notes)[0] == "all ranks: 20.0 % of the communication only waits for the last rank"
 
 
 @pytest.mark.parametrize("begun", [5, 10])
@@ -82,7 +82,7 @@ def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> N
     trace = job(tmp_path, *found)
     result = asked("distributed", trace)
     assert sum(result.table["synchronizing"]) == 10 * US
-    told = "by when the last rank came, all ranks together waited 40.00 us (arrivals): calls end apart here"
+    told = "by when the last rank came, all ranks together waited 40.0 us (arrivals): calls end apart here"
     assert told in note_texts(result.notes)
     assert told not in note_texts(asked("distributed", trace, by="step").notes)
     assert not [note for note in note_texts(asked("distributed", trace, Window(0, 50 * US)).notes) if "by when" in note]
@@ -153,7 +153,7 @@ def test_why_transfers_are_not_known(tmp_path: Path) -> None:
     notes = note_texts(asked("distributed", job(tmp_path, two_ranks(tmp_path)[0])).notes)
     assert notes == (
         "transfer and waiting are told apart where several ranks are looked at together",
-        "with the overlap computation is 25.00 % and communication is 50.00 % of the spans",
+        "with the overlap computation is 25.0 % and communication is 50.0 % of the spans",
         "of the job's 2 ranks not in this trace: rank 1",
     )
 

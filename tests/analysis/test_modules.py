@@ -218,7 +218,7 @@ def test_what_backward_calls_again_stands_beside_its_first_call(tmp_path: Path) 
     ]
     assert shown.table["host_share"].to_list() == pytest.approx([100 / 118, 30 / 118, 30 / 118, 18 / 118])
     assert shown.table["host_self"][0] == 40 * US, "what is computed again is no part of the first call"
-    assert note_texts(shown.notes) == ("recomputed in backward(): 18.00 us on the host, 5.000 us on the device",)
+    assert note_texts(shown.notes) == ("recomputed in backward(): 18.0 us on the host, 5.00 us on the device",)
 
 
 def test_modules_of_one_class_in_one_place_can_be_one_row(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_work_of_no_module_is_told(tmp_path: Path) -> None:
     ]
     shown = run_modules(open_events(tmp_path, events))
     assert note_texts(shown.notes) == (
-        "40.00 % of the device time was launched in no module that is known (40.00 us): by the optimizer, by "
+        "40.0 % of the device time was launched in no module that is known (40.0 us): by the optimizer, by "
         "communication, by replays of graphs, or outside the model",
     )
 
@@ -243,7 +243,7 @@ def test_work_of_no_module_is_told(tmp_path: Path) -> None:
 def test_work_whose_launch_was_not_recorded_is_no_optimizers(tmp_path: Path) -> None:
     early = [*step(), gpu("early", 410, 450, 31)]
     shown = run_modules(open_events(tmp_path, early))
-    part = "40.00 % of the device time was launched in no module that is known (40.00 us): "
+    part = "40.0 % of the device time was launched in no module that is known (40.0 us): "
     assert note_texts(shown.notes) == (f"{part}all of it has no recorded launch, which may lie before the recording",)
     both = [
         *early,
@@ -251,7 +251,7 @@ def test_work_whose_launch_was_not_recorded_is_no_optimizers(tmp_path: Path) -> 
         gpu("adam", 470, 480, 32),
     ]
     (note,) = note_texts(run_modules(open_events(tmp_path, both)).notes)
-    assert "(50.00 us): 40.00 us has no recorded launch, which may lie before the recording; the rest by the" in note
+    assert "(50.0 us): 40.0 us has no recorded launch, which may lie before the recording; the rest by the" in note
 
 
 def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
         event["args"].pop("Sequence number", None)
     shown = run_modules(open_events(tmp_path, events))
     assert set(shown.table["backward_host"].to_list()) == {0}
-    assert note_texts(shown.notes)[0].startswith("66.67 % of the device time was launched in no module that is known")
+    assert note_texts(shown.notes)[0].startswith("66.7 % of the device time was launched in no module that is known")
     assert note_texts(shown.notes)[1] == "backward() ran, but no sequence number of autograd says for which module"
 
 

@@ -61,7 +61,7 @@ def test_communication_behind_computation(busy: Trace) -> None:
     (row,) = result.table.rows(named=True)
     assert [row[name] / US for name in ("first", "second", "both", "exposed")] == [40, 30, 10, 30]
     assert (row["hidden"], row["covered"]) == (0.25, pytest.approx(1 / 3))
-    assert note_texts(result.notes) == ("25.00 % of the communication runs at the same time as computation",)
+    assert note_texts(result.notes) == ("25.0 % of the communication runs at the same time as computation",)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_one_lane_is_summed_up_in_a_note(asked: str) -> None:
     else:
         window = Window(150 * US, 350 * US, ranks=(0,))
         result = run_analysis(get_analysis("slices"), TRACE, window, Options(given=(("lane", "^STREAM"),)))
-    assert note_texts(result.notes)[0] == "2 events, busy 80.00 us of 200.0 us"
+    assert note_texts(result.notes)[0] == "2 events, busy 80.0 us of 200 us"
     assert rows(result, "name", "count", "share") == [("gemm", 2, 1.0)]
 
 

@@ -181,7 +181,7 @@ def test_a_partial_step_is_shown_and_left_out() -> None:
     """XProf's average of these steps is 96.3 ms."""
     result = run_step_time(steps_with_late_work().trace())
     assert result.table["partial"].to_list() == [False] * 4 + [True]
-    assert note_texts(result.notes)[0].startswith("4 whole steps on 1 rank: median 120.1 ms, p95 120.8 ms; ")
+    assert note_texts(result.notes)[0].startswith("4 whole steps on 1 rank: median 120 ms, p95 121 ms; ")
     assert note_texts(result.notes)[1].startswith("1 partial step is left out of these figures: ")
     row = run_step_time(steps_with_late_work().trace(), by="rank").table.row(0, named=True)
     assert (row["steps"], row["partial"]) == (4, 1)

@@ -57,7 +57,7 @@ def test_a_step_lasts_until_its_work_is_done_as_in_step_parts() -> None:
     assert [(r["duration"] // US, r["busy"], r["idle"] // US) for r in rows] == [(22, 14 / 22, 8), (10, 0.3, 7)]
     assert result.table.select("step", "start", "duration").equals(parts.table.select("step", "start", "duration"))
     said = "steps last until the work that they launched is done: by their marks on the host alone (bounds=mark)"
-    assert f"{said} the median is 10.00 us" in note_texts(result.notes)
+    assert f"{said} the median is 10.0 us" in note_texts(result.notes)
     first = run_analysis(get_analysis("steps"), trace, Window(0, 4 * US))
     assert first.table.rows(named=True) == rows[:1], "what is to be known of it lies after the window"
     assert any(note.startswith(said) for note in note_texts(first.notes))
@@ -102,7 +102,7 @@ def test_steps_inferred_from_the_module_that_repeats() -> None:
     ]
     assert all(r["inferred"] for r in rows)
     assert [r["partial"] for r in rows] == [False, False, False, True], "nothing tells when the last one ended"
-    assert "3 whole steps on 1 rank: median 30.00 us, p95 30.00 us, 30.00 us to 30.00 us" in note_texts(
+    assert "3 whole steps on 1 rank: median 30.0 us, p95 30.0 us, 30.0 us to 30.0 us" in note_texts(
         run_analysis(get_analysis("steps"), trace).notes
     )
     assert any(note.level == "inferred" and "jit_step" in note_text(note) for note in trace.notes)

@@ -54,7 +54,7 @@ def test_a_data_loader(tmp_path: Path) -> None:
     assert (row["start"] // US, row["duration"] // US) == (200, 300)
     (note, *_) = note_texts(asked("stragglers", trace).notes)
     assert note.startswith(
-        "rank 2 was waited for 300.0 us in 1 of 1 steps, most of all because of 'enumerate(DataLoader)"
+        "rank 2 was waited for 300 us in 1 of 1 steps, most of all because of 'enumerate(DataLoader)"
     )
 
 
@@ -185,7 +185,7 @@ def test_what_is_late_by_little_is_left_out_and_counted(tmp_path: Path) -> None:
     trace = job(tmp_path, *job_)
     result = asked("stragglers", trace)
     assert result.table.is_empty()
-    assert "1 more latenesses of less than 20.00 us are left out" in note_texts(result.notes)
+    assert "1 more latenesses of less than 20.0 us are left out" in note_texts(result.notes)
     assert latest_row(trace, least="10us")["rank"] == 1
 
 
@@ -422,7 +422,7 @@ def gradient_buckets(tmp_path: Path, last: int) -> Trace:
 def test_who_computes_while_a_bucket_is_late_does_not_wait_yet(tmp_path: Path) -> None:
     result = run_analysis(get_analysis("stragglers"), gradient_buckets(tmp_path, last=3200))
     assert result.table["late"].to_list() == [(400 + 600 + 800) * US]
-    assert note_texts(result.notes)[0].startswith("rank 2 was waited for 800.0 us in 1 of 1 steps")
+    assert note_texts(result.notes)[0].startswith("rank 2 was waited for 800 us in 1 of 1 steps")
 
 
 @pytest.mark.thorough

@@ -75,7 +75,7 @@ def test_waits_and_flights_of_each_pair_of_memories() -> None:
     assert rows[0]["exposed_share"] == pytest.approx(0.22)
     assert rows[0]["hidden_share"] == pytest.approx(8 / 30)
     assert note_texts(result.notes)[0].startswith(
-        "waiting for copies from and to the host: 25.00 % of device time, 25.00 us; "
+        "waiting for copies from and to the host: 25.0 % of device time, 25.0 us; "
     )
     assert "HBM to host 32.8 GB/s (30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)" in note_texts(result.notes)[0]
     assert note_texts(result.notes)[1].startswith("bound by the link to the host's memory")

@@ -37,5 +37,5 @@ def test_many_are_counted() -> None:
     found = replace(found, steps=found.steps.with_columns(lengths))
     told = note_texts(outlier_notes(found, "base"))
     assert len(told) == 4
-    assert told[0].startswith("step 20 of the base takes 5.000 ms, 4.000 ms more than")
+    assert told[0].startswith("step 20 of the base takes 5.00 ms, 4.00 ms more than")
     assert told[-1] == "7 other steps of the base far from its median, too"

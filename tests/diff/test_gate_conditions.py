@@ -24,7 +24,7 @@ from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 from tracehound.model.notes import Note
 from tracehound.model.trace import Window
-from tracehound.model.units import format_duration
+from tracehound.model.units import CELL_DIGITS, format_duration
 from tracehound.report.result_page import comparison_page
 
 BASE = measured(run())
@@ -176,7 +176,7 @@ def test_a_pattern_may_be_a_kind() -> None:
     (verdict,) = judge_comparison(BASE, SLOWER, [parse_condition("op:^copy$ > 10us")])
     assert verdict.failed
     copies = SLOWER.ops.filter(category="copy")["time"].sum() / SLOWER.steps.height
-    assert verdict.why == format_duration(round(copies))
+    assert verdict.why == format_duration(round(copies), digits=CELL_DIGITS)
 
 
 def test_what_is_not_alike_is_not_judged() -> None:

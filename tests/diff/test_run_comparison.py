@@ -154,7 +154,7 @@ def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -
     assert rows.pop("elementwise_add") == ("kernel", "vectorized_add", None)
     assert {row[1:] for row in rows.values()} == {(None, None)}
     assert note_texts(found.ops.notes)[-1] == (
-        "matched across categories: 1 op, 200.0 us against 200.0 us; gemm_nt (kernel) is quantized_matmul (copy) in the"
+        "matched across categories: 1 op, 200 us against 200 us; gemm_nt (kernel) is quantized_matmul (copy) in the"
         " other run"
     )
     assert note_texts(found.categories.notes) == (

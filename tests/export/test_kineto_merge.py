@@ -384,7 +384,7 @@ def test_that_clocks_are_written_as_recorded_is_said_where_collectives_tell_othe
             each.collective(at, at + 20 + each.rank, at + 500, Seq=at)
     paths = files(tmp_path, *ranks)
     (note,) = note_texts(written(opened(*paths), tmp_path / "out.json").notes)
-    assert note.startswith("the clocks of 1 rank are written as recorded, off by up to 3.000 ms")
+    assert note.startswith("the clocks of 1 rank are written as recorded, off by up to 3.00 ms")
     (said,) = [note_text(note) for note in opened(tmp_path / "out.json").notes if "clocks" in note_text(note)]
     assert note.startswith(f"{said}: read back")
     apart = json.loads((tmp_path / "out.json").read_bytes())["clocksApart"]

@@ -294,7 +294,7 @@ def test_that_work_without_a_launch_has_its_step_by_time_is_said_where_steps_are
     b.event(stream(), "old", 50, 60)
     trace, of_step = b.trace(), "select name from events where step = 1"
     (note,) = note_texts(answer_query(prepare_query(of_step), trace).notes)
-    assert note.startswith("25.00 % of the devices' work has no known launch: its step is that in which it ran")
+    assert note.startswith("25.0 % of the devices' work has no known launch: its step is that in which it ran")
     assert not answer_query(prepare_query("select name from events"), trace).notes
     assert not answer_query(prepare_query("select step from steps"), trace).notes
     assert not answer_query(prepare_query(of_step), trace, Window(0, 45 * PS_PER_UNIT["us"])).notes

@@ -91,7 +91,7 @@ def test_the_page_fits_its_width(width: int) -> None:
 def test_the_page_says_what_the_trace_is() -> None:
     text = [line.text for line in lines(ReportStyle(80))]
     assert text[0] == "job␛[2J"
-    assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100.0 us long"
+    assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100 us long"
     assert text[2] == "recorded 2023-11-14 22:13:20 UTC"
     assert text[3] == "cuda runtime 12040"
 
@@ -245,6 +245,6 @@ def test_many_steps_are_drawn_as_a_curve() -> None:
         line.text
         for line in find_writer("text").write_summary(Summary(some.about, some.results, curve), ReportStyle(80))
     ]
-    assert any(line.startswith("1.000 ms┤") for line in text)
+    assert any(line.startswith("1.00 ms┤") for line in text)
     assert "length of each step on its slowest rank, by number of the step" in text
     assert "length of each step" not in "".join(line.text for line in lines(ReportStyle(80)))

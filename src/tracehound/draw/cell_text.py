@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 import polars as pl
@@ -213,17 +214,17 @@ def _format_number(kind: Unit, value: float, unit: units.TimeUnit) -> str:
 
 
 _TIME_FORMATS: Final[Mapping[Unit, Callable[[int, units.TimeUnit], str]]] = {
-    "time": units.format_duration,
+    "time": partial(units.format_duration, digits=units.CELL_DIGITS),
     "instant": units.format_instant,
-    "difference": units.format_time_difference,
+    "difference": partial(units.format_time_difference, digits=units.CELL_DIGITS),
 }
 
 _NUMBER_FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
     "bytes": units.format_bytes,
     "rate": units.format_bandwidth,
     "flops": units.format_flops,
-    "share": units.format_share,
-    "growth": units.format_growth,
+    "share": partial(units.format_share, digits=units.CELL_DIGITS),
+    "growth": partial(units.format_growth, digits=units.CELL_DIGITS),
     "number": units.format_number,
 }
 

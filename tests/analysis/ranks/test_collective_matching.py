@@ -59,7 +59,7 @@ def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     (parts, _) = rows("distributed", trace)
     assert times(parts, "transfer", "synchronizing", "unmatched") == [20, 10, 20]
     told = note_texts(asked("distributed", trace).notes)[0]
-    assert told == "all ranks: 20.00 % of the matched communication only waits for the last rank"
+    assert told == "all ranks: 20.0 % of the matched communication only waits for the last rank"
 
 
 def two_by_two(**args: Any) -> list[Rank]:

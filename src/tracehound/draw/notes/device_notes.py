@@ -56,7 +56,7 @@ def _work_in_part_of_recording(worked: int, recorded: int) -> str:
 
 
 def _duty_cycle_total(on_duty: int, span: int) -> str:
-    return f"all together: duty cycle {_format_exact_percent(on_duty, span)} of {format_duration(span)}"
+    return f"all together: duty cycle {format_share(on_duty / span)} of {format_duration(span)}"
 
 
 _PART_NAMES: Final = MappingProxyType({"collectives": "exposed collectives", "device_to_device": "device to device"})
@@ -65,19 +65,14 @@ _PART_NAMES: Final = MappingProxyType({"collectives": "exposed collectives", "de
 
 def _device_time_total(time: int, **parts: int) -> str:
     shares = ", ".join(
-        f"{_PART_NAMES.get(name, name)} {_format_exact_percent(part, time)}" for name, part in parts.items() if part
+        f"{_PART_NAMES.get(name, name)} {format_share(part / time)}" for name, part in parts.items() if part
     )
     return f"of {format_duration(time)} device time: {shares}"
 
 
 def _device_idle(idle: int, of: int, without_op: int | None = None) -> str:
-    rest = "" if without_op is None else f"; no HLO op runs in {_format_exact_percent(without_op, of)}"
-    return f"idle {_format_exact_percent(idle, of)} of {format_duration(of)} device time{rest}"
-
-
-def _format_exact_percent(part: int, of: int) -> str:
-    """A share to a thousandth of a percent, comparable with the figures of XProf."""
-    return f"{part / of * 100:.3f} %"
+    rest = "" if without_op is None else f"; no HLO op runs in {format_share(without_op / of)}"
+    return f"idle {format_share(idle / of)} of {format_duration(of)} device time{rest}"
 
 
 def _work_in_graphs(nodes: int, of: int, time: int, device_time: int) -> str:

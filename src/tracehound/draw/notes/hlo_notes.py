@@ -10,6 +10,7 @@ from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
 from tracehound.formats.xla.xla_names import NO_COMMAND_BUFFERS_FLAG
 from tracehound.model.units import (
+    SENTENCE_DIGITS,
     count_noun,
     format_bandwidth,
     format_bytes,
@@ -79,7 +80,7 @@ def _costs_estimated_from_shapes(share: float) -> str:
 
 
 def _rate_of_all_ops(rate: float, intensity: float) -> str:
-    rates = f"{format_flops(rate)} at {format_number(round(intensity, 3))} operations per byte"
+    rates = f"{format_flops(rate)} at {format_number(intensity, SENTENCE_DIGITS)} operations per byte"
     return f"all ops together: {rates}, idle time included"
 
 
