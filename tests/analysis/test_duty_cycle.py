@@ -200,6 +200,6 @@ def test_at_eighty_columns_other_shares_make_way_before_that_of_idle_time() -> N
     result = run_duty_cycle(b.trace())
     long = pl.lit("NVIDIA H100 80GB HBM3").alias("device")
     lines = [line.text for line in table_lines(replace(result, table=result.table.with_columns(long)), 80)]
-    assert "output share" in " ".join(lines).partition("no room for")[2]
+    assert "output share" in " ".join(lines).partition("hidden columns")[2]
     idle = result.table["idle_share"][0]
     assert any(format_share(idle, CELL_DIGITS) in line for line in lines if "NVIDIA" in line)

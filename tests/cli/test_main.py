@@ -223,7 +223,7 @@ def test_steps_in_which_the_device_works_on_others_are_told_of_once(
     for step, times in (("2", 1), ("1", 0)):
         assert main(["summary", str(path), "--step", step]) == 0
         out, err = capsys.readouterr()
-        assert out.count("100.00 % of the devices' work in this time was launched in other steps") == times
+        assert out.count("100 % of the devices' work in this time was launched in other steps") == times
         assert "in other steps" not in err
         assert main(["report", str(path), "ops", "--step", step, "--format", "csv"]) == 0
         assert capsys.readouterr().err.count("was launched in other steps") == times
@@ -1097,3 +1097,12 @@ def test_a_long_word_is_no_analysis_and_no_path(job: Path, capsys: pytest.Captur
 def test_control_characters_of_a_query_are_made_visible(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["query", str(job), "SELECT '\x1b[31mred' AS color FROM ranks LIMIT 1"])
     assert "␛[31mred" in capsys.readouterr().out
+
+
+def test_notes_are_folded_unless_all_are_asked_for(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folded, full = (
+        "".join([capsys.readouterr().out for _ in [main(["summary", str(job), *more])]]) for more in ([], ["--notes"])
+    )
+    assert "notes (--notes shows them)" in folded
+    assert "--notes" not in full
+    assert len(full.splitlines()) > len(folded.splitlines())

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from building import Building, stream, thread
+from results import plain
 from short import first
 from tracehound.analysis import get_analysis, run_analysis
-from tracehound.analysis.result import empty_table
+from tracehound.analysis.result import Result, empty_table
 from tracehound.draw.notes import note_text
 from tracehound.draw.text_table import TextLine
 from tracehound.model.file_facts import FileFacts
@@ -248,3 +249,38 @@ def test_many_steps_are_drawn_as_a_curve() -> None:
     assert any(line.startswith("1.00 ms┤") for line in text)
     assert "length of each step on its slowest rank, by number of the step" in text
     assert "length of each step" not in "".join(line.text for line in lines(ReportStyle(80)))
+
+
+def results_with_notes() -> tuple[Result, ...]:
+    shared = note("calls_matched_by_order", level="inferred", calls=2, numbered=False)
+    lost = note("collectives_without_call", level="missing", collectives=1, ranks=(1,))
+    return tuple(
+        Result(name, name, plain(1).columns, plain(1).table, 1, (shared, lost, *more))
+        for name, more in (
+            ("distributed", (note("communication_waits", waiting=0.5, every=True), note("overlap_included", **HALF))),
+            ("collectives", (note("wait_per_rank"),)),
+        )
+    )
+
+
+HALF = {"computation": 0.5, "communication": 0.5}
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_what_several_sections_note_is_said_once_at_the_end(form: str) -> None:
+    sections = replace(page(), results=results_with_notes())
+    folded, full = (
+        [
+            line.text.replace("\\", "")
+            for line in find_writer(form).write_summary(sections, ReportStyle(400, all_notes=all_notes))
+        ]
+        for all_notes in (False, True)
+    )
+    lost, waits = (note_text(each.notes[n]) for each, n in ((sections.results[0], 1), (sections.results[0], 2)))
+    for shown in (folded, full):
+        assert sum(lost in line for line in shown) == 1
+        assert any(line.strip("*") == waits for line in shown), "the headline stands alone"
+    assert any("notes (--notes shows them)" in line for line in folded) or form == "markdown"
+    matched = [sum("matched by" in line for line in shown) for shown in (folded, full)]
+    assert matched == [form == "markdown", 1], "a single caveat is not folded"
+    assert not any("--notes" in line for line in full)

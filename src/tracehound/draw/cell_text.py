@@ -141,18 +141,27 @@ def format_column(result: Result, column: Column, unit: units.TimeUnit = "auto")
 
 
 def describe_share_bases(columns: Sequence[Column]) -> list[str]:
-    """The base of every share, one line for each base: ``share: self time, of the self time of all ops``."""
-    bases: dict[str, list[Column]] = {}
+    """The base of every share, one line for each base: ``share: % of the self time of all ops``."""
+    bases: dict[str, list[str]] = {}
     for column in columns:
         if column.unit == "share" and column.base:
-            bases.setdefault(column.base, []).append(column)
-    lines = []
-    for base, columns_of_base in bases.items():
-        names = ", ".join(column_heading(column) for column in columns_of_base)
-        lines.append(
-            f"{names}: {columns_of_base[0].meaning}, of {base}" if len(columns_of_base) == 1 else f"{names}: of {base}"
-        )
-    return lines
+            bases.setdefault(column.base, []).append(column_heading(column))
+    return [f"{', '.join(names)}: % of {base}" for base, names in bases.items()]
+
+
+def common_share_base(columns: Sequence[Column]) -> str:
+    """The base that all shares have, for the title of a table: ``% of the span``. Empty if they have several."""
+    bases = describe_share_bases(columns)
+    if len(bases) != 1:
+        return ""
+    shares = [column for column in columns if column.unit == "share" and column.base]
+    return bases[0] if len(shares) == 1 else f"% of {shares[0].base}"
+
+
+def several_share_bases(columns: Sequence[Column]) -> list[str]:
+    """The bases of shares, if they have several."""
+    bases = describe_share_bases(columns)
+    return bases if len(bases) > 1 else []
 
 
 def format_host_activity(value: object, width: int = 0) -> list[str]:

@@ -45,8 +45,8 @@ STEP_SUMMARY_COLUMNS = (
 )
 
 
-_USUAL_NOTES = (TWIN_JSON_SKIPPED,)
-"""Notes that every profile of this kind has; only health shows them."""
+_USUAL_NOTES = (TWIN_JSON_SKIPPED, "flow_events_skipped", "counter_samples", "memory_events")
+"""Notes that every profile of a kind has, and that say of no loss; only health shows them."""
 
 
 class Summary(Struct, frozen=True):

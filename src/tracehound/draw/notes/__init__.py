@@ -6,7 +6,8 @@ import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -88,6 +89,35 @@ def note_text(note: Note) -> str:
 def note_texts(notes: Iterable[Note]) -> tuple[str, ...]:
     """The sentences of notes."""
     return tuple(map(note_text, notes))
+
+
+class NoteTexts(Struct, frozen=True):
+    """The sentences of a table's notes by role. `folded` caveats are only counted."""
+
+    headlines: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    folded: int = 0
+
+
+def fold_notes(notes: Iterable[Note], *, unfolded: bool = False) -> NoteTexts:
+    """The sentences of notes; several caveats are folded unless all are wanted (`unfolded`)."""
+    groups = group_notes_by_role(notes)
+    hidden = len(groups.caveats) > 1 and not unfolded
+    return NoteTexts(
+        headlines=note_texts(groups.headlines),
+        warnings=note_texts(groups.warnings),
+        caveats=() if hidden else note_texts(groups.caveats),
+        folded=len(groups.caveats) if hidden else 0,
+    )
+
+
+def separate_repeated_notes(results: Sequence[Result]) -> tuple[list[Result], list[Note]]:
+    """The results of one page without the notes that several of them have, and these notes, each once."""
+    counts = Counter(note for result in results for note in dict.fromkeys(result.notes))
+    repeated = [note for note, times in counts.items() if times > 1]
+    kept = [replace(result, notes=tuple(n for n in result.notes if n not in repeated)) for result in results]
+    return kept, repeated
 
 
 def render_note_columns(result: Result) -> Result:

@@ -225,6 +225,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
 WARNINGS: Final = frozenset(
     {
         "devices_differ",
+        "files_apart_in_time",
+        "files_without_wall_clock",
         "hardly_one_run",
         "clocks_apart",
         "clocks_apart_in_export",

@@ -170,3 +170,6 @@ HEADLINES: Final = frozenset(
     }
 )
 """Codes of notes that answer the question of their table, or say what its rows were chosen by."""
+
+WARNINGS: Final = frozenset({"work_of_other_steps"})
+"""Codes of notes on lost or doubtful data, whatever their level."""

@@ -130,6 +130,8 @@ HEADLINES: Final = frozenset(
         "rows_filtered",
         "steps_inconclusive",
         "no_difference",
+        "hlo_sentence",
+        "search_refused",
     }
 )
 """Codes of notes that answer the question of their table, or say what its rows were chosen by."""
