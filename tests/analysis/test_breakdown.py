@@ -206,7 +206,7 @@ def test_every_step_of_every_rank() -> None:
         (4, 1, 100, 100, 10, 35, 55),
     ]
     assert note_texts(result.notes)[0].startswith(
-        "all together: compute 27.5 %, exposed communication 8.75 %, exposed copy 0 %"
+        "overall: compute 27.5 %, exposed communication 8.75 %, exposed copy 0 %"
     )
     assert trace.event(result.table["event"][3])["name"] == "ProfilerStep#4"
     clipped = breakdown(trace, Window(110 * US, 155 * US), by="step").table

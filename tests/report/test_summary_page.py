@@ -22,7 +22,7 @@ from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import FileState, Window
 from tracehound.report import ReportStyle, Summary, build_header, find_writer, summarize_trace
-from tracehound.report.summary_page import SUMMARY_ROWS, summarize_steps
+from tracehound.report.summary_page import SUMMARY_ROWS, readable_results, summarize_steps
 from tracehound.store import merge_file_frames
 from tracehound.store.merge_files import not_one_run_note
 from tracehound.store.trace_files import TWIN_JSON_SKIPPED
@@ -234,7 +234,11 @@ def test_steps_are_spread_over_one_row_for_each_rank() -> None:
     result = run_analysis(steps, merge_file_frames("none", []))
     table = frame.with_columns(missing).select(whole.columns)
     found = summarize_steps(type(result)("steps", "Steps", steps.columns, table, 6), 16)
-    assert found.table.rows() == [(0, 3, 200, 100, 300, 8, 0.5, True), (1, 3, 200, 100, 300, 8, None, True)]
+    names = ("rank", "steps", "median", "shortest", "longest", "longest_step", "total", "busy", "inferred")
+    assert found.table.select(names).rows() == [
+        (0, 3, 200, 100, 300, 8, 600, 0.5, True),
+        (1, 3, 200, 100, 300, 8, 600, None, True),
+    ]
     assert found.total == 2
     assert summarize_steps(result, 16).table.is_empty()
 
@@ -284,3 +288,39 @@ def test_what_several_sections_note_is_said_once_at_the_end(form: str) -> None:
     matched = [sum("matched by" in line for line in shown) for shown in (folded, full)]
     assert matched == [form == "markdown", 1], "a single caveat is not folded"
     assert not any("--notes" in line for line in full)
+
+
+def page_of_steps(window: Window) -> Summary:
+    """Two ranks with two steps; rank 1 works long before them, which its step time leaves out."""
+    b = Building()
+    for rank in (0, 1):
+        host = thread(rank)
+        for step, start in ((1, 1000), (2, 1100 + 10 * rank)):
+            b.event(host, f"ProfilerStep#{step}", start, start + 100, "step", step=step)
+            b.event(host, "aten::mm", start, start + 90, "op", correlation=step + 10 * rank)
+            b.event(stream(rank), "gemm", start + 20, start + 60 + 10 * rank, correlation=step + 10 * rank)
+    b.event(stream(1), "warm up", 0, 500)
+    return summarize_trace(b.trace(), window)
+
+
+def test_a_page_with_steps_has_one_base_for_shares_of_time() -> None:
+    summary = page_of_steps(Window())
+    results = {result.analysis: result for result in readable_results(summary)}
+    breakdown = results["breakdown"]
+    assert {column.base for column in breakdown.columns if column.unit == "share"} == {"step time"}
+    steps = next(result for result in summary.results if result.analysis == "steps").table
+    for row, step in zip(breakdown.table.rows(named=True), steps.rows(named=True), strict=True):
+        parts = [row[f"{part}_share"] for part in ("compute", "communication", "copy", "idle")]
+        assert sum(parts) == pytest.approx(1)
+        assert row["idle_share"] == pytest.approx(1 - step["busy"])
+    assert "busy" not in results["steps"].table.columns, "its complement is in the breakdown"
+    text = [line.text for line in find_writer("text").write_summary(summary, ReportStyle(100))]
+    assert any(line.startswith("Breakdown · % of step time") for line in text)
+
+
+def test_a_page_of_a_window_keeps_the_span_as_base() -> None:
+    summary = page_of_steps(Window(1_000_000_000, 1_150_000_000))
+    (breakdown,) = [result for result in readable_results(summary) if result.analysis == "breakdown"]
+    assert {column.base for column in breakdown.columns if column.unit == "share"} == {
+        "the span (from first to last device work, or the window)"
+    }

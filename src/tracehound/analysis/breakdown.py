@@ -61,24 +61,40 @@ together."""
 WORK_IN_PART_OF_RECORDING: Final = "work_in_part_of_recording"
 """Code of the note on a recording that is longer than the work in it; the shares leave out the rest."""
 
-_PART_COLUMNS: Final = (
-    Column("compute", "time", "computation runs", brief=False),
-    Column("compute_share", "share", "computation runs", "span"),
-    Column("communication", "time", "communication runs and no computation (exposed)", brief=False),
-    Column("communication_share", "share", "communication runs and no computation (exposed)", "span"),
-    Column("copy", "time", "only copies or memsets run (exposed)", brief=False),
-    Column("copy_share", "share", "only copies or memsets run (exposed)", "span"),
-    Column("idle", "time", "nothing runs", brief=False),
-    Column("idle_share", "share", "nothing runs", "span"),
-    Column("all_communication", "time", "communication runs, hidden or not", brief=False),
-    Column("all_copy", "time", "copies or memsets run, hidden or not", brief=False),
-)
+_PART_MEANINGS: Final = {
+    "compute": "computation runs",
+    "communication": "communication runs and no computation (exposed)",
+    "copy": "only copies or memsets run (exposed)",
+    "idle": "nothing runs",
+}
+"""The parts of device time."""
+
+
+def part_share_columns(base: str) -> dict[str, Column]:
+    """The column of each part as a share of this base."""
+    return {part: Column(f"{part}_share", "share", meaning, base) for part, meaning in _PART_MEANINGS.items()}
+
+
+def _part_columns(base: str) -> tuple[Column, ...]:
+    """The columns of the parts, as times and as shares of this base."""
+    shares = part_share_columns(base)
+    parts = [
+        column
+        for part, meaning in _PART_MEANINGS.items()
+        for column in (Column(part, "time", meaning, brief=False), shares[part])
+    ]
+    return (
+        *parts,
+        Column("all_communication", "time", "communication runs, hidden or not", brief=False),
+        Column("all_copy", "time", "copies or memsets run, hidden or not", brief=False),
+    )
+
 
 COLUMNS = (
     Column("rank", "count", "number of the rank"),
     Column("device", "text", "what the rank runs on", brief=False),
     Column("span", "time", "from first to last device work, or the window"),
-    *_PART_COLUMNS,
+    *_part_columns("the span (from first to last device work, or the window)"),
 )
 
 BY_STEP_COLUMNS: Final = (
@@ -86,7 +102,7 @@ BY_STEP_COLUMNS: Final = (
     Column("rank", "count", "number of the rank"),
     Column("start", "instant", "start of the step, or of the part in the window", brief=False),
     Column("span", "time", "length of the step, or of the part in the window"),
-    *_PART_COLUMNS,
+    *_part_columns("the step, or of its part in the window"),
     Column("event", "id", "the mark of the step"),
 )
 

@@ -57,7 +57,7 @@ phase says which steps are prefill and which decode, where the names do), from a
 cover most of the time, from the ends of an optimizer's steps, or from replays of CUDA or HIP graphs, in that order.
 
 by=part has a row for each rank, phase and part: the mean, the standard deviation of a sample and the extremes over
-steps, and the share of all time of the steps.
+steps, and the share of the time of the rank's whole steps; where steps have phases, of its steps in that phase.
 
 These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. So copies and
 memsets come before communication, which is less than what breakdown, steps, findings, diff and check call exposed
@@ -100,7 +100,7 @@ BY_PART_COLUMNS: Final = (
     Column("phase", "text", "prefill, decode or both (mixed), where the names of steps tell"),
     Column("part", "text", "what the time goes to"),
     Column("mean", "time", "average of a step"),
-    Column("share", "share", "this part", "the time of all whole steps"),
+    Column("share", "share", "this part", "the time of the rank's whole steps"),
     Column("std", "time", "standard deviation of a sample; empty for one alone"),
     Column("min", "time", "least of a step", brief=False),
     Column("p50", "time", "median"),
@@ -176,7 +176,17 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     rows = rows.sort("step", "rank", "start")
     whole_steps = rows.filter(~pl.col("partial"))
     table = _part_rows(whole_steps) if by_part else rows
-    return make_result(analysis, table, context, options, _notes(rows, whole_steps, context))
+    result = make_result(analysis, table, context, options, _notes(rows, whole_steps, context))
+    return _name_phase_base(result) if by_part and table["phase"].null_count() < table.height else result
+
+
+def _name_phase_base(result: Result) -> Result:
+    """The result of by=part, whose shares are of one phase where steps have phases."""
+    columns = tuple(
+        replace(column, base=f"{column.base} in that phase") if column.unit == "share" else column
+        for column in result.columns
+    )
+    return replace(result, columns=columns)
 
 
 def _part_rows(rows: pl.DataFrame) -> pl.DataFrame:

@@ -47,7 +47,7 @@ def format_cell(column: Column, value: object, unit: units.TimeUnit = "auto") ->
     if column.unit == "id":
         return ""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return NO_VALUE
+        return column.null_text or NO_VALUE
     if column.unit == "flag":
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -149,8 +149,17 @@ def describe_share_bases(columns: Sequence[Column]) -> list[str]:
     return [f"{', '.join(names)}: % of {base}" for base, names in bases.items()]
 
 
-def common_share_base(columns: Sequence[Column]) -> str:
-    """The base that all shares have, for the title of a table: ``% of the span``. Empty if they have several."""
+def common_share_base(result: Result) -> str:
+    """The base that all shares of a table have, for its title: ``% of the span``. Empty if they have several.
+
+    A base that differs from row to row is in the column `BASE_COLUMN`.
+    """
+    if not result.table.height:
+        return ""
+    if any(column.name == BASE_COLUMN and column.unit == "text" for column in result.columns):
+        values = result.table[BASE_COLUMN].drop_nulls().unique().to_list()
+        return f"% of {_BASE_NAMES.get(values[0], f'the {values[0]}')}" if len(values) == 1 else ""
+    columns = columns_with_values(result.columns, result.table)
     bases = describe_share_bases(columns)
     if len(bases) != 1:
         return ""
@@ -158,10 +167,25 @@ def common_share_base(columns: Sequence[Column]) -> str:
     return bases[0] if len(shares) == 1 else f"% of {shares[0].base}"
 
 
+BASE_COLUMN: Final = "share_of"
+"""The column that names the base of each row's share."""
+
+_BASE_NAMES: Final = {"step": "step time"}
+"""Bases whose names in a title are not those in a cell."""
+
+
 def several_share_bases(columns: Sequence[Column]) -> list[str]:
     """The bases of shares, if they have several."""
     bases = describe_share_bases(columns)
     return bases if len(bases) > 1 else []
+
+
+def drop_common_base_column(result: Result) -> Result:
+    """The result without the column that names the base of each row, if all rows have the one in the title."""
+    if BASE_COLUMN not in result.table.columns or not common_share_base(result).startswith("% of "):
+        return result
+    columns = tuple(column for column in result.columns if column.name != BASE_COLUMN)
+    return replace(result, columns=columns, table=result.table.drop(BASE_COLUMN))
 
 
 def format_host_activity(value: object, width: int = 0) -> list[str]:

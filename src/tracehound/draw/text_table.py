@@ -15,6 +15,7 @@ from tracehound.draw.cell_text import (
     column_heading,
     columns_with_values,
     common_share_base,
+    drop_common_base_column,
     format_column,
     format_host_activity,
     is_all_zero,
@@ -146,8 +147,7 @@ def caption_lines(result: Result, width: int, unit: TimeUnit = "auto") -> list[T
     facts = [result.title]
     if result.window is not None:
         facts.append(f"window {format_instant(result.window[0], unit)} to {format_instant(result.window[1], unit)}")
-    base = common_share_base(columns_with_values(result.columns, result.table)) if result.table.height else ""
-    facts.extend(filter(None, (result.shown_rows_text, base)))
+    facts.extend(filter(None, (result.shown_rows_text, common_share_base(result))))
     return [TextLine(line, "title") for line in wrap_sentence(" · ".join(facts), width)]
 
 
@@ -173,6 +173,7 @@ def wrap_sentence(text: str, width: int) -> list[str]:
 
 
 def _lay_out_table(result: Result, width: int, unit: TimeUnit) -> _TableLayout:
+    result = drop_common_base_column(result)
     tree_column, indents = indented_column(result.columns), _tree_indents(result, width)
     columns = mark_distinguishing_column_brief(
         mark_large_times_brief(columns_with_values(readable_columns(result), result.table), result.table), result.table

@@ -17,6 +17,7 @@ from tracehound.draw.cell_text import (
     column_alignment,
     column_heading,
     columns_with_values,
+    drop_common_base_column,
     format_column,
     readable_columns,
     several_share_bases,
@@ -25,7 +26,7 @@ from tracehound.draw.notes import fold_notes, separate_repeated_notes
 from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine, caption_lines, folded_notes_texts
 from tracehound.errors import printable
 from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
-from tracehound.report.summary_page import Summary
+from tracehound.report.summary_page import Summary, readable_results
 
 if TYPE_CHECKING:
     from tracehound.report.result_page import ResultPage
@@ -47,7 +48,7 @@ def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
     yield TextLine(f"# {escape_markdown(page.about.name)}")
     yield TextLine("")
     yield from _bullet_list(header_sentences(page.about, style.unit))
-    yield from _write_page_sections(page.results, style)
+    yield from _write_page_sections(readable_results(page), style)
 
 
 def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
@@ -78,6 +79,7 @@ def _write_page_sections(results: Sequence[Result], style: ReportStyle) -> Itera
 def _write_section(table: Result, style: ReportStyle, more: Sequence[str]) -> Iterator[TextLine]:
     texts = fold_notes(table.notes, unfolded=style.all_notes or table.table.is_empty())
     title = " ".join(line.text for line in caption_lines(table, UNLIMITED_WIDTH, style.unit))
+    table = drop_common_base_column(table)
     columns = columns_with_values(readable_columns(table), table.table)
     tree_column = indented_column(table.columns)
     yield TextLine(f"## {escape_markdown(title)}")

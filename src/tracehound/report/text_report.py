@@ -32,7 +32,7 @@ from tracehound.model.notes import Note
 from tracehound.model.short_names import cut_middle
 from tracehound.model.units import format_count, format_duration
 from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
-from tracehound.report.summary_page import Summary
+from tracehound.report.summary_page import Summary, readable_results
 
 if TYPE_CHECKING:
     from tracehound.report.result_page import ResultPage
@@ -78,7 +78,7 @@ def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
     yield TextLine(cut_middle(page.about.name, style.width), "title")
     for sentence in header_sentences(page.about, style.unit):
         yield from (TextLine(words) for words in wrap_sentence(sentence, style.width))
-    results, repeated = separate_repeated_notes(page.results)
+    results, repeated = separate_repeated_notes(readable_results(page))
     for result in results:
         section = _summary_section(result)
         yield TextLine("")

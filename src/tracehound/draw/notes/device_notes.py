@@ -41,7 +41,7 @@ def _exposed_total(exposed: int, of: int, ranks: int) -> str:
 
 def _breakdown_total(compute: float, communication: float, copy: float, idle: float) -> str:
     exposed = f"exposed communication {format_share(communication)}, exposed copy {format_share(copy)}"
-    return f"all together: compute {format_share(compute)}, {exposed}, idle {format_share(idle)}"
+    return f"overall: compute {format_share(compute)}, {exposed}, idle {format_share(idle)}"
 
 
 def _hidden_parts_total(communication: float, copy: float) -> str:
@@ -157,11 +157,11 @@ def _gaps_total(gaps: int, idle: int, short: int, span: int, ranks: int) -> str:
     """`short` is the idle time in intervals too short for a gap."""
     many = f"{ranks} ranks" if ranks > 1 else "one rank"
     time = idle - short
-    part = f"{format_share(time / span)} of {format_duration(span)}"
-    text = f"{count_noun(gaps, 'gap')}, {format_duration(time)} idle in all: {part} on {many}"
+    part = f"{format_share(time / span)} of {format_duration(span)} (first to last work, or the window)"
+    text = f"{count_noun(gaps, 'gap')} on {many}: {format_duration(time)} idle, {part}"
     if format_duration(time) == format_duration(idle):
         return text
-    return f"{text}; {format_duration(short)} more in pauses of 1 ns, which are none"
+    return f"{text}; {format_duration(short)} more in intervals of 1 ns, which do not count as gaps"
 
 
 def _time_outside_gaps(before: int, after: int, ranks: int) -> str:
