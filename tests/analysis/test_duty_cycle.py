@@ -65,7 +65,7 @@ def test_waits_are_on_duty_and_feeds_are_not() -> None:
     assert (row["span"] // US, row["on_duty"] // US, row["time"] // US) == (100, 46, 68)
     assert row["duty_cycle"] == pytest.approx(0.46)
     assert row["compute_share"] == pytest.approx(14 / 68)
-    assert note_texts(result.notes)[0] == "all together: duty cycle 46.0 % of 100 us"
+    assert note_texts(result.notes)[0] == "overall: duty cycle 46.0 % of 100 us"
     assert "idle 7.35 %" in note_texts(result.notes)[1]
 
 
@@ -133,7 +133,9 @@ def test_a_copy_whose_name_tells_no_way_goes_the_way_of_its_call() -> None:
 
 
 def test_no_device_is_said() -> None:
-    assert "no work of a device" in note_texts(run_duty_cycle(Building().trace()).notes)[0]
+    assert (
+        "no device work was recorded: were devices profiled?" in note_texts(run_duty_cycle(Building().trace()).notes)[0]
+    )
 
 
 def test_what_breakdown_calls_copy_is_told_apart_by_where_it_goes() -> None:

@@ -53,7 +53,7 @@ def test_a_device_that_does_nothing_in_the_window_is_idle_in_it() -> None:
     result = ops(b.trace(), Window(20 * US, 60 * US))
     (gemm,) = result.table.rows(named=True)
     assert (gemm["count"], gemm["ranks"], gemm["time_share"]) == (1, 1, 0.5)
-    what = "counted: kernels, copies and memsets, on 2 ranks"
+    what = "rows are kernels, memcpy and memset on 2 ranks"
     assert note_texts(result.notes)[:2] == (what, "idle 50.0 % of 80.0 us device time")
     alone = ops(b.trace(), Window(20 * US, 60 * US, ranks=(1,)))
     assert alone.table.is_empty()
@@ -105,7 +105,7 @@ def test_operators_where_there_is_no_device() -> None:
     b.event(thread(), "step", 0, 200, "annotation")
     result = ops(b.trace())
     assert {r["name"]: r["self"] // US for r in result.table.rows(named=True)} == {"aten::linear": 40, "aten::mm": 60}
-    assert "operators on the host" in note_texts(result.notes)[0]
+    assert "rows are host operators on 1 rank" in note_texts(result.notes)[0]
 
 
 def test_nothing_to_count() -> None:

@@ -83,7 +83,7 @@ def test_a_queue_that_is_nearly_full_is_told() -> None:
 def test_a_queue_beyond_the_limit_of_cuda_has_none() -> None:
     trace = pairs(*((number, 3000 + number) for number in range(1100))).trace()
     assert note_texts(run_analysis(get_analysis("queue"), trace).notes) == (
-        "a queue of 1,100 launches: 1,024 is not a limit here, as HIP has none",
+        "the queue holds up to 1,100 launches: 1,024 is no limit here (HIP has none)",
     )
 
 

@@ -88,7 +88,7 @@ def test_lanes_on_which_nothing_ran_say_so() -> None:
 
 def test_a_lane_that_there_is_not_is_told_of() -> None:
     result = run_analysis(get_analysis("slices"), TRACE, Window(), Options(given=(("lane", "nosuch"),)))
-    assert note_texts(result.notes)[0] == "no lane is called 'nosuch'"
+    assert note_texts(result.notes)[0] == "no lane is named 'nosuch'"
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.sampled_from("abc")), min_size=1, max_size=15)

@@ -219,7 +219,13 @@ def test_work_of_a_step_that_runs_after_it_is_told_of_where_no_other_step_has_an
         b.event(Lane("stream 7", 0, "stream", work=True), "k", start, start + 30, correlation=number)
     trace, window = b.trace(), Window(steps=(1,))
     told = said(trace, window)
-    assert told.startswith("33.3 % of the work that step 1 launched ran outside of this time: the host runs ahead")
+    assert told.startswith(
+        (
+            "33.3 % of the work that step 1 launched ran outside of this window: the host runs ahead, and "
+            "--step uses its marks; steps, step_parts and critical_path count a step to the end of its "
+            "work; --window 0us..120us has all of it"
+        )
+    )
     noted = {
         name: other_step_work.with_other_steps_note(run_analysis(get_analysis(name), trace, window), trace, window)
         for name in ("ops", "steps")
@@ -240,4 +246,12 @@ def test_work_that_nothing_is_known_to_have_launched_is_told_of(label: str, laun
     built = b.trace()
     ranks = built.ranks.with_columns(pl.lit(label).alias("label"))
     words = said(replace(built, ranks=ranks), Window(steps=(1,)))
-    assert words.partition(" of the devices' work in this time has no known launch and counts")[0] == told
+    assert (
+        words.partition(
+            (
+                "25.0 % of the device work in this window has no known launch and counts by its own time: it "
+                "may belong to an earlier step"
+            )
+        )[0]
+        == told
+    )

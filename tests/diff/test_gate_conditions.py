@@ -98,7 +98,9 @@ def test_what_is_tested_alone_is_said() -> None:
     assert gate.failed
     assert gate.why.endswith(": more, tested alone")
     (note,) = note_texts(comparison_page(compare_runs(base, other), [gate]).results[0].notes)
-    assert note.startswith("tested alone: ")
+    assert note.startswith(
+        "conditions are tested one by one; table rows are tested together and need stronger evidence"
+    )
 
 
 def test_faster_fails_where_that_is_asked_for() -> None:
@@ -208,14 +210,12 @@ def test_what_a_run_lacks_is_told() -> None:
     assert note_texts(incomplete_run_notes({"other run": cut})) == (line,)
     counted = replace(cut, missing_data=cut.missing_data[1:])
     assert note_texts(incomplete_run_notes({"base": counted})) == (
-        "the base is not whole: event that is not JSON (2); see health",
+        "the base is not whole: events that are not valid JSON (2); see health",
     )
     assert incomplete_run_notes({"base": BASE}) == []
 
 
-@pytest.mark.parametrize(
-    ("here", "told"), [((0, 1), ("of the job's 4 ranks not in this trace: ranks 2-3",)), ((0,), ())]
-)
+@pytest.mark.parametrize(("here", "told"), [((0, 1), ("the job has 4 ranks; missing here: ranks 2-3",)), ((0,), ())])
 def test_ranks_that_are_missing_beside_others_are_told_of(
     tmp_path: Path, here: tuple[int, ...], told: tuple[str, ...]
 ) -> None:

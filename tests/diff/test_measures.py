@@ -157,7 +157,7 @@ def on_host(left: int, old: int = 0) -> Trace:
 def test_what_an_earlier_recording_left_is_not_compared(other: Trace) -> None:
     memory = compared(on_host(0), other).sections[-1]
     assert memory.table.rows() == [("CPU memory allocated", 1000, 1000, 0.0, 1000, 1000, 0, 0, "the same")]
-    why = "without what is left from before the recording, 0 B in the base, 500 B in the other run"
+    why = "CPU memory allocated without memory from before the recording: 0 B in the baseline, 500 B in the candidate"
     assert note_texts(memory.notes) == (f"CPU memory allocated: {why}",)
 
 

@@ -93,7 +93,7 @@ def test_a_note_in_a_note_is_a_part_of_its_sentence() -> None:
     inner = note("no_annotations")
     assert note_text(
         note("nothing_recorded", what=inner, remedy=note("profiler_error", text="{x}"), windowed=False)
-    ) == ("no annotations here: the profiler reports an error: {x}")
+    ) == ("no annotations: the profiler reports an error: {x}")
 
 
 def test_a_code_without_a_sentence_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_steps_that_are_inferred_are_said_to_be() -> None:
 
 
 def test_a_breakdown_says_that_devices_work_in_little_of_the_recording() -> None:
-    words = "first to last work: 1.00 ms of 9.00 ms recorded (11.1 %)"
+    words = "device work spans 1.00 ms of 9.00 ms recorded (11.1 %)"
     of_work = note(WORK_IN_PART_OF_RECORDING, worked=MS, recorded=9 * MS)
     result = replace(breakdown(0.5, 0.25), notes=(text_note("all together: idle"), of_work))
     assert overview_panels.count_wanted_lines(result) == 5

@@ -105,7 +105,7 @@ def test_the_page_says_by_what_files_were_joined() -> None:
         parts.append(b.part())
     trace = merge_file_frames("job", parts)
     text = [line.text for line in find_writer("text").write_summary(summarize_trace(trace, Window()), ReportStyle(80))]
-    assert "the files do not overlap in time: each is drawn from its own first event" in text
+    assert "the files do not overlap in time: each is shown from its own first event" in text
     assert not any(line.startswith("2 kineto files") for line in text), "the heading has said that"
 
 

@@ -135,7 +135,7 @@ def test_names_that_do_not_tell_are_counted_as_people_count() -> None:
     assert numbers(*names) == [int(re.findall(r"\d+", name)[0]) for name in names]
     trace = merge_file_frames("t", [part(name, 0, 0) for name in names])
     (note,) = (note for note in trace.notes if "no rank recorded" in note_text(note))
-    assert note_text(note).endswith("from the order of the files' names")
+    assert note_text(note).endswith("the file records no rank: taken from the order of the file names")
 
 
 def test_process_ids_are_no_ranks() -> None:
@@ -157,7 +157,7 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
     assert told(*files)[0] == [(0, False), (8, True), (9, True), (10, True)]
     (note,) = number_ranks([*files, process("e.json", 5, claim=3, world=8)]).notes
     assert (note.count, note.location_text) == (3, "b.json")
-    assert note_text(note) == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
+    assert note_text(note) == "4 files claim rank 0: all but the first are renumbered, as 8-10"
     said = (
         render_note_columns(run_analysis(get_analysis("health"), merge_file_frames("t", files)))
         .table.select("count", "what")
@@ -215,7 +215,7 @@ def test_a_file_may_record_the_rank_of_each_device() -> None:
     numbering = number_ranks([of("a.json", 3, 5), of("b.json", 5, 6), of("c.json", 4)])
     assert numbering.numbers == ((3, 5), (7, 6), (4,))
     (note,) = numbering.notes
-    assert note_text(note) == "rank 5 is claimed by 2 files: all but the first are numbered anew, as 7"
+    assert note_text(note) == "2 files claim rank 5: all but the first are renumbered, as 7"
 
 
 def test_devices_of_one_process_are_ranks() -> None:
@@ -229,7 +229,7 @@ def test_files_of_unlike_devices_need_not_be_of_one_job() -> None:
         made = process(name, 1, claim=claim)
         return replace(made, ranks=made.ranks.with_columns(model=pl.lit(model)))
 
-    unlike = "files of different devices, of which not all say that they are of one job"
+    unlike = "the files are of different devices (H100, MI300X), and not all name their job"
     assert unlike in told(of("a.json", "H100"), of("b.json", "MI300X"))[1]
     assert unlike not in told(of("a.json", "H100"), of("b.json", "H100"))[1]
     assert unlike not in told(of("a.json", "H100", 0), of("b.json", "MI300X", 1))[1]

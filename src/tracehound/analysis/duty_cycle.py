@@ -13,8 +13,10 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, concat
 from tracehound.analysis.timing.device_clock import (
     DEVICE_TIMES,
     idle_window_length,
+    time_outside_work,
     window_length_notes,
     work_on_device_clock,
+    xprof_idle_notes,
 )
 from tracehound.formats.xla.xla_names import SPARSE_CORE_MODULES_LANE, SPARSE_CORE_OPS_LANE
 from tracehound.model.notes import Note, note
@@ -77,7 +79,14 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     rank_columns = {"rank": rank_trace.rank, "device": rank_trace.label}
     if events.is_empty():
         idle_time = idle_window_length(rank_trace)
-        idle = {"span": idle_time, "on_duty": 0, "time": idle_time, **dict.fromkeys(DEVICE_PARTS, 0), "idle": idle_time}
+        idle = {
+            "outside": 0,
+            "span": idle_time,
+            "on_duty": 0,
+            "time": idle_time,
+            **dict.fromkeys(DEVICE_PARTS, 0),
+            "idle": idle_time,
+        }
         return pl.DataFrame([{**rank_columns, **idle}]) if idle_time else pl.DataFrame()
     device_clock_work = work_on_device_clock(events, rank_trace)
     on_duty, span = _time_on_duty(rank_trace, events)
@@ -86,6 +95,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         for name, intervals in intervals_per_part(rank_trace, device_clock_work.events).items()
     }
     times = {
+        "outside": time_outside_work(events, rank_trace),
         "span": span,
         "on_duty": on_duty,
         "time": device_clock_work.device_time,
@@ -142,6 +152,7 @@ def _notes(table: pl.DataFrame) -> list[Note]:
     return [
         note("duty_cycle_total", on_duty=int(table["on_duty"].sum()), span=span),
         Note("info", "device_time_total", values=(("time", time), *parts)),
+        *xprof_idle_notes(int(table["idle"].sum()), time, int(table["outside"].sum())),
     ]
 
 

@@ -18,6 +18,7 @@ from tracehound.analysis.timing.device_clock import (
     DEVICE_TIMES,
     clock_difference_notes,
     device_clock,
+    steps_lines,
     work_on_device_clock,
 )
 from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PARTIAL
@@ -121,7 +122,21 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         "event",
         "marked",
         pl.lit(has_work).alias("works"),
+        pl.lit(_median_of_steps_line(rank_trace), pl.Int64).alias("line_median"),
     )
+
+
+def _median_of_steps_line(rank_trace: RankTrace) -> int | None:
+    """The median length of the steps that the device itself recorded in the window, ps.
+
+    None if it recorded none, or if the steps are these.
+    """
+    lanes = steps_lines(rank_trace)["lane"].to_list()
+    if not lanes or not rank_trace.steps["rank"].null_count():
+        return None
+    length = (pl.col("end") - pl.col("start")).median()
+    found = collect_frame(rank_trace.device.filter(pl.col("lane").is_in(lanes)).select(length)).item()
+    return None if found is None else round(found)
 
 
 def _extend_window(rank_trace: RankTrace, start: Ints, end: Ints) -> RankTrace:
@@ -163,6 +178,7 @@ def _notes(rows: pl.DataFrame) -> list[Note]:
     notes += partial_steps_notes(rows, "lengths") if not rows["partial"].all() else []
     notes += clock_difference_notes("steps", rows["duration"], rows["traced"])
     notes += _length_by_marks_notes(rows)
+    notes += _length_by_device_notes(rows, median)
     if rows["inferred"].any():
         notes.append(inferred_steps_note(rows.filter("inferred")["name"]))
     return notes
@@ -177,6 +193,15 @@ def _length_by_marks_notes(rows: pl.DataFrame) -> list[Note]:
     if format_duration(marked) == format_duration(traced):  # they print alike
         return []
     return [note("median_by_marks", median=marked)]
+
+
+def _length_by_device_notes(rows: pl.DataFrame, median: int) -> list[Note]:
+    """A note with the length of steps by the devices' own lines, where these make it different."""
+    medians = rows.drop_nulls("line_median")["line_median"].to_numpy()
+    line_median = round(float(np.median(medians))) if len(medians) else median
+    if abs(line_median - median) <= _NOTABLE_DIFFERENCE * median:
+        return []
+    return [note("median_by_steps_line", median=line_median)]
 
 
 _NOTABLE_DIFFERENCE: Final = 0.01

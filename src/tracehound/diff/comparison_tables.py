@@ -25,18 +25,18 @@ from tracehound.formats.export_metadata import is_exported_counter
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
 from tracehound.model.notes import Note, note
 
-VERDICT_MEANING: Final = "what the steps tell from chance; unclear: they differ too much among themselves"
+VERDICT_MEANING: Final = "change that the steps tell from noise; unclear: steps vary too much"
 
 STEP_COLUMNS: Final = (
-    Column("part", "text", "the step, and what it goes to (memsets are copies)"),
-    Column("base", "time", "average of a step in the base"),
-    Column("other", "time", "average of a step in the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base"),
-    Column("base_median", "time", "median step of the base", brief=False),
-    Column("other_median", "time", "median step of the other run", brief=False),
-    Column("base_spread", "time", "standard deviation of a sample, of the steps of the base", brief=False),
-    Column("other_spread", "time", "standard deviation of a sample, of the steps of the other run", brief=False),
+    Column("part", "text", "the step, and its parts (memsets count as copies)"),
+    Column("base", "time", "mean per step of the baseline"),
+    Column("other", "time", "mean per step of the candidate"),
+    Column("change", "difference", "candidate - baseline"),
+    Column("relative", "growth", "change / baseline"),
+    Column("base_median", "time", "median step of the baseline", brief=False),
+    Column("other_median", "time", "median step of the candidate", brief=False),
+    Column("base_spread", "time", "sample standard deviation over the steps of the baseline", brief=False),
+    Column("other_spread", "time", "sample standard deviation over the steps of the candidate", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
 )
 
@@ -54,61 +54,61 @@ _SHARED_COLUMNS: Final = (
 )
 
 OP_COLUMNS: Final = (
-    Column("name", "text", "op, or the largest of those that are one"),
+    Column("name", "text", "op; of several that were matched as one, the largest"),
     Column("category", "text", "kind of kernel, or HLO category", brief=False),
-    Column("other_category", "text", "that of the other run, where it is another", brief=False),
-    Column("base", "time", "own time in a step of the base"),
-    Column("other", "time", "own time in a step of the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base", brief=False),
+    Column("other_category", "text", "category in the candidate, if it differs", brief=False),
+    Column("base", "time", "self time per step of the baseline"),
+    Column("other", "time", "self time per step of the candidate"),
+    Column("change", "difference", "candidate - baseline"),
+    Column("relative", "growth", "change / baseline", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
-    Column("other_name", "text", "what the other run calls it, where that is something else", brief=False),
-    Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
-    Column("of_step", "growth", "exposed change / base step"),
-    Column("base_count", "decimal", "executions in a step of the base", brief=False),
-    Column("other_count", "decimal", "executions in a step of the other run", brief=False),
+    Column("other_name", "text", "its name in the candidate, if it differs", brief=False),
+    Column("exposed_change", "difference", "change of the time that only this op takes in a step", brief=False),
+    Column("of_step", "growth", "exposed change / step of the baseline"),
+    Column("base_count", "decimal", "executions per step of the baseline", brief=False),
+    Column("other_count", "decimal", "executions per step of the candidate", brief=False),
     *_SPREAD_COLUMNS,
-    Column("base_ops", "count", "distinct ops of the base in it", brief=False),
-    Column("other_ops", "count", "distinct ops of the other run in it", brief=False),
+    Column("base_ops", "count", "different ops of the baseline in it", brief=False),
+    Column("other_ops", "count", "different ops of the candidate in it", brief=False),
     Column("module", "text", "XLA module", brief=False),
-    Column("operator", "text", "operators or scope that it runs for, from the outermost inwards", brief=False),
-    Column("matched_by", "text", "what both have in common", brief=False),
-    Column("base_event", "id", "the longest execution in the base"),
-    Column("other_event", "id", "the longest execution in the other run"),
+    Column("operator", "text", "operators or scope that it runs for, outermost first", brief=False),
+    Column("matched_by", "text", "what was equal in both runs", brief=False),
+    Column("base_event", "id", "the longest execution in the baseline"),
+    Column("other_event", "id", "the longest execution in the candidate"),
 )
 
 
 CATEGORY_COLUMNS: Final = (
-    Column("category", "text", "kind of work (memsets are copies), or HLO category"),
+    Column("category", "text", "kind of work (memsets count as copies), or HLO category"),
     *(replace(column, brief=column not in _SPREAD_COLUMNS) for column in OP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
 
 CAUSE_COLUMNS: Final = (
-    Column("part", "text", "launches, pauses of the device by cause, or compiling"),
-    Column("base_count", "decimal", "how often in a step of the base", brief=False),
-    Column("other_count", "decimal", "how often in a step of the other run", brief=False),
+    Column("part", "text", "launches, idle time by cause, or compiling"),
+    Column("base_count", "decimal", "occurrences per step of the baseline", brief=False),
+    Column("other_count", "decimal", "occurrences per step of the candidate", brief=False),
     *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
 ANNOTATION_COLUMNS: Final = (
-    Column("mark", "text", "annotation or class of modules: open on the host, or its work on the device"),
+    Column("mark", "text", "annotation or class of modules: its time on the host, or of its work on the device"),
     *CAUSE_COLUMNS[1:],
 )
 
 MEMORY_COLUMNS: Final = (
-    Column("counter", "text", "what is counted in bytes"),
-    Column("base", "bytes", "peak in a step of the base"),
-    Column("other", "bytes", "peak in a step of the other run"),
-    Column("relative", "growth", "(other - base) / base"),
+    Column("counter", "text", "counter in bytes"),
+    Column("base", "bytes", "mean peak of a step of the baseline"),
+    Column("other", "bytes", "mean peak of a step of the candidate"),
+    Column("relative", "growth", "change / baseline"),
     *(replace(column, unit="bytes") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
 )
 
 COUNTER_COLUMNS: Final = (
-    Column("counter", "text", "what is counted"),
-    Column("base", "decimal", "average over a step of the base"),
-    Column("other", "decimal", "average over a step of the other run"),
+    Column("counter", "text", "counter"),
+    Column("base", "decimal", "mean over a step of the baseline"),
+    Column("other", "decimal", "mean over a step of the candidate"),
     MEMORY_COLUMNS[3],
     *(replace(column, unit="decimal") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
@@ -118,7 +118,7 @@ WATERFALL_COLUMNS: Final = (
     Column("part", "text", "kind of ops, or idle; first and last the step itself"),
     Column("from", "time", "the step before this change; none for the step itself"),
     Column("to", "time", "the step after it"),
-    Column("change", "difference", "of the time that the step goes to"),
+    Column("change", "difference", "change of the time that only this op takes in a step"),
     Column("of_step", "growth", "change / base step"),
     Column("verdict", "text", "what the steps tell from chance of its own time", non_key=True),
 )
@@ -185,7 +185,9 @@ def _cause_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
     """Launches, gaps and compilations; a row that one run lacks counts as 0 there."""
     keys = _measure_keys(baseline, candidate, TIMED_TOPICS)
     notes: tuple[Note, ...] = ()
-    without = [run for run, side in (("the base", baseline), ("the other run", candidate)) if side.of != DEVICE_WORK]
+    without = [
+        run for run, side in (("the baseline", baseline), ("the candidate", candidate)) if side.of != DEVICE_WORK
+    ]
     if without:
         keys = [key for key in keys if key[0] == "compiling"]
         notes = (note("no_device_work_to_compare", runs=tuple(without)),)
@@ -223,7 +225,7 @@ def _counter_table(
     """Counters that both runs have; a note names the others, except those that an export computed."""
     ours, theirs = (_counters_in_every_step(side, topic) for side in (baseline, candidate))
     names = sorted(ours & theirs)
-    in_one_run = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
+    in_one_run = ((ours - theirs, "the baseline"), (theirs - ours, "the candidate"))
     names_in_one_run = (
         (sorted(name for name in left if not is_exported_counter(name)), run) for left, run in in_one_run
     )
@@ -284,7 +286,7 @@ def _profiler_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
 
 def comparability_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
     """Notes about the whole comparison: different profilers, and files that are hardly of one run."""
-    runs = (("base", baseline), ("other run", candidate))
+    runs = (("baseline", baseline), ("candidate", candidate))
     alone = [note("run_in_doubt", run=name, doubt=run.doubt) for name, run in runs if run.doubt is not None]
     return [*_profiler_notes(baseline, candidate), *alone]
 
@@ -299,7 +301,7 @@ def step_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
     notes += _profiler_notes(baseline, candidate)
     if max(baseline.outside, candidate.outside) >= MIN_OUTSIDE_SHARE:
         notes.append(note("work_in_no_step", base=baseline.outside, other=candidate.outside))
-    runs = {"base": baseline, "other run": candidate}
+    runs = {"baseline": baseline, "candidate": candidate}
     outliers = [line for name, run in runs.items() for line in outlier_notes(run, name)]
     return [*notes, *outliers, *incomplete_run_notes(runs)]
 
@@ -340,7 +342,7 @@ def op_notes(matches: Sequence[OpMatch], times: QuantityPair, table: pl.DataFram
         )
         notes = [note("ops_matched", base=baseline, other=candidate)]
     else:
-        notes = [note("no_ops_matched", run="other" if total_times[0] else "base")]
+        notes = [note("no_ops_matched", run="candidate" if total_times[0] else "baseline")]
     changed = (
         (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
     )

@@ -145,7 +145,7 @@ def judge_comparison(
     if any(each.sign for each in conditions) and (unlike := note_unlike_runs(baseline, candidate)) is not None:
         of = dict(unlike.values)
         raise TracehoundError(
-            f"not alike: of the base {of['base']}, of the other {of['other']} is compared",
+            f"the runs are not alike: baseline {of['base']}, candidate {of['other']}",
             remedy="mark the same steps in both runs, and record both with the same activities",
         )
     _refuse_unknown_ops(conditions, baseline, candidate)

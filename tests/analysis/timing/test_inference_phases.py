@@ -41,8 +41,8 @@ def test_steps_that_bear_different_names_are_told_of_by_one_of_them() -> None:
     alike, unlike = (
         note_text(inferred_steps_note(pl.Series(names))) for names in (["loop", "loop"], ["loop0", "loop1"])
     )
-    assert alike == "inferred: no marks; a step is one execution of loop"
-    assert unlike == "inferred: no marks; a step is an annotation such as loop0"
+    assert alike == "steps are inferred (none are marked): a step is one execution of loop"
+    assert unlike == "steps are inferred (none are marked): a step is an annotation such as loop0"
 
 
 def test_averages_tell_the_phases_apart() -> None:

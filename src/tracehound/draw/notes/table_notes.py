@@ -29,54 +29,54 @@ def _columns_without_value(columns: tuple[str, ...]) -> str:
 
 
 def _times_divided(by: str, columns: tuple[str, ...]) -> str:
-    wanted = f"a time divided by {by} is a time, so much shorter and cut to whole picoseconds"
-    return f"{wanted} ({', '.join(columns)}): divide by a unit to get a number, duration / 1ms"
+    wanted = f"a time divided by {by} is a time in whole picoseconds"
+    return f"{wanted} ({', '.join(columns)}); divide by a unit to get a number: duration / 1ms"
 
 
 def _run_not_whole(run: str, first: str, where: str, times: int, more: int) -> str:
     """Dropped data is named with its place, or its count (`times`)."""
     place = f" ({where or format_count(times)})" if times else ""
     others = f", and {more} more" if more else ""
-    return f"the {run} is not whole: {first}{place}{others}; see health"
+    return f"the {run} is incomplete: {first}{place}{others}; see health"
 
 
 def _more_outlier_steps(run: str, steps: int) -> str:
-    return f"{count_noun(steps, 'other step')} of the {run} far from its median, too"
+    return f"{count_noun(steps, 'more step')} of the {run} far from its median"
 
 
 def _outlier_step(run: str, step: int, length: int, off: int, part: str) -> str:
     apart = f"{format_duration(abs(off))} {'more' if off > 0 else 'less'} than its median step"
-    return f"step {step} of the {run} takes {format_duration(length)}, {apart}, most of it {part}"
+    return f"step {step} of the {run} takes {format_duration(length)}, {apart} (mostly {part})"
 
 
 def _work_in_no_step(base: float, other: float) -> str:
-    shares = f"{format_share(base)} of the base's and {format_share(other)} of the other's"
-    return f"in no step, and not compared: {shares} time of work"
+    shares = f"{format_share(base)} of work time in the baseline, {format_share(other)} in the candidate"
+    return f"not compared, since it is in no step: {shares}"
 
 
 def _matched_across_categories(
     ops: int, base: int, other: int, name: str, category: str, other_name: str, other_category: str
 ) -> str:
     times = f"{format_duration(base)} against {format_duration(other)}"
-    longest = f"{name} ({category}) is {other_name} ({other_category}) in the other run"
+    longest = f"{name} ({category}) is {other_name} ({other_category}) in the candidate"
     return f"matched across categories: {count_noun(ops, 'op')}, {times}; {longest}"
 
 
 def _ops_matched(base: float, other: float) -> str:
-    return f"matched: {format_share(base)} of the ops' time in the base, {format_share(other)} in the other"
+    return f"matched ops: {format_share(base)} of the ops' time in the baseline, {format_share(other)} in the candidate"
 
 
 def _no_device_work(runs: tuple[str, ...]) -> str:
-    return f"launches and gaps: no work of a device was recorded in {' and '.join(runs)}"
+    return f"launches and gaps are empty: no device work was recorded in {' and '.join(runs)}"
 
 
 def _recorded_in_one_run(run: str, names: tuple[str, ...]) -> str:
-    return f"recorded in {run} alone: {', '.join(names)}"
+    return f"only in {run}: {', '.join(names)}"
 
 
 def _memory_from_before(name: str, base: float, other: float) -> str:
-    left = f"{format_bytes(base)} in the base, {format_bytes(other)} in the other run"
-    return f"{name}: without what is left from before the recording, {left}"
+    left = f"{format_bytes(base)} in the baseline, {format_bytes(other)} in the candidate"
+    return f"{name} without memory from before the recording: {left}"
 
 
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
@@ -89,38 +89,36 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "columns_without_value": _columns_without_value,
     "times_divided": _times_divided,
     "events_of_two_lengths": (
-        "duration, start and end of events are on the trace's clock, to which the profiler aligned the device's piece"
-        " by piece: {events:,} of {of:,} last otherwise on that, as device_duration and self say"
+        "duration, start and end of events are on the trace's clock; {events:,} of {of:,} differ on the device's own"
+        " clock (device_duration and self)"
     ),
     "search_refused": "{why}",
     "hlo_sentence": "{text}",
     "steps_inconclusive": (
-        "unclear: {base:,} steps against {other:,} tell neither a change nor that there is next to none: they differ"
-        " too much among themselves (see medians and spreads); more steps may"
+        "inconclusive: steps vary too much for {base:,} against {other:,} (see median and spread); record more steps"
     ),
-    "runs_not_alike": "not alike: of the base {base}, of the other {other} is compared",
+    "runs_not_alike": "the runs are not alike: baseline {base}, candidate {other}",
     "profilers_differ": (
-        "{base} against {other}: ops share no names, only the step, its parts and its gaps are comparable"
+        "{base} against {other}: ops share no names, so only the step, its parts and its gaps are comparable"
     ),
     "run_in_doubt": "{run}: {doubt}",
     "run_not_whole": _run_not_whole,
-    "too_few_steps": "too few steps to tell a change from chance: it takes {least} on either side",
+    "too_few_steps": "too few steps to tell a change from noise: at least {least} in each run are needed",
     "work_in_no_step": _work_in_no_step,
     "outlier_step": _outlier_step,
     "more_outlier_steps": _more_outlier_steps,
     "categories_of_own_run": (
-        "ops are in the categories of their own run, which for {ops:,} of them differ: what one category is without"
-        " another may have"
+        "{ops:,} ops have another category in the other run: each run's ops count in its own categories"
     ),
     "matched_across_categories": _matched_across_categories,
     "ops_matched": _ops_matched,
-    "no_ops_matched": "matched: nothing, for no op takes any time in the {run}",
+    "no_ops_matched": "no ops matched: no op takes any time in the {run}",
     "no_difference": "no difference",
     "no_device_work_to_compare": _no_device_work,
-    "not_measured_in_baseline": "launches, gaps and counters: not in the baseline, which an older version saved",
+    "not_measured_in_baseline": "launches, gaps and counters are not in the baseline: an older version saved it",
     "recorded_in_one_run": _recorded_in_one_run,
     "memory_from_before": _memory_from_before,
-    "tested_alone": "tested alone: rows of the tables are tested together, so that each needs stronger evidence",
+    "tested_alone": "conditions are tested one by one; table rows are tested together and need stronger evidence",
 }
 
 HEADLINES: Final = frozenset(
