@@ -173,7 +173,7 @@ def test_ranks_without_copies_are_told() -> None:
     assert only == "no copies on ranks 1-2: none were recorded on a stream or an asynchronous line"
     assert not run_analysis(get_analysis("bandwidth"), b.trace(), Window(ranks=(0,))).notes
     (only,) = note_texts(run_analysis(get_analysis("bandwidth"), b.trace(), Window(ranks=(0, 2))).notes)
-    assert only.startswith("no copy on rank 2: ")
+    assert only.startswith("no copies on rank 2: ")
 
 
 def test_copies_on_streams_are_not_said_to_queue() -> None:

@@ -171,7 +171,7 @@ def test_the_timeline_on_the_clock_that_was_asked_for(tmp_path: Path) -> None:
     trace = aligned_trace(tmp_path, "collectives", *ranks)
     assert first_ends(trace) == [500, 500]
     assert trace.span[0] == 0
-    assert [text for text in note_texts(trace.notes) if "collectives" in text] == [
+    assert [text for text in note_texts(trace.notes) if "collective" in text] == [
         "clock aligned by collective end times (±0 s): see clocks"
     ]
     assert clock_rows(trace) == [(0, False, 0), (0, False, 0)]
@@ -223,7 +223,7 @@ def test_how_exact_the_clocks_are_is_said_wherever_ranks_are_compared(tmp_path: 
     why = (
         "clock skew of 1 rank corrected (-3.15 ms; ±37.5 us, from collective end times, 100 us drift left): see clocks"
     )
-    assert f"clocks of 1 rank corrected by -3.15 ms, {why}" in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
+    assert why in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
 
 
 @pytest.mark.thorough

@@ -473,14 +473,14 @@ def test_what_bounds_every_rank_is_told_before_what_is_not_known_of_one() -> Non
         b.event(stream(), "gemm", 85, 105, correlation=1)
         parts.append(b.part())
     told = note_texts(run_critical_path(merge_file_frames("job", parts)).notes)
-    assert [note.split(" is bound by")[0] for note in told[:2]] == ["rank 0", "rank 1"]
-    assert all("nothing recorded" in note for note in told[2:4])
+    assert [note.split(":")[0] for note in told[:2]] == [f"critical path of rank {rank}" for rank in (0, 1)]
+    assert all("the host recorded nothing" in note for note in told[2:4])
 
 
 def test_what_hardly_bounds_it_is_not_told() -> None:
     b = two_kernels()
     b.event(MAIN, "aten::long", 120, 40_000, "op")
-    (bound,) = [note for note in note_texts(run_critical_path(b.trace()).notes) if "bound by" in note]
+    (bound,) = [note for note in note_texts(run_critical_path(b.trace()).notes) if note.startswith("critical path")]
     assert "sync" not in bound
     assert bound.startswith("critical path of rank 0: CPU 99.8 %, compute 0.17 % of 40.0 ms (the whole run)")
 
@@ -507,7 +507,7 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
         )
     )
     of_step = run_critical_path(trace, Window(0, 45 * US, steps=(1,)))
-    assert note_texts(of_step.notes)[0].endswith("of 100 us: step 1")
+    assert note_texts(of_step.notes)[0].endswith("of 100 us (step 1)")
     assert of_step.window == (0, 100 * US)  # the work of the step is done after its mark
     assert found.window is None
     assert (found.about, of_step.about) == ("the longest step", "")

@@ -204,7 +204,7 @@ def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
     assert (done["self"], done["bound_by"]) == (waited * US, "host link")
     assert done["bandwidth"] == pytest.approx(1000 / 20e-6)
     part = format_share(waited / (window[1] - window[0]))
-    told = note_texts(found.notes).index(f"{part} of the ops' self time waits for the host's memory")
+    told = note_texts(found.notes).index(f"{part} of the ops' self time waits for host memory")
     assert note_texts(found.notes)[told + 1].endswith(
         (
             "bandwidth of asynchronous copies is over the time from start to done, which includes queueing; "
@@ -512,4 +512,6 @@ def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_none() -
     assert note_texts(run_hlo_ops(b.trace()).notes) == ("no GPU kernel names an HLO op: see ops and kernels",)
     b.event(thread(), "jit_f:XLA GPU module", 0, 5, "runtime")
     (note,) = note_texts(run_hlo_ops(b.trace()).notes)
-    assert note.startswith("no kernel of the GPUs names an HLO op (those of command buffers do, with XLA_FLAGS=")
+    assert note.startswith(
+        "no GPU kernel names an HLO op: see ops and kernels (kernels of command buffers name theirs with XLA_FLAGS="
+    )

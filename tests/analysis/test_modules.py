@@ -248,15 +248,15 @@ def test_work_of_no_module_is_told(tmp_path: Path) -> None:
 def test_work_whose_launch_was_not_recorded_is_no_optimizers(tmp_path: Path) -> None:
     early = [*step(), gpu("early", 410, 450, 31)]
     shown = run_modules(open_events(tmp_path, early))
-    part = "40.0 % of the device time was launched in no module that is known (40.0 us): "
-    assert note_texts(shown.notes) == (f"{part}all of it has no recorded launch, which may lie before the recording",)
+    part = "40.0 % of device time was launched outside of known modules (40.0 us): "
+    assert note_texts(shown.notes) == (f"{part}all of it without a recorded launch (it may be before the recording)",)
     both = [
         *early,
         complete_event("cudaLaunchKernel", 460, 462, "cuda_runtime", correlation=32),
         gpu("adam", 470, 480, 32),
     ]
     (note,) = note_texts(run_modules(open_events(tmp_path, both)).notes)
-    assert "(50.0 us): 40.0 us has no recorded launch, which may lie before the recording; the rest by the" in note
+    assert "(50.0 us): 40.0 us without a recorded launch (it may be before the recording); the rest by the" in note
 
 
 def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:

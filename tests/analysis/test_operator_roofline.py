@@ -187,5 +187,5 @@ def test_runs_without_operators_or_devices_say_so() -> None:
     host.event(MAIN, "aten::mm", 0, 10, "op")
     assert (
         note_texts(run_operator_roofline(host.trace()).notes)[0]
-        == "no device activity here: if it has a GPU, profile with ProfilerActivity.CUDA (or XPU)"
+        == "no device activity: if it has a GPU, profile with ProfilerActivity.CUDA (or XPU)"
     )

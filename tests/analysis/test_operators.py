@@ -56,7 +56,7 @@ def test_work_that_no_operator_launched_is_told() -> None:
     b.event(MAIN, "cudaGraphLaunch", 200, 210, "runtime", correlation=3)
     b.event(stream(), "node", 400, 640, correlation=3)
     result = run_analysis(get_analysis("operators"), b.trace())
-    assert note_texts(result.notes) == ("50.0 % of the device time was launched by no known operators (240 us)",)
+    assert note_texts(result.notes) == ("50.0 % of device time was launched outside of known operators (240 us)",)
     assert result.table["share"].to_list() == [0.5, 0]
 
 
@@ -154,7 +154,7 @@ def test_an_empty_table_says_why(form: str, word: str) -> None:
 
 def test_an_empty_window_is_not_taken_for_an_empty_recording() -> None:
     note = note_texts(run_analysis(get_analysis("operators"), linear().trace(), Window(5000 * US, 5001 * US)).notes)[0]
-    assert note == "no operator in the window; if there is none outside: profile with ProfilerActivity.CPU"
+    assert note == "no operators in the window (if there are none at all, profile with ProfilerActivity.CPU)"
 
 
 HOST = st.lists(

@@ -145,7 +145,7 @@ def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
             "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
             "communication of one during computation of another counts as hidden"
         ),
-        "0 % of the communication runs at",
+        "0 % of communication time overlaps",
     )
     assert note.startswith(merged if begun < 10 else alone)
     assert note.endswith(
@@ -164,7 +164,7 @@ def test_why_there_is_nothing() -> None:
     )
     assert note_texts(run_analysis_named("kernel_types", b.trace()).notes) == ("no device work was recorded",)
     b.event(stream(), "gemm", 0, 10)
-    assert note_texts(run_analysis_named("overlap", b.trace()).notes) == ("no communication ran here",)
+    assert note_texts(run_analysis_named("overlap", b.trace()).notes) == ("no communication ran on a device",)
 
 
 def test_what_is_no_group_is_said() -> None:

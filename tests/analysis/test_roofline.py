@@ -84,7 +84,7 @@ def test_what_is_not_judged_is_said() -> None:
 def test_all_ops_together_leave_out_what_is_not_true() -> None:
     work, moved = 500_000 + 1_000 + 50_000 + 10 + 100_000, 1_000 + 8_000 + 1_000 + 9_000 + 100
     whole = note_texts(roofline(PEAK).notes)[2].replace("9.30", "9.3")
-    assert f"all ops together: 9.3 GFLOP/s at {work / moved:.1f} operations" in whole
+    assert f"all ops: 9.3 GFLOP/s at {work / moved:.1f} operations" in whole
 
 
 @pytest.mark.parametrize("given", [(), (PEAK,)])

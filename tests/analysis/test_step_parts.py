@@ -141,7 +141,7 @@ def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -
     assert of_steps.table["step"].to_list() == [1, 2, 3]
     lengths, partial = note_texts(of_steps.notes)[:2]
     assert lengths == "2 whole steps on 1 rank: median 100 us, p95 100 us, 100 us to 100 us"
-    assert partial.startswith("1 partial step is left out of these lengths: ")
+    assert partial.startswith("1 partial step left out of these lengths: ")
 
 
 def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
@@ -160,10 +160,7 @@ def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
     assert note_texts(run_step_parts(trace).notes)[0].startswith("mean step time 200 us: kernel 50.0 %, other 50.0 %")
     page = {result.analysis: result for result in summarize_trace(trace, Window()).results}
     assert page["steps"].table.select("steps", "median", "shortest").rows() == [(3, 200 * US, 200 * US)]
-    assert any(
-        note.startswith("mean step time 200 us: kernel 50.0 %, other 50.0 %")
-        for note in note_texts(page["findings"].notes)
-    )
+    assert any(note.startswith("mean step time 200 us (") for note in note_texts(page["findings"].notes))
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_a_partial_step_is_shown_and_left_out() -> None:
     result = run_step_time(steps_with_late_work().trace())
     assert result.table["partial"].to_list() == [False] * 4 + [True]
     assert note_texts(result.notes)[0].startswith("4 whole steps on 1 rank: median 120 ms, p95 121 ms; ")
-    assert note_texts(result.notes)[1].startswith("1 partial step is left out of these figures: ")
+    assert note_texts(result.notes)[1].startswith("1 partial step left out of these figures: ")
     row = run_step_time(steps_with_late_work().trace(), by="rank").table.row(0, named=True)
     assert (row["steps"], row["partial"]) == (4, 1)
     assert row["p50"] == 120_125 * US
@@ -194,7 +194,7 @@ def test_a_step_counts_once_on_however_many_ranks() -> None:
     trace = steps_with_late_work(ranks=2).trace()
     for result in (run_step_time(trace), run_analysis(get_analysis("steps"), trace)):
         assert note_texts(result.notes)[0].startswith("4 whole steps on 2 ranks: ")
-        assert note_texts(result.notes)[1].startswith("1 partial step is left out of these ")
+        assert note_texts(result.notes)[1].startswith("1 partial step left out of these ")
 
 
 def test_without_device_work_a_short_step_is_partial() -> None:

@@ -82,10 +82,10 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     b = built("kineto", device=True)
     assert said("clocks", merge_file_frames("two files", [b.part(), b.part()])) == ""
     b.event(stream(rank=1), "gemm", 2, 8)
-    assert said("clocks", b.trace()).startswith("one file is open")
+    assert said("clocks", b.trace()).startswith("only one file is open")
 
 
-@pytest.mark.parametrize(("devices", "why"), [(1, "one rank is open: "), (4, "one rank: its file does not tell")])
+@pytest.mark.parametrize(("devices", "why"), [(1, "only one rank is open: "), (4, "only one rank: the file merges")])
 def test_a_rank_that_may_be_several_devices_is_no_lack_of_files_alone(devices: int, why: str) -> None:
     b = Building(format="xplane", facts=FileFacts(programs=(HloProgram("jit_f", replicas=devices, partitions=1),)))
     b.event(thread(), "main", 0, 10)

@@ -223,15 +223,7 @@ def test_steps_in_which_the_device_works_on_others_are_told_of_once(
     for step, times in (("2", 1), ("1", 0)):
         assert main(["summary", str(path), "--step", step]) == 0
         out, err = capsys.readouterr()
-        assert (
-            out.count(
-                (
-                    "100 % of the device work in this window was launched in other steps: the host runs ahead, and "
-                    "--step uses its marks; steps, step_parts and critical_path count a step to the end of its work"
-                )
-            )
-            == times
-        )
+        assert out.count("100 % of the device work in this window was launched in other steps") == times
         assert "in other steps" not in err
         assert main(["report", str(path), "ops", "--step", step, "--format", "csv"]) == 0
         assert capsys.readouterr().err.count("was launched in other steps") == times
@@ -272,7 +264,7 @@ def test_pages_in_csv_keep_their_notes_too(job: Path, samples: Path, capsys: pyt
     main(["diff", str(job), str(job), "--format", "csv"])
     err = capsys.readouterr().err
     assert err.startswith(f"tracehound: base: {job.name}: 2 steps on 2 ranks")
-    assert "tracehound: diff: too few steps to tell a change from chance" in err
+    assert "tracehound: diff: too few steps to tell a change from noise" in err
     main(["hlo", str(samples / "jax_cpu8_b128"), "all-reduce.11", "--top", "2", "--format", "csv"])
     out, err = capsys.readouterr()
     assert out.startswith("# stack\nsource,function\n")

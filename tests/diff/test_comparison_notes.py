@@ -18,7 +18,7 @@ def test_a_stretched_step_is_the_one_that_is_told(seed: int) -> None:
     found = compared(run(seed=seed), run(seed=seed + 100, stretch=(3, 900)))
     told = [note for note in note_texts(found.step.notes) if note.startswith("step ")]
     assert len(told) == 1
-    assert told[0].startswith("step 3 of the other run takes 1.4")
+    assert told[0].startswith("step 3 of the candidate takes 1.4")
     assert told[0].endswith("step 3 of the candidate takes 1.49 ms, 897 us more than its median step (mostly idle)")
 
 

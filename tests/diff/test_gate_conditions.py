@@ -185,7 +185,7 @@ def test_what_is_not_alike_is_not_judged() -> None:
     asked = [parse_condition("step_time > +3%")]
     on_host = replace(SLOWER, of="operators on the host")
     whole = replace(SLOWER, what="the whole run")
-    for other, why in ((on_host, "of the other operators on the host"), (whole, "of the other the whole run")):
+    for other, why in ((on_host, "candidate operators on the host"), (whole, "candidate the whole run")):
         with pytest.raises(TracehoundError, match=why):
             judge_comparison(BASE, other, asked)
         assert not judge_comparison(BASE, other, [parse_condition("step_time > 1s")])[0].failed, (
@@ -205,12 +205,12 @@ def test_nothing_passes_no_gate() -> None:
 def test_what_a_run_lacks_is_told() -> None:
     first = Note("dropped", "event_cut_off", file="x.json", where="byte 7")
     cut = replace(SLOWER, missing_data=(first, Note("dropped", "event_not_json", 2)))
-    line = "the other run is not whole: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
+    line = "the candidate is incomplete: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
     assert line in note_texts(compare_runs(BASE, cut).step.notes)
-    assert note_texts(incomplete_run_notes({"other run": cut})) == (line,)
+    assert note_texts(incomplete_run_notes({"candidate": cut})) == (line,)
     counted = replace(cut, missing_data=cut.missing_data[1:])
-    assert note_texts(incomplete_run_notes({"base": counted})) == (
-        "the base is not whole: events that are not valid JSON (2); see health",
+    assert note_texts(incomplete_run_notes({"baseline": counted})) == (
+        "the baseline is incomplete: events that are not valid JSON (2); see health",
     )
     assert incomplete_run_notes({"base": BASE}) == []
 

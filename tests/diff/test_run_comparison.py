@@ -161,8 +161,7 @@ def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -
         "(copy) in the candidate"
     )
     assert note_texts(found.categories.notes) == (
-        "ops are in the categories of their own run, which for 1 of them differ: what one category is without another"
-        " may have",
+        "1 op has another category in the other run: each run's ops count in its own categories",
     )
     assert found.ops.column("other_name").brief
     rare = compared(run(noise=0), run(changed(6, name="Memcpy HtoD (Pinned)"), noise=0))
@@ -252,9 +251,9 @@ def test_what_has_no_ops_matches_nothing() -> None:
     empty, full = Building(), Building()
     empty.event(thread(), "epoch", 0, 100, "annotation")
     full.event(stream(), "gemm", 0, 100)
-    for base, other, without in ((empty, full, "base"), (full, empty, "other")):
+    for base, other, without in ((empty, full, "baseline"), (full, empty, "candidate")):
         told = note_texts(compared(base.trace(), other.trace()).ops.notes)
-        assert f"matched: nothing, for no op takes any time in the {without}" in told
+        assert f"no ops matched: no op takes any time in the {without}" in told
 
 
 def test_real_pairs_read_true(shared: Path) -> None:
@@ -350,5 +349,8 @@ def test_why_something_is_unclear_is_said_where_it_is(last: float, told: str, no
     load = found.sections[-1]
     assert load.table.select("counter", "verdict").rows() == [("load", told)]
     assert [
-        result.analysis for result in found.results for note in note_texts(result.notes) if note.startswith("unclear")
+        result.analysis
+        for result in found.results
+        for note in note_texts(result.notes)
+        if note.startswith("inconclusive")
     ] == (["diff-counters"] * notes)

@@ -391,7 +391,7 @@ def test_that_clocks_are_written_as_recorded_is_said_where_collectives_tell_othe
         ("the clocks of 1 rank are written as recorded: they are off by up to 3.00 ms (from collective end times)")
     )
     (said,) = [note_text(note) for note in opened(tmp_path / "out.json").notes if "clocks" in note_text(note)]
-    assert note.startswith(f"{said}: read back")
+    assert note.startswith(f"{said}; --align collectives")
     apart = json.loads((tmp_path / "out.json").read_bytes())["clocksApart"]
     assert (apart["ranks"], apart["most"] // 10**9) == (1, 3)
     assert written(opened(*paths), tmp_path / "out.json", Window(ranks=(1,))).notes == ()

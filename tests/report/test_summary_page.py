@@ -115,7 +115,7 @@ def test_the_page_says_by_what_files_were_joined() -> None:
         3,
         (
             (0, ("H100", "MI300X"), (0, 1), ""),
-            (0, ("H100", "MI300X"), (None, None), "files of different devices"),
+            (0, ("H100", "MI300X"), (None, None), "the files are of different devices"),
             (3600, ("H100", "MI300X"), (None, 1), "the files do not overlap in time, and their devices differ"),
             (0, ("H100", "H100"), (None, None), ""),
             (3600, ("H100", "H100"), (0, 1), ""),
@@ -135,13 +135,13 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
     trace = merge_file_frames("job", parts)
     page = summarize_trace(trace, Window())
     text = [line.text for line in find_writer("text").write_summary(page, ReportStyle(400))]
-    told = f"hardly one run: {why}; all that is told"
+    told = f"probably not one run: {why}; all numbers"
     assert text[1].startswith(told if why else "kineto, 2 files")
     marked = [line.text for line in find_writer("markdown").write_summary(page, ReportStyle(400))]
-    assert [sum("hardly one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
+    assert [sum("probably not one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
     document = json.loads("".join(line.text for line in find_writer("json").write_summary(page, ReportStyle(400))))
     notes = next(iter(document["results"].values()))["notes"]
-    assert notes[0].startswith(told) if why else not any("hardly" in note for note in notes)
+    assert notes[0].startswith(told) if why else not any("not one run" in note for note in notes)
     assert build_header(trace, Window(ranks=(0,))).doubt is None
     assert build_header(trace, Window(ranks=(0, 1))).doubt == build_header(trace, Window()).doubt
 

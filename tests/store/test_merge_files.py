@@ -134,7 +134,7 @@ def test_names_that_do_not_tell_are_counted_as_people_count() -> None:
     names = sorted(f"job.node{number}.json" for number in range(12))
     assert numbers(*names) == [int(re.findall(r"\d+", name)[0]) for name in names]
     trace = merge_file_frames("t", [part(name, 0, 0) for name in names])
-    (note,) = (note for note in trace.notes if "no rank recorded" in note_text(note))
+    (note,) = (note for note in trace.notes if "records no rank" in note_text(note))
     assert note_text(note).endswith("the file records no rank: taken from the order of the file names")
 
 
@@ -163,18 +163,18 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
         .table.select("count", "what")
         .rows()
     )
-    assert (7, "of the job's 8 ranks not in this trace: ranks 1-7") in said
+    assert (7, "the job has 8 ranks; missing here: ranks 1-7") in said
 
 
 def test_files_that_claim_one_rank_have_the_numbers_of_their_names() -> None:
     ranks, notes = told(*(process(f"rank{number}.json", 5, claim=0) for number in range(1, 5)))
     assert ranks == [(1, True), (2, True), (3, True), (4, True)]
-    assert notes == ["rank 0 is claimed by 4 files"]
+    assert notes == ["4 files claim rank 0"]
     claims = (0, 0, 2, 0, None)
     files = [process(f"rank{number}.json", 5, claim=claim, world=8) for number, claim in enumerate(claims)]
     assert told(*files)[0] == [(0, False), (1, True), (2, False), (3, True), (4, True)]
     note, _ = number_ranks(files).notes
-    assert note_text(note) == "rank 0 is claimed by 3 files: they are numbered by their names, as 0-1, 3"
+    assert note_text(note) == "3 files claim rank 0: numbered by file name, as 0-1, 3"
     assert (note.count, note.location_text) == (3, "rank0.json")
 
 
@@ -248,7 +248,7 @@ def test_a_device_that_a_process_only_touches_takes_no_rank_of_another() -> None
 def test_a_rank_in_a_name_is_that_of_the_device_that_works() -> None:
     ranks, notes = told(process("rank1.json", 1, 100), process("rank0.json", 100))
     assert ranks == [(2, True), (1, True), (0, True)]
-    assert notes == ["no rank recorded in the file", "several devices in a file of one rank"]
+    assert notes == ["the file records no rank", "several devices in a file of one rank"]
 
 
 def test_notes_name_files_in_one_way_whoever_makes_them() -> None:

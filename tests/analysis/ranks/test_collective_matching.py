@@ -59,7 +59,7 @@ def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     (parts, _) = rows("distributed", trace)
     assert times(parts, "transfer", "synchronizing", "unmatched") == [20, 10, 20]
     told = note_texts(asked("distributed", trace).notes)[0]
-    assert told == "all ranks: 20.0 % of the matched communication only waits for the last rank"
+    assert told == "20.0 % of matched communication time only waits for the last rank (all ranks)"
 
 
 def two_by_two(**args: Any) -> list[Rank]:
@@ -81,7 +81,7 @@ def test_groups_of_one_name_are_not_one_group(tmp_path: Path, number: dict[str, 
         "4 calls not matched: their groups share a name, and the trace does not list their ranks (newer "
         "PyTorch records Process Group Ranks)"
     )
-    assert f"not matched: 4 calls {why}" in note_texts(asked("collective_calls", trace).notes)
+    assert why in note_texts(asked("collective_calls", trace).notes)
 
 
 @pytest.mark.parametrize("said", first(1, [{}, {"Process_Group_Ranks": "[0, ..., 3]"}]))
@@ -124,7 +124,7 @@ def test_of_which_group_of_a_mesh_a_call_is_its_time_tells(tmp_path: Path) -> No
     assert len(found) == 9
     assert {row["absent"] for row in found} == {None}
     why = "process groups inferred for 24 calls without one: the largest listed group whose ranks could all take part"
-    assert f"groups inferred for 24 calls that name none: {why}" in note_texts(asked("collective_calls", trace).notes)
+    assert why in note_texts(asked("collective_calls", trace).notes)
 
 
 @pytest.mark.thorough
@@ -238,7 +238,7 @@ def test_ranks_that_a_group_names_and_nobody_opened(tmp_path: Path) -> None:
     assert note_texts(result.notes) == (
         "process group 0 lacks ranks 2, 4, 7 in this trace",
         "1 collective without a call on rank 3",
-        f"not all ranks of 2 collectives are in this trace: {others}, and bandwidths are what they are at least",
+        others,
         OWN_WAIT,
     )
     assert [(row["ranks"], row["group_size"], row["absent"]) for row in result.table.rows(named=True)] == [
@@ -389,7 +389,9 @@ def test_devices_that_are_one_rank_meet_nobody_and_no_file_helps(begun: int, tol
     text = "%all-reduce.1 = f32[9] all-reduce(%a), replica_groups={{0,1},{2,3}}"
     b.ops = [{"op": 0, "name": "all-reduce.1", "category": "all-reduce", "module": "jit_f", "text": text}]
     for name in ("collective_calls", "arrivals", "stragglers"):
-        assert note_texts(asked(name, b.trace()).notes)[1].startswith(f"no collective of two ranks here: {told}")
+        assert note_texts(asked(name, b.trace()).notes)[1].startswith(
+            f"no collective of two ranks was recorded: {told}"
+        )
 
 
 def test_a_start_and_its_done_are_one_call() -> None:

@@ -781,6 +781,6 @@ def test_events_without_a_name_or_a_thread_are_told_of(tmp_path: Path) -> None:
     for events in ([*nameless, threadless], [*nameless, threadless, *(x("cpu_op", "c", n, 1) for n in range(50, 90))]):
         part = decoded(write(tmp_path / "t.json", [x("cpu_op", "a", 0, 5), *events]))
         notes = {note_text(note).partition(",")[0]: note.count for note in part.notes if "without a" in note_text(note)}
-        assert notes == {"events without a name": 3, "host events without a thread, shown on a thread of their own": 1}
+        assert notes == {"events without a name": 3, "host events without a thread": 1}
         assert "no thread" in part.lanes["name"].to_list()
     assert not [note for note in decoded(write(tmp_path / "u.json", [x("cpu_op", "a", 0, 5)])).notes if note.count]

@@ -122,6 +122,11 @@ def _kernels_without_length(kernels: int) -> str:
     return f"{count_noun(kernels, 'kernel')} of length 0 left out of averages over time"
 
 
+def _kernel_values_impossible(values: int) -> str:
+    examples = "such as an occupancy above 100 %, or of 0 % with many threads"
+    return f"{count_noun(values, 'implausible value')} ignored ({examples})"
+
+
 def _occupancy_of_part(share: float) -> str:
     part = f"occupancy is known for {format_share(share)} of kernel time"
     return f"{part}; it may exceed the limit, which covers all kernels"
@@ -145,7 +150,7 @@ def _blocks_per_sm_derived(derived: int, kernels: int, multiprocessors: tuple[in
 
 
 def _kernels_without_grid(share: float, rows: int) -> str:
-    part = f"{'up to ' if rows > 1 else ''}{format_share(share)} of the kernels' time"
+    part = f"{'up to ' if rows > 1 else ''}{format_share(share)} of kernel time"
     return f"SM efficiency is a lower bound: {part} has no grid (kernels of replayed graphs have none)"
 
 
@@ -235,9 +240,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "steps_alone": _steps_alone,
     "kernel_time_total": _kernel_time_total,
     "kernels_without_length": _kernels_without_length,
-    "kernel_values_impossible": (
-        "{values:,} implausible values ignored (such as an occupancy above 100 %, or of 0 % with many threads)"
-    ),
+    "kernel_values_impossible": _kernel_values_impossible,
     "occupancy_of_part": _occupancy_of_part,
     "occupancy_impossible": _occupancy_impossible,
     "occupancy_not_recorded": _occupancy_not_recorded,

@@ -97,7 +97,8 @@ def _nothing_recorded(what: str, remedy: str, *, windowed: bool) -> str:
 def _record_devices(profilers: tuple[str, ...], foreign: int, unread: int, *, allocated: bool, listed: bool) -> str:
     before = ""
     if foreign:
-        before += f"{count_noun(foreign, 'event')} with categories unknown to PyTorch may be from another profiler; otherwise "
+        categories = "with categories unknown to PyTorch may be from another profiler"
+        before += f"{count_noun(foreign, 'event')} {categories}; else "
     if unread:
         phases = "with phases unknown to PyTorch were not read and may be from another profiler"
         before += f"{count_noun(unread, 'event')} {phases}; else "
@@ -141,8 +142,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "lacks_xla_profile": "needs an XLA profile",
     "lacks_modules": "no modules were recorded: profile with with_stack=True",
     "lacks_ranks": "only one rank is open: open the files of several ranks together",
-    "lacks_devices": "only one rank: its file does not tell its devices apart, or other files are missing",
-    "lacks_files": "only one file is open, and its ranks share one clock: open several files",
+    "lacks_devices": "only one rank: the file merges its devices, or other files are missing",
+    "lacks_files": "only one file is open, and its ranks share one clock: open more files",
     "lacks_memory_events": "no memory events were recorded: profile with profile_memory=True",
     "memory_events_of_pytorch": "only PyTorch records memory events; for XLA see allocator and hlo_memory",
     "lacks_allocator_events": "no allocator events were recorded (XLA records them on TPU and GPU)",

@@ -60,9 +60,9 @@ def _median_by_steps_line(median: int) -> str:
 
 def _partial_steps(steps: int, cut: int, of: str, *, unended: bool) -> str:
     """`cut` counts the steps with a missing part; `unended`: the end of the other steps is unknown."""
-    whose = "it" if steps == 1 else "the last step" if cut else "each (the last of a rank)"
+    whose = "its end" if steps == 1 else "the end of the last step" if cut else "the end of each (the last of a rank)"
     why = ["the recording began or ended inside, or work ran outside of it"] * bool(cut)
-    why += [f"the end of {whose} is unknown"] * unended
+    why += [f"{whose} is unknown"] * unended
     return f"{count_noun(steps, 'partial step')} left out of {_FIGURES_WITHOUT_PARTIAL_STEPS[of]}: {'; '.join(why)}"
 
 

@@ -62,6 +62,11 @@ def _matched_across_categories(
     return f"matched across categories: {count_noun(ops, 'op')}, {times}; {longest}"
 
 
+def _categories_of_own_run(ops: int) -> str:
+    which = f"{count_noun(ops, 'op')} {'has' if ops == 1 else 'have'} another category in the other run"
+    return f"{which}: each run's ops count in its own categories"
+
+
 def _ops_matched(base: float, other: float) -> str:
     return f"matched ops: {format_share(base)} of the ops' time in the baseline, {format_share(other)} in the candidate"
 
@@ -107,9 +112,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "work_in_no_step": _work_in_no_step,
     "outlier_step": _outlier_step,
     "more_outlier_steps": _more_outlier_steps,
-    "categories_of_own_run": (
-        "{ops:,} ops have another category in the other run: each run's ops count in its own categories"
-    ),
+    "categories_of_own_run": _categories_of_own_run,
     "matched_across_categories": _matched_across_categories,
     "ops_matched": _ops_matched,
     "no_ops_matched": "no ops matched: no op takes any time in the {run}",
