@@ -22,7 +22,7 @@ from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
-MANY = "which of several devices ran them is not recorded, all are one rank"
+MANY = "executions of the same HLO op overlap: the file does not tell several devices apart, so they are one rank"
 
 
 def op(number: int) -> dict[str, object]:
@@ -52,7 +52,7 @@ def test_the_overview_says_what_was_guessed_to_join_files(samples: Path) -> None
     """Files of different runs are put side by side, which nobody should take for one run."""
     two = [samples / "torch_ddp_gloo", samples / "torch_xla_irdebug"]
     notes = note_texts(run_analysis(get_analysis("overview"), load_trace(open_trace_files(two))).notes)
-    assert "the files do not overlap in time: each is drawn from its own first event" in notes
+    assert "the files do not overlap in time: each is shown from its own first event" in notes
     for one in two:
         alone = note_texts(run_analysis(get_analysis("overview"), load_trace(open_trace_files([one]))).notes)
         assert not any("own first event" in note for note in alone)
@@ -88,7 +88,7 @@ def test_ranks_that_the_job_had_and_that_are_not_here_are_missing_by_their_runs(
     for rank in (0, 1):
         b.event(stream(rank), "gemm", 0, 10)
     rows = health_table(b.trace()).filter(level="missing").select("count", "what").rows()
-    assert (126, "of the job's 128 ranks not in this trace: ranks 2-127") in rows
+    assert (126, "the job has 128 ranks; missing here: ranks 2-127") in rows
 
 
 def with_device_assignment(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> Building:
@@ -105,7 +105,7 @@ def with_device_assignment(devices: int, planes: int, ranks: int = 2, label: str
 
 def test_devices_of_the_program_that_no_file_tells_of_are_missing() -> None:
     """They are those of hosts whose files are not here; a device that did nothing is here."""
-    said = "jit_step runs on 8 devices, of which 2 are here: the files of at least one more host are missing"
+    said = "jit_step runs on 8 devices, but only 2 are here: the files of at least one host are missing"
     trace = with_device_assignment(8, 2).trace()
     rows = health_table(trace).rows(named=True)
     assert ("missing", 6, said) in [(row["level"], row["count"], row["what"]) for row in rows]

@@ -127,5 +127,5 @@ def test_the_first_baselines_have_sentences(tmp_path: Path) -> None:
     assert again.doubt is not None
     assert note_text(again.doubt) == "hardly one run"
     assert note_texts(incomplete_run_notes({"baseline": again})) == (
-        "the baseline is not whole: event cut off (x.json, byte 7); see health",
+        "the baseline is incomplete: event cut off (x.json, byte 7); see health",
     )

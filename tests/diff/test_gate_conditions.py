@@ -24,7 +24,7 @@ from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 from tracehound.model.notes import Note
 from tracehound.model.trace import Window
-from tracehound.model.units import format_duration
+from tracehound.model.units import CELL_DIGITS, format_duration
 from tracehound.report.result_page import comparison_page
 
 BASE = measured(run())
@@ -103,7 +103,9 @@ def test_what_is_tested_alone_is_said() -> None:
     assert gate.failed
     assert gate.why.endswith(": more, tested alone")
     (note,) = note_texts(comparison_page(compare_runs(baseline, candidate), [gate]).results[0].notes)
-    assert note.startswith("tested alone: ")
+    assert note.startswith(
+        "conditions are tested one by one; table rows are tested together and need stronger evidence"
+    )
 
 
 def test_faster_fails_where_that_is_asked_for() -> None:
@@ -181,17 +183,14 @@ def test_a_pattern_may_be_a_kind() -> None:
     (verdict,) = judge_comparison(BASE, SLOWER, [parse_condition("op:^copy$ > 10us")])
     assert verdict.failed
     copies = SLOWER.ops.filter(category="copy")["time"].sum() / SLOWER.steps.height
-    assert verdict.why == format_duration(round(copies))
+    assert verdict.why == format_duration(round(copies), digits=CELL_DIGITS)
 
 
 def test_what_is_not_alike_is_not_judged() -> None:
     asked = [parse_condition("step_time > +3%")]
     on_host = replace(SLOWER, of="operators on the host")
     whole = replace(SLOWER, what="the whole run")
-    for candidate, why in (
-        (on_host, "of the candidate operators on the host"),
-        (whole, "of the candidate the whole run"),
-    ):
+    for candidate, why in ((on_host, "candidate operators on the host"), (whole, "candidate the whole run")):
         with pytest.raises(TracehoundError, match=why):
             judge_comparison(BASE, candidate, asked)
         assert not judge_comparison(BASE, candidate, [parse_condition("step_time > 1s")])[0].failed, (
@@ -211,19 +210,17 @@ def test_nothing_passes_no_gate() -> None:
 def test_what_a_run_lacks_is_told() -> None:
     first = Note("dropped", "event_cut_off", file="x.json", where="byte 7")
     cut = replace(SLOWER, missing_data=(first, Note("dropped", "event_not_json", 2)))
-    line = "the candidate is not whole: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
+    line = "the candidate is incomplete: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
     assert line in note_texts(compare_runs(BASE, cut).step.notes)
     assert note_texts(incomplete_run_notes({"candidate": cut})) == (line,)
     counted = replace(cut, missing_data=cut.missing_data[1:])
     assert note_texts(incomplete_run_notes({"baseline": counted})) == (
-        "the baseline is not whole: event that is not JSON (2); see health",
+        "the baseline is incomplete: events that are not valid JSON (2); see health",
     )
     assert incomplete_run_notes({"baseline": BASE}) == []
 
 
-@pytest.mark.parametrize(
-    ("here", "told"), [((0, 1), ("of the job's 4 ranks not in this trace: ranks 2-3",)), ((0,), ())]
-)
+@pytest.mark.parametrize(("here", "told"), [((0, 1), ("the job has 4 ranks; missing here: ranks 2-3",)), ((0,), ())])
 def test_ranks_that_are_missing_beside_others_are_told_of(
     tmp_path: Path, here: tuple[int, ...], told: tuple[str, ...]
 ) -> None:

@@ -158,8 +158,8 @@ def on_host(left: int, old: int = 0) -> Trace:
 def test_what_an_earlier_recording_left_is_not_compared(candidate: Trace) -> None:
     memory = compared(on_host(0), candidate).sections[-1]
     assert memory.table.rows() == [("CPU memory allocated", 1000, 1000, 0.0, 1000, 1000, 0, 0, "the same")]
-    why = "without what is left from before the recording, 0 B in the baseline, 500 B in the candidate"
-    assert note_texts(memory.notes) == (f"CPU memory allocated: {why}",)
+    why = "CPU memory allocated without memory from before the recording: 0 B in the baseline, 500 B in the candidate"
+    assert note_texts(memory.notes) == (why,)
 
 
 def test_utilization_is_that_of_the_report_from_the_start_of_a_step_on() -> None:
@@ -188,8 +188,8 @@ def test_utilization_is_that_of_the_report_from_the_start_of_a_step_on() -> None
 def test_a_counter_of_one_run_alone_is_named() -> None:
     found = compared(with_counter((1.0, 2.0), "bytes", "a"), with_counter((1.0, 2.0), "bytes", "b"))
     assert note_texts(found.sections[-1].notes) == (
-        "recorded in the baseline alone: a",
-        "recorded in the candidate alone: b",
+        "only in the baseline: a",
+        "only in the candidate: b",
     )
 
 

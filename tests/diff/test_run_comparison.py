@@ -134,7 +134,7 @@ def test_one_step_that_idles_changes_no_op(seed: int) -> None:
     assert 100 < idle["change"] / 1e6 < 125  # type: ignore[operator]
     assert idle["verdict"] == "unclear", "one step of eight may well be chance, and may not"
     assert any(
-        note.startswith("inconclusive where it says unclear: steps vary too much for 8 against 8")
+        note.startswith("inconclusive: steps vary too much for 8 against 8 (see median and spread); record more steps")
         for note in note_texts(found.step.notes)
     )
 
@@ -157,11 +157,11 @@ def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -
     assert rows.pop("elementwise_add") == ("kernel", "vectorized_add", None)
     assert {row[1:] for row in rows.values()} == {(None, None)}
     assert note_texts(found.ops.notes)[-1] == (
-        "matched across categories: 1 op, 200.0 us against 200.0 us; gemm_nt (kernel) is quantized_matmul (copy) in the"
-        " candidate"
+        "matched across categories: 1 op, 200 us against 200 us; gemm_nt (kernel) is quantized_matmul "
+        "(copy) in the candidate"
     )
     assert note_texts(found.categories.notes) == (
-        "2 matched ops are of another category in the candidate: what one category lost another may have gained",
+        "1 op has another category in the other run: each run's ops count in its own categories",
     )
     assert found.ops.column("candidate_name").brief
     rare = compared(run(noise=0), run(changed(6, name="Memcpy HtoD (Pinned)"), noise=0))
@@ -253,7 +253,7 @@ def test_what_has_no_ops_matches_nothing() -> None:
     full.event(stream(), "gemm", 0, 100)
     for baseline, candidate, without in ((empty, full, "baseline"), (full, empty, "candidate")):
         told = note_texts(compared(baseline.trace(), candidate.trace()).ops.notes)
-        assert f"matched: nothing, for no op takes any time in the {without}" in told
+        assert f"no ops matched: no op takes any time in the {without}" in told
 
 
 def test_real_pairs_read_true(shared: Path) -> None:

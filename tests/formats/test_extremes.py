@@ -210,7 +210,7 @@ def test_lengths_that_cannot_be_true_are_in_no_sum(tmp_path: Path) -> None:
     trace = kernels(tmp_path, 10, *[40 * day] * 3, day, day // 2)
     table = run_analysis(get_analysis("kernels"), trace).table
     assert table.select("count", "total").rows() == [(2, (day // 2 + 10) * 10**6)]
-    assert ("dropped", "event that lasts a day, or is as far from the others", 4) in said(trace)
+    assert ("dropped", "events that last a day, or are a day from the others", 4) in said(trace)
 
 
 def test_clocks_of_devices_that_cannot_be_true(tmp_path: Path) -> None:

@@ -724,7 +724,7 @@ async def test_who_leaves_sees_no_other_tab(opening: TraceReader) -> None:
 async def test_the_palette_says_what_the_trace_cannot_answer(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, _):
         meanings = {name: meaning for name, meaning, _ in ExplorerCommands(explorer)._commands()}
-        assert meanings["Show programs"] == "only an XLA profile can answer this"
+        assert meanings["Show programs"] == "needs an XLA profile"
         assert meanings["Show ops"] == get_analysis("ops").question
 
 

@@ -54,7 +54,7 @@ _MEASURE_COLUMNS: Final = (
     Column("exposed", "time", "the core does nothing but start them or wait for them"),
     Column("exposed_share", "share", "exposed", "device time"),
     Column("hidden", "time", "in flight while the core works or idles"),
-    Column("hidden_share", "share", "hidden", "in flight"),
+    Column("hidden_share", "share", "hidden", "its time in flight"),
     Column("event", "id", "the longest that kept the core"),
 )
 

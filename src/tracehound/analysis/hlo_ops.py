@@ -39,7 +39,7 @@ from tracehound.analysis.result import (
     keep_heaviest_rows,
     make_result,
 )
-from tracehound.analysis.timing.device_clock import window_length_notes
+from tracehound.analysis.timing.device_clock import window_length_notes, xprof_idle_notes
 from tracehound.model.notes import Note, note
 
 BY_SETTING: Final = Setting(
@@ -57,8 +57,10 @@ CPU lasts until its end mark, where there is one: its event may be no more than 
 is done that could begin as the op had ended, which may be late: so it lasts no longer than until the first op of the
 same run begins that needs its result, where the file has the program's HLO. "of ops" is self / sum of self over all
 ops; "of time" is self / sum over ranks of the time from the first to the last op of the rank, idle included (or of the
-window, its bounds put on the same clock): XProf's "Total self time (%)". On CPUs ops may run at once: one contains
-others only where it runs them (while, conditional, call) and they end no later, and shares of the time sum up to more
+window, its bounds put on the same clock): XProf's "Total self time (%)", except where a device has a line Steps: XProf
+counts the time of that line before the first and after the last op, too, and a note says what is idle then. On CPUs
+ops may run at once: one contains others only where it runs them (while, conditional, call) and they end no later, and
+shares of the time sum up to more
 than that in which any runs. idle = nothing runs on the device; where kernels or copies without an HLO op run, too, the
 time without an op is told beside it: XProf's IDLE. count is executions: on a GPU consecutive kernels of one op on a
 stream within one run of its module are one execution (so an op that a loop runs twice in a row counts once); kernels is
@@ -170,6 +172,7 @@ def _summary_notes(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[N
     if span:
         without_op = span - used if busy > used else None
         notes.append(note("device_idle", idle=span - busy, of=span, without_op=without_op))
+        notes += xprof_idle_notes(span - busy, span, sum_over_ranks(tables, "outside"))
     if total_self > _CONCURRENT_FACTOR * used > 0:
         notes.append(note("hlo_ops_at_once", self_time=total_self, busy=used))
     waits = rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))

@@ -26,6 +26,8 @@ from tracehound.analysis.timing.device_clock import (
     has_device_clock,
     idle_window_length,
     measure_events,
+    time_outside_work,
+    xprof_idle_notes,
 )
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
@@ -77,6 +79,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     low, high = rank_trace.start, rank_trace.end
     rows = measure_events(events, low, high)
     device_time, busy_time = _device_time(events, rank_trace)
+    outside = time_outside_work(events, rank_trace)
     longest = pl.col("length").arg_max()  # the first of several
     executions = rows.group_by("name", "kind", "op").agg(
         pl.len().alias("count"),
@@ -104,6 +107,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     return (table.clear(1) if is_idle else table).with_columns(
         pl.lit(device_time, pl.Int64).alias("span"),
         pl.lit(busy_time, pl.Int64).alias("used"),
+        pl.lit(outside, pl.Int64).alias("outside"),
         pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.lit(op_kind).alias("what"),
     )
@@ -153,7 +157,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     if ranks.is_empty():
         return empty_result(ANALYSIS, context, options, note("no_ops", level="missing"))
     rows = ranks.filter(pl.col("count").is_not_null())
-    per_rank_time = ranks.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
+    per_rank_time = ranks.group_by("rank").agg(pl.col("span", "used", "outside").first())
     device_time, busy_time = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
     if rows.is_empty():
         return empty_result(ANALYSIS, context, options, note("no_ops_in_window"), _idle_note(device_time, busy_time))
@@ -179,6 +183,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     notes = [note("ops_counted", what=tuple(op_kinds), ranks=per_rank_time.height)]
     if device_time and op_kinds != [OPERATORS]:
         notes.append(_idle_note(device_time, busy_time))
+        notes += xprof_idle_notes(device_time - busy_time, device_time, int(per_rank_time["outside"].sum()))
     return make_result(ANALYSIS, table, context, options, notes)
 
 

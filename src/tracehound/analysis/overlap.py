@@ -36,7 +36,7 @@ FIRST_SETTING: Final = Setting(
 SECOND_SETTING: Final = Setting("second", "computation", "the group that hides it", parse_work_group)
 
 COLUMNS = (
-    Column("rank", "count", "rank; none: all ranks together"),
+    Column("rank", "count", "rank; all: the sum of all ranks", null_text="all"),
     Column("first", "time", "work of the first group runs"),
     Column("second", "time", "work of the second group runs"),
     Column("both", "time", "work of both runs at once"),

@@ -67,7 +67,7 @@ COLUMNS = (
     Column("p99", "count", "not longer for 99 % of the time"),
     Column("max", "count", "longest"),
     Column("blocked", "time", "in which the queue is full"),
-    Column("blocked_share", "share", "in which the queue is full", "span", brief=False),
+    Column("blocked_share", "share", "in which the queue is full", "the span", brief=False),
     Column("at", "instant", "when the queue was the longest first", brief=False),
     Column("points", "count", "changes: HTA's count", brief=False),
     Column("point_mean", "decimal", "average over the changes: HTA's mean", brief=False),

@@ -54,6 +54,7 @@ class Column(Struct, frozen=True):
 
     `base` names the base of a share. Narrow screens keep the `brief` columns; of columns that are parts of one time
     (`is_part`) they prefer the largest. A `non_key` column does not identify a row, however much rows differ in it.
+    `null_text` stands for null in text and csv, where null is no unknown value: "all" for the row of all ranks.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Column(Struct, frozen=True):
     brief: bool = True
     non_key: bool = False
     is_part: bool = False
+    null_text: str = ""
 
 
 class Result(Struct, frozen=True, eq=False):

@@ -65,7 +65,7 @@ _MEASURE_COLUMNS: Final = (
     Column("exposed", "time", "the core does nothing but wait for them"),
     Column("exposed_share", "share", "exposed", "device time"),
     Column("hidden", "time", "in flight while the core works", brief=False),
-    Column("hidden_share", "share", "hidden", "in flight", brief=False),
+    Column("hidden_share", "share", "hidden", "its time in flight", brief=False),
     Column("event", "id", "the longest wait for one, or on a stream the longest copy"),
 )
 

@@ -50,8 +50,8 @@ BY_SETTING: Final = Setting(
 )
 
 _SPAN_COLUMNS: Final = (
-    Column("utilization", "share", "kernels run", "span"),
-    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "span"),
+    Column("utilization", "share", "kernels run", "the span"),
+    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "the span"),
 )
 _OCCUPANCY_COLUMNS: Final = (
     Column("occupancy", "share", "estimated achieved occupancy", "the warps that the device holds, while kernels run"),

@@ -382,6 +382,11 @@ def _add_format_options(parser: CommandParser, more: Sequence[str] = ()) -> Comm
         metavar="N",
         help="width of text; 0: as wide as it takes (default: the terminal's)",
     )
+    how.add_argument(
+        "--notes",
+        action="store_true",
+        help="show all notes in text and markdown (default: the first one, and the number of others)",
+    )
     return parser
 
 

@@ -35,18 +35,18 @@ from tracehound.formats.export_metadata import is_exported_counter
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
 from tracehound.model.notes import Note, note
 
-VERDICT_MEANING: Final = "what the steps tell from chance; unclear: they differ too much among themselves"
+VERDICT_MEANING: Final = "change that the steps tell from noise; unclear: steps vary too much"
 
 STEP_COLUMNS: Final = (
-    Column("part", "text", "the step, and what it goes to (memsets are copies)"),
-    Column("baseline", "time", "average of a step in the baseline"),
-    Column("candidate", "time", "average of a step in the candidate"),
-    Column("change", "difference", "candidate less baseline"),
+    Column("part", "text", "the step, and its parts (memsets count as copies)"),
+    Column("baseline", "time", "mean per step of the baseline"),
+    Column("candidate", "time", "mean per step of the candidate"),
+    Column("change", "difference", "candidate - baseline"),
     Column("relative", "growth", "change / baseline"),
     Column("baseline_median", "time", "median step of the baseline", brief=False),
     Column("candidate_median", "time", "median step of the candidate", brief=False),
-    Column("baseline_spread", "time", "standard deviation of a sample, of the steps of the baseline", brief=False),
-    Column("candidate_spread", "time", "standard deviation of a sample, of the steps of the candidate", brief=False),
+    Column("baseline_spread", "time", "sample standard deviation over the steps of the baseline", brief=False),
+    Column("candidate_spread", "time", "sample standard deviation over the steps of the candidate", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
 )
 
@@ -64,40 +64,40 @@ _SHARED_COLUMNS: Final = (
 )
 
 OP_COLUMNS: Final = (
-    Column("name", "text", "op, or the largest of those that are one"),
+    Column("name", "text", "op; of several that were matched as one, the largest"),
     Column("category", "text", "kind of kernel, or HLO category", brief=False),
-    Column("candidate_category", "text", "that of the candidate, where it is another", brief=False),
-    Column("baseline", "time", "own time in a step of the baseline"),
-    Column("candidate", "time", "own time in a step of the candidate"),
-    Column("change", "difference", "candidate less baseline"),
+    Column("candidate_category", "text", "category in the candidate, if it differs", brief=False),
+    Column("baseline", "time", "self time per step of the baseline"),
+    Column("candidate", "time", "self time per step of the candidate"),
+    Column("change", "difference", "candidate - baseline"),
     Column("relative", "growth", "change / baseline", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
-    Column("candidate_name", "text", "what the candidate calls it, where that is something else", brief=False),
-    Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
-    Column("of_step", "growth", "exposed change / baseline step"),
-    Column("baseline_count", "decimal", "executions in a step of the baseline", brief=False),
-    Column("candidate_count", "decimal", "executions in a step of the candidate", brief=False),
+    Column("candidate_name", "text", "its name in the candidate, if it differs", brief=False),
+    Column("exposed_change", "difference", "change of the time that only this op takes in a step", brief=False),
+    Column("of_step", "growth", "exposed change / step of the baseline"),
+    Column("baseline_count", "decimal", "executions per step of the baseline", brief=False),
+    Column("candidate_count", "decimal", "executions per step of the candidate", brief=False),
     *_SPREAD_COLUMNS,
-    Column("baseline_ops", "count", "distinct ops of the baseline in it", brief=False),
-    Column("candidate_ops", "count", "distinct ops of the candidate in it", brief=False),
+    Column("baseline_ops", "count", "different ops of the baseline in it", brief=False),
+    Column("candidate_ops", "count", "different ops of the candidate in it", brief=False),
     Column("module", "text", "XLA module", brief=False),
-    Column("operator", "text", "operators or scope that it runs for, from the outermost inwards", brief=False),
-    Column("matched_by", "text", "what both have in common", brief=False),
+    Column("operator", "text", "operators or scope that it runs for, outermost first", brief=False),
+    Column("matched_by", "text", "what was equal in both runs", brief=False),
     Column("baseline_event", "id", "the longest execution in the baseline"),
     Column("candidate_event", "id", "the longest execution in the candidate"),
 )
 
 
 CATEGORY_COLUMNS: Final = (
-    Column("category", "text", "class of kernels, copies (with memsets) or communication, or HLO category"),
+    Column("category", "text", "kind of work (memsets count as copies), or HLO category"),
     *(replace(column, brief=column not in _SPREAD_COLUMNS) for column in OP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
 
 CAUSE_COLUMNS: Final = (
-    Column("part", "text", "launches, pauses of the device by cause, or compiling"),
-    Column("baseline_count", "decimal", "how often in a step of the baseline", brief=False),
-    Column("candidate_count", "decimal", "how often in a step of the candidate", brief=False),
+    Column("part", "text", "launches, idle time by cause, or compiling"),
+    Column("baseline_count", "decimal", "occurrences per step of the baseline", brief=False),
+    Column("candidate_count", "decimal", "occurrences per step of the candidate", brief=False),
     *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
@@ -108,23 +108,23 @@ IDLE_COLUMNS: Final = (
 )
 
 ANNOTATION_COLUMNS: Final = (
-    Column("mark", "text", "annotation or class of modules: open on the host, or its work on the device"),
+    Column("mark", "text", "annotation or class of modules: its time on the host, or of its work on the device"),
     *CAUSE_COLUMNS[1:],
 )
 
 MEMORY_COLUMNS: Final = (
-    Column("counter", "text", "what is counted in bytes"),
-    Column("baseline", "bytes", "peak in a step of the baseline"),
-    Column("candidate", "bytes", "peak in a step of the candidate"),
-    Column("relative", "growth", "(candidate - baseline) / baseline"),
+    Column("counter", "text", "counter in bytes"),
+    Column("baseline", "bytes", "mean peak of a step of the baseline"),
+    Column("candidate", "bytes", "mean peak of a step of the candidate"),
+    Column("relative", "growth", "change / baseline"),
     *(replace(column, unit="bytes") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
 )
 
 COUNTER_COLUMNS: Final = (
-    Column("counter", "text", "what is counted"),
-    Column("baseline", "decimal", "average over a step of the baseline"),
-    Column("candidate", "decimal", "average over a step of the candidate"),
+    Column("counter", "text", "counter"),
+    Column("baseline", "decimal", "mean over a step of the baseline"),
+    Column("candidate", "decimal", "mean over a step of the candidate"),
     MEMORY_COLUMNS[3],
     *(replace(column, unit="decimal") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
@@ -134,8 +134,8 @@ WATERFALL_COLUMNS: Final = (
     Column("part", "text", "kind of ops, or idle; first and last the step itself"),
     Column("from", "time", "the step before this change; none for the step itself"),
     Column("to", "time", "the step after it"),
-    Column("change", "difference", "of the time that the step goes to"),
-    Column("of_step", "growth", "change / baseline step"),
+    Column("change", "difference", "change of the time that only this op takes in a step"),
+    Column("of_step", "growth", "change / step of the baseline"),
     Column("verdict", "text", "what the steps tell from chance of its own time", non_key=True),
 )
 

@@ -26,7 +26,7 @@ from tracehound.diff.op_identity import IDENTITY_COLUMNS, match_ops
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, note_unlike_runs
 from tracehound.diff.step_statistics import MIN_STEPS, Floats, quantities_of_array
 from tracehound.errors import TracehoundError, printable
-from tracehound.model.units import format_duration, format_growth, format_share, parse_duration
+from tracehound.model.units import CELL_DIGITS, format_duration, format_growth, format_share, parse_duration
 
 _QUANTITY_GRAMMAR: Final = """\
 WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the own time of all
@@ -145,7 +145,7 @@ def judge_comparison(
     if any(each.sign for each in conditions) and (unlike := note_unlike_runs(baseline, candidate)) is not None:
         of = dict(unlike.values)
         raise TracehoundError(
-            f"not alike: of the baseline {of['baseline']}, of the candidate {of['candidate']} is compared",
+            f"the runs are not alike: baseline {of['baseline']}, candidate {of['candidate']}",
             remedy="mark the same steps in both runs, and record both with the same activities",
         )
     _refuse_unknown_ops(conditions, baseline, candidate)
@@ -178,7 +178,7 @@ def _judge_level(profile: RunProfile, condition: GateCondition) -> GateVerdict:
     value = _mean_or_zero(_values_by_step(profile, condition))
     whole = _mean_or_zero(profile.steps["duration"].to_numpy())
     level = value / whole if condition.is_share and whole else value
-    words = f"{format_share(level)} of the step" if condition.is_share else format_duration(round(level))
+    words = f"{format_share(level, CELL_DIGITS)} of the step" if condition.is_share else _format_time(level)
     return GateVerdict(condition, _exceeds_limit(level, condition), words)
 
 
@@ -196,6 +196,11 @@ def _judge_change_in_phases(baseline: RunProfile, candidate: RunProfile, conditi
     return GateVerdict(condition, failed, why, may_be_chance, any(verdict.alone for verdict in verdicts))
 
 
+def _format_time(time: float) -> str:
+    """A time in ps to compare with a limit."""
+    return format_duration(round(time), digits=CELL_DIGITS)
+
+
 def _judge_change(baseline: RunProfile, candidate: RunProfile, condition: GateCondition) -> GateVerdict:
     """The verdict on a condition about a change."""
     if condition.what.startswith("op:"):
@@ -207,9 +212,9 @@ def _judge_change(baseline: RunProfile, candidate: RunProfile, condition: GateCo
         change = 0.0 if after == 0 else float("inf")
     else:
         change = (after - before) / before if condition.is_share else after - before
-    change_text = f"{format_duration(round(before))} to {format_duration(round(after))}"
+    change_text = f"{_format_time(before)} to {_format_time(after)}"
     if before:
-        change_text += f" ({format_growth((after - before) / before)})"
+        change_text += f" ({format_growth((after - before) / before, CELL_DIGITS)})"
     ((word,),) = judge_changes(QuantityPair(quantities_of_array(ours[:, None]), quantities_of_array(theirs[:, None])))
     decided = word in ("slower", "faster") or min(len(ours), len(theirs)) < MIN_STEPS
     beyond, why = (

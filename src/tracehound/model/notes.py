@@ -15,6 +15,14 @@ Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
 """`repaired`: damaged input that was kept completely; `dropped`: input that could not be kept; `missing`: not recorded;
 `inferred`: concluded, since the file does not say it; `info`: everything else."""
 
+NoteRole = Literal["headline", "warning", "caveat"]
+"""`headline`: the answer of a table in one sentence, or what its rows were chosen by; `warning`: lost or doubtful data,
+which is always shown; `caveat`: everything else, which may be folded. `draw.notes.note_role` tells the role of a note.
+"""
+
+WARNING_LEVELS: Final[tuple[Level, ...]] = ("missing", "dropped")
+"""Levels of notes on lost data."""
+
 NoteValue = int | float | str | bool | tuple[int | float | str, ...] | None
 """A number or a name in a note: times in ps, sizes in bytes, shares as fractions."""
 

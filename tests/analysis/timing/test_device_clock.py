@@ -210,7 +210,7 @@ def drifting() -> Trace:
     return b.trace()
 
 
-APART = "the device's own clock measures {}; the trace's, to which the profiler aligned it piece by piece, gives "
+APART = "lengths of {} are on the device's own clock; "
 
 
 def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> None:
@@ -222,7 +222,7 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     for result in (steps, times, parts_of):
         assert [value // US for value in result.table["duration"]] == [22, 22, 22, 20]
         assert any(
-            note == APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us"
+            note == APART.format("steps") + ("2 of 4 differ on the trace's clock (12.0 us to 32.0 us)")
             for note in note_texts(result.notes)
         )
     assert [value // US for value in steps.table["idle"]] == [2, 2, 2, 0]
@@ -235,7 +235,9 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     assert [[value // US for value in row] for row in parts] == [[10, 10, 2]] * 3 + [[10, 10, 0]]
     (program,) = programs.table.rows(named=True)
     assert [program[name] // US for name in ("min", "max", "period", "gap")] == [20, 20, 22, 2]
-    assert APART.format("executions") + "2 of 4 another length: 10.00 us to 30.00 us" in note_texts(programs.notes)
+    assert APART.format("executions") + "2 of 4 differ on the trace's clock (10.0 us to 30.0 us)" in note_texts(
+        programs.notes
+    )
 
 
 def test_the_breakdown_of_steps_is_that_of_the_device_s_own_clock() -> None:
@@ -243,7 +245,9 @@ def test_the_breakdown_of_steps_is_that_of_the_device_s_own_clock() -> None:
     assert [value // US for value in result.table["start"]] == [0, 22, 54, 66]
     lengths = {"span": [22, 22, 22, 20], "compute": [10] * 4, "copy": [10] * 4, "idle": [2, 2, 2, 0]}
     assert {part: [value // US for value in result.table[part]] for part in lengths} == lengths
-    assert APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" in note_texts(result.notes)
+    assert APART.format("steps") + ("2 of 4 differ on the trace's clock (12.0 us to 32.0 us)") in note_texts(
+        result.notes
+    )
     cut = run_analysis(
         get_analysis("breakdown"), drifting(), Window(37 * US, 59 * US), Options(given=(("by", "step"),))
     ).table
@@ -260,8 +264,8 @@ def test_gaps_lie_where_the_timeline_has_them_and_a_note_says_what_the_device_id
     assert result.table.select("start", "duration").rows() == [(10 * US, 20 * US)]
     assert parts.table.select("span", "idle").rows() == [(22 * US, 2 * US)]
     assert note_texts(result.notes)[1] == (
-        "gaps are on the trace's clock, to which the profiler aligned the devices piece by piece; by the devices' own, "
-        "which breakdown shows, they idle 2.000 us, 9.09 % of 22.00 us"
+        "gaps are on the trace's clock; on the devices' own clocks, as in breakdown, idle time is 2.00 "
+        "us, 9.09 % of 22.0 us"
     )
     b.event(CORE, "fusion", 42, 52, "op", op=2, device_start=142 * US, device_end=152 * US)
     assert len(run_analysis(get_analysis("gaps"), b.trace()).notes) == 1, "22 us by either"

@@ -49,14 +49,14 @@ def test_each_bar_begins_where_the_one_before_ended() -> None:
     assert LESS_GLYPH in lines[1]
     assert MORE_GLYPH in lines[2]
     assert "-40.00 ms" in lines[1]
-    assert lines[-1].startswith(f"{TOTAL_GLYPH} step  {MORE_GLYPH} more  {LESS_GLYPH} less; from 0 s to 100.0 ms")
+    assert lines[-1].startswith(f"{TOTAL_GLYPH} step  {MORE_GLYPH} more  {LESS_GLYPH} less; from 0 s to 100 ms")
 
 
 def test_small_changes_have_a_scale_of_their_own() -> None:
     lines = draw_waterfall(table(("idle", -2), ("kernel", 1)), (100, 12))
     baseline, idle, kernel, candidate = bars(lines)
     assert idle[1] - idle[0] > 10 < 2 * (kernel[1] - kernel[0])
-    assert lines[-1].startswith(f"from 97.50 ms, not 0, to 100.0 ms; {TOTAL_GLYPH} step's end  ")
+    assert lines[-1].startswith(f"from 97.5 ms, not 0, to 100 ms; {TOTAL_GLYPH} step's end  ")
     assert baseline[1] - baseline[0] == candidate[1] - candidate[0] == 1, "no bar that begins elsewhere than at 0"
     assert (baseline[1], candidate[1]) == (idle[1], kernel[1]), "a mark stands where the step ends"
 

@@ -373,10 +373,10 @@ def test_times_that_cannot_be_true_are_left_out(part):
     assert got.events["end"].max() == 9 * 10**6
     notes = {note_text(note): (note.level, note.count, note.where) for note in got.notes}
     assert notes == {
-        "negative duration read as 0": ("repaired", 1, "event 10"),
-        "event without a time, or with one that cannot be": ("dropped", 2, "event 7"),
-        "event at time 0, far from all others": ("dropped", 1, "event 5"),
-        "event that lasts a day, or is as far from the others": ("dropped", 2, "event 6"),
+        "negative durations, read as 0": ("repaired", 1, "event 10"),
+        "events without a valid time": ("dropped", 2, "event 7"),
+        "events at time 0, far from all others": ("dropped", 1, "event 5"),
+        "events that last a day, or are a day from the others": ("dropped", 2, "event 6"),
     }
 
 
@@ -700,7 +700,7 @@ def test_an_instant_is_no_event_that_lacks_its_duration(tmp_path: Path, phase: s
         {"ph": phase, "cat": "cpu_op", "name": "odd", "pid": 10, "tid": 10, "ts": 2},
     ]
     notes = {note_text(note) for note in KINETO.read(write(tmp_path / "t.json", [*events, mark])).notes}
-    assert ("complete event without a duration, read as 0" in notes) == (phase == "X")
+    assert ("complete events without a duration, read as 0" in notes) == (phase == "X")
 
 
 def test_every_phase_is_read_the_same_beside_one_that_is_unknown(tmp_path: Path) -> None:
@@ -781,7 +781,7 @@ def test_events_without_a_name_or_a_thread_are_told_of(tmp_path: Path) -> None:
     for events in ([*nameless, threadless], [*nameless, threadless, *(x("cpu_op", "c", n, 1) for n in range(50, 90))]):
         part = decoded(write(tmp_path / "t.json", [x("cpu_op", "a", 0, 5), *events]))
         notes = {note_text(note).partition(",")[0]: note.count for note in part.notes if "without a" in note_text(note)}
-        assert notes == {"events without a name": 3, "events of the host without a thread": 1}
+        assert notes == {"events without a name": 3, "host events without a thread": 1}
         assert "no thread" in part.lanes["name"].to_list()
     assert not [note for note in decoded(write(tmp_path / "u.json", [x("cpu_op", "a", 0, 5)])).notes if note.count]
 

@@ -171,10 +171,8 @@ def test_steps_are_those_of_the_rank_that_is_shown() -> None:
 
 def test_a_pair_of_steps_is_told_by_the_clock_of_the_tables_and_with_its_ranks() -> None:
     baseline, candidate = ComparedStep(6, 0, 50 * US, 0, 40 * US), ComparedStep(6, 0, 44 * US, 1)
-    assert messages.step_text(baseline) == "step 6, 40.00 us"
-    assert messages.pair_text(baseline, candidate, 1) == "step 6: +4.000 us (+10.00 %)"
-    assert messages.pair_text(baseline, candidate, 2) == "step 6 of rank 0 against rank 1: +4.000 us (+10.00 %)"
-    assert (
-        messages.pair_text(baseline, ComparedStep(7, 0, 44 * US), 8) == "steps 6 and 7 of rank 0: +4.000 us (+10.00 %)"
-    )
+    assert messages.step_text(baseline) == "step 6, 40.0 us"
+    assert messages.pair_text(baseline, candidate, 1) == "step 6: +4.00 us (+10.0 %)"
+    assert messages.pair_text(baseline, candidate, 2) == "step 6 of rank 0 against rank 1: +4.00 us (+10.0 %)"
+    assert messages.pair_text(baseline, ComparedStep(7, 0, 44 * US), 8) == "steps 6 and 7 of rank 0: +4.00 us (+10.0 %)"
     assert messages.pair_text(None, None, 8) == ""

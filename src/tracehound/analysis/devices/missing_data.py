@@ -92,8 +92,17 @@ def ranks_without_activity_notes(context: RunContext, ranks: Collection[int]) ->
         return []
     hosts = context.ranks.filter(context.ranks["rank"].is_in(list(ranks)))["host"].unique().to_list()
     facts = [context.facts[context.hosts[host].part] for host in hosts]
-    reason = no_device_activity_reason(facts) or _record_devices_note(context, facts, _profiler_names(context))
+    reason = no_device_activity_reason(facts)
+    if reason is None and context.is_xla and _are_cpus(context, ranks):
+        reason = note("no_xla_work_on_cpu")
+    reason = reason or _record_devices_note(context, facts, _profiler_names(context))
     return [note("no_device_activity_on_ranks", ranks=tuple(ranks), why=reason)]
+
+
+def _are_cpus(context: RunContext, ranks: Collection[int]) -> bool:
+    """True if the file names no other device than a CPU for any of these ranks."""
+    labels = context.ranks.filter(pl.col("rank").is_in(list(ranks)))["label"]
+    return bool(labels.str.starts_with("CPU").fill_null(value=True).all())
 
 
 _DEVICE_PLANE: Final = re.compile(r"/device:(?:TPU|GPU):\d+")

@@ -49,29 +49,29 @@ def _shares_above_whole(columns: tuple[str, ...], rows: int, most: float) -> str
 
 
 def _times_divided(by: str, columns: tuple[str, ...]) -> str:
-    wanted = f"a time divided by {by} is a time, so much shorter and cut to whole picoseconds"
-    return f"{wanted} ({', '.join(columns)}): divide by a unit to get a number, duration / 1ms"
+    wanted = f"a time divided by {by} is a time in whole picoseconds"
+    return f"{wanted} ({', '.join(columns)}); divide by a unit to get a number: duration / 1ms"
 
 
 def _run_not_whole(run: str, first: str, where: str, times: int, more: int) -> str:
     """Dropped data is named with its place, or its count (`times`)."""
     place = f" ({where or format_count(times)})" if times else ""
     others = f", and {more} more" if more else ""
-    return f"the {run} is not whole: {first}{place}{others}; see health"
+    return f"the {run} is incomplete: {first}{place}{others}; see health"
 
 
 def _more_outlier_steps(run: str, steps: int) -> str:
-    return f"{count_noun(steps, 'other step')} of the {run} far from its median, too"
+    return f"{count_noun(steps, 'more step')} of the {run} far from its median"
 
 
 def _outlier_step(run: str, step: int, length: int, off: int, part: str) -> str:
     apart = f"{format_duration(abs(off))} {'more' if off > 0 else 'less'} than its median step"
-    return f"step {step} of the {run} takes {format_duration(length)}, {apart}, most of it {part}"
+    return f"step {step} of the {run} takes {format_duration(length)}, {apart} (mostly {part})"
 
 
 def _work_in_no_step(baseline: float, candidate: float) -> str:
-    shares = f"{format_share(baseline)} of the baseline's and {format_share(candidate)} of the candidate's"
-    return f"in no step, and not compared: {shares} time of work"
+    shares = f"{format_share(baseline)} of work time in the baseline, {format_share(candidate)} in the candidate"
+    return f"not compared, since it is in no step: {shares}"
 
 
 def _matched_across_categories(
@@ -82,21 +82,27 @@ def _matched_across_categories(
     return f"matched across categories: {count_noun(ops, 'op')}, {times}; {longest}"
 
 
+def _categories_of_own_run(ops: int) -> str:
+    which = f"{count_noun(ops, 'op')} {'has' if ops == 1 else 'have'} another category in the other run"
+    return f"{which}: each run's ops count in its own categories"
+
+
 def _ops_matched(baseline: float, candidate: float) -> str:
-    return f"matched: {format_share(baseline)} of op time in the baseline, {format_share(candidate)} in the candidate"
+    shares = f"{format_share(baseline)} of op time in the baseline, {format_share(candidate)} in the candidate"
+    return f"matched ops: {shares}"
 
 
 def _no_device_work(runs: tuple[str, ...]) -> str:
-    return f"launches and gaps: no work of a device was recorded in {' and '.join(runs)}"
+    return f"launches and gaps are empty: no device work was recorded in {' and '.join(runs)}"
 
 
 def _recorded_in_one_run(run: str, names: tuple[str, ...]) -> str:
-    return f"recorded in {run} alone: {', '.join(names)}"
+    return f"only in {run}: {', '.join(names)}"
 
 
 def _memory_from_before(name: str, baseline: float, candidate: float) -> str:
     left = f"{format_bytes(baseline)} in the baseline, {format_bytes(candidate)} in the candidate"
-    return f"{name}: without what is left from before the recording, {left}"
+    return f"{name} without memory from before the recording: {left}"
 
 
 _STEP_PHRASES: Final = {"steps": "step time", "executions": "time of an execution"}
@@ -325,34 +331,32 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "times_divided": _times_divided,
     "shares_above_whole": _shares_above_whole,
     "events_of_two_lengths": (
-        "duration, start and end of events are on the trace's clock, to which the profiler aligned the device's piece"
-        " by piece: {events:,} of {of:,} last otherwise on that, as device_duration and self say"
+        "duration, start and end of events are on the trace's clock; {events:,} of {of:,} differ on the device's own"
+        " clock (device_duration and self)"
     ),
     "search_refused": "{why}",
     "hlo_sentence": "{text}",
     "steps_inconclusive": (
-        "inconclusive where it says unclear: steps vary too much for {baseline:,} against {candidate:,}; record more"
-        " (see medians and spreads)"
+        "inconclusive: steps vary too much for {baseline:,} against {candidate:,} (see median and spread); record more"
+        " steps"
     ),
-    "runs_not_alike": "not alike: of the baseline {baseline}, of the candidate {candidate} is compared",
+    "runs_not_alike": "the runs are not alike: baseline {baseline}, candidate {candidate}",
     "profilers_differ": (
-        "{baseline} against {candidate}: ops share no names, only the step, its parts and its gaps are comparable"
+        "{baseline} against {candidate}: ops share no names, so only the step, its parts and its gaps are comparable"
     ),
     "run_in_doubt": "{run}: {doubt}",
     "run_not_whole": _run_not_whole,
-    "too_few_steps": "too few steps to tell a change from chance: it takes {least} on either side",
+    "too_few_steps": "too few steps to tell a change from noise: at least {least} in each run are needed",
     "work_in_no_step": _work_in_no_step,
     "outlier_step": _outlier_step,
     "more_outlier_steps": _more_outlier_steps,
-    "categories_of_own_run": (
-        "{ops:,} matched ops are of another category in the candidate: what one category lost another may have gained"
-    ),
+    "categories_of_own_run": _categories_of_own_run,
     "matched_across_categories": _matched_across_categories,
     "ops_matched": _ops_matched,
-    "no_ops_matched": "matched: nothing, for no op takes any time in the {run}",
+    "no_ops_matched": "no ops matched: no op takes any time in the {run}",
     "no_difference": "no difference",
     "no_device_work_to_compare": _no_device_work,
-    "not_measured_in_baseline": "launches, gaps and counters: not in the baseline, which an older version saved",
+    "not_measured_in_baseline": "launches, gaps and counters are not in the baseline: an older version saved it",
     "recorded_in_one_run": _recorded_in_one_run,
     "memory_from_before": _memory_from_before,
     "step_time_changed": _step_time_changed,
@@ -364,5 +368,29 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "runs_compared": _runs_compared,
     "work_differs": _work_differs,
     "phases_compared": _phases_compared,
-    "tested_alone": "tested alone: rows of the tables are tested together, so that each needs stronger evidence",
+    "tested_alone": "conditions are tested one by one; table rows are tested together and need stronger evidence",
 }
+
+HEADLINES: Final = frozenset(
+    {
+        SETTING_NOTE,
+        "query_setting_chosen",
+        "rows_filtered",
+        "steps_inconclusive",
+        "no_difference",
+        "hlo_sentence",
+        "search_refused",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""
+
+WARNINGS: Final = frozenset(
+    {
+        "runs_not_alike",
+        "profilers_differ",
+        "run_in_doubt",
+        "run_not_whole",
+        "too_few_steps",
+    }
+)
+"""Codes of notes on lost or doubtful data, whatever their level."""
