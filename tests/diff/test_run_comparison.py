@@ -161,7 +161,7 @@ def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -
         "(copy) in the candidate"
     )
     assert note_texts(found.categories.notes) == (
-        "1 op has another category in the other run: each run's ops count in its own categories",
+        "2 ops have another category in the other run: each run's ops count in its own categories",
     )
     assert found.ops.column("candidate_name").brief
     rare = compared(run(noise=0), run(changed(6, name="Memcpy HtoD (Pinned)"), noise=0))

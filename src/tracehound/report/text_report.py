@@ -44,7 +44,7 @@ RANK_COLUMNS = ("rank", "device", "model", "host", "events", "threads", "host_ev
 OP_COLUMNS = ("name", "category", "count", "self", "share")
 OP_COLUMNS_WITH_MODULE = ("name", "module", "count", "self", "share")
 BREAKDOWN_COLUMNS = ("rank", "device", "span", *(f"{part}_share" for part, _ in BREAKDOWN_PARTS))
-FINDING_COLUMNS = ("finding", "cost", "share", "share_of", "evidence", "advice")
+FINDING_COLUMNS = ("finding", "cost", "share", "share_of", "evidence", "effects", "advice", "next")
 GAP_COLUMNS = ("rank", "start", "duration", "after", "why", "why_share", "host")
 """The columns on the page; a report has all columns. Ops with equal names are told apart by their modules."""
 

@@ -96,13 +96,13 @@ COLUMNS: Final = (
         "share_of", "text", "of what the share is: a step, the run, window or recording, the time from step to step"
     ),
     Column("evidence", "prose", "what was measured"),
+    Column("effects", "prose", "what it causes in turn"),
     Column("advice", "prose", "what to do about it"),
     Column("rank", "number", "rank that shows it best", brief=False),
     Column("start", "instant", "start of the interval that shows it best", brief=False),
     Column("duration", "time", "length of that interval", brief=False),
     Column("event", "id", "event that shows it best"),
     Column("certainty", "text", "recorded, inferred, or not recorded: how sure the cause is", brief=False),
-    Column("effects", "prose", "what it causes in turn"),
     Column("next", "prose", "the command that shows more of it"),
 )
 
@@ -264,7 +264,7 @@ def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[st
         "cost": finding.cost,
         "share": finding.share,
         "share_of": None if finding.share is None else finding.base or base,
-        "evidence": finding.evidence,
+        "evidence": finding.evidence + ("; inferred" if finding.certainty == "inferred" else ""),
         "advice": finding.advice,
         "rank": place.rank,
         "start": place.start,
