@@ -228,3 +228,11 @@ def test_clocks_of_devices_that_cannot_be_true(tmp_path: Path) -> None:
     told = collect_frame(trace.events()).select("device_start", "device_end").rows()
     assert told == [(None, None)] * 4 + [(70, 74)]
     assert [(note.level, note.count) for note in trace.notes if note.code == CLOCK_IMPOSSIBLE] == [("dropped", 4)]
+
+
+def test_free_memory_below_zero_makes_no_share(tmp_path: Path) -> None:
+    """An allocator's free memory is -1 in every event: of such a capacity nothing is a share."""
+    sample = SAMPLES["xplane"]
+    (mutation,) = (each for each in sample.mutations() if (each.where, each.extreme) == ("stat 13 4, 5 of 5", -1))
+    rows = run_analysis(get_analysis("allocator"), read(tmp_path, sample.name, mutation.data())).table
+    assert (rows.height, rows["share"].to_list()) == (1, [None])

@@ -87,12 +87,13 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 def _allocator_columns() -> list[pl.Expr]:
     """The columns of an allocator, and `record`, the event at its peak."""
     peak = pl.col("held").arg_max()
-    capacity = pl.col("held").get(peak) + pl.col("free").get(peak)
+    held, free = (pl.col(name).get(peak) for name in ("held", "free"))
+    is_possible = (held >= 0) & (free >= 0)
     fragmentation = pl.col("fragmentation").clip(0, 1)
     return [
         pl.col("held").max().alias("peak"),
         pl.col("time").get(peak).alias("at"),
-        (pl.col("held").get(peak) / capacity).fill_nan(None).alias("share"),
+        pl.when(is_possible).then(held / (held + free)).fill_nan(None).alias("share"),
         pl.col("allocated", "stack", "free", "record").get(peak),
         fragmentation.get(peak),
         fragmentation.max().alias("worst"),
