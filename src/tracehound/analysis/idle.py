@@ -25,7 +25,14 @@ from tracehound.analysis.hosts.launch_calls import (
 from tracehound.analysis.hosts.main_activities import EventRules, chosen_loader
 from tracehound.analysis.hosts.thread_activity import (
     ALL_ACTIVITIES,
+    ASLEEP,
+    COLLECTING_GARBAGE,
+    COMPILING,
+    FILE_IO,
+    LOADER,
+    PROGRAM,
     PROGRAM_ACTIVITIES,
+    VALUE,
     ThreadActivities,
     longest_activity,
     read_thread_activities,
@@ -279,7 +286,8 @@ def _host_causes(
 ) -> GapCauses:
     """The causes on the host of the device's gaps, where it is the host that keeps the device waiting."""
     just_in_time = (cause == _KERNEL) & (gaps.end - calls.start[gaps.after] <= LAUNCH_LATENCY)
-    causes = (*_HOST_CAUSES, "unknown", "other") if rank_trace.profiler == "XLA" else _HOST_CAUSES
+    is_xla = rank_trace.profiler == "XLA"
+    causes = (*_HOST_CAUSES, "unknown", "other") if is_xla else _HOST_CAUSES
     by_host = np.array([name in causes for name in _CAUSES_AND_EDGES])[cause] | (
         just_in_time & (calls.lane[gaps.after] >= 0)
     )
@@ -288,7 +296,7 @@ def _host_causes(
     lane[after_last] = activities.main
     waits = calls.waits[gaps.after] | after_last
     asked = np.where(waits, np.iinfo(np.int64).min, calls.returned[gaps.after])
-    return find_gap_causes(
+    found = find_gap_causes(
         rank_trace,
         Intervals(gaps.start, gaps.end),
         lane,
@@ -297,6 +305,14 @@ def _host_causes(
         rules,
         activities,
     )
+    if not is_xla:
+        return found
+    explains = found.table["doing"].is_in(_EXPLAINS_QUEUED).to_numpy()
+    return found._replace(row=np.where((cause == _OTHER) & ~explains[found.row], 0, found.row))
+
+
+_EXPLAINS_QUEUED: Final = (COMPILING, PROGRAM, LOADER, VALUE, COLLECTING_GARBAGE, FILE_IO, ASLEEP)
+"""Activities that keep XLA's devices waiting though work seems to be launched in time: other threads carry it out."""
 
 
 def _idle_by_step(gaps: StreamGaps, rows: npt.NDArray[np.intp], steps: pl.DataFrame) -> list[dict[str, int]]:
@@ -324,8 +340,7 @@ LAUNCH_LATENCY: Final = 10_000_000
 """Work that starts this soon (ps) after its launch began starts as soon as it can: the launch is what is late."""
 
 _HOST_CAUSES: Final = ("host", SYNCHRONIZATION, ALLOCATION, LOADING, BEFORE_FIRST_WORK)
-"""Causes of gaps that the host makes, and that its events may name. So may those of XLA that no launch explains: its
-launches are carried out by other threads than the program's."""
+"""Causes of gaps that the host makes, and that its events may name."""
 
 
 def _host_activity_during(

@@ -27,7 +27,7 @@ from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLoca
 from tracehound.analysis.findings.rank_evidence import (
     COLLECTIVE_SCHEMA,
     HOST_CALL_COUNTS,
-    collective_calls_by_kind,
+    collective_calls_by_size,
     complete_location,
     event_times,
     kernel_times_in_steps,
@@ -174,7 +174,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         (breakdown_row["communication"] > _NOTABLE_COMMUNICATION * breakdown_row["span"]).any()
     )
     collectives = (
-        collective_calls_by_kind(rank_trace, in_steps) if communicates else pl.DataFrame(schema=COLLECTIVE_SCHEMA)
+        collective_calls_by_size(rank_trace, in_steps) if communicates else pl.DataFrame(schema=COLLECTIVE_SCHEMA)
     )
     step_causes = (
         pl.DataFrame(schema=STEP_CAUSE_SCHEMA)
@@ -249,13 +249,23 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
         kernel_times=pl.concat([tables[_KERNEL_TIMES_INDEX] for tables in ranks]),
         step_factors=pl.concat([tables[_STEP_FACTORS_INDEX] for tables in ranks]),
         step_causes=pl.concat([tables[_STEP_CAUSES_INDEX] for tables in ranks]),
-        collectives=pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks]).sort(
-            "total", "collective", descending=[True, False]
-        ),
+        collectives=_sum_collectives(pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks])),
         context=context,
         steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
         base_time=round((lengths if len(lengths) else pl.concat(windows)).to_numpy().mean()),
     )
+
+
+def _sum_collectives(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls of all ranks by kind and size, the kind with most time first.
+
+    The fastest call of any rank is the one that waited least for the others.
+    """
+    sizes = calls.group_by("collective", "group_size", "message").agg(
+        pl.col("count", "total").sum(), pl.col("fastest").min()
+    )
+    kind_total = pl.col("total").sum().over("collective")
+    return sizes.sort(kind_total, "collective", "total", descending=[True, False, True])
 
 
 def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[str, Any]:

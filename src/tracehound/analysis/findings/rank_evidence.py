@@ -31,6 +31,7 @@ from tracehound.numeric.intervals import Intervals, covered_lengths, union
 TRAIT_TYPES: Final = {
     "rank": pl.Int64,
     "window": pl.Int64,  # length of the host's window, ps
+    "launches_known": pl.Float64,  # share of the work of streams with a recorded launch; null without any
     "work_missing": pl.Boolean,  # so many launches have no recorded work that idle time cannot be trusted
     "data_parallel": pl.Int64,  # calls of DataParallel's forward
     "data_parallel_event": pl.Int64,  # the longest of them
@@ -45,7 +46,8 @@ TRAIT_TYPES: Final = {
     "pageable_event": pl.Int64,  # the longest of them
     "pageable_operator": pl.String,  # the outermost operator that launched it
     "backward": pl.Int64,  # operators of a backward pass
-    "operators": pl.Int64,
+    "operators": pl.Int64,  # of ATen
+    "frames": pl.Int64,  # Python frames with a source line
     "compiling": pl.Int64,  # ps in which any thread compiles
     "compiling_in_steps": pl.Int64,  # the part of it in whole steps; null without any
     "compilations": pl.Int64,  # number, as the analysis compiles counts
@@ -68,6 +70,7 @@ _NAME_PATTERNS: Final = {
     "softmax": r"^aten::_softmax$",
     "batched": r"^aten::(?:bmm|baddbmm)$",
     "operators": r"^aten::",
+    "frames": r"^\$?[^<\s]\S*(?:\(\d+\): |:\d+ )\S",
     "backward": r"^autograd::engine|Backward\d*$",
     "fallback": r"^aten::_scaled_dot_product_attention_math$",
 }
@@ -83,6 +86,7 @@ def rank_traits(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | 
                 {
                     "rank": [rank_trace.rank],
                     "window": [rank_trace.with_host_window.end - rank_trace.with_host_window.start],
+                    "launches_known": [_share_of_known_launches(rank_trace)],
                     "work_missing": [unrecorded_launches(rank_trace).is_notable],
                 }
             ),
@@ -96,9 +100,16 @@ def rank_traits(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | 
     ).select(pl.col(column).cast(dtype) for column, dtype in TRAIT_TYPES.items())
 
 
+def _share_of_known_launches(rank_trace: RankTrace) -> float | None:
+    """The share of the work of streams whose launch was recorded; None without any."""
+    streams = rank_trace.lanes.filter(pl.col("work") & (pl.col("role") == "stream"))["lane"].to_list()
+    work = rank_trace.device_anytime.filter(pl.col("lane").is_in(streams))
+    return collect_frame(work.select(pl.col("launch").is_not_null().mean())).item() if streams else None
+
+
 def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
-    host_calls = rank_trace.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime"]))
+    host_calls = rank_trace.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime", "python"]))
     inside = host_calls.filter((pl.col("start") < rank_trace.end) & (pl.col("end") > rank_trace.start))
     length = pl.col("end") - pl.col("start")
     longest = pl.col("id").sort_by(length, "id", descending=[True, False]).first()
@@ -113,7 +124,7 @@ def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFr
 
 
 HOST_CALL_COUNTS: Final = SharedHostResult(_count_host_calls)
-"""Number of operators, annotations and calls of a host that match `_NAME_PATTERNS`, in the window: one row.
+"""Number of operators, annotations, calls and frames of a host that match `_NAME_PATTERNS`, in the window: one row.
 
 Those in `_TRAITS_WITH_EVENT` also have their longest event.
 """
@@ -227,17 +238,16 @@ COLLECTIVE_SCHEMA: Final = schema(
         "rank": pl.Int64(),
         "collective": pl.String(),
         "group_size": pl.Int64(),
+        "message": pl.Int64(),  # bytes of one call; null where they are not known
         "count": pl.Int64(),
-        "sized": pl.Int64(),  # calls whose message size is known
-        "bytes": pl.Int64(),  # of these
         "total": pl.Int64(),  # ps
-        "fastest": pl.Int64(),  # ps that the calls would take, if all were as fast as the fastest of their size
+        "fastest": pl.Int64(),  # the shortest call, ps
     }
 )
 
 
-def collective_calls_by_kind(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
-    """Collective calls of a rank in its whole steps (without any, in the window) by kind: `COLLECTIVE_SCHEMA`."""
+def collective_calls_by_size(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """Collective calls of a rank in its whole steps (without any, in the window) by kind and size of their messages."""
     calls = rank_calls(rank_trace)
     steps = step_intervals() if calls.height else None
     if steps is None:
@@ -247,20 +257,12 @@ def collective_calls_by_kind(rank_trace: RankTrace, step_intervals: Callable[[],
         calls = calls.filter(pl.Series(inside > 0))
     length = pl.col("end") - pl.col("start")
     kind = pl.col("collective").cast(pl.String).fill_null("communication")
-    by_size = calls.group_by(
-        kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("each")
-    ).agg(
-        pl.len().cast(pl.Int64).alias("count"),
-        pl.col("bytes").count().cast(pl.Int64).alias("sized"),
-        pl.col("bytes").sum(),
-        length.sum().alias("total"),
-        (length.min() * pl.len()).cast(pl.Int64).alias("fastest"),
+    sizes = calls.group_by(
+        kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("message")
     )
-    kinds = by_size.group_by("collective", "group_size").agg(
-        pl.col("count", "sized", "bytes", "total", "fastest").sum()
-    )
+    rows = sizes.agg(pl.len().cast(pl.Int64).alias("count"), length.sum().alias("total"), length.min().alias("fastest"))
     own = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
-    return kinds.with_columns(own).select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_SCHEMA.items())
+    return rows.with_columns(own).select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_SCHEMA.items())
 
 
 def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:

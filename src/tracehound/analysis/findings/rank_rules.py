@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -9,12 +10,20 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis import stragglers
-from tracehound.analysis.findings.advice import SLOW_CLOCK, TOPIC_OF_ACTIVITY, advice
-from tracehound.analysis.findings.cause_text import cause_certainty, cause_command, cause_evidence, cause_name, shorten
+from tracehound.analysis.findings.advice import SLOW_CLOCK, advice
+from tracehound.analysis.findings.cause_text import (
+    cause_certainty,
+    cause_command,
+    cause_evidence,
+    cause_name,
+    cause_topic,
+    shorten,
+)
 from tracehound.analysis.findings.evidence import Certainty, Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.host_causes import HostCause
 from tracehound.analysis.findings.rank_evidence import length_factors
 from tracehound.analysis.findings.step_rules import MIN_AGREEMENT, whole_step_parts
+from tracehound.analysis.hosts.thread_activity import LOADER, LOADING, event_activity
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.ranks.lateness import LAUNCH_DELAY, LateRanks
 from tracehound.analysis.result import Options
@@ -92,6 +101,11 @@ def _host_cause_of(group: LateRanks, evidence: Evidence) -> HostCause | None:
     return None
 
 
+def _late_text(group: LateRanks) -> str:
+    """``rank 2``, or ``ranks 2-3 (same host)``."""
+    return f"rank {group.ranks[0]}" if len(group.ranks) == 1 else f"{format_ranks(group.ranks)} (same host)"
+
+
 class _Reason(NamedTuple):
     """The reason why ranks are late, in the texts of their finding."""
 
@@ -121,7 +135,7 @@ def find_late_ranks(evidence: Evidence) -> Iterator[Finding]:
             gain,
             share,
             certainty=reason.certainty,
-            effects=(f"communication on {format_ranks(group.waiting)} waits for {group.ranks_text}",)
+            effects=(f"communication on {format_ranks(group.waiting)} waits for {_late_text(group)}",)
             if group.waiting
             else (),
             command=reason.command,
@@ -144,10 +158,10 @@ def _waiting_text(group: LateRanks, ranks: int) -> str:
 def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
     """The reason of lateness: the host, slower kernels, one activity, or the entry into the step."""
     cause = _host_cause_of(group, evidence)
-    late = f"{group.ranks_text} {'is' if len(group.ranks) == 1 else 'are'} late"
-    command = f"stragglers --rank {group.ranks[0]}"
+    late = f"{_late_text(group)} {'is' if len(group.ranks) == 1 else 'are'} late"
+    command = "stragglers"
     if cause is not None:
-        topic = TOPIC_OF_ACTIVITY.get(cause.doing, "host")
+        topic = cause_topic(cause, evidence)
         own_share = evidence.share_of_base(evidence.per_step(cause.gain, len(group.ranks)))
         return _Reason(
             f"{late}: {cause_name(cause)}",
@@ -158,32 +172,51 @@ def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
         )
     if (factor := _kernel_factor(group, evidence)) is not None:
         return _Reason(
-            f"{group.ranks_text}: all kernels take {factor:.3g} times as long as on the other ranks",
+            f"{_late_text(group)}: all kernels take {factor:.3g} times as long as on the other ranks",
             "kernels of every name are longer by about this factor, so the clock or another job is the reason",
             advice(evidence, SLOW_CLOCK),
             "inferred",
             "kernels --set by=rank",
         )
-    if group.cause and group.cause != LAUNCH_DELAY:
+    explains = 2 * group.excess >= group.time_lost
+    if group.cause and group.cause != LAUNCH_DELAY and explains:
         where = "their host spends" if len(group.ranks) > 1 else "it spends"
         excess = evidence.per_step(group.excess, 1)
         per = " per step" if evidence.steps else ""
         return _Reason(
             f"{late}: {shorten_kernel_name(shorten(group.cause), 60)}",
             f"{where} {format_duration(excess)}{per} more in {group.cause_text} than the other ranks",
-            "give every rank the same work: compare what the late rank does before the collective with the others",
+            _advice_on_activity(group, evidence),
             "recorded",
             command,
         )
     if entry := _late_entry(group, evidence):
-        return _Reason(f"{group.ranks_text} {entry[0]}", entry[1], _ENTRY_ADVICE, "inferred", command)
+        return _Reason(f"{_late_text(group)} {entry[0]}", entry[1], _ENTRY_ADVICE, "inferred", command)
     why = "the work waits in the device's queue" if group.cause == LAUNCH_DELAY else ""
+    if group.cause and not explains:
+        part = format_duration(evidence.per_step(group.excess, 1))
+        why = f"it spends {part} more in {group.cause_text} than the other ranks, which explains less than half of it"
     return _Reason(
         f"{late}; the trace does not show why", why, "compare what the late rank does before the collective with what"
         " the"
         " others do; record Python stacks", "not recorded", command,
     )  # fmt: skip
 
+
+def _advice_on_activity(group: LateRanks, evidence: Evidence) -> str:
+    """Advice on what the late ranks do longer than the others: loading data, a kernel, or something else."""
+    activity = event_activity(group.cause or "", "annotation")
+    if activity in (LOADER, LOADING) or re.search(LOADING_WORDS, group.cause or ""):
+        return advice(evidence, "data loading")
+    if evidence.kernels.filter(pl.col("name") == group.cause).height:
+        return (
+            "compare the shapes and counts of this kernel between ranks (kernels --set by=rank): if they differ,"
+            " balance the work; if not, check the clock of the device and other jobs on it"
+        )
+    return "compare what the late rank does before the collective with the others; give every rank the same work"
+
+
+LOADING_WORDS: Final = r"(?i)^(?:data|load|fetch|batch|input|infeed)\b"
 
 _ENTRY_ADVICE: Final = "record more steps: what made the rank late lies before the first recorded step, and may be the"
 " start of the profiler"

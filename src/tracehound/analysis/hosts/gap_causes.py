@@ -28,6 +28,7 @@ from tracehound.analysis.hosts.thread_activity import (
     COPYING,
     NOTHING_RECORDED,
     PROGRAM,
+    PYTHON,
     VALUE,
     WAITING,
     ActivityIntervals,
@@ -186,13 +187,18 @@ def _blame_waits(
     keys = keys[:, np.sort(longest)]
     named = find_main_activities(rank_trace, keys[0], Intervals(keys[1], keys[2]), rules)
     blamed_waits = named.with_columns(lane=keys[0], begin=keys[1]).filter(pl.col("doing").is_in(_WAITS))
-    joined = (
-        found[blamed]
-        .select("gap", "time", lane=pl.Series(lane[gap[blamed]]), begin=pl.Series(begin[blamed]))
-        .join(blamed_waits, on=["lane", "begin"], how="inner")
-        .select(found.columns)
+    explained = found[blamed].select(
+        "gap", "doing", "time", lane=pl.Series(lane[gap[blamed]]), begin=pl.Series(begin[blamed])
     )
+    rare = explained.join(blamed_waits.select("lane", "begin", "name"), on=["lane", "begin"])
+    often = rare.filter(pl.len().over("name") >= _MIN_REPEATS)["gap"]
+    explained = explained.filter((pl.col("doing") == LAUNCHES) | pl.col("gap").is_in(often.implode()))
+    joined = explained.drop("doing").join(blamed_waits, on=["lane", "begin"], how="inner").select(found.columns)
     return pl.concat([found.join(joined, on="gap", how="anti"), joined]).sort("gap")
+
+
+_MIN_REPEATS: Final = 3
+"""Long gaps in which the host does something else are put down to waits of a name only if there are as many."""
 
 
 def _waits_for_busy_device(waits: Intervals, gaps: Intervals) -> Intervals:
@@ -225,9 +231,19 @@ def _joined_waits(doing: ActivityIntervals) -> Intervals:
     return Intervals(start[begins], end[np.append(np.flatnonzero(begins)[1:] - 1, len(end) - 1)] if len(end) else end)
 
 
+def name_key() -> pl.Expr:
+    """The key of causes that are one: the name without numbers, of Python functions their file.
+
+    Functions of one file often do one thing together.
+    """
+    file = pl.col("name").str.extract(r"^\$?([^<\s]\S*?)(?:\(\d+\): |:\d+ )")
+    function = pl.when(pl.col("doing") == PYTHON).then(file)
+    return pl.coalesce(function, pl.col("name").str.replace_all(r"\d+", "#"))
+
+
 def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     """The causes of `count` gaps with equal ones as one, those of most idle time first."""
-    key = pl.when(pl.col("doing").is_in(JOINED)).then(pl.lit("")).otherwise(pl.col("name").str.replace_all(r"\d+", "#"))
+    key = pl.when(pl.col("doing").is_in(JOINED)).then(pl.lit("")).otherwise(name_key())
     keyed = found.with_columns(key.alias("key"))
     calls = keyed.select("doing", "key", "name", "time")
     seconds = keyed.filter(pl.col("doing").is_in(JOINED)).drop_nulls("other")

@@ -148,7 +148,7 @@ def _rows_by_name(
     result = []
     for (name,), part in parts.partition_by("name", as_dict=True, maintain_order=True).items():
         by_step = part.group_by("window").agg(pl.col("time").sum()).sort("time", "window", descending=[True, False])
-        calls = part["row"].unique()
+        calls = int((names == name).sum()) if name else 0
         longest = (
             part.group_by("row").agg(pl.col("time").sum()).sort("time", "row", descending=[True, False])["row"][:1]
         )
@@ -159,8 +159,8 @@ def _rows_by_name(
             {
                 **described,
                 "doing": doing,
-                "names": [{"name": name, "count": len(calls), "time": total}] if name else [],
-                "calls": len(calls) if name else 0,
+                "names": [{"name": name, "count": calls, "time": total}] if name else [],
+                "calls": calls,
                 "idle": total,
                 "count": by_step.height,
                 "by_step": [{"step": steps["step"][at], "time": spent} for at, spent in by_step.iter_rows()],
