@@ -32,7 +32,7 @@ and that no kernel, copy or memset belongs to, though the file has device work w
 of 0 bytes has no work), calls during the capture of a graph (between StreamBeginCapture and StreamEndCapture on any
 thread; told apart), calls inside others, calls at the end of the recording whose work would have ended after it, and as
 many calls as there are later events without a known launch. It is a warning from 1 % of a rank's launches on; from 5 %
-on gaps, idle, breakdown, steps, step_parts, graphs, utilization and launches say it, too.
+on all tables say it first that rest on idle time or on launches (gaps, breakdown, steps, launches and others).
 
 Impossible ends (PyTorch): a stream of a GPU runs its kernels one after the other, and may begin the next one somewhat
 early. A kernel that begins before another one of its stream and ends more than 1 us after it has an end that cannot be

@@ -24,7 +24,10 @@ from tracehound.model.trace import Trace, Window
 
 MAIN, BACKWARD = thread("python (1)"), thread("autograd (2)")
 KERNEL = "cudaLaunchKernel"
-RESTING = ("gaps", "idle", "breakdown", "steps", "step_parts", "graphs", "utilization", "launches")
+RESTING = (
+    "gaps", "idle", "breakdown", "duty_cycle", "steps", "step_parts", "critical_path", "graphs", "utilization",
+    "utilization_curve", "launches", "queue",
+)  # fmt: skip
 
 
 def call(b: Building, at: float, number: int, name: str = KERNEL, lane: Lane = MAIN, *, works: bool = True) -> None:

@@ -418,9 +418,8 @@ def _cut_ends(events: EventRows, low: int, high: int, later: LaterEvents) -> Int
     rows = np.flatnonzero(is_kernel & (end - _ROUNDING > first_end))
     cut = end.copy()
     cut[rows] = np.append(start, later.first_start)[next_row[rows]]
-    for row in rows[::-1]:  # of equal starts the longest comes first, before and after
-        if row + 1 < len(start) and start[row + 1] == start[row]:
-            cut[row] = max(cut[row], cut[row + 1])
+    for row in rows[next_row[rows] > rows + 1][::-1]:  # of equal starts the longest comes first, before and after
+        cut[row] = max(cut[row], cut[row + 1])
     return cut
 
 
