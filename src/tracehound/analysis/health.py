@@ -36,8 +36,9 @@ on all tables say it first that rest on idle time or on launches (gaps, breakdow
 
 Impossible ends (PyTorch): a stream of a GPU runs its kernels one after the other, and may begin the next one somewhat
 early. A kernel that begins before another one of its stream and ends more than 1 us after it has an end that cannot be
-true: it is cut at the next start on the stream, in all tables and on the timeline. The details of the event have the
-recorded duration. Kernels of one launch (a graph may have branches) and streams on which many kernels run at the same
+true: it is cut at the next start on the stream, in all tables and on the timeline. So is a copy that takes at least a
+millisecond and moves less than 0.1 GB/s; other copies may run beside kernels. The details of the event have the recorded
+duration. Kernels of one launch (a graph may have branches) and streams on which many kernels run at the same
 time are left as they are."""
 
 COLUMNS = (

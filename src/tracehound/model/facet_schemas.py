@@ -38,7 +38,7 @@ FACET_SCHEMAS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "bandwidth": pl.Float64(),  # GB/s
             }
         ),
-        "cut": pl.Schema(  # kernels whose recorded end is impossible: it was cut
+        "cut": pl.Schema(  # kernels and copies whose recorded end is impossible: it was cut
             {
                 "record": pl.Int64(),
                 "recorded_duration": pl.Int64(),  # the duration in the file, ps

@@ -82,6 +82,26 @@ def test_only_streams_of_the_device_are_queues(lane: Lane) -> None:
     assert cut_count(b.part()) == 0
 
 
+@pytest.mark.parametrize(
+    ("end", "size", "cut"),
+    [
+        (3_000_000, 9_700_000, True),  # 3 MB/s
+        (100_000, 9_700_000, True),  # 97 MB/s
+        (90_000, 9_700_000, False),  # 108 MB/s: on an engine of its own
+        (900, 8, False),  # short
+        (3_000_000, None, False),
+    ],
+)
+def test_of_copies_those_that_are_too_slow_to_be_true_are_cut(end: float, size: int | None, *, cut: bool) -> None:
+    b = Building(has_queues=True)
+    b.event(stream(), "Memcpy DtoH", 0, end, "copy", bytes=size)
+    for number in range(1, 8):
+        b.event(stream(), "k", 100 * number, 100 * number + 80)
+    part = b.part(3)
+    assert times(part)[0] == (0, 100 if cut else end)
+    assert cut_count(part) == int(cut)
+
+
 def test_a_lane_whose_kernels_run_at_the_same_time_is_no_queue() -> None:
     events = [(10 * n, 10 * n + 200 + 50 * (n % 3), "kernel", n) for n in range(30)]
     assert cut_count(built(events)) == 0

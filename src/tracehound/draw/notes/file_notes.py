@@ -162,8 +162,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
         "device events that are in the file twice, which count twice: it may hold the same recording twice"
     ),
     "kernel_ends_cut": (
-        "kernels with impossible ends, each containing later kernels of its stream: cut at the next start on the stream"
-        " (details show the recorded duration)"
+        "kernels or copies with impossible ends, each containing later kernels of its stream: cut at the next start on"
+        " the stream (details show the recorded duration)"
     ),
     "step_numbers_repeated": "steps with a number that an earlier one has: numbered anew",
     "events_without_end": "the array of events has no end",
