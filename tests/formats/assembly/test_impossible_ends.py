@@ -61,6 +61,7 @@ def test_a_kernel_that_contains_later_ones_ends_at_the_next_start() -> None:
         [(0, 100, "kernel", 0), (50, 99.5, "kernel", 1)],  # may end together, but for rounding
         [(0, 500, "kernel", 0), (10, 50, "copy", 1), (100, 140, "memset", 2)],  # other engines
         [(0, 500, "copy", 0), (10, 50, "kernel", 1)],
+        [(0, 500, "kernel", 0), (50, 50, "kernel", 1)],  # of no length
         [(0, 500, "kernel", 0), (10, 50, "kernel", 0), (100, 400, "kernel", 0)],  # branches of one graph
     ],
 )
@@ -123,7 +124,7 @@ def slow(events: Sequence[Event]) -> list[tuple[float, float]]:
         inside = [
             later
             for place, later in enumerate(rows)
-            if place > behind and later[0] > start and later[1] < end - 1 and later[2] in KERNELS
+            if place > behind and later[0] > start and later[0] < later[1] < end - 1 and later[2] in KERNELS
         ]
         if kind in KERNELS and inside:
             cut.append(number)

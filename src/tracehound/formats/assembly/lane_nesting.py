@@ -339,7 +339,7 @@ _NEVER: Final = int(np.iinfo(np.int64).max)
 
 
 class LaterEvents(NamedTuple):
-    """Events of a long lane after one of its batches: the first start, and the first end of a kernel.
+    """Events of a long lane after one of its batches: the first start, and the first end of a kernel that takes time.
 
     Kernels of launches that have events in the batch are left out.
     """
@@ -361,7 +361,7 @@ def survey_queue(group: Sequence[EventBatch], queues: Mask) -> Mapping[int, Late
         rows = batch.read(_QUEUE_COLUMNS)
         if next_rows is not None:
             launched_here = np.isin(_launch_keys(next_rows), _launch_keys(rows))
-            ends = next_rows.end[_kernel_mask(next_rows) & ~launched_here]
+            ends = next_rows.end[_lasting_kernel_mask(next_rows) & ~launched_here]
             later = LaterEvents(int(next_rows.start[0]), min(later.first_kernel_end, int(ends.min(initial=_NEVER))))
         found[batch.first] = later
         impossible += int(np.count_nonzero(_cut_ends(rows, 0, len(rows.lane), later) != rows.end))
@@ -414,7 +414,8 @@ def _cut_ends(events: EventRows, low: int, high: int, later: LaterEvents) -> Int
     _, number, count = np.unique(launch, return_inverse=True, return_counts=True)
     last_row = np.zeros(len(count), np.int64)
     np.maximum.at(last_row, number, np.arange(len(launch)))
-    first_end = np.append(np.where(is_kernel, end, _NEVER), later.first_kernel_end)
+    is_lasting = _lasting_kernel_mask(events)[low:high]
+    first_end = np.append(np.where(is_lasting, end, _NEVER), later.first_kernel_end)
     first_end = np.minimum.accumulate(first_end[::-1])[::-1][np.maximum(next_row, last_row[number] + 1)]
     is_examined = is_kernel | _slow_copy_mask(events, low, high)
     rows = np.flatnonzero(is_examined & (end - _ROUNDING > first_end))
@@ -459,6 +460,11 @@ def _count_concurrent(kernels: _Kernels) -> int:
 def _kernel_mask(events: EventRows) -> Mask:
     """Mask of kernels and collectives: copies may run on engines of their own."""
     return np.isin(events.columns["kind"].values, _KERNEL_KINDS)
+
+
+def _lasting_kernel_mask(events: EventRows) -> Mask:
+    """Mask of kernels and collectives that take time: one of no length inside another may be at a wrong time itself."""
+    return _kernel_mask(events) & (events.end > events.start)
 
 
 def _slow_copy_mask(events: EventRows, low: int, high: int) -> Mask:
