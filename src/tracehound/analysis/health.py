@@ -31,8 +31,9 @@ Launches without device work (PyTorch): calls that launch kernels or graphs or s
 and that no kernel, copy or memset belongs to, though the file has device work with such ids. Not counted: memsets (one
 of 0 bytes has no work), calls during the capture of a graph (between StreamBeginCapture and StreamEndCapture on any
 thread; told apart), calls inside others, calls at the end of the recording whose work would have ended after it, and as
-many calls as there are later events without a known launch. Above 1 % of a rank's launches it is a warning; above 5 %
-all tables that rest on idle time or on launches (gaps, breakdown, steps, launches and others) say it first.
+many calls as there are later events without a correlation id, or with that of another event's call. Above 1 % of a
+rank's launches it is a warning; above 5 % all tables that rest on idle time or on launches (gaps, breakdown, steps,
+launches and others) say it first.
 
 Impossible ends (PyTorch): a stream of a GPU runs its kernels one after the other, and may begin the next one somewhat
 early. A kernel that begins before another one of its stream and ends more than 1 us after it has an end that cannot be
