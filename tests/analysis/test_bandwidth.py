@@ -140,6 +140,36 @@ def test_short_copies_are_rough_where_durations_are_whole() -> None:
     assert not run_analysis(get_analysis("bandwidth"), copies((0, 4, 100), (10, 15.5, 100)).trace()).notes
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "size", "stated", "length"),
+    [
+        (0, 1, 832, 0.5652173913043478, 1.472),  # 832 bytes in 1,472 ns
+        (5, 5, 6, 0.007537688442211055, 0.796),  # shorter than a microsecond
+        (0, 3, 3000, 1.0, 3),
+        (0, 3, 3999, 1.0, 3.999),
+        (0, 3, 4000, 1.0, 3),  # not by this clock: 4 us
+        (0, 3, 2999, 1.0, 3),
+        (0, 2, 1000, 0.0, 2),
+        (0, 2, 1000, -1.0, 2),
+        (0, 2, 1000, 1e-300, 2),
+        (0, 2, 1000, None, 2),
+    ],
+)
+def test_whole_microseconds_are_made_exact_by_the_bandwidth_of_the_file(
+    start: float, end: float, size: int, stated: float | None, length: float
+) -> None:
+    """The file's figure counts if it rounds down to the recorded length; other files have exact times."""
+    b = copies((start, end, size), (50, 90, 4000))
+    for number, row in enumerate(b.rows):
+        row["record"] = number
+    b.facets["copied"] = [{"record": 0, "bandwidth": stated}]
+    row = bandwidth_rows(b.trace())["HtoD"]
+    assert row["busy"] == round((40 + length) * US)
+    assert row["max"] == max(round(size / length * 1e6), 4000 * 10**6 // 40)
+    b.rows[1]["end"] = round(90.5 * US)
+    assert bandwidth_rows(b.trace())["HtoD"]["busy"] == round((40.5 + end - start) * US)
+
+
 def test_a_window_cuts_copies_and_what_they_move() -> None:
     trace = copies((0, 10, 100), (5, 15, 200), (50, 60, 100)).trace()
     window = Window(8 * US, 20 * US)

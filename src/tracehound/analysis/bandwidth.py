@@ -55,9 +55,12 @@ bytes / its duration; at every instant the bandwidth of a kind is the sum of its
 mean, p50, p99 and max are weighted with time, over that in which a copy of the kind runs (busy): mean = bytes moved /
 busy. The share is that of busy in the rank's time, idle included. A copy of no length or of unknown size, and one
 above 8,000 GB/s (the setting peak), has no bandwidth that could be true: it counts as unmeasured, and is in no other
-figure but the number of copies. Where durations are whole microseconds, as in older files, the bandwidth of a short
-copy is a rough one: a note says of how many. All times of a device with a clock of its own (TPU), and the bounds of a
-window, are on that; at is an instant of the trace's.
+figure but the number of copies. All times of a device with a clock of its own (TPU), and the bounds of a window, are on
+that; at is an instant of the trace's.
+
+Where all durations are whole microseconds, as in older files, a copy has the bandwidth that the file states for it and
+lasts as long as that means, if this duration rounds down to the recorded one (some files state a bandwidth by another
+clock). Without such a bandwidth that of a short copy is a rough one: a note says of how many.
 
 HolisticTraceAnalysis' summary is that of the changes after which something runs, however long each bandwidth lasts:
 points, point mean and the like are its count, mean and quartiles, for comparison. It takes the bandwidth that the file
@@ -157,8 +160,11 @@ def _copies_by_kind(rank_trace: RankTrace, given: ChosenSettings, clock: DeviceC
     lanes = device.filter((pl.col("work") & (pl.col("role") != "ops")) | (pl.col("role") == "async"))["lane"]
     is_copy = pl.col("lane").is_in(lanes.to_list()) & pl.col("kind").is_in(COPY_KINDS)
     rows = collect_frame(
-        rank_trace.device.filter(is_copy).select("id", "start", "end", *DEVICE_TIMES, "name", "kind", "bytes", "launch")
+        rank_trace.device.filter(is_copy).select(
+            "id", "start", "end", *DEVICE_TIMES, "name", "kind", "bytes", "launch", "record"
+        )
     )
+    rows = _with_exact_ends(rows, rank_trace)
     if clock is not None:
         bounds = clock.to_device_bounds(rows["start"].to_numpy(), rows["end"].to_numpy())
         start, end = (
@@ -171,6 +177,31 @@ def _copies_by_kind(rank_trace: RankTrace, given: ChosenSettings, clock: DeviceC
         yield _measure_copies(str(kind), part, PEAK_SETTING.value_in(given))
 
 
+_GIGA: Final = 1e9
+
+
+def _with_exact_ends(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """The copies, those of whole microseconds with the ends that the bandwidth in the file means.
+
+    Adds `rounded`: all lengths are whole microseconds, and this one's exact length is not known. The file's bandwidth
+    counts where it fits: bytes / bandwidth rounds down to the length. (Some files state it in ticks of another clock.)
+    """
+    length = pl.col("end") - pl.col("start")
+    if rows.is_empty() or rows.select((length % PS_PER_US != 0).any()).item():
+        return rows.with_columns(pl.lit(value=False).alias("rounded"))
+    stated = collect_frame(rank_trace.facet("copied"))
+    exact = (pl.col("bytes") / pl.col("bandwidth") * (PS_PER_S / _GIGA)).round()
+    fits = (pl.col("bandwidth") > 0) & (exact >= length) & (exact < length + PS_PER_US)
+    return (
+        rows.join(stated, on="record", how="left", maintain_order="left")
+        .with_columns(fits.fill_null(value=False).alias("fits"))
+        .with_columns(
+            pl.when("fits").then(pl.col("start") + exact.cast(pl.Int64, strict=False)).otherwise("end").alias("end"),
+            (~pl.col("fits")).alias("rounded"),
+        )
+    )
+
+
 def _measure_copies(kind: str, rows: pl.DataFrame, peak: int) -> _CopiesOfKind:
     """The copies of one kind; `peak` in GB/s."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
@@ -178,8 +209,8 @@ def _measure_copies(kind: str, rows: pl.DataFrame, peak: int) -> _CopiesOfKind:
     rate = np.rint(size * PS_PER_S / np.maximum(end - start, 1))
     measurable = (end > start) & (rate > 0) & (rate <= peak * 1e9)
     longest = int(rows["id"][int(np.argmax(end - start))])
-    lengths = (end - start)[measurable]
-    rough = 0 if (lengths % PS_PER_US).any() else int((lengths <= _ROUGH_LENGTH).sum())
+    lengths = (end - start)[measurable & rows["rounded"].to_numpy()]
+    rough = int((lengths <= _ROUGH_LENGTH).sum())
     return _CopiesOfKind(
         kind,
         rows["id"],

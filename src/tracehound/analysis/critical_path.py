@@ -365,5 +365,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(BY_SETTING, NEAR_SETTING),
 )

@@ -31,14 +31,16 @@ Launches without device work (PyTorch): calls that launch kernels or graphs or s
 and that no kernel, copy or memset belongs to, though the file has device work with such ids. Not counted: memsets (one
 of 0 bytes has no work), calls during the capture of a graph (between StreamBeginCapture and StreamEndCapture on any
 thread; told apart), calls inside others, calls at the end of the recording whose work would have ended after it, and as
-many calls as there are later events without a known launch. It is a warning from 1 % of a rank's launches on; from 5 %
-on gaps, idle, breakdown, steps, step_parts, graphs, utilization and launches say it, too.
+many calls as there are later events without a correlation id, or with that of another event's call. Above 1 % of a
+rank's launches it is a warning; above 5 % all tables that rest on idle time or on launches (gaps, breakdown, steps,
+launches and others) say it first.
 
 Impossible ends (PyTorch): a stream of a GPU runs its kernels one after the other, and may begin the next one somewhat
 early. A kernel that begins before another one of its stream and ends more than 1 us after it has an end that cannot be
-true: it is cut at the next start on the stream, in all tables and on the timeline. The details of the event have the
-recorded duration. Kernels of one launch (a graph may have branches) and streams on which many kernels run at the same
-time are left as they are."""
+true: it is cut at the next start on the stream, in all tables and on the timeline. So is a copy that takes at least a
+millisecond and moves less than 0.1 GB/s; other copies may run beside kernels. The details of the event have the
+recorded duration. Not cut are kernels of one launch (a graph may have branches), and streams on which more kernels run
+beside others than have such ends."""
 
 COLUMNS = (
     Column("level", "text", "what happened"),

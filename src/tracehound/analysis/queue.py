@@ -208,6 +208,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     count_column="launches",
     settings=(LIMIT_SETTING,),
 )

@@ -24,7 +24,10 @@ from tracehound.model.trace import Trace, Window
 
 MAIN, BACKWARD = thread("python (1)"), thread("autograd (2)")
 KERNEL = "cudaLaunchKernel"
-RESTING = ("gaps", "idle", "breakdown", "steps", "step_parts", "graphs", "utilization", "launches")
+RESTING = (
+    "gaps", "idle", "breakdown", "duty_cycle", "steps", "step_parts", "critical_path", "graphs", "utilization",
+    "utilization_curve", "launches", "queue",
+)  # fmt: skip
 
 
 def call(b: Building, at: float, number: int, name: str = KERNEL, lane: Lane = MAIN, *, works: bool = True) -> None:
@@ -181,6 +184,8 @@ def test_work_with_an_unknown_or_a_wrong_launch_is_not_missing() -> None:
         b.event(stream(), "gemm", 20 * (20 + number) + 5, 20 * (20 + number) + 10)
     for number in range(3):  # the id of another
         b.event(stream(), "gemm", 20 * (32 + number) + 5, 20 * (32 + number) + 10, correlation=13)
+    for number in range(30):  # of calls before the recording
+        b.event(stream(0, 10), "gemm", 20 * number, 20 * number + 1, correlation=9000 + number)
     for number in range(5):  # before any of these calls
         b.event(stream(0, 9), "gemm", number, number + 0.5)
     assert counted(b) == UnrecordedLaunches(50, 5, 0, 3, 20 * 35 * US, 3)
@@ -188,7 +193,7 @@ def test_work_with_an_unknown_or_a_wrong_launch_is_not_missing() -> None:
     assert [row[:2] for row in rows if "correlation id of another" in row[2]] == [("missing", 3)]
     work = find_enqueued_work(of_rank(b.trace()), of_rank(b.trace()).device)
     assert not work.has_shared_launches
-    assert work.count_unlaunched == 20
+    assert work.count_unlaunched == 50
 
 
 def test_nothing_is_missing_without_ids_or_without_links() -> None:

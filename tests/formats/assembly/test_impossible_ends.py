@@ -61,6 +61,7 @@ def test_a_kernel_that_contains_later_ones_ends_at_the_next_start() -> None:
         [(0, 100, "kernel", 0), (50, 99.5, "kernel", 1)],  # may end together, but for rounding
         [(0, 500, "kernel", 0), (10, 50, "copy", 1), (100, 140, "memset", 2)],  # other engines
         [(0, 500, "copy", 0), (10, 50, "kernel", 1)],
+        [(0, 500, "kernel", 0), (50, 50, "kernel", 1)],  # of no length
         [(0, 500, "kernel", 0), (10, 50, "kernel", 0), (100, 400, "kernel", 0)],  # branches of one graph
     ],
 )
@@ -80,6 +81,26 @@ def test_only_streams_of_the_device_are_queues(lane: Lane) -> None:
     for start, end in ((0, 500), (10, 50), (100, 140)):
         b.event(lane, "k", start, end)
     assert cut_count(b.part()) == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "size", "cut"),
+    [
+        (3_000_000, 9_700_000, True),  # 3 MB/s
+        (100_000, 9_700_000, True),  # 97 MB/s
+        (90_000, 9_700_000, False),  # 108 MB/s: on an engine of its own
+        (900, 8, False),  # short
+        (3_000_000, None, False),
+    ],
+)
+def test_of_copies_those_that_are_too_slow_to_be_true_are_cut(end: float, size: int | None, *, cut: bool) -> None:
+    b = Building(has_queues=True)
+    b.event(stream(), "Memcpy DtoH", 0, end, "copy", bytes=size)
+    for number in range(1, 8):
+        b.event(stream(), "k", 100 * number, 100 * number + 80)
+    part = b.part(3)
+    assert times(part)[0] == (0, 100 if cut else end)
+    assert cut_count(part) == int(cut)
 
 
 def test_a_lane_whose_kernels_run_at_the_same_time_is_no_queue() -> None:
@@ -103,7 +124,7 @@ def slow(events: Sequence[Event]) -> list[tuple[float, float]]:
         inside = [
             later
             for place, later in enumerate(rows)
-            if place > behind and later[0] > start and later[1] < end - 1 and later[2] in KERNELS
+            if place > behind and later[0] > start and later[0] < later[1] < end - 1 and later[2] in KERNELS
         ]
         if kind in KERNELS and inside:
             cut.append(number)

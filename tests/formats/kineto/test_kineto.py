@@ -800,3 +800,20 @@ def test_errors_and_warnings_that_kineto_logged_are_notes(tmp_path: Path) -> Non
         "the profiler warns: 4 more",
     ]
     assert decoded(write(tmp_path / "b.json", [kernel], WARNING="text", ERROR={"a": 1})).notes == ()
+
+
+def test_copies_keep_the_bandwidth_that_the_file_states(tmp_path: Path) -> None:
+    """However it is decoded: by the scanner, and as objects."""
+    told = [0.5652173913043478, None, "0.25", 1e-9, True, float("nan"), 400]
+    copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    events = [
+        {**copy, "ts": number, "args": {"bytes": 8, "memory bandwidth (GB/s)": value}}
+        for number, value in enumerate(told)
+    ]
+    kernels = [{**copy, "cat": "kernel", "name": "k", "ts": 100 + number} for number in range(40)]
+    scanned = decoded(write(tmp_path / "a.json", [*events, *kernels])).facets["copied"].collect()
+    lonely = [decoded(write(tmp_path / f"{n}.json", [event])).facets.get("copied") for n, event in enumerate(events)]
+    assert scanned.rows() == [(0, told[0]), (2, 0.25), (3, 1e-9), (6, 400.0)]
+    assert [None if facet is None else facet.collect().rows() for facet in lonely] == [
+        [(0, told[0])], None, [(0, 0.25)], [(0, 1e-9)], None, None, [(0, 400.0)],
+    ]  # fmt: skip

@@ -304,8 +304,8 @@ _LAUNCH_COLUMNS: Final = ("id", "lane", "start", "end", "name", "kind", "step", 
 def _find_launches(rank_trace: RankTrace) -> pl.DataFrame:
     """All launches of the rank, sorted by start, in `_LAUNCH_SCHEMA`; none if every launch of its file has work.
 
-    Work may be recorded without its call: events that begin after a call without work and have no launch of their own
-    count as work of the earliest such calls. So do further events of a call that launches one kernel (several kernels
+    Work may be recorded without its call: events without a correlation id that begin after a call without work count as
+    work of the earliest such calls. So do further events of a call that launches one kernel (several kernels
     with one correlation id). Calls at the end of the recording count as recorded, too, if their work would have ended
     after it. On a host of several devices a call without work is of the device that its thread launches most on.
     """
@@ -393,12 +393,12 @@ class _CallNames(NamedTuple):
 
 
 def _read_work(rank_trace: RankTrace) -> pl.DataFrame:
-    """Work of all devices that the host drives: rank, lane, launch, start, end, kind."""
+    """Work of all devices that the host drives: rank, lane, launch, start, end, kind, correlation."""
     devices = [rank_trace.device_anytime, *([] if rank_trace.other_devices is None else [rank_trace.other_devices])]
     is_work = pl.col("kind").is_in(["kernel", "collective", "copy", "memset"])
     return pl.concat(
         [
-            collect_frame(each.filter(is_work).select("rank", "lane", "launch", "start", "end", "kind"))
+            collect_frame(each.filter(is_work).select("rank", "lane", "launch", "start", "end", "kind", "correlation"))
             for each in devices
         ]
     )
@@ -457,12 +457,13 @@ def _capture_mask(found: pl.DataFrame, names: _CallNames, start: Ints) -> Mask:
 
 
 def _unassigned_work(work: pl.DataFrame, calls: pl.DataFrame, names: _CallNames) -> Ints:
-    """Starts of the work whose own call is not known, sorted."""
+    """Starts of the work that may be of any call, since it has no correlation id or that of another event; sorted."""
     no_memset = work.filter(pl.col("kind") != "memset")
     single = calls.filter((pl.col("events") > 1) & pl.col("name").is_in(list(names.single)))["id"]
     shared = no_memset.filter(pl.col("launch").is_in(single.implode())).sort("start")
     further = shared.filter(~pl.col("launch").is_first_distinct())["start"]
-    return pl.concat([no_memset.filter(pl.col("launch").is_null())["start"], further]).sort().to_numpy()
+    without_id = no_memset.filter(pl.col("launch").is_null() & (pl.col("correlation").fill_null(0) == 0))["start"]
+    return pl.concat([without_id, further]).sort().to_numpy()
 
 
 def _count_owners(called: Ints, work: Ints) -> int:

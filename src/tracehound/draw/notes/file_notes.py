@@ -153,8 +153,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
         "device events that occur twice and count twice: the file may hold the same recording twice"
     ),
     "kernel_ends_cut": (
-        "kernels with impossible ends, each containing later kernels of its stream: cut at the next start on the stream"
-        " (details show the recorded duration)"
+        "kernels or copies with impossible ends, each containing later kernels of its stream: cut at the next start on"
+        " the stream (details show the recorded duration)"
     ),
     "step_numbers_repeated": "steps that repeat an earlier number, renumbered",
     "events_without_end": "the array of events has no end",

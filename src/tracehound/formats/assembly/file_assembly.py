@@ -81,7 +81,7 @@ class RawChunk(Struct, frozen=True, eq=False):
 DEVICE_EVENTS_DOUBLED: Final = "device_events_doubled"
 
 KERNEL_ENDS_CUT: Final = "kernel_ends_cut"
-"""The code of the note on kernels whose recorded ends are impossible, and were cut."""
+"""The code of the note on kernels and copies whose recorded ends are impossible, and were cut."""
 
 CONTAINER_CATEGORIES: Final = ("while", "conditional", "cond", "call")
 """Categories of ops that run other ops; conditionals known only by their names are ``cond``."""

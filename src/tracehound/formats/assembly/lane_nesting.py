@@ -330,7 +330,7 @@ class _OpenEnds(NamedTuple):
 RECORDED_END: Final = "recorded_end"
 """The column with the ends that the file has, in batches with kernels whose ends were cut."""
 
-_QUEUE_COLUMNS: Final = ("start", "end", "kind", "correlation")
+_QUEUE_COLUMNS: Final = ("start", "end", "kind", "correlation", "bytes")
 _KERNEL_KINDS: Final = np.array([KIND_CODES["kernel"], KIND_CODES["collective"]])
 _ROUNDING: Final = 1_000_000
 """Two times that differ by less may be one time, rounded: a microsecond, in ps."""
@@ -339,7 +339,7 @@ _NEVER: Final = int(np.iinfo(np.int64).max)
 
 
 class LaterEvents(NamedTuple):
-    """Events of a long lane after one of its batches: the first start, and the first end of a kernel.
+    """Events of a long lane after one of its batches: the first start, and the first end of a kernel that takes time.
 
     Kernels of launches that have events in the batch are left out.
     """
@@ -361,7 +361,7 @@ def survey_queue(group: Sequence[EventBatch], queues: Mask) -> Mapping[int, Late
         rows = batch.read(_QUEUE_COLUMNS)
         if next_rows is not None:
             launched_here = np.isin(_launch_keys(next_rows), _launch_keys(rows))
-            ends = next_rows.end[_kernel_mask(next_rows) & ~launched_here]
+            ends = next_rows.end[_lasting_kernel_mask(next_rows) & ~launched_here]
             later = LaterEvents(int(next_rows.start[0]), min(later.first_kernel_end, int(ends.min(initial=_NEVER))))
         found[batch.first] = later
         impossible += int(np.count_nonzero(_cut_ends(rows, 0, len(rows.lane), later) != rows.end))
@@ -381,7 +381,8 @@ def cut_impossible_ends(events: EventRows, queues: Mask, later: LaterEvents | No
     """Cut the ends of kernels that contain later kernels of their queue at the next start on the lane.
 
     A queue begins a kernel when the one before has ended, or is about to (programmatic dependent launch): a kernel
-    that begins before another and ends after it has an end that cannot be true. Not examined are kernels of one
+    that begins before another and ends after it has an end that cannot be true. Copies may run beside kernels, on an
+    engine of their own: only those that are too slow to be true are examined, too. Not examined are kernels of one
     launch (branches of a graph), and lanes on which more kernels run beside others than have such ends: those are no
     queues. `later` has what follows on a long lane, None for a batch of whole lanes.
     """
@@ -413,14 +414,15 @@ def _cut_ends(events: EventRows, low: int, high: int, later: LaterEvents) -> Int
     _, number, count = np.unique(launch, return_inverse=True, return_counts=True)
     last_row = np.zeros(len(count), np.int64)
     np.maximum.at(last_row, number, np.arange(len(launch)))
-    first_end = np.append(np.where(is_kernel, end, _NEVER), later.first_kernel_end)
+    is_lasting = _lasting_kernel_mask(events)[low:high]
+    first_end = np.append(np.where(is_lasting, end, _NEVER), later.first_kernel_end)
     first_end = np.minimum.accumulate(first_end[::-1])[::-1][np.maximum(next_row, last_row[number] + 1)]
-    rows = np.flatnonzero(is_kernel & (end - _ROUNDING > first_end))
+    is_examined = is_kernel | _slow_copy_mask(events, low, high)
+    rows = np.flatnonzero(is_examined & (end - _ROUNDING > first_end))
     cut = end.copy()
     cut[rows] = np.append(start, later.first_start)[next_row[rows]]
-    for row in rows[::-1]:  # of equal starts the longest comes first, before and after
-        if row + 1 < len(start) and start[row + 1] == start[row]:
-            cut[row] = max(cut[row], cut[row + 1])
+    for row in rows[next_row[rows] > rows + 1][::-1]:  # of equal starts the longest comes first, before and after
+        cut[row] = max(cut[row], cut[row + 1])
     return cut
 
 
@@ -458,6 +460,26 @@ def _count_concurrent(kernels: _Kernels) -> int:
 def _kernel_mask(events: EventRows) -> Mask:
     """Mask of kernels and collectives: copies may run on engines of their own."""
     return np.isin(events.columns["kind"].values, _KERNEL_KINDS)
+
+
+def _lasting_kernel_mask(events: EventRows) -> Mask:
+    """Mask of kernels and collectives that take time: one of no length inside another may be at a wrong time itself."""
+    return _kernel_mask(events) & (events.end > events.start)
+
+
+def _slow_copy_mask(events: EventRows, low: int, high: int) -> Mask:
+    """Mask of the copies among the rows `[low, high)` that are too slow to be true: no link moves so few bytes."""
+    if "bytes" not in events.columns:
+        return np.zeros(high - low, np.bool_)
+    is_copy = events.columns["kind"].values[low:high] == KIND_CODES["copy"]
+    length = events.end[low:high] - events.start[low:high]
+    is_slow = (length >= _LONG_COPY) & (events.columns["bytes"].values[low:high] < length // _SLOWEST_COPY)
+    return np.asarray(is_copy & is_slow & events.has_value("bytes")[low:high])
+
+
+_LONG_COPY: Final = 1_000_000_000
+_SLOWEST_COPY: Final = 10_000
+"""A copy of at least a millisecond that takes longer than 10 ns for each byte (0.1 GB/s) is too slow; ps."""
 
 
 def _launch_keys(events: EventRows) -> Ints:
