@@ -120,6 +120,7 @@ HEALTHY = {ranks: job(Plan(ranks, seed=9)) for ranks in (1, 3)}
     [
         (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", 500), "data loading"),
         (("Python GC", "python", 500), "Python GC"),
+        (("<built-in function collect>", "python", 500), "Python GC"),
         (("train.py(7): augment", "python", 500), "train.py(7): augment"),
         (("cudaMalloc", "runtime", 500), "allocation"),
     ],
@@ -175,6 +176,17 @@ def test_the_ranks_and_steps_of_a_factor_are_named() -> None:
     assert (factor, step_factor) == (pytest.approx(1.15, rel=0.01), pytest.approx(1.8, rel=0.01))
 
 
+def test_the_rank_that_changed_comes_first() -> None:
+    found = compared(HEALTHY[3], job(Plan(3, wait=("Python GC", "python", 500), at=1)))
+    (ranks,) = (each.table for each in found.sections if each.analysis == "diff-ranks")
+    assert ranks["rank"][0] == 1
+    assert (ranks["idle_change"] / US).to_list() == pytest.approx([500, 0, 0], abs=2)
+    assert (ranks["communication_change"] / US).to_list() == pytest.approx([0, 500, 500], abs=5)
+    parts = ranks.select(pl.sum_horizontal("^(compute|communication|copy|idle)_change$")).to_series()
+    assert (parts - ranks["change"]).abs().max() <= 4, "each is rounded"
+    assert not [each for each in compared(HEALTHY[1], HEALTHY[1]).sections if each.analysis == "diff-ranks"]
+
+
 def test_one_slow_kernel_is_named_and_is_no_factor_of_all() -> None:
     headline = headline_of(run(seed=1), run(changed(0, length=400.0), seed=2))
     assert headline.kernels is None
@@ -218,6 +230,7 @@ def test_an_unclear_change_is_explained_all_the_same() -> None:
     lines = note_texts(found.headline_notes)
     assert "inconclusive: steps vary too much for 6 against 6; record more" in lines[0]
     assert lines[1].startswith("why: Python GC +33")
+    assert lines[2].startswith("step 3 of the candidate takes 2.7")
 
 
 def test_a_run_against_itself_did_not_change() -> None:

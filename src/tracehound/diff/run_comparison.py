@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.result import Column, Result
-from tracehound.diff.comparable_work import compared_phase, given_work
+from tracehound.diff.comparable_work import compared_phase, given_work, rank_table
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
 from tracehound.diff.comparison_numbers import (
     ADDED,
@@ -35,6 +35,7 @@ from tracehound.diff.comparison_numbers import (
 from tracehound.diff.comparison_tables import (
     CATEGORY_COLUMNS,
     OP_COLUMNS,
+    OUTLIER_STEP,
     STEP_COLUMNS,
     WATERFALL_COLUMNS,
     category_notes,
@@ -139,6 +140,8 @@ class Comparison(Struct, frozen=True, eq=False):
         """The first facts of the comparison as notes: none of a memory timeline."""
         unlike = note_unlike_runs(self.baseline, self.candidate)
         notes = headline_notes(self.headline) if self.headline is not None else []
+        if self.headline is not None and self.headline.verdict == UNCLEAR:
+            notes[-1:-1] = [each for each in self.step.notes if each.code == OUTLIER_STEP][:1]
         notes += [
             note(
                 "phases_compared",
@@ -168,7 +171,15 @@ _SCOPE_PHRASES: Final = {
 }
 
 
-SECTION_ORDER: Final = ("diff-phases", "diff-idle", "diff-causes", "diff-marks", "diff-memory", "diff-counters")
+SECTION_ORDER: Final = (
+    "diff-phases",
+    "diff-ranks",
+    "diff-idle",
+    "diff-causes",
+    "diff-marks",
+    "diff-memory",
+    "diff-counters",
+)
 """The order of the tables beside the step, the categories and the ops."""
 
 
@@ -238,7 +249,7 @@ def compare_runs(
     is_timed = MEMORY_ONLY not in (baseline.of, candidate.of)
     verdict, work = step_verdict[0][0], given_work(given)
     headline = find_headline(baseline, candidate, sides, ops, kernels, verdict, work) if is_timed else None
-    sections = [*others, *([phases] if phases is not None else [])]
+    sections = [*others, *(each for each in (phases, rank_table(baseline, candidate, top)) if each is not None)]
     sections.sort(key=lambda each: SECTION_ORDER.index(each.analysis))
     keys = _match_numbers(sides, ops)
     return Comparison(baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(sections), keys, headline)

@@ -20,6 +20,7 @@ from tracehound.draw.charts import analysis_charts
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
+from tracehound.errors import printable
 from tracehound.ui.bindings.keys import Key
 from tracehound.ui.panes.table_pane import Caption, TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
@@ -35,7 +36,7 @@ COMPARISON_TABS: Final = (
 TAB_TABLES: Final = {
     "ops": ("diff-ops",),
     "categories": ("diff-categories",),
-    "parts": ("diff", "diff-phases"),
+    "parts": ("diff", "diff-phases", "diff-ranks"),
     "causes": ("diff-causes", "diff-idle"),
     "marks": ("diff-marks",),
     "counters": ("diff-memory", "diff-counters"),
@@ -54,6 +55,7 @@ EMPTY_TEXTS: Final = {
     "diff": "no steps",
     "diff-causes": "no launches, pauses or compilations in either run",
     "diff-phases": "no phases of inference (prefill, decode) in the names of steps",
+    "diff-ranks": "not several ranks, the same in both runs",
     "diff-idle": "no idle time with known reasons in both runs",
     "diff-marks": "neither run has annotations or modules: record_function(...), TraceAnnotation, with_stack=True",
     "diff-memory": "no counter of bytes in both runs; a run of PyTorch has one with profile_memory=True",
@@ -124,7 +126,7 @@ class ComparisonPanes(VerticalBox):
     def show(self, found: Comparison) -> None:
         """Show the differences of two runs, with doubts about them first."""
         doubt = "; ".join(note_texts(comparability_notes(found.baseline, found.candidate)))
-        self.headline.parts = note_texts(found.headline_notes)
+        self.headline.parts = tuple(map(printable, note_texts(found.headline_notes)))
         self.headline.display = bool(self.headline.parts)
         known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
