@@ -166,10 +166,8 @@ def test_the_roofline_of_the_whole_program(tpu: Trace, shared: Path) -> None:
         for note in note_texts(found.notes)
     )
     assert note_texts(found.notes)[0].startswith(
-        (
-            "covers 3.05 % of the ops' self time; the rest: 96.5 % waits for the host link, 0.46 % waits "
-            "for the interconnect, <0.01 % of unknown cost"
-        )
+        "covers 3.05 % of the ops' self time; the rest: 96.5 % waits for the host link, 0.46 % waits "
+        "for the interconnect, <0.01 % of unknown cost"
     )
     rows = {
         row["Operation"]: row for row in theirs(shared, "tpu_v6e_x4_offload/roofline_model.csv")

@@ -127,10 +127,8 @@ def test_what_several_devices_in_one_expose_is_no_verdict(begun: int, told: str)
     note, *_ = note_texts(run_async_overlap(beside(begun).trace()).notes)
     assert note.startswith(told)
     assert note.endswith(
-        (
-            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
-            "communication of one during computation of another counts as exposed"
-        )
+        "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+        "communication of one during computation of another counts as exposed"
     ) == (begun < 10)
 
 

@@ -249,10 +249,8 @@ def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
         note
         for note in note_texts(breakdown(beside(begun).trace()).notes)
         if note.startswith(
-            (
-                "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
-                "communication of one during computation of another counts as hidden"
-            )
+            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+            "communication of one during computation of another counts as hidden"
         )
     ]
     assert len(told) == (begun < 10)

@@ -495,16 +495,12 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     assert found.table["start"].to_list()[0] == 0
     assert found.table["duration"].sum() == 100 * US
     assert note_texts(found.notes)[0].startswith(
-        (
-            "critical path of rank 0: compute 67.0 %, launch 20.0 %, CPU 10.0 %, kernel-kernel delay 3.00 % "
-            "of 100 us (ProfilerStep#1, the longest step)"
-        )
+        "critical path of rank 0: compute 67.0 %, launch 20.0 %, CPU 10.0 %, kernel-kernel delay 3.00 % "
+        "of 100 us (ProfilerStep#1, the longest step)"
     )
     assert note_texts(found.notes)[0].endswith(
-        (
-            "critical path of rank 0: compute 67.0 %, launch 20.0 %, CPU 10.0 %, kernel-kernel delay 3.00 % "
-            "of 100 us (ProfilerStep#1, the longest step)"
-        )
+        "critical path of rank 0: compute 67.0 %, launch 20.0 %, CPU 10.0 %, kernel-kernel delay 3.00 % "
+        "of 100 us (ProfilerStep#1, the longest step)"
     )
     of_step = run_critical_path(trace, Window(0, 45 * US, steps=(1,)))
     assert note_texts(of_step.notes)[0].endswith("of 100 us (step 1)")

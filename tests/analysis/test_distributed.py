@@ -59,19 +59,15 @@ def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
         note
         for note in notes
         if note.startswith(
-            (
-                "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
-                "communication of one during computation of another counts as overlap"
-            )
+            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+            "communication of one during computation of another counts as overlap"
         )
     ]
     assert len(told) == (begun == 5)
     assert all(
         note.endswith(
-            (
-                "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
-                "communication of one during computation of another counts as overlap"
-            )
+            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+            "communication of one during computation of another counts as overlap"
         )
         for note in told
     )

@@ -143,10 +143,8 @@ def test_kernels_of_one_op_are_one_execution_whatever_they_are_called() -> None:
     assert row["estimated"]
     assert any(
         note.startswith(
-            (
-                "1 kernel without an HLO op, in no row: 20.0 us, 33.3 % of kernel time (kernels of command "
-                "buffers name theirs with XLA_FLAGS=--xla_gpu_enable_command_buffer=)"
-            )
+            "1 kernel without an HLO op, in no row: 20.0 us, 33.3 % of kernel time (kernels of command "
+            "buffers name theirs with XLA_FLAGS=--xla_gpu_enable_command_buffer=)"
         )
         for note in note_texts(result.notes)
     )
@@ -206,10 +204,8 @@ def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
     part = format_share(waited / (window[1] - window[0]))
     told = note_texts(found.notes).index(f"{part} of the ops' self time waits for host memory")
     assert note_texts(found.notes)[told + 1].endswith(
-        (
-            "bandwidth of asynchronous copies is over the time from start to done, which includes queueing; "
-            "transfers has the speed of links"
-        )
+        "bandwidth of asynchronous copies is over the time from start to done, which includes queueing; "
+        "transfers has the speed of links"
     )
     assert run_hlo_ops(copied_from_the_host(), PEAK, ("by", "category"), window=seen).table.filter(
         pl.col("name") == "copy-done"

@@ -266,10 +266,8 @@ def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
     shown = run_modules(open_events(tmp_path, events))
     assert set(shown.table["backward_host"].to_list()) == {0}
     assert note_texts(shown.notes)[0].startswith(
-        (
-            "66.7 % of device time was launched outside of known modules (40.0 us): by the optimizer, "
-            "communication, graph replays, or code outside of the model"
-        )
+        "66.7 % of device time was launched outside of known modules (40.0 us): by the optimizer, "
+        "communication, graph replays, or code outside of the model"
     )
     assert note_texts(shown.notes)[1] == "backward() ran, but autograd sequence numbers do not tell for which module"
 

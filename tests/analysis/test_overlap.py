@@ -149,10 +149,8 @@ def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
     )
     assert note.startswith(merged if begun < 10 else alone)
     assert note.endswith(
-        (
-            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
-            "communication of one during computation of another counts as hidden"
-        )
+        "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+        "communication of one during computation of another counts as hidden"
     ) == (begun < 10)
 
 

@@ -54,10 +54,8 @@ def test_a_data_loader(tmp_path: Path) -> None:
     assert (row["start"] // US, row["duration"] // US) == (200, 300)
     (note, *_) = note_texts(asked("stragglers", trace).notes)
     assert note.startswith(
-        (
-            "rank 2 keeps the others waiting: 300 us in 1 of 1 steps; main cause: "
-            "'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__', 300 us longer than on the others"
-        )
+        "rank 2 keeps the others waiting: 300 us in 1 of 1 steps; main cause: "
+        "'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__', 300 us longer than on the others"
     )
 
 
@@ -428,10 +426,7 @@ def test_who_computes_while_a_bucket_is_late_does_not_wait_yet(tmp_path: Path) -
     result = run_analysis(get_analysis("stragglers"), gradient_buckets(tmp_path, last=3200))
     assert result.table["late"].to_list() == [(400 + 600 + 800) * US]
     assert note_texts(result.notes)[0].startswith(
-        (
-            "rank 2 keeps the others waiting: 800 us in 1 of 1 steps; main cause: 'gemm', 800 us longer "
-            "than on the others"
-        )
+        "rank 2 keeps the others waiting: 800 us in 1 of 1 steps; main cause: 'gemm', 800 us longer than on the others"
     )
 
 

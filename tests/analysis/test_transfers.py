@@ -75,10 +75,8 @@ def test_waits_and_flights_of_each_pair_of_memories() -> None:
     assert rows[0]["exposed_share"] == pytest.approx(0.22)
     assert rows[0]["hidden_share"] == pytest.approx(8 / 30)
     assert note_texts(result.notes)[0].startswith(
-        (
-            "25.0 % of device time (25.0 us) waits for copies from and to the host; HBM to host 32.8 GB/s "
-            "(30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)"
-        )
+        "25.0 % of device time (25.0 us) waits for copies from and to the host; HBM to host 32.8 GB/s "
+        "(30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)"
     )
     assert "HBM to host 32.8 GB/s (30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)" in note_texts(result.notes)[0]
     assert note_texts(result.notes)[1].startswith("the limit is the link to host memory, not device memory or compute")

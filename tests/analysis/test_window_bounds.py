@@ -220,11 +220,9 @@ def test_work_of_a_step_that_runs_after_it_is_told_of_where_no_other_step_has_an
     trace, window = b.trace(), Window(steps=(1,))
     told = said(trace, window)
     assert told.startswith(
-        (
-            "33.3 % of the work that step 1 launched ran outside of this window: the host runs ahead, and "
-            "--step uses its marks; steps, step_parts and critical_path count a step to the end of its "
-            "work; --window 0us..120us has all of it"
-        )
+        "33.3 % of the work that step 1 launched ran outside of this window: the host runs ahead, and "
+        "--step uses its marks; steps, step_parts and critical_path count a step to the end of its "
+        "work; --window 0us..120us has all of it"
     )
     noted = {
         name: other_step_work.with_other_steps_note(run_analysis(get_analysis(name), trace, window), trace, window)

@@ -285,10 +285,8 @@ def test_a_report_of_what_is_hardly_one_run_says_so_once(
     said, silent = (err, out) if form == "csv" else (out, err)
     assert (
         said.count(
-            (
-                "probably not one run: the files do not overlap in time; all numbers are of these files "
-                "together; open one file, or choose with --rank"
-            )
+            "probably not one run: the files do not overlap in time; all numbers are of these files "
+            "together; open one file, or choose with --rank"
         )
         == 1
     )

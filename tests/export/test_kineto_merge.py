@@ -388,7 +388,7 @@ def test_that_clocks_are_written_as_recorded_is_said_where_collectives_tell_othe
     paths = files(tmp_path, *ranks)
     (note,) = note_texts(written(opened(*paths), tmp_path / "out.json").notes)
     assert note.startswith(
-        ("the clocks of 1 rank are written as recorded: they are off by up to 3.00 ms (from collective end times)")
+        "the clocks of 1 rank are written as recorded: they are off by up to 3.00 ms (from collective end times)"
     )
     (said,) = [note_text(note) for note in opened(tmp_path / "out.json").notes if "clocks" in note_text(note)]
     assert note.startswith(f"{said}; --align collectives")

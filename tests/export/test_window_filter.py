@@ -89,10 +89,8 @@ def test_steps_that_cross_an_edge_of_the_window_read_back_as_partial(
         assert list(partial(again).values()) == [expected] * len(files)
         assert any(
             note_text(note).startswith(
-                (
-                    "exported window of a recording: events outside of it are missing, and steps that cross its "
-                    "edges are partial"
-                )
+                "exported window of a recording: events outside of it are missing, and steps that cross its "
+                "edges are partial"
             )
             for note in again.notes
         )

@@ -295,10 +295,8 @@ def test_that_work_without_a_launch_has_its_step_by_time_is_said_where_steps_are
     trace, of_step = b.trace(), "select name from events where step = 1"
     (note,) = note_texts(answer_query(prepare_query(of_step), trace).notes)
     assert note.startswith(
-        (
-            "25.0 % of device work has no known launch: it counts for the step in which it ran, but may "
-            "belong to an earlier one"
-        )
+        "25.0 % of device work has no known launch: it counts for the step in which it ran, but may "
+        "belong to an earlier one"
     )
     assert not answer_query(prepare_query("select name from events"), trace).notes
     assert not answer_query(prepare_query("select step from steps"), trace).notes

@@ -19,15 +19,15 @@ from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
-repaired = damaged input of which everything was kept; dropped = what could not be kept; missing = what the profiler
-did not record and an analysis would have used; inferred = what the file does not say and was concluded; info = what
-was read and is not shown as an event. Always of the whole run: a window does not narrow it."""
+repaired = damaged input of which everything was kept. dropped = input that could not be kept. missing = data that the
+profiler did not record and an analysis would have used. inferred = conclusions about what the file does not say. info
+= data that was read and is not shown as an event. Always of the whole run: a window does not limit it."""
 
 COLUMNS = (
-    Column("level", "text", "what happened"),
+    Column("level", "text", "repaired, dropped, missing, inferred or info"),
     Column("count", "count", "how often"),
-    Column("what", "note", "to what"),
-    Column("where", "text", "the first place"),
+    Column("what", "note", "message"),
+    Column("where", "text", "first position"),
 )
 
 LEVEL_ORDER = ("dropped", "repaired", "missing", "inferred", "info")

@@ -46,39 +46,38 @@ from tracehound.diff.step_statistics import quantities_of_array
 from tracehound.model.notes import Note, note
 
 DEFINITION: Final = """\
-Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
-most time, else the whole run. A step lasts until the device work that it launched has ended, and begins no earlier than
-the step before has ended (as in step_parts); partial steps are left out, and of the work in no step a note says how
-much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a device was
-recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that have it and
-then over the steps. compute, communication, copy and idle add up to the step: communication that computation hides
-costs nothing, copies that either hides neither. Memsets are among the copies, in the step as in the categories; where a
-file tells HLO categories, those are the categories, and what copies has several. An op's time is its own (what is
-nested inside does not count), and ops of several streams add up to more than the time that passes; exposed is the part
-of it that the step's time goes to: an instant belongs to one op alone, of the classes in that order, then to the one
-that began first. So the differences in exposed time and in idle time add up to the difference of the step.
+Steps are compared: those that the profiler marked, or else the inferred ones, or else the executions of the module
+with the most device time, or else the whole run. A step lasts to the end of the device work that it launched, and
+begins no earlier than the end of the step before (as in step_parts). Partial steps are left out, and a note has the
+share of work in no step. Steps, ops and gaps of a device with a clock of its own (TPU) are measured on it. If no
+device work was recorded, host operators are compared. Times are per step, averaged over the ranks that have the step,
+then over steps. compute, communication, copy and idle add up to the step: hidden communication and hidden copies count
+as nothing. Memsets count as copies, in the step and in the categories; if a file has HLO categories, these are used,
+and copies are in several. An op's time is its self time, and ops of several streams add up to more than the time that
+passes. exposed is the part of an op's time that the step's time consists of: each instant belongs to one op, of the
+classes in that order, and of those to the one that began first. So differences in exposed time and in idle time add up
+to the difference of the step.
 
-Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
-alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
-one op may stand against many: it has the name and category of the longest in the base, and beside them those of the
-other run's longest where they are others. Of categories each run's ops count in their own. What has no partner is
-listed as added or removed, and so is a category, an annotation or a class of modules that one run alone has.
+Ops of the two runs are matched by the strictest of these that finds a partner: equal module, scope, shapes, name and
+operator; then fewer of them. Compiler numbers (.123, .clone, .remat) are not part of a name. One op may match several:
+a row has the name and category of the longest in the baseline, and those of the longest in the candidate if they
+differ. Categories count each run's ops by their own categories. Ops, categories, annotations and classes of modules
+without a partner are listed as added or removed.
 
-Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
-in a step is compared, of others the average over its time; only counters that both runs have. What PyTorch's allocator
-of the host has is counted while a profiler records: of it, what is left from before a recording and never taken back in
-it is not compared.
+Gaps of the whole device have causes as in `tracehound report PATH idle`. For a counter of bytes the peak of a step is
+compared, for others the mean over its time; only counters of both runs are compared. PyTorch's host allocator is
+counted only while a profiler records, so memory from before a recording that is never freed in it is left out.
 
-A change is called one (slower, faster, more, less; more or less often, alone or behind the others, where the count
-tells and changed in proportion by no less than the time, so that each is no slower, or no faster, than before) only
-where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
-rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
-steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
-called a change. "noise" is said where they tell that there is next to none (with three standard errors on top the
-change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average, however sure;
-"unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
-it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other number,
-takes the average of neighboring steps for one, as many as leave 1,000 at most."""
+A verdict is a change (slower, faster, more, less; more or less often, alone or behind the others, if the count tells
+and changed in proportion by no less than the time, so that each is no slower, or no faster, than before) only if the
+steps tell it from noise: a permutation test over the steps of both runs, for the step by itself and for all rows of
+all tables at once, so that each of the two is wrong in at most one comparison of a hundred (of thirty-five with 4
+steps in a run); "perhaps" marks what is wrong in one of twenty. With fewer than 4 steps in a run nothing is called a
+change. "noise" means that there is next to no change (with three standard errors added, it is below 5 % of the larger
+mean), and is also the verdict on differences below 0.01 % of the larger mean, however certain. "unclear" means that
+the steps tell neither, since they vary too much: a large change of means may come from a single step (see medians and
+spreads). With more than 1,000 steps in a run, the test (and no other number) uses means of neighboring steps, as many
+as leave 1,000 at most."""
 
 
 class Comparison(Struct, frozen=True, eq=False):
