@@ -48,7 +48,7 @@ BY_SETTING: Final = Setting(
 _MEASURE_COLUMNS: Final = (
     Column("count", "count", "executions"),
     Column("paired", "count", "executions that a second op waits for", brief=False),
-    Column("windows", "time", "sum of the stretches in flight, overlaps counted more than once", brief=False),
+    Column("windows", "time", "sum of the intervals in flight; overlaps count more than once", brief=False),
     Column("in_flight", "time", "one is under way, overlaps once"),
     Column("exposed", "time", "the core does nothing but start them or wait for them"),
     Column("exposed_share", "share", "exposed", "device time"),

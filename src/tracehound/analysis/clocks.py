@@ -29,7 +29,7 @@ trace's own clock is at least as good. --align collectives applies every shift t
 
 COLUMNS = (
     Column("rank", "number", "rank"),
-    Column("shift", "difference", "time that is added to its times, relative to the first rank"),
+    Column("shift", "difference", "correction of its times against the first rank"),
     Column("applied", "flag", "the shift is applied when ranks are compared"),
     Column("exact", "time", "median distance of its ends with the shift (the precision)"),
     Column("own", "time", "median distance of its ends on the trace's own clock"),

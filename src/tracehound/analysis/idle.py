@@ -47,7 +47,7 @@ from tracehound.numeric.intervals import (
 DELAY_SETTING: Final = Setting(
     "delay",
     "30us",
-    "shorter pauses are what starting one kernel after another costs (HTA's consecutive kernel delay)",
+    "shorter gaps are the cost of starting one kernel after another (HTA's consecutive kernel delay)",
     parse_time_length,
 )
 
@@ -103,8 +103,8 @@ COLUMNS = (
     Column("cause", "text", "what the work after the pause waited for"),
     Column("why", "text", "what the host was at for most of it"),
     Column("why_share", "share", "what the host was at", "these gaps", brief=False),
-    Column("count", "count", "pauses"),
-    Column("idle", "time", "sum of the pauses"),
+    Column("count", "count", "gaps"),
+    Column("idle", "time", "sum of the gaps"),
     Column("share", "share", "these gaps", "all gaps of the stream"),
     Column("mean", "time", "average pause", brief=False),
     Column("std", "time", "sample standard deviation; empty for a single step", brief=False),
