@@ -314,7 +314,7 @@ async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypat
         trace = explorer.trace
         assert trace is not None
         assert [trace.event(rank << 32)["start"] for rank in (0, 1, 3, 4)] == [0, US, 3 * US, (4 + 7) * US]
-        assert "placed by the ends of collectives, to within 5.000 us: see clocks" in note_texts(trace.notes)
+        assert "clock aligned by collective end times (±5.00 us): see clocks" in note_texts(trace.notes)
 
 
 async def test_a_rank_says_how_far_its_file_is(tmp_path: Path) -> None:
