@@ -449,7 +449,7 @@ async def test_a_search_without_matches_says_so(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", *"zebra", "enter")
         assert "no match" in header(explorer)
-        assert "no event of the trace has such a name" in " ".join(lines(table(explorer, "search")))
+        assert "no event has such a name" in " ".join(lines(table(explorer, "search")))
         await press(pilot, "n")
         assert explorer.view.event is None
 

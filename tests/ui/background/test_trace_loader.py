@@ -151,10 +151,10 @@ async def test_every_rank_has_its_place_before_anything_is_read(tmp_path: Path) 
 async def test_panes_say_that_there_is_nothing_to_work_out_yet(tmp_path: Path) -> None:
     opening = gated(tmp_path, 4)
     async with exploring(opening) as (explorer, pilot):
-        assert "nothing read yet" in caption(explorer, "ops")
+        assert "loading..." in caption(explorer, "ops")
         await pilot.press("1")
         await quiet(explorer, pilot)
-        assert "nothing read yet" in explorer.pane_stack.overview.sections["overview/ops"].message
+        assert "loading..." in explorer.pane_stack.overview.sections["overview/ops"].message
         await let(explorer, pilot, opening, 2)
         assert not explorer.pane_stack.overview.sections["overview/ops"].message
         await pilot.press("2")
