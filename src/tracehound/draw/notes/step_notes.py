@@ -44,6 +44,10 @@ def _step_times(
 def _step_lengths(steps: int, ranks: int, median: int, p95: int, least: int, most: int, *, whole: bool) -> str:
     """`whole`: partial steps are left out."""
     ends = f"{format_duration(least)} to {format_duration(most)}"
+    if steps == 1:
+        return (
+            f"1 {'whole ' * whole}step on {count_noun(ranks, 'rank')}: {ends if ranks > 1 else format_duration(most)}"
+        )
     spread = f"median {format_duration(median)}, p95 {format_duration(p95)}, {ends}"
     return f"{count_noun(steps, 'whole step' if whole else 'step')} on {count_noun(ranks, 'rank')}: {spread}"
 
