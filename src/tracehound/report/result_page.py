@@ -6,6 +6,8 @@ Also writes the verdicts of a check as JUnit XML.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import polars as pl
@@ -28,6 +30,10 @@ GATE_COLUMNS = (
 )
 
 
+_RUN_LABELS: Final = MappingProxyType({"base": "base (baseline)", "other": "other (candidate)"})
+"""The keys of runs, with the words for them."""
+
+
 class ResultPage(Struct, frozen=True):
     """Results under a title. `runs` describes each run; `failed` is None if there are no conditions."""
 
@@ -36,6 +42,11 @@ class ResultPage(Struct, frozen=True):
     runs: tuple[tuple[str, str], ...]
     results: tuple[Result, ...]
     failed: bool | None = None
+
+    @property
+    def run_sentences(self) -> list[str]:
+        """A line for each run."""
+        return [f"{_RUN_LABELS.get(part, part)}: {run}" for part, run in self.runs]
 
 
 def comparison_page(found: Comparison, verdicts: Sequence[GateVerdict]) -> ResultPage:

@@ -100,7 +100,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "search_refused": "{why}",
     "hlo_sentence": "{text}",
     "steps_inconclusive": (
-        "inconclusive: steps vary too much for {base:,} against {other:,} (see median and spread); record more steps"
+        "unclear: steps vary too much for {base:,} against {other:,} (see median and spread); record more steps"
     ),
     "runs_not_alike": "the runs are not alike: baseline {base}, candidate {other}",
     "profilers_differ": (
@@ -129,7 +129,6 @@ HEADLINES: Final = frozenset(
         SETTING_NOTE,
         "query_setting_chosen",
         "rows_filtered",
-        "steps_inconclusive",
         "no_difference",
         "hlo_sentence",
         "search_refused",
@@ -144,6 +143,7 @@ WARNINGS: Final = frozenset(
         "run_in_doubt",
         "run_not_whole",
         "too_few_steps",
+        "steps_inconclusive",
     }
 )
 """Codes of notes on lost or doubtful data, whatever their level."""
