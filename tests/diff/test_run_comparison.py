@@ -134,7 +134,7 @@ def test_one_step_that_idles_changes_no_op(seed: int) -> None:
     assert 100 < idle["change"] / 1e6 < 125  # type: ignore[operator]
     assert idle["verdict"] == "unclear", "one step of eight may well be chance, and may not"
     assert any(
-        note.startswith("inconclusive: steps vary too much for 8 against 8 (see median and spread); record more steps")
+        note.startswith("unclear: steps vary too much for 8 against 8 (see median and spread); record more steps")
         for note in note_texts(found.step.notes)
     )
 
@@ -349,8 +349,5 @@ def test_why_something_is_unclear_is_said_where_it_is(last: float, told: str, no
     load = found.sections[-1]
     assert load.table.select("counter", "verdict").rows() == [("load", told)]
     assert [
-        result.analysis
-        for result in found.results
-        for note in note_texts(result.notes)
-        if note.startswith("inconclusive")
+        result.analysis for result in found.results for note in note_texts(result.notes) if note.startswith("unclear")
     ] == (["diff-counters"] * notes)

@@ -90,7 +90,7 @@ def _part_columns(base: str) -> tuple[Column, ...]:
 
 
 COLUMNS = (
-    Column("rank", "count", "number of the rank"),
+    Column("rank", "count", "rank"),
     Column("device", "text", "what the rank runs on", brief=False),
     Column("span", "time", "from first to last device work, or the window"),
     *_part_columns("the span (from first to last device work, or the window)"),
@@ -98,7 +98,7 @@ COLUMNS = (
 
 BY_STEP_COLUMNS: Final = (
     Column("step", "count", "number of the step"),
-    Column("rank", "count", "number of the rank"),
+    Column("rank", "count", "rank"),
     Column("start", "instant", "start of the step, or of the part in the window", brief=False),
     Column("span", "time", "length of the step, or of the part in the window"),
     *_part_columns("the step, or of its part in the window"),

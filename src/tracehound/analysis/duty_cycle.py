@@ -58,7 +58,7 @@ COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("device", "text", "what the rank runs on"),
     Column("span", "time", "from the first to the last work, modules included"),
-    Column("on_duty", "time", "any op runs but infeed, outfeed, transfers to the host and async-done", brief=False),
+    Column("on_duty", "time", "any op runs, except infeed, outfeed, transfers to the host and async-done", brief=False),
     Column("duty_cycle", "share", "on duty, as XProf counts", "the span"),
     Column("time", "time", "device time: from the first to the last work", brief=False),
     *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARE_MEANINGS.items()),

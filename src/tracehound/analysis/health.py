@@ -22,10 +22,10 @@ from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Note, note
 from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
-repaired = damaged input of which everything was kept; dropped = what could not be kept; missing = what the profiler
-did not record and an analysis would have used; inferred = what the file does not say and was concluded; info = what
-was read and is not shown as an event. Always of the whole run: a window does not narrow it. What the profiler itself
-reports comes first.
+repaired = damaged input of which everything was kept. dropped = input that could not be kept. missing = data that the
+profiler did not record and an analysis would have used. inferred = conclusions about what the file does not say. info
+= data that was read and is not shown as an event. Always of the whole run: a window does not limit it. What
+the profiler itself reports comes first.
 
 Launches without device work (PyTorch): calls that launch kernels or graphs or start copies, that have a correlation id,
 and that no kernel, copy or memset belongs to, though the file has device work with such ids. Not counted: memsets (one
@@ -43,10 +43,10 @@ recorded duration. Not cut are kernels of one launch (a graph may have branches)
 beside others than have such ends."""
 
 COLUMNS = (
-    Column("level", "text", "what happened"),
+    Column("level", "text", "repaired, dropped, missing, inferred or info"),
     Column("count", "count", "how often"),
-    Column("what", "note", "to what"),
-    Column("where", "text", "the first place"),
+    Column("what", "note", "message"),
+    Column("where", "text", "first position"),
 )
 
 LEVEL_ORDER = ("dropped", "repaired", "missing", "inferred", "info")

@@ -57,41 +57,41 @@ from tracehound.numeric.intervals import (
 DELAY_SETTING: Final = Setting(
     "delay",
     "30us",
-    "shorter pauses are what starting one kernel after another costs (HTA's consecutive kernel delay)",
+    "shorter gaps are the cost of starting one kernel after another (HTA's consecutive kernel delay)",
     parse_time_length,
 )
 
 DEFINITION = """\
-A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
-first and its last work. One of 1 ns is none: files have times in whole ns, and cut a start and a length each by itself.
-Of one that reaches beyond the window the part inside counts. What of a window is before the first work, and after the
-last, is none: a note says how long that is, for breakdown and gaps count it. A pause is put down to what the work at
-its end waited for, wherever that lies. Work without a recorded launch had been launched before all that runs later on
-its stream. host = that work was launched only after the stream had run dry, or the call that launches it ran through
-all of a pause of 30 us or more (a first launch may load code, HIP sends the nodes of a graph in parts); that call also
-returned (on a stream of a GPU, where a first launch may load code for long) or began (of XLA, whose threads carry
-launches out later) not more than half of the pause, and 300 us, before its end: else the work was kept by something
-that the next words look for. Of these, where on the launching thread at least half of the time from the start of the
-pause to the launch is spent in one of them: synchronization = waiting for the device (cudaStreamSynchronize and the
-like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only when the copy had ended, as
-from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading = below a DataLoader or an
-input iterator. Before such a copy itself that time lasts to the end of the pause, and what would be other is
-synchronization, too. kernel = launched in time, and the pause is shorter than 30 us: what starting one kernel after
-another costs. other stream = launched in time, or by a call that is not recorded, and the pause is longer, and work on
-another stream of the rank ended during the last 30 us of it: most likely an event was waited for. other = launched in
-time, and none of these: what it waited for is not recorded, as what ran before the recording began. A pause of a stream
-that would be synchronization is other where the device as a whole idles for that for at least half of it: what the host
-waited for waited itself. unknown = no launch is recorded that tells, and no other stream explains the pause. share is
-of all pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of the 30 us, ten times
-it that of the 300 us.
+A gap here is an interval in which no work runs on a stream (in the rows of "device": on no stream of the rank),
+between its first and its last work. An interval of 1 ns is no gap, since files round start and length to whole ns
+separately. If a gap reaches beyond the window, the part inside counts. In a window, the time before the first and
+after the last work is no gap; a note has it, since breakdown and gaps count it.
 
-why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
-most of the time of the pauses of a row, in words; the report gaps says how that is told.
+A gap has the cause for which the work at its end waited, wherever that is. Work without a recorded launch counts as
+launched before all later work of its stream. host = the work was launched only after the stream had become idle, or
+its launching call ran through all of a gap of 30 us or more (a first launch may load code; HIP sends the nodes of a
+graph in parts). That call must also return (on a GPU stream) or begin (XLA, whose threads carry launches out later) no
+more than half of the gap, and no more than 300 us, before its end; otherwise one of the later causes applies. Such
+gaps are divided further, if the launching thread spends at least half of the time from the start of the gap to the
+launch in one of these. synchronization = it waits for the device (cudaStreamSynchronize and the like, and blocking
+copies: cudaMemcpy, hipMemcpyWithStream, and any copy call that returned only when the copy had ended, as with pageable
+memory). allocation = cudaMalloc, cudaFree and the like. data loading = inside a DataLoader or an input iterator.
+Before such a copy itself, that time lasts to the end of the gap, and a gap that would be other is synchronization.
 
-HolisticTraceAnalysis' idle time breakdown has host wait (all that was launched after the stream had run dry), kernel
-wait (our kernel) and other (the rest). It measures from the end of the row before, so that
-overlapping kernels give negative pauses; here it is the latest end of all before. It leaves out the last step, and has
-no rows for the device."""
+kernel = launched in time, and the gap is shorter than 30 us: the cost of starting one kernel after another. other
+stream = launched in time, or by a call that is not recorded, the gap is longer, and work on another stream of the rank
+ended during its last 30 us: most likely the stream waited for an event. other = launched in time, and none of these:
+what it waited for is not recorded. A gap of a stream that would be synchronization is other if the whole device idles
+for that cause for at least half of it, since the host waited for something that waited itself. unknown = no recorded
+launch explains the gap, and no other stream does. share is of all gaps of the stream. mean to p75 are of single gaps.
+The setting delay replaces the 30 us, and ten times it the 300 us.
+
+why = what the host thread that launched the work after the gap (in XLA: the program's own thread) did for most of the
+time of the row's gaps, in words; see gaps.
+
+HolisticTraceAnalysis' idle time breakdown has host wait (everything launched after the stream had become idle), kernel
+wait (our kernel) and other (the rest). It measures from the end of the previous row, so overlapping kernels give
+negative gaps; here gaps begin at the latest end so far. It leaves out the last step, and has no rows for the device."""
 
 CAUSES = (
     "host", SYNCHRONIZATION, ALLOCATION, LOADING, "kernel", "other stream", "other", "unknown",
@@ -113,11 +113,11 @@ COLUMNS = (
     Column("cause", "text", "what the work after the pause waited for"),
     Column("why", "text", "what the host was at for most of it"),
     Column("why_share", "share", "what the host was at", "these gaps", brief=False),
-    Column("count", "count", "pauses"),
-    Column("idle", "time", "sum of the pauses"),
+    Column("count", "count", "gaps"),
+    Column("idle", "time", "sum of the gaps"),
     Column("share", "share", "these gaps", "all gaps of the stream"),
     Column("mean", "time", "average pause", brief=False),
-    Column("std", "time", "standard deviation of a sample; empty for one alone", brief=False),
+    Column("std", "time", "sample standard deviation; empty for a single step", brief=False),
     Column("min", "time", "shortest", brief=False),
     Column("p25", "time", "a quarter is not longer", brief=False),
     Column("p50", "time", "median", brief=False),

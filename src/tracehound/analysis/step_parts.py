@@ -74,8 +74,8 @@ BY_SETTING: Final = Setting(
 _PART_MEANINGS: Final = {
     "kernel": "kernels compute",
     "copy": "copies run and no kernel",
-    "memset": "memsets run and none of the before",
-    "communication": "collectives run and none of the before",
+    "memset": "memsets run, and no earlier part",
+    "communication": "collectives run, and no earlier part",
     "runtime": "the host is in calls of the runtime, the device idle",
     "data_loader": "the host waits for data, the device idle",
     "cpu": "the host is in operators or annotations, the device idle",
@@ -89,9 +89,9 @@ COLUMNS: Final = (
     Column("name", "text", "what marked it", brief=False),
     Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
     Column("start", "instant", "start since the trace began", brief=False),
-    Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
+    Column("duration", "time", "from the step's mark to the end of its work; with bounds=mark the length of the mark"),
     *(Column(part, "time", _PART_MEANINGS[part], brief=part in _BRIEF_PARTS, is_part=True) for part in TIME_PARTS),
-    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended", brief=False),
+    Column("partial", "flag", "the recording began or ended inside it, or its end is unknown", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -99,14 +99,14 @@ COLUMNS: Final = (
 BY_PART_COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("phase", "text", "prefill, decode or both (mixed), where the names of steps tell"),
-    Column("part", "text", "what the time goes to"),
-    Column("mean", "time", "average of a step"),
+    Column("part", "text", "part of the step"),
+    Column("mean", "time", "mean per step"),
     Column("share", "share", "this part", "the time of the rank's whole steps"),
-    Column("std", "time", "standard deviation of a sample; empty for one alone"),
-    Column("min", "time", "least of a step", brief=False),
+    Column("std", "time", "sample standard deviation; empty for a single step"),
+    Column("min", "time", "minimum of a step", brief=False),
     Column("p50", "time", "median"),
-    Column("max", "time", "most of a step"),
-    Column("step", "count", "where it is most"),
+    Column("max", "time", "maximum of a step"),
+    Column("step", "count", "step of the maximum"),
     Column("event", "id", "the mark of that step"),
 )
 

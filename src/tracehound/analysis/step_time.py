@@ -62,7 +62,7 @@ _PART_MEANINGS: Final = {
     "device_to_device": "copies within the device",
     "compile": "idle while the host compiles",
     "host": "idle while the host does something else",
-    "other": "idle, and nothing is recorded of the host",
+    "other": "idle, and the host recorded nothing",
 }
 _BRIEF_PARTS: Final = ("compute", "collectives", "input", "host", "other")
 _PART_COLUMNS: Final = tuple(
@@ -74,9 +74,9 @@ COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
     Column("start", "instant", "start since the trace began", brief=False),
-    Column("duration", "time", "length of the step, until its work is done"),
+    Column("duration", "time", "from the step's mark to the end of its work"),
     *_PART_COLUMNS,
-    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended"),
+    Column("partial", "flag", "the recording began or ended inside it, or its end is unknown"),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -84,10 +84,10 @@ COLUMNS: Final = (
 BY_RANK_COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("steps", "count", "whole steps"),
-    Column("partial", "count", "first and last steps that are partial, and left out"),
-    Column("p50", "time", "half of the whole steps are not longer"),
-    Column("p95", "time", "95 of 100 whole steps are not longer"),
-    Column("mean", "time", "average whole step", brief=False),
+    Column("partial", "count", "partial first and last steps, which are left out"),
+    Column("p50", "time", "median whole step"),
+    Column("p95", "time", "95th percentile of whole steps"),
+    Column("mean", "time", "mean whole step", brief=False),
     *_PART_COLUMNS,
     Column("event", "id", "the mark of the longest whole step"),
 )

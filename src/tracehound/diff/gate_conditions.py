@@ -29,22 +29,22 @@ from tracehound.errors import TracehoundError, printable
 from tracehound.model.units import CELL_DIGITS, format_duration, format_growth, format_share, parse_duration
 
 _QUANTITY_GRAMMAR: Final = """\
-WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the own time of all
-ops whose name or kind has that regular expression in it)."""
+WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the self time of all
+ops whose name or kind matches that regular expression)."""
 
 SINGLE_RUN_GRAMMAR: Final = f"""\
 {_QUANTITY_GRAMMAR}
-LIMIT is 20% (of the step) or 5ms (in a step). A run of which nothing was measured is refused (exit status 2)."""
+LIMIT is 20% (of step time) or 5ms (per step). A run without any measurement is refused (exit status 2)."""
 """The grammar of conditions on one run."""
 
 COMPARISON_GRAMMAR: Final = f"""\
 {_QUANTITY_GRAMMAR}
-LIMIT is +3% (more than the baseline, in parts of it), +2ms (more than the baseline), 20% (of the step) or 5ms (in a
-step). A limit with a sign needs a baseline, and fails only where the steps tell the change from chance (one time in a
-hundred by chance itself, of thirty-five with 4 steps on a side); with fewer than 4 steps on a side averages decide.
-Each condition is tested alone; rows of the tables are tested together, so that each needs stronger evidence. What ops
-of the pattern were matched to in the candidate counts with them, whatever it is called there. A run of which nothing
-was measured is refused (exit status 2), and with a sign one whose steps are something else than the baseline's."""
+LIMIT is +3% (more than the baseline), +2ms (more than the baseline), 20% (of step time) or 5ms (per step). A limit with
+a sign is about the change from the baseline. It fails only if the steps tell the change from noise (wrong in one of a
+hundred, of thirty-five with 4 steps in a run); with fewer than 4 steps in a run the means decide. Each condition is
+tested by itself; table rows are tested together and need stronger evidence. Ops that match the pattern count with the
+ops that they were matched to in the other run, whatever their names. A run without any measurement is refused (exit
+status 2), and, for a limit with a sign, a run whose steps are of another kind than the baseline's."""
 """The grammar of conditions on a comparison."""
 
 _CONDITION_PATTERN: Final = re.compile(

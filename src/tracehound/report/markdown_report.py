@@ -55,7 +55,7 @@ def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
     """The runs, then a section for each result."""
     yield TextLine(f"# {escape_markdown(page.title)}")
     yield TextLine("")
-    yield from _bullet_list([*note_texts(page.headline), *(f"{part}: {run}" for part, run in page.runs)])
+    yield from _bullet_list([*note_texts(page.headline), *page.run_sentences])
     yield from _write_page_sections(page.results, style)
 
 

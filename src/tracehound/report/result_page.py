@@ -6,7 +6,8 @@ Also writes the verdicts of a check as JUnit XML.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import polars as pl
@@ -30,6 +31,10 @@ GATE_COLUMNS = (
 )
 
 
+_RUN_LABELS: Final = MappingProxyType({"base": "base (baseline)", "other": "other (candidate)"})
+"""The keys of runs, with the words for them."""
+
+
 class ResultPage(Struct, frozen=True):
     """Results under a title. `runs` describes each run; `failed` is None if there are no conditions.
 
@@ -43,6 +48,11 @@ class ResultPage(Struct, frozen=True):
     failed: bool | None = None
     headline: tuple[Note, ...] = ()
     facts: Mapping[str, Any] | None = None
+
+    @property
+    def run_sentences(self) -> list[str]:
+        """A line for each run."""
+        return [f"{_RUN_LABELS.get(part, part)}: {run}" for part, run in self.runs]
 
 
 def comparison_page(found: Comparison, verdicts: Sequence[GateVerdict]) -> ResultPage:

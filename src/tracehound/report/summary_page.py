@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from types import MappingProxyType
 from typing import Final
@@ -138,15 +138,25 @@ def readable_results(page: Summary) -> tuple[Result, ...]:
     """
     results = {result.analysis: result for result in page.results}
     steps, breakdown = results.get("steps"), results.get("breakdown")
-    if steps is None or breakdown is None or page.about.window.limits_time:
+    if steps is None or breakdown is None:
         return page.results
     known = steps.table.drop_nulls("idle_share")
-    if known.is_empty() or not set(breakdown.table["rank"]) <= set(known["rank"]):
-        return page.results
-    results["breakdown"] = _breakdown_of_steps(breakdown, known)
-    lengths = tuple(column for column in steps.columns if column.unit != "share" and column.name != "total")
-    results["steps"] = replace(steps, columns=lengths, table=steps.table.select(column.name for column in lengths))
+    has_steps = known.height and set(breakdown.table["rank"]) <= set(known["rank"])
+    if page.about.window.limits_time or not has_steps:
+        results["steps"] = _drop_columns(steps, _STEP_PART_COLUMNS)
+    else:
+        results["breakdown"] = _breakdown_of_steps(breakdown, known)
+        results["steps"] = _drop_columns(steps, ("busy", *_STEP_PART_COLUMNS))
     return tuple(results.values())
+
+
+_STEP_PART_COLUMNS: Final = ("total", *(column.name for column in part_share_columns(STEP_TIME).values()))
+"""Columns of the steps from which the breakdown is made."""
+
+
+def _drop_columns(result: Result, names: Sequence[str]) -> Result:
+    columns = tuple(column for column in result.columns if column.name not in names)
+    return replace(result, columns=columns, table=result.table.select(column.name for column in columns))
 
 
 def _breakdown_of_steps(breakdown: Result, steps: pl.DataFrame) -> Result:

@@ -90,10 +90,8 @@ def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
 def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
     """The runs, then a section for each result."""
     yield TextLine(cut_middle(page.title, style.width), "title")
-    for sentence in note_texts(page.headline):
+    for sentence in (*note_texts(page.headline), *page.run_sentences):
         yield from (TextLine(words) for words in wrap_sentence(sentence, style.width))
-    for part, run in page.runs:
-        yield from (TextLine(words) for words in wrap_sentence(f"{part}: {run}", style.width))
     results, repeated = separate_repeated_notes(page.results)
     for section in results:
         yield TextLine("")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane
+from building import US, Building, Lane, thread
 from short import first
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.analysis.timing.device_clock import DeviceClock, fit_device_clock
@@ -385,3 +385,44 @@ def test_all_that_tell_of_busy_time_agree(executed: Executed, start: int, length
         for kernels, span, utilization in used.select("kernels", "span", "utilization").rows():
             worked = parts["compute"].item() + parts["all_communication"].item() if kernels else 0
             assert (span, utilization or 0) == (parts["span"].item(), pytest.approx(worked / span if span else 0))
+
+
+STEPS_LINE = Lane("Steps", 0, "steps")
+
+
+def marked_by_host_and_device(line_end: float) -> Trace:
+    """Two steps of a host, each with one op of 60 us; the device's own line Steps ends at `line_end` us."""
+    b = Building(format="xplane", ops=[{"op": 0, "name": "dot", "category": "dot"}])
+    for step, start in ((0, 0), (1, 100)):
+        b.event(thread(), "train", start, start + 50, "step", step=step)
+        b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", start + 20, start + 80, "op", op=0, step=step)
+    b.event(STEPS_LINE, "0", 10, 90)
+    b.event(STEPS_LINE, "1", 110, line_end)
+    return b.trace()
+
+
+def test_xprofs_idle_time_includes_the_steps_line_around_the_ops() -> None:
+    """Ops run from 20 to 180 us and idle for 40 us; the line begins 10 us before them and ends 20 us after them."""
+    for name in ("ops", "hlo_ops", "duty_cycle"):
+        notes = note_texts(run_analysis(get_analysis(name), marked_by_host_and_device(200)).notes)
+        assert any("idle 25.0 %" in note for note in notes), name
+        assert "XProf counts the whole Steps line as device time: idle 36.8 % of 190 us" in notes, name
+        cut = run_analysis(get_analysis(name), marked_by_host_and_device(200), Window(30 * US, 170 * US))
+        assert not any("XProf" in note for note in note_texts(cut.notes)), "a window has its own length"
+
+
+def test_the_length_of_steps_by_the_devices_own_line_is_noted_if_it_differs() -> None:
+    notes = note_texts(run_analysis(get_analysis("steps"), marked_by_host_and_device(190)).notes)
+    assert any(note.endswith("on the devices' own Steps line, as in XProf, the median is 80.0 us") for note in notes)
+    b = Building(format="xplane", ops=[{"op": 0, "name": "dot", "category": "dot"}])
+    b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", 10, 80, "op", op=0)
+    b.event(STEPS_LINE, "0", 0, 90, "step", step=0)
+    alone = note_texts(run_analysis(get_analysis("steps"), b.trace()).notes)
+    assert not any("Steps line" in note for note in alone), "these are the steps"
+
+
+def test_an_xla_process_on_a_cpu_gets_no_advice_about_devices() -> None:
+    b = Building(format="xplane")
+    b.event(thread(), "main", 0, 10)
+    (note,) = note_texts(run_analysis(get_analysis("breakdown"), b.trace()).notes)
+    assert note.startswith("no device activity was recorded on rank 0: no compiled program ran while recording")

@@ -100,9 +100,10 @@ def ranks_without_activity_notes(context: RunContext, ranks: Collection[int]) ->
 
 
 def _are_cpus(context: RunContext, ranks: Collection[int]) -> bool:
-    """True if the file names no other device than a CPU for any of these ranks."""
+    """True if the files name no other device than a CPU for these ranks, and have no device that may be theirs."""
     labels = context.ranks.filter(pl.col("rank").is_in(list(ranks)))["label"]
-    return bool(labels.str.starts_with("CPU").fill_null(value=True).all())
+    on_cpu = bool(labels.str.starts_with("CPU").fill_null(value=True).all())
+    return on_cpu and not any(map(_count_device_planes, context.facts))
 
 
 _DEVICE_PLANE: Final = re.compile(r"/device:(?:TPU|GPU):\d+")

@@ -47,11 +47,11 @@ UNKNOWN_TIME: Final = np.iinfo(np.int64).max
 """In place of the time of an unknown launch."""
 
 ENQUEUED_WORK_DEFINITION = """\
-Work is what a call puts on a device: kernels, copies and memsets on its streams; where a device has lines of XLA ops
-in place of streams (TPU, CPU), the executions of programs. Its call is the event of the runtime, of the driver or of
-the framework's executor to which the trace links it (Kineto, CUPTI, roctracer: the same correlation id; XLA: the same
-context or run id), whatever its name: cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel of Triton, all of HIP,
-copies and memsets, and cudaGraphLaunch or hipGraphLaunch, which is one call for all nodes of a graph."""
+Work is what a call puts on a device: kernels, copies and memsets on its streams, or, if a device has lines of XLA ops
+(TPU, CPU), the executions of programs. Its call is the event of the runtime, the driver or the framework's executor to
+which the trace links it (Kineto, CUPTI, roctracer: the same correlation id; XLA: the same context or run id), whatever
+its name: cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel of Triton, all of HIP, copies and memsets, and
+cudaGraphLaunch or hipGraphLaunch, which is one call for all nodes of a graph."""
 
 
 class EnqueuedWork(Struct, frozen=True, eq=False, dict=True):

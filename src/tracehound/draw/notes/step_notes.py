@@ -46,6 +46,10 @@ def _step_lengths(
 ) -> str:
     """`whole`: partial steps are left out; `phase`: the steps are those of a phase of inference."""
     ends = f"{format_duration(least)} to {format_duration(most)}"
+    if steps == 1:
+        return (
+            f"1 {'whole ' * whole}step on {count_noun(ranks, 'rank')}: {ends if ranks > 1 else format_duration(most)}"
+        )
     spread = f"median {format_duration(median)}, p95 {format_duration(p95)}, {ends}"
     what = " ".join(filter(None, ("whole" * whole, phase, "step")))
     return f"{count_noun(steps, what)} on {count_noun(ranks, 'rank')}: {spread}"

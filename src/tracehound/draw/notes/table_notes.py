@@ -337,8 +337,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "search_refused": "{why}",
     "hlo_sentence": "{text}",
     "steps_inconclusive": (
-        "inconclusive: steps vary too much for {baseline:,} against {candidate:,} (see median and spread); record more"
-        " steps"
+        "unclear: steps vary too much for {baseline:,} against {candidate:,} (see median and spread); record more steps"
     ),
     "runs_not_alike": "the runs are not alike: baseline {baseline}, candidate {candidate}",
     "profilers_differ": (
@@ -376,7 +375,6 @@ HEADLINES: Final = frozenset(
         SETTING_NOTE,
         "query_setting_chosen",
         "rows_filtered",
-        "steps_inconclusive",
         "no_difference",
         "hlo_sentence",
         "search_refused",
@@ -391,6 +389,7 @@ WARNINGS: Final = frozenset(
         "run_in_doubt",
         "run_not_whole",
         "too_few_steps",
+        "steps_inconclusive",
     }
 )
 """Codes of notes on lost or doubtful data, whatever their level."""
