@@ -9,6 +9,7 @@ import polars as pl
 from msgspec import Struct, field
 
 from tracehound.formats.assembly.counter_samples import FileCounters
+from tracehound.formats.assembly.event_batches import BATCH_SIZE
 from tracehound.formats.assembly.file_assembly import RAW_EVENTS, RAW_LANES, DecodedFile, assemble_file, single_chunk
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
 from tracehound.formats.kineto.kineto_facts import read_device_properties
@@ -61,6 +62,8 @@ class Building(Struct):
     format: str = "kineto"
     counters: FileCounters = field(default_factory=FileCounters)
     facets: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+    has_queues: bool = False
+    """Impossible ends of kernels are cut, as of Kineto's files."""
 
     def event(self, lane: Lane, name: str, start: float, end: float, kind: str = "kernel", **more: object) -> None:
         """One event of a lane; the lane is added when it is new."""
@@ -69,7 +72,7 @@ class Building(Struct):
         times = {"start": round(start * self.unit), "end": round(end * self.unit)}
         self.rows.append({"lane": self.lanes.index(lane), "name": name, "kind": kind, **times, **more})
 
-    def part(self) -> FileFrames:
+    def part(self, batch_size: int = BATCH_SIZE) -> FileFrames:
         ranks = sorted({lane.rank for lane in self.lanes if lane.rank is not None})
         claimed = [
             {"rank": self.claim, "host": 0, "device": r, "label": f"GPU {r}", "model": "Test GPU"} for r in ranks
@@ -97,10 +100,12 @@ class Building(Struct):
                 notes=self.notes,
                 counters=self.counters,
                 unmarked=steps_from_recurrence if self.format == "kineto" else None,
+                has_queues=self.has_queues,
                 facets={
                     name: pl.DataFrame(rows, schema=FACET_SCHEMAS[name]).lazy() for name, rows in self.facets.items()
                 },
-            )
+            ),
+            size=batch_size,
         )
 
     def trace(self) -> Trace:

@@ -34,7 +34,8 @@ def written(name: str, report: str) -> str:
     if report == "summary":
         return page(name)
     result = run_analysis(get_analysis(report), sample(name), Window(), Options(ROWS))
-    lines = find_writer("text").write_result(build_header(sample(name), Window()), result, ReportStyle(WIDTH))
+    style = ReportStyle(WIDTH, all_notes=True)
+    lines = find_writer("text").write_result(build_header(sample(name), Window()), result, style)
     return "".join(f"{line.text}\n" for line in lines)
 
 

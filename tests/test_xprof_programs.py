@@ -59,15 +59,18 @@ def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -
 def test_the_other_host_of_the_job_is_missing(offload: Trace) -> None:
     """Its programs are compiled for 8 devices; the peer says nothing of the four that are not in the profile."""
     rows = render_note_columns(run_analysis(get_analysis("health"), offload)).table.rows(named=True)
-    told = "jit_f runs on 8 devices, of which 4 are here: the files of at least one more host are missing"
+    told = "jit_f runs on 8 devices, but only 4 are here: the files of at least one host are missing"
     assert ("missing", 4, told) in [(row["level"], row["count"], row["what"]) for row in rows]
 
 
 def test_a_job_that_waits_for_the_hosts_memory_is_not_called_bound_by_hbm(offload: Trace) -> None:
     """XProf calls its copy-done ops "HBM" bound at 25.7 to 27.4 GiB/s: it divides by the waits, we by the flights."""
     result = report(offload, "transfers")
-    assert "waiting for copies from and to the host: 83.59 % of device time, 304.0 s" in note_texts(result.notes)[0]
-    assert "bound by the link to the host's memory" in note_texts(result.notes)[1]
+    assert (
+        "83.6 % of device time (304 s) waits for copies from and to the host; HBM to host 27.4 GB/s "
+        "(25.6 GiB/s), host to HBM 27.1 GB/s (25.3 GiB/s)"
+    ) in note_texts(result.notes)[0]
+    assert "the limit is the link to host memory, not device memory or compute" in note_texts(result.notes)[1]
     assert result.table["copies"].to_list() == [300] * 8
     rates = (result.table["rate"] / (1 << 30)).to_list()
     assert min(rates) > 24.5
@@ -91,9 +94,9 @@ def test_flights_are_united_not_added_up(offload: Trace) -> None:
 def test_duty_cycle_and_idle_are_xprofs(offload: Trace) -> None:
     """XProf's overview: 86.5 % and 13.4 %. The useful shares beside them are those of its hlo_stats table."""
     result = report(offload, "duty_cycle")
-    assert note_texts(result.notes)[0].startswith("all together: duty cycle 86.525 % of ")
-    assert "compute 2.646 %, exposed collectives 0.401 %" in note_texts(result.notes)[1]
-    assert note_texts(result.notes)[1].endswith("idle 13.365 %")
+    assert note_texts(result.notes)[0].startswith("overall: duty cycle 86.5 % of 364 s")
+    assert "compute 2.65 %, exposed collectives 0.40 %" in note_texts(result.notes)[1]
+    assert note_texts(result.notes)[1].endswith("idle 13.4 %")
 
 
 def test_shares_of_device_time_are_those_of_xprofs_hlo_stats(offload: Trace, shared: Path) -> None:
@@ -160,4 +163,4 @@ def test_gpus_have_a_duty_cycle_and_an_idle_time_too(shared: Path) -> None:
         golden["Total self time (%)"].sum() / 100, rel=1e-6
     )
     assert result.table["duty_cycle"].null_count() == 0
-    assert "idle 89.742 %" in note_texts(result.notes)[1]
+    assert "idle 89.7 %" in note_texts(result.notes)[1]

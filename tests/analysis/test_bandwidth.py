@@ -122,8 +122,10 @@ def test_what_cannot_be_true_is_told_and_left_out(row: tuple[int, int, int | Non
     found = bandwidth_rows(trace)["HtoD"]
     assert (found["copies"], found["unmeasured"], found["bytes"], found["max"]) == (2, 1, 100, 10 * MB)
     (text,) = note_texts(run_analysis(get_analysis("bandwidth"), trace).notes)
-    assert text.startswith("not measured")
-    assert "8,000 GB/s: 1 (first HtoD on rank 0)" in text
+    assert text.startswith(
+        "1 copy without a bandwidth (length 0, unknown size, or above 8,000 GB/s; first HtoD on rank 0)"
+    )
+    assert "1 copy without a bandwidth (length 0, unknown size, or above 8,000 GB/s; first HtoD on rank 0)" in text
 
 
 def test_what_can_be_true_is_a_setting() -> None:
@@ -134,8 +136,38 @@ def test_what_can_be_true_is_a_setting() -> None:
 
 def test_short_copies_are_rough_where_durations_are_whole() -> None:
     told = note_texts(run_analysis(get_analysis("bandwidth"), copies((0, 4, 100), (10, 15, 100)).trace()).notes)
-    assert told == ("rough: 1 copy of at most 4.000 us; durations are whole microseconds here",)
+    assert told == ("bandwidth of 1 copy of at most 4.00 us is rough: durations are whole microseconds",)
     assert not run_analysis(get_analysis("bandwidth"), copies((0, 4, 100), (10, 15.5, 100)).trace()).notes
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "size", "stated", "length"),
+    [
+        (0, 1, 832, 0.5652173913043478, 1.472),  # 832 bytes in 1,472 ns
+        (5, 5, 6, 0.007537688442211055, 0.796),  # shorter than a microsecond
+        (0, 3, 3000, 1.0, 3),
+        (0, 3, 3999, 1.0, 3.999),
+        (0, 3, 4000, 1.0, 3),  # not by this clock: 4 us
+        (0, 3, 2999, 1.0, 3),
+        (0, 2, 1000, 0.0, 2),
+        (0, 2, 1000, -1.0, 2),
+        (0, 2, 1000, 1e-300, 2),
+        (0, 2, 1000, None, 2),
+    ],
+)
+def test_whole_microseconds_are_made_exact_by_the_bandwidth_of_the_file(
+    start: float, end: float, size: int, stated: float | None, length: float
+) -> None:
+    """The file's figure counts if it rounds down to the recorded length; other files have exact times."""
+    b = copies((start, end, size), (50, 90, 4000))
+    for number, row in enumerate(b.rows):
+        row["record"] = number
+    b.facets["copied"] = [{"record": 0, "bandwidth": stated}]
+    row = bandwidth_rows(b.trace())["HtoD"]
+    assert row["busy"] == round((40 + length) * US)
+    assert row["max"] == max(round(size / length * 1e6), 4000 * 10**6 // 40)
+    b.rows[1]["end"] = round(90.5 * US)
+    assert bandwidth_rows(b.trace())["HtoD"]["busy"] == round((40.5 + end - start) * US)
 
 
 def test_a_window_cuts_copies_and_what_they_move() -> None:
@@ -168,10 +200,10 @@ def test_ranks_without_copies_are_told() -> None:
     told = run_analysis(get_analysis("bandwidth"), b.trace())
     assert told.table["rank"].to_list() == [0]
     (only,) = note_texts(told.notes)
-    assert only == "no copy on ranks 1-2: none is recorded on a stream or an asynchronous line there"
+    assert only == "no copies on ranks 1-2: none were recorded on a stream or an asynchronous line"
     assert not run_analysis(get_analysis("bandwidth"), b.trace(), Window(ranks=(0,))).notes
     (only,) = note_texts(run_analysis(get_analysis("bandwidth"), b.trace(), Window(ranks=(0, 2))).notes)
-    assert only.startswith("no copy on rank 2: ")
+    assert only.startswith("no copies on rank 2: ")
 
 
 def test_copies_on_streams_are_not_said_to_queue() -> None:

@@ -40,8 +40,7 @@ def test_an_offset_is_found_and_applied(tmp_path: Path) -> None:
     assert clock_rows(trace) == [(0, False, 0), (-3000, True, 0), (200, True, 0)]
     assert [row["drift"] for row in rows("clocks", trace)] == [0, 0, 0]
     assert note_texts(asked("clocks", trace).notes) == (
-        "clocks of 2 ranks corrected by -3.000 ms to +200.0 us, told by the ends of collectives, to within 0 s: see"
-        " clocks",
+        ("clock skew of 2 ranks corrected (-3.00 ms to +200 us; ±0 s, from collective end times): see clocks"),
     )
     assert {row["skew"] // US for row in rows("collective_calls", trace)} == {2}
 
@@ -82,7 +81,9 @@ def test_groups_of_two_sorts_that_cross(tmp_path: Path) -> None:
 def test_nothing_tells(tmp_path: Path) -> None:
     result = asked("clocks", job(tmp_path, *ranks_with_clocks(0)))
     assert result.table.is_empty()
-    assert note_texts(result.notes)[0].startswith("no collectives of ranks in different files were matched")
+    assert note_texts(result.notes)[0].startswith(
+        "clocks are not compared: too few collectives of ranks in different files could be matched"
+    )
 
 
 def test_ranks_of_one_file_have_one_clock() -> None:
@@ -93,8 +94,8 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce", "module": "jit_f", "text": text}]
     result = asked("clocks", b.trace())
     clock, calls = note_texts(result.notes)
-    assert clock == "one clock: all 4 ranks are of one file, so no shift between them is to be told"
-    assert calls.startswith("not matched: 4 calls with replica groups of more devices than this trace")
+    assert clock == "all 4 ranks share one clock: they are of one file"
+    assert calls.startswith("4 calls not matched: their replica groups have more devices than this trace tells apart")
 
 
 def ranks_on_machines(*machines: str) -> list[Rank]:
@@ -110,7 +111,7 @@ def test_processes_of_one_machine_have_one_clock(tmp_path: Path) -> None:
     trace = job(tmp_path, *ranks_on_machines("a", "a"))
     result = asked("clocks", trace)
     assert result.table.is_empty()
-    why = "one clock: all 2 ranks are processes of a, so no shift between them is to be told"
+    why = "all 2 ranks share one clock: they are of one machine (a)"
     assert note_texts(result.notes)[0] == why
     assert {row["late"] for row in rows("collective_calls", trace)} == {0}
 
@@ -146,8 +147,10 @@ def test_what_hinders_the_matching_comes_before_the_rest(tmp_path: Path) -> None
     for number, rank in enumerate(ranks):
         rank.collective(1000 * number, 1000 * number + 5, 1000 * number + 20, Seq=number)
     notes = note_texts(asked("clocks", job(tmp_path, *ranks)).notes)
-    assert notes[0].startswith("not matched: 2 calls that no other rank here has")
-    assert notes[1].startswith("no collectives of ranks in different files were matched")
+    assert notes[0].startswith("2 calls not matched: on no other rank (all_reduce)")
+    assert notes[1].startswith(
+        "clocks are not compared: too few collectives of ranks in different files could be matched"
+    )
 
 
 def aligned_trace(folder: Path, way: AlignChoice, *ranks: Rank) -> Trace:
@@ -168,8 +171,8 @@ def test_the_timeline_on_the_clock_that_was_asked_for(tmp_path: Path) -> None:
     trace = aligned_trace(tmp_path, "collectives", *ranks)
     assert first_ends(trace) == [500, 500]
     assert trace.span[0] == 0
-    assert [text for text in note_texts(trace.notes) if "collectives" in text] == [
-        "placed by the ends of collectives, to within 0 s: see clocks"
+    assert [text for text in note_texts(trace.notes) if "collective" in text] == [
+        "clock aligned by collective end times (±0 s): see clocks"
     ]
     assert clock_rows(trace) == [(0, False, 0), (0, False, 0)]
 
@@ -191,7 +194,7 @@ def test_recordings_of_different_times_are_not_put_together_by_order(tmp_path: P
             rank.collective(1000 * number, 1000 * number + 50 * rank.rank, 1000 * number + 700)
     result = asked("clocks", aligned_trace(tmp_path, way, *ranks))
     assert result.table.is_empty()
-    assert note_texts(result.notes)[0] == "not matched: 6 calls that no other rank here has (all_reduce)"
+    assert note_texts(result.notes)[0] == "6 calls not matched: on no other rank (all_reduce)"
 
 
 @pytest.mark.thorough
@@ -217,8 +220,10 @@ def test_how_exact_the_clocks_are_is_said_wherever_ranks_are_compared(tmp_path: 
         for rank in ranks:
             rank.clock = rank.rank * (3000 + 10 * number)
             rank.collective(1000 * number, 1000 * number + 50, 1000 * number + 500, Seq=number)
-    why = "told by the ends of collectives, to within 37.50 us, with a drift of 100.0 us left: see clocks"
-    assert f"clocks of 1 rank corrected by -3.145 ms, {why}" in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
+    why = (
+        "clock skew of 1 rank corrected (-3.15 ms; ±37.5 us, from collective end times, 100 us drift left): see clocks"
+    )
+    assert why in note_texts(asked(analysis, job(tmp_path, *ranks)).notes)
 
 
 @pytest.mark.thorough

@@ -136,9 +136,8 @@ def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
     result = asked("collectives", job(tmp_path, sized()[0]))
     assert result.table["wait"].null_count() == result.table["skew"].null_count() == result.table.height
     assert result.table["last"].to_list() == [None, None]
-    assert (
-        "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
-        in note_texts(result.notes)
+    assert "transfer includes waiting (no calls of other ranks to match): bandwidth is a lower bound" in note_texts(
+        result.notes
     )
 
 
@@ -161,7 +160,7 @@ def test_a_bandwidth_beyond_any_link_is_not_told(tmp_path: Path) -> None:
         rank.collective(5, 10, 11, Seq=1, In_msg_nelems=10**12, Out_msg_nelems=10**12)
     result = asked("collectives", job(tmp_path, *ranks))
     assert (result.table["algorithm"][0], result.table["bus"][0]) == (None, None)
-    assert "no bandwidth in 1 row: it would be more than any link carries" in note_texts(result.notes)
+    assert "no bandwidth in 1 row: it would exceed any link" in note_texts(result.notes)
 
 
 def test_old_traces_say_less(tmp_path: Path) -> None:
@@ -176,6 +175,6 @@ def test_old_traces_say_less(tmp_path: Path) -> None:
         None,
         "stream 20",
     )
-    assert "no process group is recorded of 2 executions: that column names their streams" in note_texts(result.notes)
+    assert "2 executions without a recorded process group: the column has their streams" in note_texts(result.notes)
     assert (row["skew"] // US, row["last"]) == (20, "1 (1)")
-    assert "the size of 2 executions was not recorded" in note_texts(result.notes)
+    assert "2 executions without a recorded size" in note_texts(result.notes)

@@ -114,16 +114,16 @@ def test_a_path_through_time_of_which_nothing_is_recorded_says_so() -> None:
     b.event(thread(), "cudaLaunchKernel", 70, 80, "runtime", correlation=1)
     b.event(stream(), "gemm", 85, 105, correlation=1)
     notes = note_texts(run_analysis(get_analysis("critical_path"), b.trace()).notes)
-    assert "rank 0: on the host, nothing recorded in 57.14 % of that time" in notes
+    assert "rank 0: the host recorded nothing in 57.1 % of that time" in notes
 
 
 def test_the_notes_tell_what_it_is_bound_by() -> None:
     notes = note_texts(run_critical_path(two_kernels().trace()).notes)
     assert notes[0] == (
-        "rank 0 is bound by compute 55.83 %, CPU 16.67 %, launch 16.67 %, sync 8.33 %, kernel-kernel delay 2.50 % "
-        "of 120.0 us: the whole run"
+        "critical path of rank 0: compute 55.8 %, CPU 16.7 %, launch 16.7 %, sync 8.33 %, kernel-kernel "
+        "delay 2.50 % of 120 us (the whole run)"
     )
-    assert notes[1].startswith("inferred: ")
+    assert notes[1].startswith("waits between streams are inferred (enable_cuda_sync_events records them)")
 
 
 def test_a_copy_that_blocks_is_waited_for() -> None:
@@ -434,7 +434,7 @@ def test_a_path_that_cannot_be_followed_to_the_beginning_says_so() -> None:
     found = run_critical_path(b.trace(), by="event")
     assert found.table["start"][0] == 28 * US
     assert note_texts(found.notes)[1] == (
-        "rank 0: the path begins 28.00 us after the beginning: what gloo:all_reduce waited for was not recorded"
+        "rank 0: the path begins 28.0 us late, since the trace does not show what gloo:all_reduce waited for"
     )
     assert not [note for note in note_texts(run_critical_path(with_gloo().trace()).notes) if "begins" in note]
 
@@ -473,16 +473,16 @@ def test_what_bounds_every_rank_is_told_before_what_is_not_known_of_one() -> Non
         b.event(stream(), "gemm", 85, 105, correlation=1)
         parts.append(b.part())
     told = note_texts(run_critical_path(merge_file_frames("job", parts)).notes)
-    assert [note.split(" is bound by")[0] for note in told[:2]] == ["rank 0", "rank 1"]
-    assert all("nothing recorded" in note for note in told[2:4])
+    assert [note.split(":")[0] for note in told[:2]] == [f"critical path of rank {rank}" for rank in (0, 1)]
+    assert all("the host recorded nothing" in note for note in told[2:4])
 
 
 def test_what_hardly_bounds_it_is_not_told() -> None:
     b = two_kernels()
     b.event(MAIN, "aten::long", 120, 40_000, "op")
-    (bound,) = [note for note in note_texts(run_critical_path(b.trace()).notes) if "bound by" in note]
+    (bound,) = [note for note in note_texts(run_critical_path(b.trace()).notes) if note.startswith("critical path")]
     assert "sync" not in bound
-    assert bound.startswith("rank 0 is bound by CPU 99.")
+    assert bound.startswith("critical path of rank 0: CPU 99.8 %, compute 0.17 % of 40.0 ms (the whole run)")
 
 
 def test_the_default_is_the_longest_step_of_each_rank() -> None:
@@ -494,10 +494,16 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     found = run_critical_path(trace, by="event")
     assert found.table["start"].to_list()[0] == 0
     assert found.table["duration"].sum() == 100 * US
-    assert note_texts(found.notes)[0].startswith("rank 0 is bound by compute 67.00 %")
-    assert note_texts(found.notes)[0].endswith("of 100.0 us: ProfilerStep#1, the longest step")
+    assert note_texts(found.notes)[0].startswith(
+        "critical path of rank 0: compute 67.0 %, launch 20.0 %, CPU 10.0 %, kernel-kernel delay 3.00 % "
+        "of 100 us (ProfilerStep#1, the longest step)"
+    )
+    assert note_texts(found.notes)[0].endswith(
+        "critical path of rank 0: compute 67.0 %, launch 20.0 %, CPU 10.0 %, kernel-kernel delay 3.00 % "
+        "of 100 us (ProfilerStep#1, the longest step)"
+    )
     of_step = run_critical_path(trace, Window(0, 45 * US, steps=(1,)))
-    assert note_texts(of_step.notes)[0].endswith("of 100.0 us: step 1")
+    assert note_texts(of_step.notes)[0].endswith("of 100 us (step 1)")
     assert of_step.window == (0, 100 * US)  # the work of the step is done after its mark
     assert found.window is None
     assert (found.about, of_step.about) == ("the longest step", "")
@@ -514,7 +520,7 @@ def test_what_begins_long_after_its_launch_waited_for_what_is_not_recorded() -> 
         (15, 485, "unknown", "late"),
         (500, 100, "compute", "late"),
     ]
-    assert "rank 0, unknown: what late waited for, 485.0 us, was not recorded" in note_texts(
+    assert "rank 0, unknown: late waited 485 us; the trace does not show for what" in note_texts(
         run_critical_path(b.trace()).notes
     )
 
@@ -665,4 +671,4 @@ def test_a_profile_of_xla_has_no_path_where_a_device_has_streams_alone() -> None
     b.format = "xplane"
     found = run_critical_path(b.trace())
     assert found.table.is_empty()
-    assert note_texts(found.notes) == ("no path: an XLA profile does not say what each HLO op waited for",)
+    assert note_texts(found.notes) == ("no critical path: an XLA profile does not record what each HLO op waited for",)

@@ -49,15 +49,28 @@ def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
     assert (first["span"] // US, *(first[name] // US for name in PARTS)) == (120, 10, 20, 40, 50)
     result = asked("distributed", trace, Window(0, 50 * US))
     assert [result.table[name][0] // US for name in PARTS] == [10, 20, 10, 10]
-    assert note_texts(result.notes)[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
+    assert note_texts(result.notes)[0] == "20.0 % of communication time only waits for the last rank (all ranks)"
 
 
 @pytest.mark.parametrize("begun", [5, 10])
 def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
     notes = note_texts(asked("distributed", beside(begun).trace()).notes)
-    told = [note for note in notes if note.startswith("rank 0 is several devices in one:")]
+    told = [
+        note
+        for note in notes
+        if note.startswith(
+            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+            "communication of one during computation of another counts as overlap"
+        )
+    ]
     assert len(told) == (begun == 5)
-    assert all(note.endswith("is overlap here") for note in told)
+    assert all(
+        note.endswith(
+            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+            "communication of one during computation of another counts as overlap"
+        )
+        for note in told
+    )
 
 
 @pytest.mark.thorough
@@ -82,7 +95,10 @@ def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> N
     trace = job(tmp_path, *found)
     result = asked("distributed", trace)
     assert sum(result.table["synchronizing"]) == 10 * US
-    told = "by when the last rank came, all ranks together waited 40.00 us (arrivals): calls end apart here"
+    told = (
+        "by arrival times, all ranks together waited 40.0 us (see arrivals): calls of one collective do "
+        "not end together here"
+    )
     assert told in note_texts(result.notes)
     assert told not in note_texts(asked("distributed", trace, by="step").notes)
     assert not [note for note in note_texts(asked("distributed", trace, Window(0, 50 * US)).notes) if "by when" in note]
@@ -145,16 +161,16 @@ def test_without_a_device_operators_compute() -> None:
     (row,) = result.table.rows(named=True)
     assert [row[name] // US for name in (*PARTS, "unmatched")] == [20, 10, 20, 0, 30]
     assert row["transfer"] is None
-    hosted = "no device activity was recorded on rank 0: computation is that of operators on the host"
+    hosted = "no device activity was recorded on rank 0: computation is of host operators"
     assert hosted in note_texts(result.notes)
 
 
 def test_why_transfers_are_not_known(tmp_path: Path) -> None:
     notes = note_texts(asked("distributed", job(tmp_path, two_ranks(tmp_path)[0])).notes)
     assert notes == (
-        "transfer and waiting are told apart where several ranks are looked at together",
-        "with the overlap computation is 25.00 % and communication is 50.00 % of the spans",
-        "of the job's 2 ranks not in this trace: rank 1",
+        "open several ranks to separate transfer from waiting",
+        "including the overlap, computation is 25.0 % and communication 50.0 % of the spans",
+        "the job has 2 ranks; missing here: rank 1",
     )
 
 
@@ -162,7 +178,7 @@ def test_a_rank_that_never_communicates_lacks_no_other() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 30)
     for name in ("distributed", "stragglers", "arrivals", "collective_calls", "collectives"):
-        assert note_texts(asked(name, b.trace()).notes) == ("no collective ran here",), name
+        assert note_texts(asked(name, b.trace()).notes) == ("no collectives were recorded",), name
 
 
 EVENTS = st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.integers(0, 40), st.integers(1, 12)), max_size=10)

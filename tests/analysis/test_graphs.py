@@ -33,7 +33,7 @@ def test_launches_of_the_same_kernels_are_one_row() -> None:
     assert trace.event(first["event"])["name"] == "cudaGraphLaunch"
     assert (second["nodes"], second["launches"], second["gaps"] // US) == (2, 1, 5)
     assert note_texts(result.notes) == (
-        "in graphs: 8 of 9 kernels, copies and memsets, 80.00 us (80.00 %) of device time",
+        "graphs launch 8 of 9 kernels, copies and memsets: 80.0 us (80.0 %) of device time",
     )
 
 
@@ -47,7 +47,7 @@ def test_a_window_has_its_part_of_a_launch_of_the_whole_graph() -> None:
     parts = [row[name] // US for name in ("device", "span", "gaps", "mean", "max", "call")]
     assert parts == [7 + 10 + 5, 7 + 20, 5, 13, 20, 8]
     assert note_texts(result.notes) == (
-        "in graphs: 3 of 3 kernels, copies and memsets, 22.00 us (100.00 %) of device time",
+        "graphs launch 3 of 3 kernels, copies and memsets: 22.0 us (100 %) of device time",
     )
 
 
@@ -67,4 +67,4 @@ def test_without_graphs_that_is_said() -> None:
     b.event(stream(), "eager", 0, 10)
     result = run_analysis(get_analysis("graphs"), b.trace())
     assert result.table.is_empty()
-    assert note_texts(result.notes) == ("no launch of a CUDA or HIP graph is recorded here",)
+    assert note_texts(result.notes) == ("no launch of a CUDA or HIP graph was recorded",)

@@ -17,11 +17,12 @@ from tracehound.analysis.devices.missing_data import MissingDevices, missing_dev
 from tracehound.analysis.rank_trace import run_context
 from tracehound.draw.notes import note_texts, render_note_columns
 from tracehound.model.file_facts import FileFacts, HloProgram, PlaneStats
+from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Note, profiler_message_note
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
-MANY = "which of several devices ran them is not recorded, all are one rank"
+MANY = "executions of the same HLO op overlap: the file does not tell several devices apart, so they are one rank"
 
 
 def op(number: int) -> dict[str, object]:
@@ -51,7 +52,7 @@ def test_the_overview_says_what_was_guessed_to_join_files(samples: Path) -> None
     """Files of different runs are put side by side, which nobody should take for one run."""
     two = [samples / "torch_ddp_gloo", samples / "torch_xla_irdebug"]
     notes = note_texts(run_analysis(get_analysis("overview"), load_trace(open_trace_files(two))).notes)
-    assert "the files do not overlap in time: each is drawn from its own first event" in notes
+    assert "the files do not overlap in time: each is shown from its own first event" in notes
     for one in two:
         alone = note_texts(run_analysis(get_analysis("overview"), load_trace(open_trace_files([one]))).notes)
         assert not any("own first event" in note for note in alone)
@@ -87,7 +88,7 @@ def test_ranks_that_the_job_had_and_that_are_not_here_are_missing_by_their_runs(
     for rank in (0, 1):
         b.event(stream(rank), "gemm", 0, 10)
     rows = health_table(b.trace()).filter(level="missing").select("count", "what").rows()
-    assert (126, "of the job's 128 ranks not in this trace: ranks 2-127") in rows
+    assert (126, "the job has 128 ranks; missing here: ranks 2-127") in rows
 
 
 def with_device_assignment(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> Building:
@@ -104,7 +105,7 @@ def with_device_assignment(devices: int, planes: int, ranks: int = 2, label: str
 
 def test_devices_of_the_program_that_no_file_tells_of_are_missing() -> None:
     """They are those of hosts whose files are not here; a device that did nothing is here."""
-    said = "jit_step runs on 8 devices, of which 2 are here: the files of at least one more host are missing"
+    said = "jit_step runs on 8 devices, but only 2 are here: the files of at least one host are missing"
     trace = with_device_assignment(8, 2).trace()
     rows = health_table(trace).rows(named=True)
     assert ("missing", 6, said) in [(row["level"], row["count"], row["what"]) for row in rows]
@@ -123,3 +124,39 @@ def test_devices_are_counted_where_nothing_was_recorded_of_any() -> None:
     trace = with_device_assignment(8, 1).trace()
     nobody = replace(run_context(trace, Window()), ranks=trace.ranks.clear())
     assert missing_devices(nobody) == MissingDevices("jit_step", 8, 1)
+
+
+def test_what_the_profiler_itself_reports_comes_first() -> None:
+    dropped = "Profiler has collected 2097153 device events. 6317194 events dropped because total events reaches max."
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.notes = [
+        Note("dropped", "event_not_json", 3),
+        profiler_message_note(PROFILER_WARNING, dropped),
+        profiler_message_note(PROFILER_ERROR, "Failed to load libcupti (is it installed and accessible?)"),
+    ]
+    trace = b.trace()
+    rows = health_table(trace).select("level", "count", "what").rows()
+    assert rows[:3] == [
+        ("missing", 6_317_194, f"the profiler warns: {dropped}"),
+        ("missing", 1, "the profiler reports an error: Failed to load libcupti (is it installed and accessible?)"),
+        ("dropped", 3, "event that is not JSON"),
+    ]
+    said = note_texts(run_analysis(get_analysis("gaps"), trace).notes)[0]
+    assert said == (
+        "the profiler dropped 6,317,194 events (see health): idle time here may be work that was not recorded"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1,024 events were dropped", 1024),
+        ("buffers are full: 7 device events lost", 7),
+        ("nothing was lost", 1),
+        ("9" * 23 + " events dropped", 1 << 62),
+        ("0 events dropped", 1),
+    ],
+)
+def test_a_message_has_the_number_of_events_that_it_says_were_dropped(text: str, count: int) -> None:
+    assert profiler_message_note(PROFILER_WARNING, text).count == count

@@ -65,7 +65,7 @@ def test_that_protos_are_damaged_is_said_rather_than_that_they_were_not_recorded
     )
     b.event(Lane("XLA Ops", 0, "ops", work=True), "a", 0, 10, "op")
     (note,) = note_texts(run_analysis(get_analysis(analysis), b.trace()).notes)
-    assert note.endswith("the HLO proto of f and 1 more program is damaged and cannot be read")
+    assert note.endswith("no buffer assignment: the HLO proto of f and 1 more program is damaged")
 
 
 def test_what_is_there_at_the_peak(trace: Trace) -> None:
@@ -112,7 +112,10 @@ def test_without_programs_that_is_said(name: str) -> None:
     b.event(Lane("stream 7", 0, "stream", work=True), "k", 0, 10)
     result = run_analysis(get_analysis(name), b.trace())
     assert result.table.is_empty()
-    assert "no buffer assignment here: XLA profiles (xplane.pb) have it" in note_texts(result.notes)[0]
+    assert (
+        "no buffer assignment: xplane.pb has it in the HLO protos of programs, recorded with "
+        "enable_hlo_proto (the default of jax.profiler and of torch_xla's xp.trace)"
+    ) in note_texts(result.notes)[0]
 
 
 @pytest.mark.parametrize("name", ["hlo_buffers", "hlo_heap"])

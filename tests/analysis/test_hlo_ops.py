@@ -16,6 +16,7 @@ from tracehound.analysis.hlo.hlo_op_groups import NO_SCOPE, OP_GROUPINGS, scope_
 from tracehound.draw.notes import note_texts
 from tracehound.model.file_facts import FileFacts, PlaneStats
 from tracehound.model.trace import Trace, Window
+from tracehound.model.units import format_share
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
 MODULES = Lane("XLA Modules", 0, "modules")
@@ -81,8 +82,8 @@ def test_ops_far_from_any_peak_are_told_of() -> None:
     far = op(1, "far", flops=50_000, bytes_accessed=900)
     trace = single_op([near, far, op(2, "nothing"), op(3, "more")])
     told = (
-        "less than a tenth of any peak: 1 op, 25.00 % of the self time; what such an op is bound by is only what it"
-        " uses most, if little"
+        "below a tenth of every peak: 1 op, 25.0 % of the self time; their bound is only the resource "
+        "that they use most"
     )
     assert told in note_texts(run_hlo_ops(trace, PEAK).notes)
     assert rows_by_name(trace, PEAK)["far"]["bound_by"] == "HBM"
@@ -98,11 +99,11 @@ def test_a_device_is_idle_when_none_of_the_ops_that_run_at_once_runs() -> None:
     b.event(OPS, "dot.1", 10, 70, "op", op=1)
     b.event(OPS, "add", 90, 100, "op", op=2)
     told = note_texts(run_hlo_ops(b.trace()).notes)[1:3]
-    assert told[0] == "idle 20.000 % of 100.0 us device time"
-    assert told[1] == "ops run at once: their self times sum up to 162.50 % of the time in which any runs"
-    assert "idle 20.000 % of 100.0 us device time" in note_texts(run_analysis(get_analysis("ops"), b.trace()).notes)
+    assert told[0] == "idle 20.0 % of 100 us device time"
+    assert told[1] == "ops overlap: their self times add up to 162 % of the time in which any runs"
+    assert "idle 20.0 % of 100 us device time" in note_texts(run_analysis(get_analysis("ops"), b.trace()).notes)
     narrow = run_hlo_ops(b.trace(), window=Window(50 * US, 80 * US))
-    assert note_texts(narrow.notes)[1] == "idle 33.333 % of 30.00 us device time"
+    assert note_texts(narrow.notes)[1] == "idle 33.3 % of 30.0 us device time"
 
 
 def test_copies_on_a_stream_are_no_op_and_no_idleness_either() -> None:
@@ -111,10 +112,7 @@ def test_copies_on_a_stream_are_no_op_and_no_idleness_either() -> None:
         b.event(lane, "gemm", 0, 50, "kernel", op=0)
     b.event(stream(number=8), "Memcpy DtoD", 60, 90, "copy")
     b.event(stream(), "tail", 99, 100, "kernel")
-    assert (
-        note_texts(run_hlo_ops(b.trace()).notes)[1]
-        == "idle 19.000 % of 100.0 us device time; no HLO op runs in 50.000 %"
-    )
+    assert note_texts(run_hlo_ops(b.trace()).notes)[1] == "idle 19.0 % of 100 us device time; no HLO op runs in 50.0 %"
 
 
 def test_an_op_runs_again_after_another_or_in_another_run_of_its_module() -> None:
@@ -144,7 +142,10 @@ def test_kernels_of_one_op_are_one_execution_whatever_they_are_called() -> None:
     assert row["rate"] == pytest.approx(2e6 / 40e-6), "operations are those of executions, not of each kernel"
     assert row["estimated"]
     assert any(
-        note.startswith("1 kernels name no HLO op and are in no row: 20.00 us, 33.33 % of the kernels' time (")
+        note.startswith(
+            "1 kernel without an HLO op, in no row: 20.0 us, 33.3 % of kernel time (kernels of command "
+            "buffers name theirs with XLA_FLAGS=--xla_gpu_enable_command_buffer=)"
+        )
         for note in note_texts(result.notes)
     )
 
@@ -200,10 +201,11 @@ def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
     (done,) = found.table.filter(pl.col("name") == "copy-done").rows(named=True)
     assert (done["self"], done["bound_by"]) == (waited * US, "host link")
     assert done["bandwidth"] == pytest.approx(1000 / 20e-6)
-    part = f"{waited / (window[1] - window[0]) * 100:.2f} %"
-    told = note_texts(found.notes).index(f"{part} of the ops' self time waits for the host's memory")
+    part = format_share(waited / (window[1] - window[0]))
+    told = note_texts(found.notes).index(f"{part} of the ops' self time waits for host memory")
     assert note_texts(found.notes)[told + 1].endswith(
-        "in which it may only queue behind others: transfers has the speed of links"
+        "bandwidth of asynchronous copies is over the time from start to done, which includes queueing; "
+        "transfers has the speed of links"
     )
     assert run_hlo_ops(copied_from_the_host(), PEAK, ("by", "category"), window=seen).table.filter(
         pl.col("name") == "copy-done"
@@ -365,7 +367,11 @@ def test_an_estimate_beyond_the_peak_is_none() -> None:
 def test_without_a_peak_nothing_is_said_of_bounds() -> None:
     result = run_hlo_ops(single_op([op(0, "add", flops=10, bytes_accessed=10)]))
     assert result.table["bound_by"].to_list() == [None]
-    assert any("no peak is known" in note for note in note_texts(result.notes))
+    assert any(
+        ("the peaks of the device are unknown, so bounds are empty: set them with --peak (v6e, H100, 989T,3.35TB/s)")
+        in note
+        for note in note_texts(result.notes)
+    )
 
 
 def test_a_window_cuts_time_and_amounts_alike() -> None:
@@ -449,7 +455,10 @@ def test_a_trace_without_hlo_ops_says_who_has_them() -> None:
     b.event(stream(), "gemm", 0, 5)
     result = run_hlo_ops(b.trace())
     assert result.table.is_empty()
-    assert "XLA profiles have them" in note_texts(result.notes)[0]
+    assert (
+        "no HLO ops: XLA profiles record them (on CPUs with ProfileOptions.host_tracer_level=2 or "
+        "more); see ops for kernels and operators"
+    ) in note_texts(result.notes)[0]
 
 
 paths = st.lists(st.sampled_from(["a", "b", "c(d/e)"]), max_size=3).map("/".join)
@@ -496,7 +505,9 @@ def test_scopes_against_a_slow_sum(drawn: list[tuple[str, str, int]]) -> None:
 def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_none() -> None:
     b = Building(format="xplane")
     b.event(stream(), "loop_add_fusion", 0, 10)
-    assert note_texts(run_hlo_ops(b.trace()).notes) == ("no kernel of the GPUs names an HLO op",)
+    assert note_texts(run_hlo_ops(b.trace()).notes) == ("no GPU kernel names an HLO op: see ops and kernels",)
     b.event(thread(), "jit_f:XLA GPU module", 0, 5, "runtime")
     (note,) = note_texts(run_hlo_ops(b.trace()).notes)
-    assert note.startswith("no kernel of the GPUs names an HLO op (those of command buffers do, with XLA_FLAGS=")
+    assert note.startswith(
+        "no GPU kernel names an HLO op: see ops and kernels (kernels of command buffers name theirs with XLA_FLAGS="
+    )

@@ -93,7 +93,7 @@ def test_late_work_that_waits_for_its_turn_is_queued(before: tuple[int, int], la
         (row,) = run_launches(b.trace(), window).table.rows(named=True)
         assert (row["late"], row["queued"]) == (late, queued)
     notes = note_texts(run_launches(b.trace()).notes)
-    assert (notes[0] == "1 launch: 0 short, 0 long, 1 late, 1 of these behind earlier work") == bool(queued)
+    assert (notes[0] == "1 launch: 0 short, 0 long, 1 late (1 queued behind earlier work)") == bool(queued)
 
 
 STREAMS = st.lists(
@@ -148,7 +148,7 @@ def test_calls_are_summed_and_spread() -> None:
 
 def test_the_note_counts_all() -> None:
     assert note_texts(run_launches(several_launches().trace()).notes) == (
-        "4 launches: 2 short, 0 long, 2 late, 1 of these behind earlier work",
+        "4 launches: 2 short, 0 long, 2 late (1 queued behind earlier work)",
     )
 
 
@@ -235,7 +235,10 @@ def test_ids_of_several_calls_make_the_launch_a_guess() -> None:
         b.event(stream(rank=at // 4), "gemm", at + 5, at + 9, correlation=7)
     for name in ("launches", "queue"):
         notes = note_texts(run_analysis(get_analysis(name), b.trace()).notes)
-        said = "1 correlation id of several calls: the latest that had begun is taken, which may be another process's"
+        said = (
+            "1 correlation id used by several calls: the latest call before the work is taken (it may be "
+            "another process's)"
+        )
         assert said in notes
 
 
@@ -252,7 +255,7 @@ def test_how_long_work_took_is_by_the_clock_of_the_device() -> None:
 
 
 CALLS = st.lists(
-    st.tuples(st.sampled_from(["cudaLaunchKernel", "hipGraphLaunch"]), st.integers(0, 300), st.integers(0, 80)),
+    st.tuples(st.sampled_from(["cudaGraphLaunch", "hipGraphLaunch"]), st.integers(0, 300), st.integers(0, 80)),
     min_size=1, max_size=5,
 )  # fmt: skip
 WORK = st.lists(

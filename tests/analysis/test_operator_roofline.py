@@ -58,8 +58,8 @@ def test_a_product_is_held_against_the_peak_and_the_roof() -> None:
     assert (row["bound_by"], row["efficiency"], row["above"]) == ("memory", pytest.approx(0.5), False)
     assert row["kernel"] == "cutlass_gemm"
     assert note_texts(result.notes)[:2] == (
-        "judged 100.00 % of the devices' time",
-        "together these take 50.00 % of what they took, at the roof",
+        "covers 100 % of device time",
+        "at the roof, these operators would take 50.0 % of their time",
     )
 
 
@@ -84,7 +84,7 @@ def test_what_is_launched_beside_the_innermost_operator_is_not_its_work_again() 
     result = run_operator_roofline(build_with_inputs(b, {"record": record, **MM}, {"record": 900, **MM}))
     (row,) = result.table.rows(named=True)
     assert (row["name"], row["device_time"]) == ("aten::mm", 600 * US)
-    judged = "judged 75.00 % of the devices' time; not: 25.00 % in kernels of other operators, or of none"
+    judged = "covers 75.0 % of device time; the rest: 25.0 % in kernels of other operators, or of none"
     assert note_texts(result.notes)[0] == judged
 
 
@@ -133,7 +133,7 @@ def test_what_is_faster_than_the_device_is_marked_and_judged_by_nothing() -> Non
     result = run_operator_roofline(build_with_inputs(b, {"record": record, **MM}))
     (row,) = result.table.rows(named=True)
     assert (row["above"], row["of_peak"], row["efficiency"]) == (True, None, None)
-    assert note_texts(result.notes)[0] == "judged 0.00 % of the devices' time; not: 100.00 % beyond the peak"
+    assert note_texts(result.notes)[0] == "covers 0 % of device time; the rest: 100 % above the peak"
 
 
 def test_what_has_nothing_to_compute_is_judged_by_what_it_moves() -> None:
@@ -148,7 +148,7 @@ def test_what_has_nothing_to_compute_is_judged_by_what_it_moves() -> None:
     assert (one["flops"], one["rate"], one["intensity"]) == (0, 0, 0)
     assert (one["bound_by"], one["efficiency"]) == ("memory", pytest.approx(200e3 / 1e9 / 500e-6))
     assert (none["flops"], none["intensity"], none["bound_by"], none["efficiency"]) == (0, None, None, 0)
-    assert note_texts(result.notes)[0] == "judged 100.00 % of the devices' time"
+    assert note_texts(result.notes)[0] == "covers 100 % of device time"
 
 
 def test_it_says_what_could_not_be_judged_and_why() -> None:
@@ -159,9 +159,9 @@ def test_it_says_what_could_not_be_judged_and_why() -> None:
     launch(b, 3000, "Memcpy DtoH", 100, "copy")
     (note, *_) = note_texts(run_operator_roofline(build_with_inputs(b, {"record": record, **MM})).notes)
     assert note == (
-        "judged 50.00 % of the devices' time; not: 10.00 % communication and copies; 20.00 % in known operators whose"
-        " inputs were not recorded (record_shapes=True), or not in full; 20.00 % in kernels of other operators, or of"
-        " none"
+        "covers 50.0 % of device time; the rest: 10.0 % communication and copies; 20.0 % in known "
+        "operators without complete input shapes (record_shapes=True); 20.0 % in kernels of other "
+        "operators, or of none"
     )
 
 
@@ -172,16 +172,20 @@ def test_a_device_without_known_peaks_has_rates_and_no_shares() -> None:
     (row,) = result.table.rows(named=True)
     assert row["rate"] == pytest.approx(20e6 / 840e-6)
     assert (row["of_peak"], row["efficiency"], row["bound_by"]) == (None, None, None)
-    assert "the setting peak gives one (989T" in note_texts(result.notes)[0]
+    assert (
+        "covers 0 % of device time; the rest: 100 % on devices without known peaks (set them: --peak 989T,3.35TB/s)"
+    ) in note_texts(result.notes)[0]
 
 
 def test_runs_without_operators_or_devices_say_so() -> None:
     b = Building()
     launch(b, 0, "gemm", 10)
-    assert note_texts(run_operator_roofline(b.trace()).notes)[0].startswith("no operator that is known here")
+    assert note_texts(run_operator_roofline(b.trace()).notes)[0].startswith(
+        "no known operators: profile with ProfilerActivity.CPU and record_shapes=True"
+    )
     host = Building()
     host.event(MAIN, "aten::mm", 0, 10, "op")
     assert (
         note_texts(run_operator_roofline(host.trace()).notes)[0]
-        == "no device activity here: if it has a GPU, profile with ProfilerActivity.CUDA (or XPU)"
+        == "no device activity: if it has a GPU, profile with ProfilerActivity.CUDA (or XPU)"
     )

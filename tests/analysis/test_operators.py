@@ -56,9 +56,7 @@ def test_work_that_no_operator_launched_is_told() -> None:
     b.event(MAIN, "cudaGraphLaunch", 200, 210, "runtime", correlation=3)
     b.event(stream(), "node", 400, 640, correlation=3)
     result = run_analysis(get_analysis("operators"), b.trace())
-    assert note_texts(result.notes) == (
-        "50.00 % of the device time was launched by no operator that is known (240.0 us)",
-    )
+    assert note_texts(result.notes) == ("50.0 % of device time was launched outside of known operators (240 us)",)
     assert result.table["share"].to_list() == [0.5, 0]
 
 
@@ -134,10 +132,16 @@ def test_without_a_device_there_are_host_times_alone() -> None:
     result = run_analysis(get_analysis("operators"), b.trace())
     (row,) = result.table.iter_rows(named=True)
     assert (row["host_self"], row["host_share"], row["device_self"], row["share"]) == (10 * US, 1, None, None)
-    assert note_texts(result.notes) == ("no device work here: times are those of the host alone",)
+    assert note_texts(result.notes) == ("no device work: times are of the host only",)
 
 
-@pytest.mark.parametrize(("form", "word"), [("xplane", "see hlo_ops"), ("kineto", "ProfilerActivity.CPU")])
+@pytest.mark.parametrize(
+    ("form", "word"),
+    [
+        ("xplane", "no operators in an XLA profile; see ops for its HLO ops or kernels"),
+        ("kineto", "ProfilerActivity.CPU"),
+    ],
+)
 def test_an_empty_table_says_why(form: str, word: str) -> None:
     b = Building(format=form)
     b.event(stream(), "dot.1", 0, 10)
@@ -150,7 +154,7 @@ def test_an_empty_table_says_why(form: str, word: str) -> None:
 
 def test_an_empty_window_is_not_taken_for_an_empty_recording() -> None:
     note = note_texts(run_analysis(get_analysis("operators"), linear().trace(), Window(5000 * US, 5001 * US)).notes)[0]
-    assert note == "no operator in the window; if there is none outside: profile with ProfilerActivity.CPU"
+    assert note == "no operators in the window (if there are none at all, profile with ProfilerActivity.CPU)"
 
 
 HOST = st.lists(

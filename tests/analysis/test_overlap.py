@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, beside, stream, thread
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
+from tracehound.draw.cell_text import format_column
 from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 from tracehound.model.trace import Trace, Window
+from tracehound.report import ReportStyle, build_header, find_writer
 
 
 def run_analysis_named(analysis: str, trace: Trace, window: Window | None = None, **given: str) -> Result:
@@ -61,7 +65,7 @@ def test_communication_behind_computation(busy: Trace) -> None:
     (row,) = result.table.rows(named=True)
     assert [row[name] / US for name in ("first", "second", "both", "exposed")] == [40, 30, 10, 30]
     assert (row["hidden"], row["covered"]) == (0.25, pytest.approx(1 / 3))
-    assert note_texts(result.notes) == ("25.00 % of the communication runs at the same time as computation",)
+    assert note_texts(result.notes) == ("25.0 % of communication time overlaps with computation",)
 
 
 @pytest.mark.parametrize(
@@ -136,20 +140,29 @@ def test_hlo_categories_are_groups() -> None:
 @pytest.mark.parametrize("begun", [5, 10])
 def test_what_several_devices_in_one_hide_is_no_verdict(begun: int) -> None:
     (note,) = note_texts(run_analysis_named("overlap", beside(begun).trace()).notes)
-    merged, alone = "rank 0 is several devices in one: which of them ran", "0.00 % of the communication runs at"
+    merged, alone = (
+        (
+            "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+            "communication of one during computation of another counts as hidden"
+        ),
+        "0 % of communication time overlaps",
+    )
     assert note.startswith(merged if begun < 10 else alone)
-    assert note.endswith("while another computes is hidden here") == (begun < 10)
+    assert note.endswith(
+        "rank 0 holds several devices (the file does not tell which of them ran an HLO op): "
+        "communication of one during computation of another counts as hidden"
+    ) == (begun < 10)
 
 
 def test_why_there_is_nothing() -> None:
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
     assert note_texts(run_analysis_named("overlap", b.trace()).notes) == (
-        "no communication and no computation on a device here",
+        "no communication and no computation ran on a device",
     )
-    assert note_texts(run_analysis_named("kernel_types", b.trace()).notes) == ("no device work was recorded here",)
+    assert note_texts(run_analysis_named("kernel_types", b.trace()).notes) == ("no device work was recorded",)
     b.event(stream(), "gemm", 0, 10)
-    assert note_texts(run_analysis_named("overlap", b.trace()).notes) == ("no communication ran here",)
+    assert note_texts(run_analysis_named("overlap", b.trace()).notes) == ("no communication ran on a device",)
 
 
 def test_what_is_no_group_is_said() -> None:
@@ -189,3 +202,22 @@ def test_every_instant(events: list[tuple[int, int, str, int, int]], bounds: tup
     assert found == expected
     for rank, lengths in overlap(trace, window).items():
         assert lengths[2] == (sum(both.values()) if rank is None else both[rank])
+
+
+@pytest.mark.parametrize("analysis", ["kernel_types", "overlap"])
+def test_the_sum_of_all_ranks_cannot_be_taken_for_a_rank(analysis: str) -> None:
+    b = Building()
+    for rank in (0, 1):
+        b.event(stream(rank), "gemm", 0, 40)
+        b.event(stream(rank, 20), "nccl", 20, 60, "collective")
+    trace = b.trace()
+    result = run_analysis_named(analysis, trace)
+    assert result.table["rank"].unique().sort().to_list() == [None, 0, 1]
+    assert set(format_column(result, result.column("rank"))) == {"all", "0", "1"}
+    lines = [
+        line.text for line in find_writer("csv").write_result(build_header(trace, Window()), result, ReportStyle())
+    ]
+    rows = list(csv.DictReader("\n".join(lines).splitlines()))
+    time = "time_ps" if analysis == "kernel_types" else "first_ps"
+    total = sum(int(row[time]) for row in rows if row["rank"] == "all")
+    assert total == sum(int(row[time]) for row in rows if row["rank"] != "all") > 0

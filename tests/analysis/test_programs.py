@@ -86,7 +86,10 @@ def test_an_execution_that_begins_before_its_enqueue_tells_nothing_of_the_host()
     result = run_programs(b.trace())
     row = result.table.row(0, named=True)
     assert (row["enqueued"], row["ahead"], row["dry"]) == (1, None, None)
-    assert any("1 begin before their enqueue" in note for note in note_texts(result.notes))
+    assert any(
+        "1 executions begin before their enqueue (clocks or run ids disagree): ahead and dry are unknown" in note
+        for note in note_texts(result.notes)
+    )
 
 
 def test_a_window_keeps_executions_at_full_length_with_the_gap_before_them() -> None:
@@ -102,14 +105,20 @@ def test_a_profile_without_enqueues_says_so() -> None:
     b.event(MODULES, "SyncTensorsGraph.9(0)", 0, 5, "module")
     result = run_programs(b.trace())
     assert result.table.select("enqueued", "dry", "ahead").row(0) == (0, None, None)
-    assert any("of 1 no enqueue is known" in note for note in note_texts(result.notes))
+    assert any(
+        "no enqueue is known for 1 executions: it came before the recording, or no id leads to it" in note
+        for note in note_texts(result.notes)
+    )
 
 
 def test_what_a_pytorch_trace_has_instead_is_said() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 5)
-    assert "PyTorch Profiler file knows none" in note_texts(run_programs(b.trace()).notes)[0]
-    assert "device_tracer_level" in note_texts(run_programs(Building(format="xplane").trace()).notes)[0]
+    assert (
+        "a PyTorch trace has no XLA programs; graphs lists what is launched as a whole"
+        in note_texts(run_programs(b.trace()).notes)[0]
+    )
+    assert "device tracing did not start" in note_texts(run_programs(Building(format="xplane").trace()).notes)[0]
 
 
 @given(
@@ -153,5 +162,12 @@ def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_no_progr
     b.event(stream(), "loop_add_fusion", 0, 10)
     b.event(thread(), call or "cuLaunchKernel", 0, 5, "runtime")
     (note,) = note_texts(run_analysis(get_analysis("programs"), b.trace()).notes)
-    hint = " (in command buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=)" if call else ""
-    assert note.endswith(f"no kernel of the GPUs names an HLO op{hint}")
+    hint = (
+        (
+            "no executions of XLA programs: no GPU kernel names an HLO op; kernels of command buffers do "
+            "with XLA_FLAGS=--xla_gpu_enable_command_buffer="
+        )
+        if call
+        else ""
+    )
+    assert note == (hint or "no executions of XLA programs: no GPU kernel names an HLO op")

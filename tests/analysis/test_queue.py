@@ -76,14 +76,14 @@ def test_a_full_queue_blocks() -> None:
 def test_a_queue_that_is_nearly_full_is_told() -> None:
     trace = pairs(*((number, 1000 + number) for number in range(100))).trace()
     nearly = run_analysis(get_analysis("queue"), trace, options=Options(given=(("limit", "101"),)))
-    assert note_texts(nearly.notes)[0].startswith("nearly full")
+    assert note_texts(nearly.notes)[0].startswith("the queue is nearly full")
     assert not any("nearly" in note for note in note_texts(run_analysis(get_analysis("queue"), trace).notes))
 
 
 def test_a_queue_beyond_the_limit_of_cuda_has_none() -> None:
     trace = pairs(*((number, 3000 + number) for number in range(1100))).trace()
     assert note_texts(run_analysis(get_analysis("queue"), trace).notes) == (
-        "a queue of 1,100 launches: 1,024 is not a limit here, as HIP has none",
+        "the queue holds up to 1,100 launches: 1,024 is no limit here (HIP has none)",
     )
 
 

@@ -47,4 +47,6 @@ def test_only_the_outermost_operators_of_a_name_are_instances() -> None:
     assert result(blocks(), operator="mm|block").table["operator"].to_list() == ["aten::block"]
     none = result(blocks(), operator="conv")
     assert none.table.is_empty()
-    assert note_texts(none.notes)[0].startswith("no operator here launched 3 kernels or more")
+    assert note_texts(none.notes)[0].startswith(
+        "no operator launched 3 kernels or more: choose another length or operator"
+    )

@@ -69,7 +69,7 @@ def test_one_lane_is_summed_up_in_a_note(asked: str) -> None:
     else:
         window = Window(150 * US, 350 * US, ranks=(0,))
         result = run_analysis(get_analysis("slices"), TRACE, window, Options(given=(("lane", "^STREAM"),)))
-    assert note_texts(result.notes)[0] == "2 events, busy 80.00 us of 200.0 us"
+    assert note_texts(result.notes)[0] == "2 events, busy 80.0 us of 200 us"
     assert rows(result, "name", "count", "share") == [("gemm", 2, 1.0)]
 
 
@@ -88,7 +88,7 @@ def test_lanes_on_which_nothing_ran_say_so() -> None:
 
 def test_a_lane_that_there_is_not_is_told_of() -> None:
     result = run_analysis(get_analysis("slices"), TRACE, Window(), Options(given=(("lane", "nosuch"),)))
-    assert note_texts(result.notes)[0] == "no lane is called 'nosuch'"
+    assert note_texts(result.notes)[0] == "no lane is named 'nosuch'"
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.sampled_from("abc")), min_size=1, max_size=15)

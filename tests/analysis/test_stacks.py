@@ -61,7 +61,7 @@ def test_calls_of_one_path_are_one_row_whatever_their_addresses_and_steps() -> N
     assert shown.table["device_share"].to_list()[:2] == [1, 1]
     assert shown.table["device_self"].to_list() == [0, 0, 0, 0, 40 * US, 0]
     assert shown.table["launched"].to_list() == [0, 0, 0, 0, 2, 0]
-    assert note_texts(shown.notes) == ("100.0 us on threads of hosts",)
+    assert note_texts(shown.notes) == ("100 us on host threads",)
 
 
 def test_self_times_add_up_to_the_total() -> None:
@@ -165,7 +165,7 @@ def test_work_whose_launch_is_not_known_is_told() -> None:
     b.event(stream(), "graph node", 300, 340)
     shown = run_stacks(b.trace())
     assert shown.table["device_share"][0] == 0.5
-    assert "50.00 % of the device time has no known launch (40.00 us)" in note_texts(shown.notes)
+    assert "50.0 % of device time has no known launch (40.0 us)" in note_texts(shown.notes)
 
 
 @pytest.mark.parametrize(("form", "word"), [("kineto", "with_stack=True"), ("xplane", "python_tracer_level=1")])
@@ -183,7 +183,7 @@ def test_a_file_of_a_device_alone_has_no_paths() -> None:
     b.event(stream(), "gemm", 0, 10)
     shown = run_stacks(b.trace())
     assert shown.table.is_empty()
-    assert note_texts(shown.notes) == ("no event of a host thread here: profile with ProfilerActivity.CPU",)
+    assert note_texts(shown.notes) == ("no events of host threads: profile with ProfilerActivity.CPU",)
 
 
 def old_trace(tmp_path: Path) -> Trace:
@@ -227,7 +227,9 @@ def test_stacks_that_operators_carry_as_text_are_frames_with_the_time_of_these(t
     ]
     assert shown.table["count"].to_list() == [3, 2, 2, 2, 1, 1, 1, 1, 1]
     assert shown.table["kind"].to_list()[:4] == ["python", "python", "python", "op"]
-    assert note_texts(shown.notes)[-1].startswith("frames are those that operators carry as text")
+    assert note_texts(shown.notes)[-1].startswith(
+        "frames come from the stacks of operators, and have the time of these operators only"
+    )
 
 
 def test_of_such_stacks_the_frames_alone_have_what_their_operators_took(tmp_path: Path) -> None:

@@ -133,13 +133,15 @@ def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -
             launch(b, "k", 100 * number + 10 * place, 100 * number + 10 * place + 3, 100 * number + 10 * place + 10)
     result = run_step_parts(b.trace())
     assert result.table["partial"].to_list() == [False, False, True]
-    assert note_texts(result.notes)[0].startswith("an average step takes 100.0 us: kernel 35.00 %")
-    assert "1 partial step is left out of the average" in note_texts(result.notes)[1]
+    assert note_texts(result.notes)[0].startswith("mean step time 100 us: kernel 35.0 %, runtime 10.0 %, other 55.0 %")
+    assert (
+        "1 partial step left out of the mean: the recording began or ended inside, or work ran outside of it"
+    ) in note_texts(result.notes)[1]
     of_steps = run_analysis(get_analysis("steps"), b.trace())
     assert of_steps.table["step"].to_list() == [1, 2, 3]
     lengths, partial = note_texts(of_steps.notes)[:2]
-    assert lengths == "2 whole steps on 1 rank: median 100.0 us, p95 100.0 us, 100.0 us to 100.0 us"
-    assert partial.startswith("1 partial step is left out of these lengths: ")
+    assert lengths == "2 whole steps on 1 rank: median 100 us, p95 100 us, 100 us to 100 us"
+    assert partial.startswith("1 partial step left out of these lengths: ")
 
 
 def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
@@ -155,10 +157,10 @@ def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
     tables = {name: run_analysis(get_analysis(name), trace).table for name in ("step_parts", "step_time", "steps")}
     for table in tables.values():
         assert table["partial"].to_list() == [True, False, False, False, True]
-    assert note_texts(run_step_parts(trace).notes)[0].startswith("an average step takes 200.0 us: ")
+    assert note_texts(run_step_parts(trace).notes)[0].startswith("mean step time 200 us: kernel 50.0 %, other 50.0 %")
     page = {result.analysis: result for result in summarize_trace(trace, Window()).results}
     assert page["steps"].table.select("steps", "median", "shortest").rows() == [(3, 200 * US, 200 * US)]
-    assert any(note.startswith("an average step takes 200.0 us") for note in note_texts(page["findings"].notes))
+    assert any(note.startswith("mean step time 200 us (") for note in note_texts(page["findings"].notes))
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_steps_of_a_gpu_whose_kernels_name_no_op() -> None:
     assert parts(run_step_time(b.trace())) == {"compute": 60, "other": 40}
     b.format = "kineto"
     (note,) = note_texts(run_step_time(b.trace()).notes)
-    assert note.startswith("a PyTorch Profiler file has no XLA programs")
+    assert note.startswith("a PyTorch trace has no XLA programs: see steps for its steps")
 
 
 def test_without_threads_of_the_host_all_idle_time_is_other() -> None:
@@ -181,8 +181,8 @@ def test_a_partial_step_is_shown_and_left_out() -> None:
     """XProf's average of these steps is 96.3 ms."""
     result = run_step_time(steps_with_late_work().trace())
     assert result.table["partial"].to_list() == [False] * 4 + [True]
-    assert note_texts(result.notes)[0].startswith("4 whole steps on 1 rank: median 120.1 ms, p95 120.8 ms; ")
-    assert note_texts(result.notes)[1].startswith("1 partial step is left out of these figures: ")
+    assert note_texts(result.notes)[0].startswith("4 whole steps on 1 rank: median 120 ms, p95 121 ms; ")
+    assert note_texts(result.notes)[1].startswith("1 partial step left out of these figures: ")
     row = run_step_time(steps_with_late_work().trace(), by="rank").table.row(0, named=True)
     assert (row["steps"], row["partial"]) == (4, 1)
     assert row["p50"] == 120_125 * US
@@ -194,7 +194,7 @@ def test_a_step_counts_once_on_however_many_ranks() -> None:
     trace = steps_with_late_work(ranks=2).trace()
     for result in (run_step_time(trace), run_analysis(get_analysis("steps"), trace)):
         assert note_texts(result.notes)[0].startswith("4 whole steps on 2 ranks: ")
-        assert note_texts(result.notes)[1].startswith("1 partial step is left out of these ")
+        assert note_texts(result.notes)[1].startswith("1 partial step left out of these ")
 
 
 def test_without_device_work_a_short_step_is_partial() -> None:
@@ -269,7 +269,8 @@ def test_where_launches_are_unknown_it_is_said() -> None:
     b = marked_steps()
     b.event(CORE, "dot", 0, 10, "op")
     assert any(
-        "what launched device work is not recorded" in note for note in note_texts(run_step_time(b.trace()).notes)
+        "device work has no recorded launches: it counts for the step in which it ran" in note
+        for note in note_texts(run_step_time(b.trace()).notes)
     )
 
 
@@ -280,7 +281,7 @@ def test_inferred_steps_are_labelled() -> None:
         b.event(CORE, "dot", 20 * number, 20 * number + 15, "op")
     result = run_step_time(b.trace())
     assert [value // US for value in result.table["duration"]] == [20, 20, 20, 15]
-    assert note_texts(result.notes)[-1] == "inferred: no marks; a step is one execution of jit_f(9)"
+    assert note_texts(result.notes)[-1] == "steps are inferred (none are marked): a step is one execution of jit_f(9)"
 
 
 def test_where_there_are_no_steps_the_reason_is_said() -> None:

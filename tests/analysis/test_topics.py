@@ -56,18 +56,18 @@ def test_no_analysis_is_listed_twice() -> None:
         [
             ("kineto", True, "kernels", ""),
             ("kineto", False, "kernels", "no device activity"),
-            ("kineto", True, "programs", "only an XLA profile"),
+            ("kineto", True, "programs", "needs an XLA profile"),
             ("xplane", True, "programs", ""),
-            ("xplane", True, "operators", "only a trace of the PyTorch profiler"),
-            ("chrome", True, "critical_path", "only a trace of the PyTorch profiler"),
+            ("xplane", True, "operators", "needs a trace of the PyTorch profiler"),
+            ("chrome", True, "critical_path", "needs a trace of the PyTorch profiler"),
             ("kineto", False, "operators", ""),
             ("xplane", False, "steps", ""),
             ("xplane", False, "health", ""),
             ("kineto", True, "arrivals", "one rank is open"),
             ("kineto", True, "memory", "no memory events"),
-            ("xplane", True, "memory", "memory events are PyTorch's"),
+            ("xplane", True, "memory", "only PyTorch records memory events; for XLA see allocator and hlo_memory"),
             ("xplane", True, "allocator", "no allocator events"),
-            ("xplane", True, "sequences", "only a trace of the PyTorch profiler"),
+            ("xplane", True, "sequences", "needs a trace of the PyTorch profiler"),
             ("kineto", True, "sequences", ""),
             ("xplane", True, "hlo_heap", "no buffer assignment"),
         ],
@@ -82,10 +82,10 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     b = built("kineto", device=True)
     assert said("clocks", merge_file_frames("two files", [b.part(), b.part()])) == ""
     b.event(stream(rank=1), "gemm", 2, 8)
-    assert said("clocks", b.trace()).startswith("one file is open")
+    assert said("clocks", b.trace()).startswith("only one file is open")
 
 
-@pytest.mark.parametrize(("devices", "why"), [(1, "one rank is open: "), (4, "one rank: its file does not tell")])
+@pytest.mark.parametrize(("devices", "why"), [(1, "only one rank is open: "), (4, "only one rank: the file merges")])
 def test_a_rank_that_may_be_several_devices_is_no_lack_of_files_alone(devices: int, why: str) -> None:
     b = Building(format="xplane", facts=FileFacts(programs=(HloProgram("jit_f", replicas=devices, partitions=1),)))
     b.event(thread(), "main", 0, 10)

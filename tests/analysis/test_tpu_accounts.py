@@ -223,6 +223,6 @@ def test_what_sparse_cores_execute_runs_beside_the_ops_of_the_device(opened: Ope
     for analysis in ("ops", "hlo_ops"):
         table = result(trace, analysis)
         assert table.table["name"].to_list() == ["fusion.2", "fusion.1"]
-        assert any(note.startswith("idle 26.316 %") for note in note_texts(table.notes))
+        assert any(note.startswith("idle 26.3 %") for note in note_texts(table.notes))
     assert result(trace, "programs").table["count"].to_list() == [2]
     assert result(trace, "duty_cycle").table["on_duty"].to_list() == [2 * 900 * US]

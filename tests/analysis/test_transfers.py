@@ -76,10 +76,11 @@ def test_waits_and_flights_of_each_pair_of_memories() -> None:
     assert rows[0]["exposed_share"] == pytest.approx(0.22)
     assert rows[0]["hidden_share"] == pytest.approx(8 / 30)
     assert note_texts(result.notes)[0].startswith(
-        "waiting for copies from and to the host: 25.00 % of device time, 25.00 us; "
+        "25.0 % of device time (25.0 us) waits for copies from and to the host; HBM to host 32.8 GB/s "
+        "(30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)"
     )
     assert "HBM to host 32.8 GB/s (30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)" in note_texts(result.notes)[0]
-    assert note_texts(result.notes)[1].startswith("bound by the link to the host's memory")
+    assert note_texts(result.notes)[1].startswith("the limit is the link to host memory, not device memory or compute")
 
 
 def test_by_op_the_link_is_the_same() -> None:
@@ -167,7 +168,7 @@ def test_a_rate_above_that_of_the_memory_is_none() -> None:
     b.event(stream(), "Memcpy DtoD", 0, 1, "copy", bytes=1_700_000)
     result = transfers(b.trace())
     assert result.table["rate"].to_list() == [None]
-    assert "no rate of 1 row: above 1.64 TB/s" in note_texts(result.notes)[0]
+    assert "no rate in 1 row: above 1.64 TB/s, more than the memory can do" in note_texts(result.notes)[0]
 
 
 def test_a_copy_faster_than_any_memory_is_in_no_rate() -> None:
@@ -181,7 +182,7 @@ def test_a_copy_faster_than_any_memory_is_in_no_rate() -> None:
     assert rows["device"]["rate"] is None
     assert "host to device 41.0 MB/s (0.0 GiB/s)" in note_texts(result.notes)[0]
     assert "device to host" not in note_texts(result.notes)[0]
-    assert "in no rate: 2 copies above 8.00 TB/s" in note_texts(result.notes)
+    assert "left out of rates: 2 copies above 8.00 TB/s" in note_texts(result.notes)
 
 
 def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
@@ -190,7 +191,9 @@ def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
     for by in ("memory", "op"):
         row = transfers(b.trace(), by=by).table.row(0, named=True)
         assert (row["source"], row["target"], row["bytes"], row["rate"]) == ("unknown", "unknown", None, None)
-        assert note_texts(transfers(b.trace(), by=by).notes)[0].startswith("no size is recorded of any copy")
+        assert note_texts(transfers(b.trace(), by=by).notes)[0].startswith(
+            "no copy has a recorded size: bytes and rates are empty"
+        )
 
 
 def test_copies_of_nothing_take_time_at_an_unknown_rate() -> None:
@@ -215,7 +218,7 @@ def test_copies_without_a_size_are_in_no_rate() -> None:
         assert row["rate"] == pytest.approx(2 * SIZE / 20e-6)
         assert "; host to device 105 GB/s (97.7 GiB/s)" in note_texts(result.notes)[0]
         unsized = note_texts(result.notes)[2]
-        assert unsized == "no size is recorded of 1 of 3 copies: bytes and rates are those of the others"
+        assert unsized == "1 of 3 copies have no recorded size: bytes and rates are of the others"
     mean = run_analysis(get_analysis("bandwidth"), b.trace()).table["mean"].item()
     assert mean == pytest.approx(row["rate"])
 

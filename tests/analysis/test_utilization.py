@@ -64,10 +64,10 @@ def test_kernels_without_a_length_are_told_of_and_weigh_nothing() -> None:
     kernel(b, 30, 40, occupancy=0.5)
     found = row(b.trace())
     assert (found["kernels"], found["occupancy"]) == (2, 0.5)
-    note = "not counted: 2 kernels without a length, which weigh nothing in averages over time"
+    note = "2 kernels of length 0 left out of averages over time"
     for name in ("utilization", "utilization_curve"):
         assert note in note_texts(run_utilization(b.trace(), name=name).notes)
-    assert "not counted: 1 kernel without a length" in " ".join(
+    assert "1 kernel of length 0 left out" in " ".join(
         note_texts(run_utilization(b.trace(), Window(25 * US, 40 * US)).notes)
     )
 
@@ -112,7 +112,7 @@ def test_the_span_is_that_of_the_steps_and_their_work() -> None:
     kernel(b, 30, 40, call="cudaLaunchKernel")
     kernel(b, 50, 80, call="cudaLaunchKernel")
     assert (row(b.trace())["span"], row(b.trace())["utilization"]) == (60 * US, pytest.approx(40 / 60))
-    alone = "of the steps alone: 60.00 us of 80.00 us"
+    alone = "rows cover the steps only: 60.0 us of 80.0 us"
     assert alone in note_texts(run_utilization(b.trace()).notes)
     assert alone in note_texts(run_utilization(b.trace(), name="utilization_curve").notes)
     assert not any("alone" in note for note in note_texts(run_utilization(b.trace(), by="step").notes))
@@ -131,9 +131,11 @@ def test_what_rocm_does_not_record_is_derived_as_far_as_it_can_be() -> None:
     assert found["occupancy_limit"] == pytest.approx((0.125 + 0.25) / 2)
     assert (found["sm_efficiency"], found["known"]) == (pytest.approx(15 / 40), 0.5)
     notes = "\n".join(note_texts(result.notes))
-    assert "occupancy is not recorded" in notes
-    assert "2 of 3 kernels are derived from grids and 100 multiprocessors" in notes
-    assert "SM efficiency is at least this: 50.00 % of the kernels' time has no grid" in notes
+    assert "occupancy was not recorded" in notes
+    assert "blocks per SM of 2 of 3 kernels are computed from their grids and 100 multiprocessors" in notes
+    assert (
+        "SM efficiency is a lower bound: 50.0 % of kernel time has no grid (kernels of replayed graphs have none)"
+    ) in notes
 
 
 def test_notes_count_the_kernels_of_the_window_and_of_the_steps() -> None:
@@ -141,7 +143,7 @@ def test_notes_count_the_kernels_of_the_window_and_of_the_steps() -> None:
     b.event(MAIN, "ProfilerStep#1", 0, 15, "step", step=1)
     for start in (0, 10, 20):
         kernel(b, start, start + 8, call="hipLaunchKernel", grid="50,1,1", block="500,1,1")
-    derived = "blocks per SM of {0} of {0} kernels are derived from grids and 100 multiprocessors"
+    derived = "blocks per SM of {0} of {0} kernels are computed from their grids and 100 multiprocessors"
     assert derived.format(2) in note_texts(run_utilization(b.trace()).notes), "the span is that of the steps"
     assert derived.format(1) in note_texts(run_utilization(b.trace(), Window(9 * US, 19 * US)).notes)
     assert derived.format(2) in note_texts(run_utilization(b.trace(), by="step").notes)
@@ -153,11 +155,14 @@ def test_what_cannot_be_true_is_noted() -> None:
     kernel(b, 10, 20, occupancy=0.5, blocks_per_sm=0.5)
     result = run_utilization(b.trace())
     assert result.table["occupancy"].to_list() == [0.5]
-    assert any("not counted: 1 recorded values" in note for note in note_texts(result.notes))
-    assert not any(note.startswith("no occupancy") for note in note_texts(result.notes))
+    assert any(
+        "1 implausible value ignored (such as an occupancy above 100 %, or of 0 % with many threads)" in note
+        for note in note_texts(result.notes)
+    )
+    assert not any(note.startswith("no plausible occupancy") for note in note_texts(result.notes))
     alone = Building()
     kernel(alone, 0, 10, occupancy=4.0, blocks_per_sm=0.5)
-    assert "no occupancy that is recorded here can be true" in note_texts(run_utilization(alone.trace()).notes)
+    assert "no plausible occupancy was recorded" in note_texts(run_utilization(alone.trace()).notes)
 
 
 def test_notes_count_the_kernels_that_the_rows_are_of() -> None:
@@ -169,18 +174,18 @@ def test_notes_count_the_kernels_that_the_rows_are_of() -> None:
     kernel(b, 13, 19, occupancy=4.0, blocks_per_sm=0.5)
 
     def strange(number: int) -> str:
-        return f"not counted: {number} recorded values that cannot be true, such as"
+        return f"{number} implausible value{'s' * (number > 1)} ignored (such as"
 
     for name, settings, counted, part in (
-        ("utilization", {}, strange(1), "33.33 %"),
-        ("utilization", {"by": "step"}, strange(1), "33.33 %"),
-        ("utilization_curve", {}, strange(1), "33.33 %"),
-        ("utilization", {"by": "kernel"}, strange(2), "15.79 %"),
+        ("utilization", {}, strange(1), "33.3 %"),
+        ("utilization", {"by": "step"}, strange(1), "33.3 %"),
+        ("utilization_curve", {}, strange(1), "33.3 %"),
+        ("utilization", {"by": "kernel"}, strange(2), "15.8 %"),
     ):
         notes = note_texts(run_utilization(b.trace(), name=name, **settings).notes)
         assert any(note.startswith(counted) for note in notes)
-        assert any(note.startswith(f"occupancy is that of {part} of the kernels' time, and may be") for note in notes)
-        assert any("1 kernel without a length" in note for note in notes) == (settings == {"by": "kernel"})
+        assert any(note.startswith(f"occupancy is known for {part} of kernel time; it may exceed") for note in notes)
+        assert any("1 kernel of length 0" in note for note in notes) == (settings == {"by": "kernel"})
 
 
 def test_by_kernel() -> None:
@@ -224,7 +229,7 @@ def test_stretches_are_never_more_than_can_be_read() -> None:
     kernel(b, 0, 15_000_000)
     result = run_utilization(b.trace(), name="utilization_curve", bucket="1ns")
     assert result.table.height == 7500
-    assert note_texts(result.notes)[0] == "stretches of 2.000 ms"
+    assert note_texts(result.notes)[0] == "one row per 2.00 ms"
 
 
 def test_curves_beside_the_timeline_hold_until_they_change() -> None:

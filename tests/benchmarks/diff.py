@@ -1,6 +1,6 @@
 """How long it takes to compare two traces of many events: files never seen, and files that the cache has.
 
-    python tests/benchmarks/diff.py BASE OTHER --events 1M
+    python tests/benchmarks/diff.py BASELINE CANDIDATE --events 1M
 
 Both are made of a real trace each, its events again and again (see `grow_kineto`), so that they have as many steps as
 copies. Whole processes are timed, from the shell's side: `tracehound diff` with a cache of its own, first an empty one,
@@ -24,7 +24,7 @@ BUDGET = 5.0
 """Seconds that comparing two traces of a million events each may take when both have been read before."""
 
 
-def timed(base: Path, other: Path, cache: Path) -> float:
+def timed(baseline: Path, candidate: Path, cache: Path) -> float:
     """Seconds of one comparison, a process of its own."""
     began = time.perf_counter()
     command = [
@@ -32,8 +32,8 @@ def timed(base: Path, other: Path, cache: Path) -> float:
         "-m",
         "tracehound",
         "diff",
-        str(base),
-        str(other),
+        str(baseline),
+        str(candidate),
         "--format",
         "json",
         "--cache",
@@ -46,14 +46,14 @@ def timed(base: Path, other: Path, cache: Path) -> float:
 def main() -> None:
     """Make, measure, and say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("base", type=Path)
-    parser.add_argument("other", type=Path)
+    parser.add_argument("baseline", type=Path)
+    parser.add_argument("candidate", type=Path)
     parser.add_argument("--events", type=size_of, default=1_000_000, help="of either trace, as in 200K or 1M")
     parser.add_argument("--runs", type=int, default=3, help="of which the least counts")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for source, target in ((asked.base, "base.json"), (asked.other, "other.json")):
+        for source, target in ((asked.baseline, "base.json"), (asked.candidate, "other.json")):
             grown = made(source, folder / target, asked.events)
             say(f"{target}: {size_text(grown.size)}, {grown.copies} x {source.name}")
         first, *again = (

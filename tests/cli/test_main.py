@@ -223,7 +223,7 @@ def test_steps_in_which_the_device_works_on_others_are_told_of_once(
     for step, times in (("2", 1), ("1", 0)):
         assert main(["summary", str(path), "--step", step]) == 0
         out, err = capsys.readouterr()
-        assert out.count("100.00 % of the devices' work in this time was launched in other steps") == times
+        assert out.count("100 % of the device work in this window was launched in other steps") == times
         assert "in other steps" not in err
         assert main(["report", str(path), "ops", "--step", step, "--format", "csv"]) == 0
         assert capsys.readouterr().err.count("was launched in other steps") == times
@@ -263,8 +263,9 @@ def test_pages_in_csv_keep_their_notes_too(job: Path, samples: Path, capsys: pyt
     assert "tracehound: gaps: 1 of 2 rows\n" in capsys.readouterr().err
     main(["diff", str(job), str(job), "--format", "csv"])
     err = capsys.readouterr().err
-    assert err.startswith(f"tracehound: base: {job.name}: 2 steps on 2 ranks")
-    assert "tracehound: diff: too few steps to tell a change from chance" in err
+    assert err.startswith("tracehound: headline: no change: step time 900 us in both runs\n")
+    assert f"tracehound: baseline: {job.name}: 2 steps on 2 ranks" in err
+    assert "tracehound: diff: too few steps to tell a change from noise" in err
     main(["hlo", str(samples / "jax_cpu8_b128"), "all-reduce.11", "--top", "2", "--format", "csv"])
     out, err = capsys.readouterr()
     assert out.startswith("# stack\nsource,function\n")
@@ -283,7 +284,13 @@ def test_a_report_of_what_is_hardly_one_run_says_so_once(
     main(["report", str(tmp_path), "findings", "--width", "0", "--format", form])
     out, err = capsys.readouterr()
     said, silent = (err, out) if form == "csv" else (out, err)
-    assert said.count("hardly one run: the files do not overlap in time; all that is told is of them together") == 1
+    assert (
+        said.count(
+            "probably not one run: the files do not overlap in time; all numbers are of these files "
+            "together; open one file, or choose with --rank"
+        )
+        == 1
+    )
     assert "hardly" not in silent
 
 
@@ -295,7 +302,13 @@ def test_a_gate_of_what_is_hardly_one_run_says_so_once_for_each(
     for hour in (0, 1):
         document = orjson.loads(kineto(0)) | {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
         (runs / f"{'ab'[hour]}.pt.trace.json").write_bytes(orjson.dumps(document))
-    base, told = str(tmp_path / "base.json"), "hardly one run: the files do not overlap in time;"
+    base, told = (
+        str(tmp_path / "base.json"),
+        (
+            "probably not one run: the files do not overlap in time; all numbers are of these files "
+            "together; open one file, or choose with --rank"
+        ),
+    )
     gate = ["--fail-on", "idle < 1%", "--width", "0", "--format", form]
     for asked, times in ((["check", str(runs), "--save-baseline", base], 1), (["diff", base, str(runs)], 2)):
         main([*asked, *gate])
@@ -440,7 +453,7 @@ def test_a_run_differs_in_nothing_from_itself(job: Path, capsys: pytest.CaptureF
     assert main(["diff", str(job), str(job), "--fail-on", "step_time > +1%"]) == 0
     out = capsys.readouterr().out
     assert "no difference" in out
-    assert "too few steps to tell a change from chance" in out
+    assert "too few steps to tell a change from noise: at least 4 in each run are needed" in out
 
 
 @pytest.mark.parametrize("form", [writer.name for writer in WRITERS])
@@ -456,7 +469,15 @@ def test_a_gate_fails_in_every_form(form: str, job: Path, capsys: pytest.Capture
     if form == "json":
         document = json.loads(said.out)
         assert (document["schema"], document["failed"]) == ("tracehound.comparison/1", True)
-        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops", "diff-causes"]
+        assert list(document["results"]) == [
+            "gate",
+            "diff",
+            "diff-categories",
+            "diff-ops",
+            "diff-ranks",
+            "diff-idle",
+            "diff-causes",
+        ]
 
 
 def test_a_gate_for_ci(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -498,7 +519,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
     assert main(["check", str(job), "--save-baseline", str(base)]) == 0
     capsys.readouterr()
     assert main(["diff", str(base), str(job), "--rank", "0"]) == 0
-    assert "is a baseline: --rank, --step and --window narrow the other run alone" in capsys.readouterr().err
+    assert "is a baseline: --rank, --step and --window narrow the candidate alone" in capsys.readouterr().err
     trace.write_bytes(kineto(0))
     assert main(["check", str(trace), "--save-baseline", str(trace)]) == 2
     assert "is not a baseline, and is not replaced" in capsys.readouterr().err
@@ -528,7 +549,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["diff", "{job}", "{job}", "--format", "junit"], "junit tells what came of conditions"),
         (["diff", "{job}", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
         (["check", "{job}"], "no condition"),
-        (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a base"),
+        (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a baseline"),
         (["report", "{job}", "zzz"], "no analysis 'zzz'; tracehound report --list names them all"),
         (
             ["report", "{job}", "memory_op"],
@@ -1097,3 +1118,12 @@ def test_a_long_word_is_no_analysis_and_no_path(job: Path, capsys: pytest.Captur
 def test_control_characters_of_a_query_are_made_visible(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["query", str(job), "SELECT '\x1b[31mred' AS color FROM ranks LIMIT 1"])
     assert "␛[31mred" in capsys.readouterr().out
+
+
+def test_notes_are_folded_unless_all_are_asked_for(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folded, full = (
+        "".join([capsys.readouterr().out for _ in [main(["summary", str(job), *more])]]) for more in ([], ["--notes"])
+    )
+    assert "notes (--notes shows them)" in folded
+    assert "--notes" not in full
+    assert len(full.splitlines()) > len(folded.splitlines())

@@ -16,8 +16,8 @@ from tracehound.diff.aligned_steps import SLOT_KINDS, AlignedSteps, StepInterval
 from tracehound.model.trace import Trace, collect_frame
 
 
-def side_by_side(base: Trace, other: Trace, step: int = 2) -> AlignedSteps:
-    profiles = measured(base), measured(other)
+def side_by_side(baseline: Trace, candidate: Trace, step: int = 2) -> AlignedSteps:
+    profiles = measured(baseline), measured(candidate)
     places = []
     for each in profiles:
         rows = (
@@ -26,7 +26,7 @@ def side_by_side(base: Trace, other: Trace, step: int = 2) -> AlignedSteps:
             else each.step_intervals.head(1)
         )
         places.append(StepInterval(*rows.select("rank", "start", "end").row(0)))
-    return align_steps((base, other), (places[0], places[1]), compare_runs(*profiles).keys)
+    return align_steps((baseline, candidate), (places[0], places[1]), compare_runs(*profiles).keys)
 
 
 def told(trace: Trace) -> list[tuple[str, str]]:
@@ -58,8 +58,8 @@ def test_what_one_side_has_alone_carries_its_sign_and_keeps_its_slot_free_on_the
     alone = (
         collect_frame(found.traces[1].events()).filter(pl.col("name").cast(pl.String) == "+ extra").row(0, named=True)
     )
-    base = collect_frame(found.traces[0].events()).filter(lane=alone["lane"])
-    assert base.filter((pl.col("start") < alone["end"]) & (pl.col("end") > alone["start"])).is_empty()
+    baseline = collect_frame(found.traces[0].events()).filter(lane=alone["lane"])
+    assert baseline.filter((pl.col("start") < alone["end"]) & (pl.col("end") > alone["start"])).is_empty()
 
 
 def test_a_slot_is_as_long_as_the_longer_of_its_ops() -> None:
@@ -73,11 +73,11 @@ def test_a_slot_is_as_long_as_the_longer_of_its_ops() -> None:
 
 
 def test_every_slice_leads_back_to_its_event() -> None:
-    base = run()
-    found = side_by_side(base, run(seed=1))
+    baseline = run()
+    found = side_by_side(baseline, run(seed=1))
     rows = collect_frame(found.traces[0].events())
     for at, event in enumerate(found.origins[0].tolist()):
-        there = base.event(event)
+        there = baseline.event(event)
         assert there["end"] - there["start"] == rows["end"][at] - rows["start"][at]
         assert there["name"] == rows["name"][at]
 

@@ -126,6 +126,6 @@ def test_the_first_baselines_have_sentences(tmp_path: Path) -> None:
     assert note_texts(again.missing_data) == ("event cut off (x.json, byte 7)",)
     assert again.doubt is not None
     assert note_text(again.doubt) == "hardly one run"
-    assert note_texts(incomplete_run_notes({"base": again})) == (
-        "the base is not whole: event cut off (x.json, byte 7); see health",
+    assert note_texts(incomplete_run_notes({"baseline": again})) == (
+        "the baseline is incomplete: event cut off (x.json, byte 7); see health",
     )

@@ -71,7 +71,7 @@ def test_work_of_no_step_is_told_of() -> None:
     trace = story([(100, 200)], [(110, 120, 180)], gone=[(0, 20)])
     assert measured(trace).outside == 0.25
     notes = note_texts(compare_runs(measured(trace), measured(story([(100, 200)], [(110, 120, 180)]))).step.notes)
-    assert "in no step, and not compared: 25.00 % of the base's and 0.00 % of the other's time of work" in notes
+    assert "not compared, since it is in no step: 25.0 % of work time in the baseline, 0 % in the candidate" in notes
 
 
 def test_of_a_window_the_whole_of_its_steps_is_compared() -> None:

@@ -24,7 +24,7 @@ from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError
 from tracehound.model.notes import Note
 from tracehound.model.trace import Window
-from tracehound.model.units import format_duration
+from tracehound.model.units import CELL_DIGITS, format_duration
 from tracehound.report.result_page import comparison_page
 
 BASE = measured(run())
@@ -65,8 +65,10 @@ def test_noise_fails_nothing(text: str) -> None:
 
 
 def test_what_few_steps_cannot_tell_is_unclear() -> None:
-    base, other = (measured(run(steps=5, noise=0.4, seed=seed)) for seed in (2, 3))
-    step, idle = judge_comparison(base, other, [parse_condition("step_time > +0%"), parse_condition("copy > +0%")])
+    baseline, candidate = (measured(run(steps=5, noise=0.4, seed=seed)) for seed in (2, 3))
+    step, idle = judge_comparison(
+        baseline, candidate, [parse_condition("step_time > +0%"), parse_condition("copy > +0%")]
+    )
     assert step.why.endswith(": unclear with 5 steps against 5")
     assert idle.why.endswith(": unclear with 5 steps against 5, tested alone")
 
@@ -74,31 +76,36 @@ def test_what_few_steps_cannot_tell_is_unclear() -> None:
 def test_what_passes_because_it_may_be_chance_is_told_with_what_is_stricter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base, other = tmp_path / "base.json", tmp_path / "other.json"
-    save_baseline(measured(run(steps=5, noise=0.4, seed=2)), base)
-    save_baseline(measured(run(changed(0, length=300.0), steps=5, noise=0.4, seed=3)), other)
+    baseline, candidate = tmp_path / "base.json", tmp_path / "other.json"
+    save_baseline(measured(run(steps=5, noise=0.4, seed=2)), baseline)
+    save_baseline(measured(run(changed(0, length=300.0), steps=5, noise=0.4, seed=3)), candidate)
     conditions = ("step_time > +0%", "step_time > +900%")
-    assert main(["diff", str(base), str(other), *(word for text in conditions for word in ("--fail-on", text))]) == 0
+    assert (
+        main(["diff", str(baseline), str(candidate), *(word for text in conditions for word in ("--fail-on", text))])
+        == 0
+    )
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("tracehound: passed: step_time > +0%: ")
     assert "it may be chance: record more steps, or give a limit without a sign" in line
 
 
-@pytest.mark.parametrize(("base", "other"), [(BASE, SAME), (BASE, SLOWER), (SLOWER, BASE)])
-def test_the_reason_of_the_step_is_the_verdict_of_the_table(base: RunProfile, other: RunProfile) -> None:
-    (gate,) = judge_comparison(base, other, [parse_condition("step_time > +0%")])
-    verdict = compare_runs(base, other).step.table["verdict"][0]
+@pytest.mark.parametrize(("baseline", "candidate"), [(BASE, SAME), (BASE, SLOWER), (SLOWER, BASE)])
+def test_the_reason_of_the_step_is_the_verdict_of_the_table(baseline: RunProfile, candidate: RunProfile) -> None:
+    (gate,) = judge_comparison(baseline, candidate, [parse_condition("step_time > +0%")])
+    verdict = compare_runs(baseline, candidate).step.table["verdict"][0]
     assert gate.why.endswith(f": {verdict}")
 
 
 def test_what_is_tested_alone_is_said() -> None:
     """Of 4 steps against 4 the surest that a part can be is not sure among all rows of the tables."""
-    base, other = measured(run(steps=4)), measured(run(changed(3, length=300.0), steps=4, seed=6))
-    (gate,) = judge_comparison(base, other, [parse_condition("communication > +10%")])
+    baseline, candidate = measured(run(steps=4)), measured(run(changed(3, length=300.0), steps=4, seed=6))
+    (gate,) = judge_comparison(baseline, candidate, [parse_condition("communication > +10%")])
     assert gate.failed
     assert gate.why.endswith(": more, tested alone")
-    (note,) = note_texts(comparison_page(compare_runs(base, other), [gate]).results[0].notes)
-    assert note.startswith("tested alone: ")
+    (note,) = note_texts(comparison_page(compare_runs(baseline, candidate), [gate]).results[0].notes)
+    assert note.startswith(
+        "conditions are tested one by one; table rows are tested together and need stronger evidence"
+    )
 
 
 def test_faster_fails_where_that_is_asked_for() -> None:
@@ -160,7 +167,7 @@ def test_a_pattern_that_no_op_has_is_an_error() -> None:
 
 def test_one_run_has_no_base() -> None:
     assert judge_run(SLOWER, [parse_condition("idle > 1%")])[0].failed
-    with pytest.raises(TracehoundError, match="compares with a base"):
+    with pytest.raises(TracehoundError, match="compares with a baseline"):
         judge_run(SLOWER, [parse_condition("idle > +1%")])
 
 
@@ -176,20 +183,20 @@ def test_a_pattern_may_be_a_kind() -> None:
     (verdict,) = judge_comparison(BASE, SLOWER, [parse_condition("op:^copy$ > 10us")])
     assert verdict.failed
     copies = SLOWER.ops.filter(category="copy")["time"].sum() / SLOWER.steps.height
-    assert verdict.why == format_duration(round(copies))
+    assert verdict.why == format_duration(round(copies), digits=CELL_DIGITS)
 
 
 def test_what_is_not_alike_is_not_judged() -> None:
     asked = [parse_condition("step_time > +3%")]
     on_host = replace(SLOWER, of="operators on the host")
     whole = replace(SLOWER, what="the whole run")
-    for other, why in ((on_host, "of the other operators on the host"), (whole, "of the other the whole run")):
+    for candidate, why in ((on_host, "candidate operators on the host"), (whole, "candidate the whole run")):
         with pytest.raises(TracehoundError, match=why):
-            judge_comparison(BASE, other, asked)
-        assert not judge_comparison(BASE, other, [parse_condition("step_time > 1s")])[0].failed, (
+            judge_comparison(BASE, candidate, asked)
+        assert not judge_comparison(BASE, candidate, [parse_condition("step_time > 1s")])[0].failed, (
             "without a sign it is about one run"
         )
-        assert any(why in note for note in note_texts(compare_runs(BASE, other).step.notes))
+        assert any(why in note for note in note_texts(compare_runs(BASE, candidate).step.notes))
 
 
 def test_nothing_passes_no_gate() -> None:
@@ -203,19 +210,17 @@ def test_nothing_passes_no_gate() -> None:
 def test_what_a_run_lacks_is_told() -> None:
     first = Note("dropped", "event_cut_off", file="x.json", where="byte 7")
     cut = replace(SLOWER, missing_data=(first, Note("dropped", "event_not_json", 2)))
-    line = "the other run is not whole: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
+    line = "the candidate is incomplete: event cut off at the end of the file (x.json, byte 7), and 1 more; see health"
     assert line in note_texts(compare_runs(BASE, cut).step.notes)
-    assert note_texts(incomplete_run_notes({"other run": cut})) == (line,)
+    assert note_texts(incomplete_run_notes({"candidate": cut})) == (line,)
     counted = replace(cut, missing_data=cut.missing_data[1:])
-    assert note_texts(incomplete_run_notes({"base": counted})) == (
-        "the base is not whole: event that is not JSON (2); see health",
+    assert note_texts(incomplete_run_notes({"baseline": counted})) == (
+        "the baseline is incomplete: events that are not valid JSON (2); see health",
     )
-    assert incomplete_run_notes({"base": BASE}) == []
+    assert incomplete_run_notes({"baseline": BASE}) == []
 
 
-@pytest.mark.parametrize(
-    ("here", "told"), [((0, 1), ("of the job's 4 ranks not in this trace: ranks 2-3",)), ((0,), ())]
-)
+@pytest.mark.parametrize(("here", "told"), [((0, 1), ("the job has 4 ranks; missing here: ranks 2-3",)), ((0,), ())])
 def test_ranks_that_are_missing_beside_others_are_told_of(
     tmp_path: Path, here: tuple[int, ...], told: tuple[str, ...]
 ) -> None:

@@ -45,7 +45,8 @@ def story(pause: float = 40, compiled: float = 0) -> Trace:
 
 
 def told(found: RunProfile, step: int = 2) -> dict[str, tuple[float, float]]:
-    rows = found.measures.filter(step=step).select("topic", "name", "count", "value").rows()
+    others = found.measures.filter(pl.col("topic") != "reasons")
+    rows = others.filter(step=step).select("topic", "name", "count", "value").rows()
     return {name if topic == "launches" else f"{topic} {name}": (count, value) for topic, name, count, value in rows}
 
 
@@ -74,7 +75,7 @@ def test_little_time_before_all_work_is_told_and_the_rounding_of_times_is_none()
 def test_compiling_counts_where_it_runs() -> None:
     found = compared(story(), story(compiled=30))
     row = causes_of(found)["compiling"]
-    assert (row["base"], row["other"], row["base_count"], row["other_count"]) == (0, 30 * US, 0, 1)
+    assert (row["baseline"], row["candidate"], row["baseline_count"], row["candidate_count"]) == (0, 30 * US, 0, 1)
     assert row["verdict"] == "more"
 
 
@@ -153,12 +154,12 @@ def on_host(left: int, old: int = 0) -> Trace:
     return built.trace()
 
 
-@pytest.mark.parametrize("other", [on_host(500), on_host(500, old=70)])
-def test_what_an_earlier_recording_left_is_not_compared(other: Trace) -> None:
-    memory = compared(on_host(0), other).sections[-1]
+@pytest.mark.parametrize("candidate", [on_host(500), on_host(500, old=70)])
+def test_what_an_earlier_recording_left_is_not_compared(candidate: Trace) -> None:
+    memory = compared(on_host(0), candidate).sections[-1]
     assert memory.table.rows() == [("CPU memory allocated", 1000, 1000, 0.0, 1000, 1000, 0, 0, "the same")]
-    why = "without what is left from before the recording, 0 B in the base, 500 B in the other run"
-    assert note_texts(memory.notes) == (f"CPU memory allocated: {why}",)
+    why = "CPU memory allocated without memory from before the recording: 0 B in the baseline, 500 B in the candidate"
+    assert note_texts(memory.notes) == (why,)
 
 
 def test_utilization_is_that_of_the_report_from_the_start_of_a_step_on() -> None:
@@ -187,24 +188,24 @@ def test_utilization_is_that_of_the_report_from_the_start_of_a_step_on() -> None
 def test_a_counter_of_one_run_alone_is_named() -> None:
     found = compared(with_counter((1.0, 2.0), "bytes", "a"), with_counter((1.0, 2.0), "bytes", "b"))
     assert note_texts(found.sections[-1].notes) == (
-        "recorded in the base alone: a",
-        "recorded in the other run alone: b",
+        "only in the baseline: a",
+        "only in the candidate: b",
     )
 
 
 def test_a_baseline_keeps_what_was_measured(tmp_path: Path) -> None:
-    base = measured(story())
-    save_baseline(base, tmp_path / "base.json")
+    baseline = measured(story())
+    save_baseline(baseline, tmp_path / "base.json")
     again = load_baseline(tmp_path / "base.json")
     assert again is not None
-    assert again.measures.equals(base.measures)
+    assert again.measures.equals(baseline.measures)
     rows = causes_of(compare_runs(again, measured(story(140))))
     assert rows["idle: host"]["change"] == 100 * US
 
 
 def test_a_baseline_of_an_older_version_says_what_it_lacks() -> None:
-    base = measured(story())
-    (section,) = compare_runs(replace(base, measures=base.measures.clear()), base).sections
+    baseline = measured(story())
+    (section,) = compare_runs(replace(baseline, measures=baseline.measures.clear()), baseline).sections
     assert section.table.is_empty()
     assert "not in the baseline" in note_texts(section.notes)[0]
 

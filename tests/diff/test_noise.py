@@ -18,17 +18,17 @@ from tracehound.diff.step_statistics import (
 from tracehound.diff.step_statistics import change_probabilities as of_quantities
 
 
-def chances(base: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    return of_quantities(quantities_of_array(base), quantities_of_array(other))
+def chances(baseline: np.ndarray, candidate: np.ndarray) -> np.ndarray | None:
+    return of_quantities(quantities_of_array(baseline), quantities_of_array(candidate))
 
 
-def slow(base: np.ndarray, other: np.ndarray) -> list[float]:
+def slow(baseline: np.ndarray, candidate: np.ndarray) -> list[float]:
     """Every way to deal the labels, one after the other."""
-    values = np.concatenate([base, other])
+    values = np.concatenate([baseline, candidate])
     spread = values.std(axis=0)
     spread[spread == 0] = 1
     values = values / spread
-    size, seen = len(base), np.abs((base / spread).mean(axis=0) - (other / spread).mean(axis=0))
+    size, seen = len(baseline), np.abs((baseline / spread).mean(axis=0) - (candidate / spread).mean(axis=0))
     dealt = []
     for chosen in combinations(range(len(values)), size):
         mine = np.isin(np.arange(len(values)), chosen)
@@ -45,18 +45,20 @@ def slow(base: np.ndarray, other: np.ndarray) -> list[float]:
 @pytest.mark.parametrize("seed", range(10))
 def test_few_steps_are_dealt_in_every_way(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    base, other = rng.normal(100, 5, (5, 3)), rng.normal(103, 5, (4, 3))
-    found = chances(base, other)
+    baseline, candidate = rng.normal(100, 5, (5, 3)), rng.normal(103, 5, (4, 3))
+    found = chances(baseline, candidate)
     assert found is not None
-    assert np.allclose(found, slow(base, other))
+    assert np.allclose(found, slow(baseline, candidate))
 
 
 def test_little_is_told_only_where_chance_has_no_room_for_more() -> None:
     rng = np.random.default_rng(3)
     told = {}
     for steps, spread, change in ((400, 10, 1), (4, 10, 1), (400, 10, 9), (4, 0.1, 1)):
-        base, other = rng.normal(100, spread, (steps, 1)), rng.normal(100 + change, spread, (steps, 1))
-        told[steps, spread, change] = bool(is_little_change(quantities_of_array(base), quantities_of_array(other))[0])
+        baseline, candidate = rng.normal(100, spread, (steps, 1)), rng.normal(100 + change, spread, (steps, 1))
+        told[steps, spread, change] = bool(
+            is_little_change(quantities_of_array(baseline), quantities_of_array(candidate))[0]
+        )
     assert LITTLE_CHANGE == 0.05
     assert list(told.values()) == [True, False, False, True]
 
@@ -92,8 +94,8 @@ def test_few_steps_must_differ_as_much_as_they_can() -> None:
 
 def test_a_change_in_one_of_a_thousand_is_found() -> None:
     rng = np.random.default_rng(2)
-    base, other = rng.normal(100, 1, (10, 1000)), rng.normal(100, 1, (10, 1000))
-    other[:, 7] += 20
-    found = chances(base, other)
+    baseline, candidate = rng.normal(100, 1, (10, 1000)), rng.normal(100, 1, (10, 1000))
+    candidate[:, 7] += 20
+    found = chances(baseline, candidate)
     assert found is not None
     assert np.flatnonzero(found <= CHANGE_PROBABILITY).tolist() == [7]

@@ -22,8 +22,8 @@ from tracehound.store import load_trace, make_read_context, open_trace_files
 SEEDS = first(1, range(12))
 
 
-def compared(base: Trace, other: Trace) -> Comparison:
-    return compare_runs(measured(base), measured(other))
+def compared(baseline: Trace, candidate: Trace) -> Comparison:
+    return compare_runs(measured(baseline), measured(candidate))
 
 
 def verdicts(found: Comparison) -> dict[str, str]:
@@ -69,10 +69,10 @@ def test_the_parts_add_up_to_the_step(sample: Trace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "other"), first(1, (("torch_xla_single", "torch_xla_spmd4"), ("jax_cpu8_b128", "jax_cpu8_b4096")))
+    ("baseline", "candidate"), first(1, (("torch_xla_single", "torch_xla_spmd4"), ("jax_cpu8_b128", "jax_cpu8_b4096")))
 )
-def test_the_differences_of_ops_and_of_idle_time_add_up_to_that_of_the_step(base: str, other: str) -> None:
-    found = compared(captures.sample(base), captures.sample(other))
+def test_the_differences_of_ops_and_of_idle_time_add_up_to_that_of_the_step(baseline: str, candidate: str) -> None:
+    found = compared(captures.sample(baseline), captures.sample(candidate))
     step = steps(found)
     whole = int(found.ops.table["exposed_change"].sum()) + step["idle"]["change"]  # type: ignore[operator]
     assert abs(whole - step["step"]["change"]) <= found.ops.table.height  # type: ignore[operator]  # each is rounded
@@ -82,7 +82,7 @@ def test_the_differences_of_ops_and_of_idle_time_add_up_to_that_of_the_step(base
 
 
 @pytest.mark.parametrize(
-    ("base", "other", "scope"),
+    ("baseline", "candidate", "scope"),
     first(
         2,
         (
@@ -93,8 +93,8 @@ def test_the_differences_of_ops_and_of_idle_time_add_up_to_that_of_the_step(base
         ),
     ),
 )
-def test_what_figures_are_of_is_said_of_both_runs(base: str, other: str, scope: str) -> None:
-    sides = (replace(measured(run()), what=what) for what in (base, other))
+def test_what_figures_are_of_is_said_of_both_runs(baseline: str, candidate: str, scope: str) -> None:
+    sides = (replace(measured(run()), what=what) for what in (baseline, candidate))
     assert compare_runs(*sides).scope == scope
 
 
@@ -133,38 +133,40 @@ def test_one_step_that_idles_changes_no_op(seed: int) -> None:
     idle = steps(found)["idle"]
     assert 100 < idle["change"] / 1e6 < 125  # type: ignore[operator]
     assert idle["verdict"] == "unclear", "one step of eight may well be chance, and may not"
-    assert any(note.startswith("unclear: 8 steps against 8 tell neither") for note in note_texts(found.step.notes))
+    assert any(
+        note.startswith("unclear: steps vary too much for 8 against 8 (see median and spread); record more steps")
+        for note in note_texts(found.step.notes)
+    )
 
 
 def test_one_kernel_split_in_three_is_one_match() -> None:
     parts = tuple(Kernel(f"fused_part_{name}", "aten::linear", 80) for name in "abc")
     found = compared(run(), run((*parts, *MODEL[1:])))
     row = found.ops.table.filter(pl.col("operator") == "aten::linear").row(0, named=True)
-    assert (row["base_ops"], row["other_ops"], row["matched_by"]) == (1, 3, "call path and category")
+    assert (row["baseline_ops"], row["candidate_ops"], row["matched_by"]) == (1, 3, "call path and category")
     assert row["verdict"] == "slower, more often"
     assert row["name"] == "gemm_nt"
 
 
 def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -> None:
-    names = ["name", "category", "other_name", "other_category"]
-    other = changed(0, changed(4, name="vectorized_add"), name="quantized_matmul", kind="copy")
-    found = compared(run(noise=0), run(other, noise=0))
+    names = ["name", "category", "candidate_name", "candidate_category"]
+    candidate = changed(0, changed(4, name="vectorized_add"), name="quantized_matmul", kind="copy")
+    found = compared(run(noise=0), run(candidate, noise=0))
     rows = {row[0]: row[1:] for row in found.ops.table.select(names).iter_rows()}
     assert rows.pop("gemm_nt") == ("kernel", "quantized_matmul", "copy")
     assert rows.pop("elementwise_add") == ("kernel", "vectorized_add", None)
     assert {row[1:] for row in rows.values()} == {(None, None)}
     assert note_texts(found.ops.notes)[-1] == (
-        "matched across categories: 1 op, 200.0 us against 200.0 us; gemm_nt (kernel) is quantized_matmul (copy) in the"
-        " other run"
+        "matched across categories: 1 op, 200 us against 200 us; gemm_nt (kernel) is quantized_matmul "
+        "(copy) in the candidate"
     )
     assert note_texts(found.categories.notes) == (
-        "ops are in the categories of their own run, which for 1 of them differ: what one category is without another"
-        " may have",
+        "2 ops have another category in the other run: each run's ops count in its own categories",
     )
-    assert found.ops.column("other_name").brief
+    assert found.ops.column("candidate_name").brief
     rare = compared(run(noise=0), run(changed(6, name="Memcpy HtoD (Pinned)"), noise=0))
-    assert not rare.ops.column("other_name").brief
-    assert not rare.ops.table.drop_nulls("other_name").is_empty()
+    assert not rare.ops.column("candidate_name").brief
+    assert not rare.ops.table.drop_nulls("candidate_name").is_empty()
     same = compared(run(), run())
     assert not [
         note for note in (*note_texts(same.categories.notes), *note_texts(same.ops.notes)) if "categories" in note
@@ -203,7 +205,7 @@ def hlo(numbers: tuple[int, ...], suffix: str = "", rank: int = 0, module: str =
 def test_numbers_suffixes_and_names_of_ranks_do_not_matter() -> None:
     found = compared(hlo((1, 2, 3)), hlo((701, 9, 55), ".clone.remat3", 5, "jit_step(99)"))
     assert set(found.ops.table["verdict"]) == {"the same"}
-    assert found.ops.table["base_ops"].to_list() == found.ops.table["other_ops"].to_list()
+    assert found.ops.table["baseline_ops"].to_list() == found.ops.table["candidate_ops"].to_list()
     assert not found.ops.table["change"].to_numpy().any()
 
 
@@ -249,9 +251,9 @@ def test_what_has_no_ops_matches_nothing() -> None:
     empty, full = Building(), Building()
     empty.event(thread(), "epoch", 0, 100, "annotation")
     full.event(stream(), "gemm", 0, 100)
-    for base, other, without in ((empty, full, "base"), (full, empty, "other")):
-        told = note_texts(compared(base.trace(), other.trace()).ops.notes)
-        assert f"matched: nothing, for no op takes any time in the {without}" in told
+    for baseline, candidate, without in ((empty, full, "baseline"), (full, empty, "candidate")):
+        told = note_texts(compared(baseline.trace(), candidate.trace()).ops.notes)
+        assert f"no ops matched: no op takes any time in the {without}" in told
 
 
 def test_real_pairs_read_true(shared: Path) -> None:
@@ -262,19 +264,19 @@ def test_real_pairs_read_true(shared: Path) -> None:
     tpu = compared(*(opened(shared / "traces/xla" / f"tpu_vllm_qwen3_{run}") for run in "ab"))
     assert tpu.baseline.what == "executions of jit_step_fun"
     kinds = {row["category"]: row for row in tpu.categories.table.to_dicts()}
-    assert kinds["convolution fusion"]["other"] == 0
-    assert kinds["custom-call"]["other"] > kinds["custom-call"]["base"] > 0
+    assert kinds["convolution fusion"]["candidate"] == 0
+    assert kinds["custom-call"]["candidate"] > kinds["custom-call"]["baseline"] > 0
 
 
 def test_every_table_of_times_has_medians_and_spreads() -> None:
-    base, other = run(seed=1), run(changed(0, length=260.0), seed=2)
-    found, profiles = compared(base, other), [measured(each) for each in (base, other)]
+    baseline, candidate = run(seed=1), run(changed(0, length=260.0), seed=2)
+    found, profiles = compared(baseline, candidate), [measured(each) for each in (baseline, candidate)]
     row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
-    for side, each in zip(("base", "other"), profiles, strict=True):
+    for side, each in zip(("baseline", "candidate"), profiles, strict=True):
         times = each.ops.filter(name="gemm_nt")["time"].to_numpy()
         assert row[f"{side}_median"] == pytest.approx(np.median(times), abs=1)
         assert row[f"{side}_spread"] == pytest.approx(np.std(times, ddof=1), abs=1)
-    spreads = {"base_median", "other_median", "base_spread", "other_spread"}
+    spreads = {"baseline_median", "candidate_median", "baseline_spread", "candidate_spread"}
     assert all(spreads <= set(result.table.columns) for result in (found.step, found.categories, *found.sections))
 
 
@@ -283,22 +285,22 @@ def test_what_takes_more_time_only_because_it_runs_more_often_is_told() -> None:
     assert MODEL[0].name == "gemm_nt"
     found = compared(run(noise=0), run(thrice, noise=0))
     row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
-    assert row["change"] == 2 * row["base"] > 0
-    assert (row["base_count"], row["other_count"], row["verdict"]) == (1, 3, "slower, more often")
+    assert row["change"] == 2 * row["baseline"] > 0
+    assert (row["baseline_count"], row["candidate_count"], row["verdict"]) == (1, 3, "slower, more often")
 
 
 def test_what_takes_much_more_time_and_runs_a_little_more_often_is_slower() -> None:
     slow = (*(replace(MODEL[0], length=5 * MODEL[0].length) for _ in range(2)), *MODEL[1:])
     found = compared(run(noise=0), run(slow, noise=0))
     row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
-    assert (row["base_count"], row["other_count"], row["verdict"]) == (1, 2, "slower")
+    assert (row["baseline_count"], row["candidate_count"], row["verdict"]) == (1, 2, "slower")
 
 
 def test_what_runs_more_often_in_the_same_time_is_told() -> None:
     halves = (*(Kernel("gemm_nt", "aten::linear", 100, pause) for pause in (5, 0)), *MODEL[1:])
     found = compared(run(noise=0), run(halves, noise=0))
     row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
-    assert (row["change"], row["base_count"], row["other_count"], row["verdict"]) == (0, 1, 2, "more often")
+    assert (row["change"], row["baseline_count"], row["candidate_count"], row["verdict"]) == (0, 1, 2, "more often")
     assert "no difference" not in note_texts(found.ops.notes)
     causes = next(section for section in found.sections if section.analysis == "diff-causes").table
     assert causes.row(by_predicate=pl.col("part") == "launches", named=True)["verdict"] == "more"
@@ -306,8 +308,8 @@ def test_what_runs_more_often_in_the_same_time_is_told() -> None:
 
 
 def test_a_category_that_one_run_alone_has_is_removed_or_added() -> None:
-    base, other = run(), run([kernel for kernel in MODEL if kernel.kind != "copy"])
-    for found, word in ((compared(base, other), "removed"), (compared(other, base), "added")):
+    baseline, candidate = run(), run([kernel for kernel in MODEL if kernel.kind != "copy"])
+    for found, word in ((compared(baseline, candidate), "removed"), (compared(candidate, baseline), "added")):
         told = dict(found.categories.table.select("category", "verdict").iter_rows())
         assert told["copy"] == word
         assert word not in {said for category, said in told.items() if category != "copy"}

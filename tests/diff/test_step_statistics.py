@@ -67,12 +67,12 @@ def test_folded_are_the_averages_of_neighbors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "other"),
+    ("baseline", "candidate"),
     [(3 * MAX_TESTED_STEPS, 2 * MAX_TESTED_STEPS), (MAX_TESTED_STEPS + 1, MIN_STEPS), (3 * MAX_TESTED_STEPS, 50)],
 )
-def test_a_change_of_one_among_many_steps_is_found(base: int, other: int) -> None:
-    rng = np.random.default_rng(base)
-    sides = [rng.normal(100, 1, (height, 20)) for height in (base, other)]
+def test_a_change_of_one_among_many_steps_is_found(baseline: int, candidate: int) -> None:
+    rng = np.random.default_rng(baseline)
+    sides = [rng.normal(100, 1, (height, 20)) for height in (baseline, candidate)]
     sides[1][:, 3] += 5
     found = change_probabilities(*map(quantities_of_array, sides))
     assert found is not None
@@ -113,15 +113,16 @@ def rare(steps: int, names: int, seed: int) -> RunProfile:
     length = time.reshape(steps, 2).sum(axis=1)
     parts = {name: length if name == "compute" else np.zeros(steps) for name in STEP_PARTS}
     of_steps = {"step": np.arange(steps), "ranks": np.ones(steps, np.int64), "duration": length, **parts}
+    of_steps["phase"] = [""] * steps
     return RunProfile("rare", 1, "steps", DEVICE_WORK, pl.DataFrame(of_steps), pl.DataFrame(ops))
 
 
 @pytest.mark.thorough
 def test_many_steps_of_many_ops_take_little_memory() -> None:
-    base, other = rare(5000, 500, 0), rare(5000, 500, 1)
+    baseline, candidate = rare(5000, 500, 0), rare(5000, 500, 1)
     tracemalloc.start()
     try:
-        found = compare_runs(base, other)
+        found = compare_runs(baseline, candidate)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

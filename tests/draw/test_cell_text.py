@@ -120,9 +120,9 @@ def test_cells_of_a_column_come_from_the_raw_table() -> None:
 
 def test_a_share_says_of_what() -> None:
     assert column_heading(Column("time_share", "share", "x")) == "time share"
-    assert describe_share_bases(EVERY_UNIT) == ["share: self time, of the self time of all ops"]
+    assert describe_share_bases(EVERY_UNIT) == ["share: % of the self time of all ops"]
     alike = [Column(f"{name}_share", "share", "it runs", "span") for name in ("compute", "idle")]
-    assert describe_share_bases(alike) == ["compute share, idle share: of span"]
+    assert describe_share_bases(alike) == ["compute share, idle share: % of span"]
 
 
 def test_a_row_is_named_by_its_name_else_by_what_tells_it_apart() -> None:

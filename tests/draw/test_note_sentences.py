@@ -11,7 +11,7 @@ from string import Formatter
 import pytest
 
 import tracehound
-from tracehound.draw.notes import SENTENCES, note_text
+from tracehound.draw.notes import HEADLINES, SENTENCES, WARNINGS, group_notes_by_role, note_role, note_text
 from tracehound.model.notes import Note, note
 
 SOURCE = Path(tracehound.__file__).parent
@@ -93,9 +93,32 @@ def test_a_note_in_a_note_is_a_part_of_its_sentence() -> None:
     inner = note("no_annotations")
     assert note_text(
         note("nothing_recorded", what=inner, remedy=note("profiler_error", text="{x}"), windowed=False)
-    ) == ("no annotations here: the profiler reports an error: {x}")
+    ) == ("no annotations: the profiler reports an error: {x}")
 
 
 def test_a_code_without_a_sentence_is_refused() -> None:
     with pytest.raises(KeyError):
         note_text(Note("info", "no_such_code"))
+
+
+def test_every_code_with_a_role_has_a_sentence_and_no_other_role() -> None:
+    assert len(HEADLINES) > 20
+    assert SENTENCES.keys() >= HEADLINES | WARNINGS
+    assert not HEADLINES & WARNINGS
+
+
+def test_lost_data_is_a_warning_and_never_folded() -> None:
+    assert note_role(note("mean_step_time", time=1)) == "headline"
+    assert note_role(note("hlo_ops_total", level="missing", ops=1, ranks=1)) == "warning"
+    assert note_role(note("runs_not_alike", base="a", other="b")) == "warning"
+    assert note_role(note("wait_per_rank", level="inferred")) == "caveat"
+    notes = [
+        note("wait_per_rank"),
+        note("no_kernels", level="missing"),
+        note("no_gaps"),
+        note("no_ops", level="dropped"),
+    ]
+    groups = group_notes_by_role(notes)
+    assert groups.headlines == (notes[2],)
+    assert groups.warnings == (notes[1], notes[3])
+    assert groups.caveats == (notes[0],)

@@ -56,7 +56,7 @@ def test_what_was_repaired_is_told_in_full_beside_its_table() -> None:
     what = msgspec.json.encode(Note("missing", "ranks_missing", 126, values=(("world", 4), ("ranks", (2, 3))))).decode()
     row = {"level": "missing", "count": 126, "what": what, "where": ""}
     health = render_note_columns(Result("health", "Health", get_analysis("health").columns, pl.DataFrame([row]), 1))
-    lines = ["missing", "what   of the job's 4 ranks not in", "       this trace: ranks 2-3"]
+    lines = ["missing", "what   the job has 4 ranks;", "       missing here: ranks 2-3"]
     assert draw_chart(health, "level", 0, (34, 6)) == lines
 
 

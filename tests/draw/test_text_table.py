@@ -14,8 +14,9 @@ from tracehound.analysis import get_analysis
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.comparison_tables import OP_COLUMNS
 from tracehound.draw.name_shortening import shorten_name
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.draw.text_table import NAME_WIDTH, UNLIMITED_WIDTH, TextLine, body_lines, caption_lines, table_lines
-from tracehound.model.notes import text_note
+from tracehound.model.notes import note, text_note
 
 
 def texts(lines: list[TextLine]) -> list[str]:
@@ -44,10 +45,10 @@ def test_a_table_without_limits_shows_everything() -> None:
 
 
 def test_a_narrow_table_keeps_the_brief_columns_and_names_the_others() -> None:
-    lines = texts([line for line in table_lines(every_unit(), 60) if line.role != "detail"])[1:]
+    lines = texts([line for line in table_lines(every_unit(), 60) if line.role not in ("detail", "title")])
     assert lines[0].split() == ["name", "start", "total", "share", "calls"]
     assert lines[1].startswith("vectorized_")  # the template goes before the name is cut
-    assert lines[4] == "no room for: category, size, bandwidth, inferred"
+    assert lines[4:6] == ["hidden columns: category, size, bandwidth, inferred (--width", "  0 shows all)"]
 
 
 def test_columns_with_nothing_in_any_row_make_way_first_and_are_named_by_themselves() -> None:
@@ -58,7 +59,7 @@ def test_columns_with_nothing_in_any_row_make_way_first_and_are_named_by_themsel
     assert "wait" in texts(body_lines(result, 60))[0]
     told = texts(table_lines(result, 26))[1:]
     assert told[0].split() == ["step", "kernel", "cpu"]
-    assert told[2:] == ["no room for: rest", "no room for, and nothing", "  in: wait, copy"]
+    assert told[2:] == ["hidden columns: rest; all", "  zero: wait, copy", "  (--width 0 shows all)"]
 
 
 def test_of_a_time_that_is_taken_apart_what_is_next_to_nothing_makes_way_before_what_is_not() -> None:
@@ -71,7 +72,7 @@ def test_of_a_time_that_is_taken_apart_what_is_next_to_nothing_makes_way_before_
     rows = pl.DataFrame({name: [int(time * 10**9)] * 2 for name, time in times.items()})
     told = texts(table_lines(Result("step_time", "Step time", columns, rows, 2), 44))
     assert told[1].split() == ["duration", "compute", "input", "output"]
-    assert told[-1] == "no room for: ahead, host"
+    assert told[-2:] == ["hidden columns: ahead, host (--width 0 shows", "  all)"]
     even = rows.with_columns(pl.col("compute").alias("host"), pl.col("host").alias("output"))
     told = texts(table_lines(Result("step_time", "Step time", columns, even, 2), 44))
     assert told[1].split() == ["duration", "compute", "input", "host"]
@@ -123,19 +124,43 @@ def test_a_very_narrow_table_keeps_its_first_column() -> None:
 
 
 def test_the_caption_has_the_window_and_the_cut() -> None:
-    assert texts(caption_lines(every_unit(), 100)) == ["Ops · window 10.000 ms to 20.000 ms · 3 of 12 rows"]
+    title = "Ops · window 10.000 ms to 20.000 ms · 3 of 12 rows · share: % of the self time of all ops"
+    assert texts(caption_lines(every_unit(), 100)) == [title]
     assert texts(caption_lines(every_unit(), 100, "us"))[0].startswith("Ops · window 10,000.000 us to 20,000.000 us")
     assert texts(caption_lines(plain(), 100)) == ["Plain"]
 
 
-def test_the_notes_say_of_what_the_shares_are() -> None:
-    lines = texts([line for line in table_lines(every_unit(), 100) if line.role == "note"])
-    assert "share: self time, of the self time of all ops" in lines
-    assert "counted: kernels, on 2 ranks" in lines
-    assert all(line.isprintable() for line in lines)
-    assert not any(
-        line.startswith("share:") for line in texts(table_lines(every_unit(), 24))
-    )  # the column is not shown
+def two_bases() -> Result:
+    bases = Column("busy", "share", "", "the step"), Column("idle", "share", "", "the step")
+    columns = (*bases, Column("hidden", "share", "", "all copies"))
+    return Result("x", "X", columns, pl.DataFrame([[0.5], [0.25], [0.1]], schema=["busy", "idle", "hidden"]), 1)
+
+
+def test_shares_of_several_bases_are_explained_below_the_table() -> None:
+    lines = texts(table_lines(two_bases(), 100))
+    assert lines[0] == "X"
+    assert lines[-2:] == ["busy, idle: % of the step", "hidden: % of all copies"]
+    same = replace(two_bases(), columns=two_bases().columns[:2])
+    assert texts(table_lines(same, 100))[0] == "X · % of the step"
+    assert not any(line.startswith("hidden:") for line in texts(table_lines(two_bases(), 12))), "it is not shown"
+
+
+def test_the_headline_is_first_lost_data_is_always_shown_and_several_caveats_are_counted() -> None:
+    caveats = (note("wait_per_rank"), note("tested_alone"))
+    lost = note("sizes_not_recorded", level="missing", executions=2)
+    result = replace(plain(1), notes=(caveats[0], lost, note("no_difference"), caveats[1]))
+    lines = table_lines(result, 200, all_notes=False)
+    assert [(line.role, line.text) for line in lines if line.role in ("headline", "warning", "note")] == [
+        ("headline", note_text(note("no_difference"))),
+        ("warning", note_text(lost)),
+        ("note", "2 notes (--notes shows them)"),
+    ]
+    assert lines[1].role == "headline"
+    assert texts(table_lines(result, 200))[-2:] == list(note_texts(caveats))
+    single = replace(result, notes=caveats[:1])
+    assert texts(table_lines(single, 200, all_notes=False))[-1] == note_text(caveats[0])
+    empty_result = replace(result, table=result.table.clear(), total=0)
+    assert texts(table_lines(empty_result, 200, all_notes=False))[-2:] == list(note_texts(caveats))
 
 
 def test_a_table_without_rows_says_so() -> None:
@@ -205,11 +230,12 @@ def test_what_an_analysis_is_asked_for_fits_80_columns(
     rows = pl.DataFrame([row]).cast(dict.fromkeys(unused, pl.Int64))
     lines = texts(table_lines(Result(analysis, analysis, columns, rows, 1), 80))
     assert max(map(cell_len, lines)) <= 80
-    missing = " ".join(lines).partition("no room for: ")[2]
+    missing = " ".join(lines).partition("hidden columns: ")[2]
     assert missing
+    table = [line.text for line in table_lines(Result(analysis, analysis, columns, rows, 1), 80) if line.role == "head"]
     for answer in answers:
-        assert answer not in missing.split(" share:")[0].replace("  ", " ").split(", "), answer
-        assert all(word in " ".join(lines[:3]) for word in answer.split()), answer
+        assert answer not in missing.split(" (")[0].replace("  ", " ").split(", "), answer
+        assert all(word in " ".join(table) for word in answer.split()), answer
 
 
 def test_names_that_are_cut_are_still_told_apart() -> None:

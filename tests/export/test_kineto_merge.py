@@ -89,9 +89,12 @@ def test_read_back_health_says_that_it_was_merged(tmp_path: Path, ranks: tuple[i
     out = tmp_path / "out.json"
     written(opened(*job(tmp_path, rank(0), rank(1))), out, Window(ranks=ranks))
     notes = [note_text(note) for note in opened(out).notes]
-    assert [note.startswith("merged of the files of several ranks: rank 0, rank 1") for note in notes].count(
-        True
-    ) == told
+    assert [
+        note.startswith(
+            "one file merged from several ranks (rank 0, rank 1); process ids or names tell the ranks apart"
+        )
+        for note in notes
+    ].count(True) == told
 
 
 def nameless(number: int) -> dict[str, Any]:
@@ -384,9 +387,11 @@ def test_that_clocks_are_written_as_recorded_is_said_where_collectives_tell_othe
             each.collective(at, at + 20 + each.rank, at + 500, Seq=at)
     paths = files(tmp_path, *ranks)
     (note,) = note_texts(written(opened(*paths), tmp_path / "out.json").notes)
-    assert note.startswith("the clocks of 1 rank are written as recorded, off by up to 3.000 ms")
+    assert note.startswith(
+        "the clocks of 1 rank are written as recorded: they are off by up to 3.00 ms (from collective end times)"
+    )
     (said,) = [note_text(note) for note in opened(tmp_path / "out.json").notes if "clocks" in note_text(note)]
-    assert note.startswith(f"{said}: read back")
+    assert note.startswith(f"{said}; --align collectives")
     apart = json.loads((tmp_path / "out.json").read_bytes())["clocksApart"]
     assert (apart["ranks"], apart["most"] // 10**9) == (1, 3)
     assert written(opened(*paths), tmp_path / "out.json", Window(ranks=(1,))).notes == ()

@@ -34,14 +34,14 @@ from tracehound.model.trace import FileFrames
 
 BROKEN = [
     ("truncated_gzip.pt.trace.json.gz", 1331, ["gzip ends early", "cut off at the end", "events has no end"]),
-    ("nan_infinity_args.pt.trace.json", 450, ["value that is not JSON"]),
-    ("windows_unescaped_backslash.pt.trace.json", 450, ["backslash that escapes nothing"]),
+    ("nan_infinity_args.pt.trace.json", 450, ["values that are not valid JSON"]),
+    ("windows_unescaped_backslash.pt.trace.json", 450, ["stray backslashes"]),
     ("bare_list.json", 300, []),
     ("odd_field_types.pt.trace.json", 300,
-     ["time that is text", "args that are not an object", "name that is not text", "negative dur", "without a dur"]),
-    ("legacy_autograd_two_string_pids.json", 2, ["flow arrows"]),
+     ["times stored as text", "args that are not an object", "names that are not", "negative dur", "without a dur"]),
+    ("legacy_autograd_two_string_pids.json", 2, ["flow events"]),
     ("plain_json_named_gz.pt.trace.json.gz", 450, []),
-    ("truncated.xplane.pb", 14_137, ["the file ends early", "events but not their names"]),
+    ("truncated.xplane.pb", 14_137, ["the file ends early", "events without names"]),
 ]  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def test_a_million_brackets_cost_what_they_are_part_of(tmp_path, opening):
         file.write("," + opening * 1_000_000)
     part = KINETO.read(path)
     assert found(part) == drawn(EVENTS[:8])
-    assert any("too many brackets" in note_text(note) for note in part.notes)
+    assert any("events nested too deeply" in note_text(note) for note in part.notes)
 
 
 def test_a_string_without_an_end_costs_one_event(tmp_path):
@@ -293,25 +293,25 @@ def spelled(event: dict, **fields: object) -> str:
 @pytest.mark.parametrize(
     ("fields", "name", "said"),
     [
-        ({"ts": '"1712195495501000.2"'}, "aten::op1", ["time that is text read as a number"]),
-        ({"args": "null"}, "aten::op1", ["args that are not an object, read as none"]),
-        ({"args": "[1, 2]"}, "aten::op1", ["args that are not an object, read as none"]),
-        ({"name": "null"}, "", ["name that is not text"]),
-        ({"name": "7"}, "7", ["name that is not text"]),
+        ({"ts": '"1712195495501000.2"'}, "aten::op1", ["times stored as text, read as numbers"]),
+        ({"args": "null"}, "aten::op1", ["args that are not an object, ignored"]),
+        ({"args": "[1, 2]"}, "aten::op1", ["args that are not an object, ignored"]),
+        ({"name": "null"}, "", ["names that are not text"]),
+        ({"name": "7"}, "7", ["names that are not text"]),
         ({"pid": '"CUDA functions"'}, "aten::op1", []),
         ({"pid": str(2**63 + 5), "tid": str(2**70)}, "aten::op1", []),
         ({"args": '{"External id": 18446744073709551615, "correlation": -1}'}, "aten::op1", []),
-        ({"name": '"a\\ud800b"'}, "a\ufffdb", ["half of a character (a lone surrogate) in a string"]),
+        ({"name": '"a\\ud800b"'}, "a\ufffdb", ["incomplete characters (lone surrogates) in strings"]),
         ({"name": '"twice", "name": "once"'}, "once", []),
-        ({"name": '"a\nb\x1b[2J"'}, "a\nb\x1b[2J", ["control character in a string"]),
-        ({"name": '"say "no" now"'}, 'say "no" now', ["unescaped quote in a string"]),
-        ({"name": '"D:\\a\\work"'}, "D:\\a\\work", ["backslash that escapes nothing"]),
-        ({"name": '"D:\\a\\work\\"'}, "D:\\a\\work\\", ["backslash that escapes nothing"]),
+        ({"name": '"a\nb\x1b[2J"'}, "a\nb\x1b[2J", ["control characters in strings"]),
+        ({"name": '"say "no" now"'}, 'say "no" now', ["unescaped quotes in strings"]),
+        ({"name": '"D:\\a\\work"'}, "D:\\a\\work", ["stray backslashes"]),
+        ({"name": '"D:\\a\\work\\"'}, "D:\\a\\work\\", ["stray backslashes"]),
         ({"args": '{"x": NaN, "y": [Infinity, -Infinity, N/A]}'}, "aten::op1",
-         ["value that is not JSON (NaN, Infinity, N/A) read as null"]),
+         ["values that are not valid JSON (NaN, Infinity, N/A), read as null"]),
         ({"args": '{"x": N/A, "y": [-nan, inf]}'}, "aten::op1",
-         ["value that is not JSON (NaN, Infinity, N/A) read as null"]),
-        ({"args": '{"x": [1, 2,], }'}, "aten::op1", ["trailing comma"]),
+         ["values that are not valid JSON (NaN, Infinity, N/A), read as null"]),
+        ({"args": '{"x": [1, 2,], }'}, "aten::op1", ["trailing commas"]),
     ],
 )  # fmt: skip
 def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fields, name, said):
@@ -330,26 +330,26 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
 @pytest.mark.parametrize(
     ("element", "said"),
     [
-        ('{"ph": "X", "name": "a", "ts": 1, "dur": 2, "args" 3}', "event that is not JSON"),
-        ("[1, 2, 3]", "array element that is not an event"),
-        ("{}", "array element without a phase"),
-        ('{"name": null, "args": null}', "array element without a phase"),
-        ('{"ph": null, "name": null, "dur": null}', "array element without a phase"),
+        ('{"ph": "X", "name": "a", "ts": 1, "dur": 2, "args" 3}', "events that are not valid JSON"),
+        ("[1, 2, 3]", "array elements that are not events"),
+        ("{}", "array elements without a phase"),
+        ('{"name": null, "args": null}', "array elements without a phase"),
+        ('{"ph": null, "name": null, "dur": null}', "array elements without a phase"),
         (
             '{"ph": "X", "name": null, "ts": null, "dur": 1}',
-            "event without a time, or with one that cannot be",
+            "events without a valid time",
         ),
         (
             '{"ph": "X", "name": null, "ts": "soon", "dur": 1}',
-            "event without a time, or with one that cannot be",
+            "events without a valid time",
         ),
         (
             '{"ph": "X", "name": "a", "ts": true, "dur": 1}',
-            "event without a time, or with one that cannot be",
+            "events without a valid time",
         ),
         (
             '{"ph": "X", "cat": "cpu_op", "name": "a", "dur": 1}',
-            "event without a time, or with one that cannot be",
+            "events without a valid time",
         ),
     ],
 )
@@ -374,7 +374,7 @@ def test_a_duration_that_is_missing_is_counted_in_every_portion(spelling: str, t
         path, [decode_shard(path, WorkerShard(n, 2), Spill(), ignore_progress, sizes) for n in range(2)], Spill()
     )
     notes = [(note_text(note), note.count, note.where) for note in part.notes if note.level == "repaired"]
-    assert notes == [("complete event without a duration, read as 0", 500, f"event {len(EVENTS)}")]
+    assert notes == [("complete events without a duration, read as 0", 500, f"event {len(EVENTS)}")]
 
 
 @pytest.mark.parametrize("key", ["External id", "correlation"])
@@ -386,17 +386,17 @@ def test_an_id_that_no_int64_holds_is_none_and_counted(key: str, number: int, tm
     part = KINETO.read(path)
     assert found(part) == drawn([*EVENTS, event, event])
     notes = [(note_text(note), note.count, note.where) for note in part.notes if note.level == "repaired"]
-    assert notes == [("id of more than 63 bits, read as none", 2, f"event {len(EVENTS)}")]
+    assert notes == [("ids of more than 63 bits, ignored", 2, f"event {len(EVENTS)}")]
 
 
 @pytest.mark.parametrize("count", [6, 2000])
 @pytest.mark.parametrize(
     ("between", "said"),
     [
-        ("", "no comma between two events"),
-        ("\n", "no comma between two events"),
-        (",,", "more than one comma between two events"),
-        (", ,\n,", "more than one comma between two events"),
+        ("", "missing commas between events"),
+        ("\n", "missing commas between events"),
+        (",,", "repeated commas between events"),
+        (", ,\n,", "repeated commas between events"),
     ],
 )
 def test_commas_that_lack_or_are_too_many_are_counted(between: str, said: str, count: int, tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_commas_that_lack_or_are_too_many_are_counted(between: str, said: str, c
 def test_a_comma_behind_the_last_event_is_counted(comma: str, count: int, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(f'{{"traceEvents": [{",".join(map(one, range(count)))}{comma}]}}')
-    assert [(note_text(each), each.count) for each in notes_of(path, count)] == [("trailing comma", 1)]
+    assert [(note_text(each), each.count) for each in notes_of(path, count)] == [("trailing commas", 1)]
 
 
 @pytest.mark.parametrize("inner", ["[]", "[1]", '["x", {"y": 2}]'])
@@ -452,8 +452,12 @@ def test_repairs_of_the_facts_around_the_events_are_counted(tmp_path: Path) -> N
     part = KINETO.read(path)
     assert part.ranks["rank"].to_list() == [3]
     assert [(note.level, note_text(note), note.where) for note in part.notes if note.level != "info"] == [
-        ("repaired", "facts around the events: value that is not JSON (NaN, Infinity, N/A) read as null", "byte 0"),
-        ("repaired", "facts around the events: trailing comma", f"byte {at:,}"),
+        (
+            "repaired",
+            "metadata beside the events: values that are not valid JSON (NaN, Infinity, N/A), read as null",
+            "byte 0",
+        ),
+        ("repaired", "metadata beside the events: trailing commas", f"byte {at:,}"),
     ]
 
 
@@ -461,7 +465,7 @@ def test_what_is_behind_the_events_and_no_json_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS}) + "\0\0\0\0 and more")
     notes = [(note.level, note_text(note)) for note in KINETO.read(path).notes if note.level != "info"]
-    assert notes == [("dropped", "bytes behind the array of events that are not JSON")]
+    assert notes == [("dropped", "bytes after the array of events that are not valid JSON")]
 
 
 @pytest.mark.parametrize("pack", [lambda text: text.encode(), lambda text: gzip.compress(text.encode())])
@@ -477,7 +481,7 @@ def test_another_recording_behind_the_first_is_told_of(
     assert (found(joined), joined.facts) == (found(alone), alone.facts)
     (note,) = set(joined.notes) - set(alone.notes)
     assert (note.level, note.count, note.where) == ("dropped", 1, f"byte {len(one):,}")
-    told = f"another recording behind the first, of {len(other):,} bytes: split the file there, and open both"
+    told = f"a second recording of {len(other):,} bytes follows in the file: split the file and open both"
     assert note_text(note) == told
 
 
@@ -617,7 +621,7 @@ def test_brackets_that_a_hole_left_end_nothing(tmp_path: Path, torn: str, count:
     ("between", "events", "said"),
     [
         ("]}\n{", 3, ("repaired", "stray characters between events", 1)),
-        ("], ", 1, ("dropped", "event in a second array of that name", 2)),
+        ("], ", 1, ("dropped", "events in a second array of that name", 2)),
     ],
     ids=["one after the other", "of one object"],
 )

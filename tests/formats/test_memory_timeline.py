@@ -55,7 +55,11 @@ def test_it_is_recognized_by_its_rows(tmp_path: Path) -> None:
     assert detect_format(tmp_path / "memory.raw.json.gz") is MEMORY_TIMELINE
     assert MEMORY_TIMELINE in FORMATS
     assert trace.origin_ns == START + 10
-    assert any("whose memory" in note_text(note) for note in trace.notes)
+    assert any(
+        ("a memory timeline does not name its device (the device of export_memory_timeline): taken for one rank")
+        in note_text(note)
+        for note in trace.notes
+    )
 
 
 def test_a_byte_order_mark_before_its_rows_changes_nothing(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_what_needs_a_trace_asks_for_one_and_for_no_option(tmp_path: Path, name:
     result = run_analysis(get_analysis(name), trace)
     assert not result.total
     assert note_texts(result.notes) == (
-        "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)",
+        "a memory timeline holds only memory: record a trace, too (export_chrome_trace of the same profiler)",
     )
     assert (unavailable_note(name, trace),) == result.notes
 
@@ -129,7 +133,7 @@ def test_its_page_is_about_memory(tmp_path: Path) -> None:
     assert [result.analysis for result in page.results] == ["overview", "memory", "health"]
     (memory,) = (result for result in page.results if result.analysis == "memory")
     assert memory.table["category"][0] == "parameter"
-    assert note_texts(memory.notes)[0] == "at its peak, 0.020 us, unknown device of rank 0 holds 180 B"
+    assert note_texts(memory.notes)[0] == "unknown device of rank 0 peaks at 180 B, at 0.020 us"
 
 
 def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) -> None:
@@ -167,7 +171,7 @@ def test_the_curve_ends_where_it_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kept", "words"),
     [
-        (json.dumps(ROWS)[:-20], 7, "breaks off"),
+        (json.dumps(ROWS)[:-20], 7, "the memory timeline ends early"),
         (json.dumps([*ROWS[:3], "x", [1, 2], [1, 2, 3, 1e300], [1, 1, True, 0]]), 3, "not four whole numbers"),
     ],
 )

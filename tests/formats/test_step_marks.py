@@ -54,7 +54,9 @@ def test_a_step_is_asked_for_by_what_its_first_mark_says() -> None:
     assert parse_window(trace, steps="2").start == 20 * US
     assert parse_window(trace, steps="5").start == 120 * US
     told = render_note_columns(run_analysis(get_analysis("health"), trace)).table
-    assert told.filter(pl.col("what").str.contains("numbered anew"))["count"].to_list() == [3]
+    assert told.filter(pl.col("what").str.contains("steps that repeat an earlier number, renumbered"))[
+        "count"
+    ].to_list() == [3]
 
 
 def test_marks_of_several_threads_are_one_step_the_longest() -> None:

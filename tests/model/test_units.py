@@ -14,29 +14,34 @@ from tracehound.model import short_names, units
 
 
 @pytest.mark.parametrize(
-    ("ps", "words"),
+    ("ps", "words", "cell"),
     [
-        (0, "0 s"),
-        (1, "1 ps"),
-        (-999, "-999 ps"),
-        (1_000, "1.000 ns"),
-        (12_345_678, "12.35 us"),
-        (999_949_999, "999.9 us"),
-        (999_960_000, "1.000 ms"),  # never "1000.0 us"
-        (99_996_000, "100.0 us"),
-        (-1_500_000_000, "-1.500 ms"),
-        (77_773_215_731_000, "77.77 s"),
-        (1_234_567_000_000_000, "1235 s"),
-        (12_345_678_000_000_000, "12,346 s"),
+        (0, "0 s", "0 s"),
+        (1, "1 ps", "1 ps"),
+        (-999, "-999 ps", "-999 ps"),
+        (1_000, "1.00 ns", "1.000 ns"),
+        (12_345_678, "12.3 us", "12.35 us"),
+        (999_449_999, "999 us", "999.4 us"),
+        (999_960_000, "1.00 ms", "1.000 ms"),  # never "1000.0 us"
+        (99_996_000, "100 us", "100.0 us"),
+        (-1_500_000_000, "-1.50 ms", "-1.500 ms"),
+        (77_773_215_731_000, "77.8 s", "77.77 s"),
+        (1_234_567_000_000_000, "1235 s", "1235 s"),
+        (12_345_678_000_000_000, "12,346 s", "12,346 s"),
     ],
 )
-def test_a_duration_has_four_significant_digits(ps: int, words: str) -> None:
+def test_a_duration_has_three_significant_digits_in_a_sentence_and_four_in_a_cell(
+    ps: int, words: str, cell: str
+) -> None:
     assert units.format_duration(ps) == words
+    assert units.format_duration(ps, digits=units.CELL_DIGITS) == cell
 
 
+@pytest.mark.parametrize("digits", [units.SENTENCE_DIGITS, units.CELL_DIGITS])
 @given(st.integers(-(10**15), 10**15))
-def test_a_duration_is_right_to_its_last_digit(ps: int) -> None:
-    assert abs(units.parse_duration(units.format_duration(ps)) - ps) <= abs(ps) * 0.0005
+def test_a_duration_is_right_to_its_last_digit(digits: int, ps: int) -> None:
+    read = units.parse_duration(units.format_duration(ps, digits=digits))
+    assert abs(read - ps) <= abs(ps) * 5 / 10**digits
 
 
 def test_a_fixed_unit_keeps_all_digits() -> None:
@@ -94,7 +99,13 @@ def test_rates_are_decimal() -> None:
 
 
 def test_shares_are_percentages_and_a_little_is_not_nothing() -> None:
-    assert [units.format_share(x) for x in (0, 0.00001, 0.133654, 1)] == ["0.00 %", "<0.01 %", "13.37 %", "100.00 %"]
+    shares = (0, 0.00001, 0.0052, 0.0523, 0.133654, 0.9999, 1, 1.6251)
+    assert [units.format_share(x) for x in shares] == [
+        "0 %", "<0.01 %", "0.52 %", "5.23 %", "13.4 %", ">99.9 %", "100 %", "163 %",
+    ]  # fmt: skip
+    assert [units.format_share(x, units.CELL_DIGITS) for x in shares] == [
+        "0.00 %", "<0.01 %", "0.52 %", "5.23 %", "13.37 %", "99.99 %", "100.00 %", "162.51 %",
+    ]  # fmt: skip
 
 
 def test_counts_have_separators() -> None:
@@ -230,7 +241,7 @@ def test_a_cut_name_keeps_both_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ps", "words"), [(1_500_000, "+1.500 us"), (-1_500_000, "-1.500 us"), (0, "0 s"), (5, "+5 ps"), (-5, "-5 ps")]
+    ("ps", "words"), [(1_500_000, "+1.50 us"), (-1_500_000, "-1.50 us"), (0, "0 s"), (5, "+5 ps"), (-5, "-5 ps")]
 )
 def test_a_difference_has_its_sign(ps: int, words: str) -> None:
     assert units.format_time_difference(ps) == words
@@ -244,12 +255,12 @@ def test_a_difference_in_a_unit() -> None:
     ("fraction", "words"),
     [
         (0.032, "+3.20 %"),
-        (-0.5, "-50.00 %"),
+        (-0.5, "-50.0 %"),
         (0.0, "0.00 %"),
         (1e-9, "+<0.01 %"),
         (-1e-9, "-<0.01 %"),
         (10.0, "+1,000 %"),
-        (9.9, "+990.00 %"),
+        (9.9, "+990 %"),
         (12.04, "+1,204 %"),
         (452643.9861, "+>100,000 %"),
     ],

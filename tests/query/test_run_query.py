@@ -279,7 +279,7 @@ def test_a_column_without_a_value_is_named() -> None:
 def test_a_time_divided_by_what_converts_picoseconds_is_said_to_be_a_time() -> None:
     b = Building()
     b.event(stream(), "k", 0, 5)
-    said = "a time divided by 1e9 is a time, so much shorter and cut to whole picoseconds (ms)"
+    said = "a time divided by 1e9 is a time in whole picoseconds (ms); divide by a unit to get a number: duration / 1ms"
     (note,) = note_texts(answer_query(prepare_query("select sum(duration) / 1e9 as ms from events"), b.trace()).notes)
     assert note.startswith(said)
     for fine in ("sum(duration) / 1ms as ms", "sum(duration) / 2 as half", "count(*) / 1e3 as k", "duration"):
@@ -294,7 +294,10 @@ def test_that_work_without_a_launch_has_its_step_by_time_is_said_where_steps_are
     b.event(stream(), "old", 50, 60)
     trace, of_step = b.trace(), "select name from events where step = 1"
     (note,) = note_texts(answer_query(prepare_query(of_step), trace).notes)
-    assert note.startswith("25.00 % of the devices' work has no known launch: its step is that in which it ran")
+    assert note.startswith(
+        "25.0 % of device work has no known launch: it counts for the step in which it ran, but may "
+        "belong to an earlier one"
+    )
     assert not answer_query(prepare_query("select name from events"), trace).notes
     assert not answer_query(prepare_query("select step from steps"), trace).notes
     assert not answer_query(prepare_query(of_step), trace, Window(0, 45 * PS_PER_UNIT["us"])).notes
@@ -311,7 +314,10 @@ def test_that_events_have_two_lengths_is_said_where_their_times_are_asked_for() 
     trace = b.trace()
     (note,) = note_texts(answer_query(prepare_query("select max(duration), max(self) from events"), trace).notes)
     assert note.startswith("duration, start and end of events are on the trace's clock")
-    assert "1 of 3 last otherwise on that, as device_duration and self say" in note
+    assert (
+        "duration, start and end of events are on the trace's clock; 1 of 3 differ on the device's own "
+        "clock (device_duration and self)"
+    ) in note
     assert not answer_query(prepare_query("select max(self) from events"), trace).notes
     assert not answer_query(prepare_query("select duration from idle"), trace).notes
     told = {column.name: column.meaning for column in EVENTS_TABLE.columns}

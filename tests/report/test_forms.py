@@ -194,7 +194,7 @@ def test_a_report_says_its_window_its_cut_and_its_bases(form: str) -> None:
     text = written(form, every_unit(), ReportStyle(200)).replace("\\", "")
     assert "window 10.000 ms to 20.000 ms" in text
     assert "3 of 12 rows" in text
-    assert "share: self time, of the self time of all ops" in text
+    assert "share: % of the self time of all ops" in text
     assert "only rank 0" in text
 
 

@@ -12,16 +12,17 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from building import Building, stream, thread
+from results import plain
 from short import first
 from tracehound.analysis import get_analysis, run_analysis
-from tracehound.analysis.result import empty_table
+from tracehound.analysis.result import Result, empty_table
 from tracehound.draw.notes import note_text
 from tracehound.draw.text_table import TextLine
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import FileState, Window
 from tracehound.report import ReportStyle, Summary, build_header, find_writer, summarize_trace
-from tracehound.report.summary_page import SUMMARY_ROWS, summarize_steps
+from tracehound.report.summary_page import SUMMARY_ROWS, readable_results, summarize_steps
 from tracehound.store import merge_file_frames
 from tracehound.store.merge_files import not_one_run_note
 from tracehound.store.trace_files import TWIN_JSON_SKIPPED
@@ -91,7 +92,7 @@ def test_the_page_fits_its_width(width: int) -> None:
 def test_the_page_says_what_the_trace_is() -> None:
     text = [line.text for line in lines(ReportStyle(80))]
     assert text[0] == "job␛[2J"
-    assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100.0 us long"
+    assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100 us long"
     assert text[2] == "recorded 2023-11-14 22:13:20 UTC"
     assert text[3] == "cuda runtime 12040"
 
@@ -104,7 +105,7 @@ def test_the_page_says_by_what_files_were_joined() -> None:
         parts.append(b.part())
     trace = merge_file_frames("job", parts)
     text = [line.text for line in find_writer("text").write_summary(summarize_trace(trace, Window()), ReportStyle(80))]
-    assert "the files do not overlap in time: each is drawn from its own first event" in text
+    assert "the files do not overlap in time: each is shown from its own first event" in text
     assert not any(line.startswith("2 kineto files") for line in text), "the heading has said that"
 
 
@@ -114,7 +115,7 @@ def test_the_page_says_by_what_files_were_joined() -> None:
         3,
         (
             (0, ("H100", "MI300X"), (0, 1), ""),
-            (0, ("H100", "MI300X"), (None, None), "files of different devices"),
+            (0, ("H100", "MI300X"), (None, None), "the files are of different devices"),
             (3600, ("H100", "MI300X"), (None, 1), "the files do not overlap in time, and their devices differ"),
             (0, ("H100", "H100"), (None, None), ""),
             (3600, ("H100", "H100"), (0, 1), ""),
@@ -134,13 +135,13 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
     trace = merge_file_frames("job", parts)
     page = summarize_trace(trace, Window())
     text = [line.text for line in find_writer("text").write_summary(page, ReportStyle(400))]
-    told = f"hardly one run: {why}; all that is told"
+    told = f"probably not one run: {why}; all numbers"
     assert text[1].startswith(told if why else "kineto, 2 files")
     marked = [line.text for line in find_writer("markdown").write_summary(page, ReportStyle(400))]
-    assert [sum("hardly one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
+    assert [sum("probably not one run" in line for line in form) for form in (text, marked)] == [bool(why)] * 2
     document = json.loads("".join(line.text for line in find_writer("json").write_summary(page, ReportStyle(400))))
     notes = next(iter(document["results"].values()))["notes"]
-    assert notes[0].startswith(told) if why else not any("hardly" in note for note in notes)
+    assert notes[0].startswith(told) if why else not any("not one run" in note for note in notes)
     assert build_header(trace, Window(ranks=(0,))).doubt is None
     assert build_header(trace, Window(ranks=(0, 1))).doubt == build_header(trace, Window()).doubt
 
@@ -233,7 +234,11 @@ def test_steps_are_spread_over_one_row_for_each_rank() -> None:
     result = run_analysis(steps, merge_file_frames("none", []))
     table = frame.with_columns(missing).select(whole.columns)
     found = summarize_steps(type(result)("steps", "Steps", steps.columns, table, 6), 16)
-    assert found.table.rows() == [(0, 3, 200, 100, 300, 8, 0.5, True), (1, 3, 200, 100, 300, 8, None, True)]
+    names = ("rank", "steps", "median", "shortest", "longest", "longest_step", "total", "busy", "inferred")
+    assert found.table.select(names).rows() == [
+        (0, 3, 200, 100, 300, 8, 600, 0.5, True),
+        (1, 3, 200, 100, 300, 8, 600, None, True),
+    ]
     assert found.total == 2
     assert summarize_steps(result, 16).table.is_empty()
 
@@ -245,6 +250,77 @@ def test_many_steps_are_drawn_as_a_curve() -> None:
         line.text
         for line in find_writer("text").write_summary(Summary(some.about, some.results, curve), ReportStyle(80))
     ]
-    assert any(line.startswith("1.000 ms┤") for line in text)
+    assert any(line.startswith("1.00 ms┤") for line in text)
     assert "length of each step on its slowest rank, by number of the step" in text
     assert "length of each step" not in "".join(line.text for line in lines(ReportStyle(80)))
+
+
+def results_with_notes() -> tuple[Result, ...]:
+    shared = note("calls_matched_by_order", level="inferred", calls=2, numbered=False)
+    lost = note("collectives_without_call", level="missing", collectives=1, ranks=(1,))
+    return tuple(
+        Result(name, name, plain(1).columns, plain(1).table, 1, (shared, lost, *more))
+        for name, more in (
+            ("distributed", (note("communication_waits", waiting=0.5, every=True), note("overlap_included", **HALF))),
+            ("collectives", (note("wait_per_rank"),)),
+        )
+    )
+
+
+HALF = {"computation": 0.5, "communication": 0.5}
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_what_several_sections_note_is_said_once_at_the_end(form: str) -> None:
+    sections = replace(page(), results=results_with_notes())
+    folded, full = (
+        [
+            line.text.replace("\\", "")
+            for line in find_writer(form).write_summary(sections, ReportStyle(400, all_notes=all_notes))
+        ]
+        for all_notes in (False, True)
+    )
+    lost, waits = (note_text(each.notes[n]) for each, n in ((sections.results[0], 1), (sections.results[0], 2)))
+    for shown in (folded, full):
+        assert sum(lost in line for line in shown) == 1
+        assert any(line.strip("*") == waits for line in shown), "the headline stands alone"
+    assert any("notes (--notes shows them)" in line for line in folded) or form == "markdown"
+    matched = [sum("matched by" in line for line in shown) for shown in (folded, full)]
+    assert matched == [form == "markdown", 1], "a single caveat is not folded"
+    assert not any("--notes" in line for line in full)
+
+
+def page_of_steps(window: Window) -> Summary:
+    """Two ranks with two steps; rank 1 works long before them, which its step time leaves out."""
+    b = Building()
+    for rank in (0, 1):
+        host = thread(rank)
+        for step, start in ((1, 1000), (2, 1100 + 10 * rank)):
+            b.event(host, f"ProfilerStep#{step}", start, start + 100, "step", step=step)
+            b.event(host, "aten::mm", start, start + 90, "op", correlation=step + 10 * rank)
+            b.event(stream(rank), "gemm", start + 20, start + 60 + 10 * rank, correlation=step + 10 * rank)
+    b.event(stream(1), "warm up", 0, 500)
+    return summarize_trace(b.trace(), window)
+
+
+def test_a_page_with_steps_has_one_base_for_shares_of_time() -> None:
+    summary = page_of_steps(Window())
+    results = {result.analysis: result for result in readable_results(summary)}
+    breakdown = results["breakdown"]
+    assert {column.base for column in breakdown.columns if column.unit == "share"} == {"step time"}
+    steps = next(result for result in summary.results if result.analysis == "steps").table
+    for row, step in zip(breakdown.table.rows(named=True), steps.rows(named=True), strict=True):
+        parts = [row[f"{part}_share"] for part in ("compute", "communication", "copy", "idle")]
+        assert sum(parts) == pytest.approx(1)
+        assert row["idle_share"] == pytest.approx(1 - step["busy"])
+    assert "busy" not in results["steps"].table.columns, "its complement is in the breakdown"
+    text = [line.text for line in find_writer("text").write_summary(summary, ReportStyle(100))]
+    assert any(line.startswith("Breakdown · % of step time") for line in text)
+
+
+def test_a_page_of_a_window_keeps_the_span_as_base() -> None:
+    summary = page_of_steps(Window(1_000_000_000, 1_150_000_000))
+    (breakdown,) = [result for result in readable_results(summary) if result.analysis == "breakdown"]
+    assert {column.base for column in breakdown.columns if column.unit == "share"} == {
+        "the span (from first to last device work, or the window)"
+    }

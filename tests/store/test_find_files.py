@@ -155,7 +155,7 @@ def test_of_the_recordings_of_a_process_the_newest_is_opened(tmp_path: Path) -> 
     newest = [f"{worker}.1795659017154298212.pt.trace.json.gz" for worker in ("vm_7", "vm_8")]
     assert names(tmp_path) == newest
     (note,) = find_trace_files([tmp_path]).notes
-    assert note_text(note) == "recordings older than the one that is opened: each opens by its name"
+    assert note_text(note) == "older recordings not opened: open each by name"
     assert (note.level, note.count, note.location_text) == (
         "info",
         4,
@@ -321,7 +321,7 @@ def test_a_file_and_its_copy_are_both_read_and_noted(tmp_path: Path, monkeypatch
     assert len(found.files) == 4
     (note,) = found.notes
     assert (note.level, note.count, note.location_text) == ("inferred", 2, "rank0/trace.json, rank1/trace.json")
-    assert note_text(note).startswith("equal files")
+    assert note_text(note).startswith("identical files count as separate ranks: is one a copy?")
     monkeypatch.chdir(tmp_path)
     assert find_trace_files([first, Path("rank1")]).notes == (note,), "however they are spelt"
 

@@ -134,8 +134,8 @@ def test_names_that_do_not_tell_are_counted_as_people_count() -> None:
     names = sorted(f"job.node{number}.json" for number in range(12))
     assert numbers(*names) == [int(re.findall(r"\d+", name)[0]) for name in names]
     trace = merge_file_frames("t", [part(name, 0, 0) for name in names])
-    (note,) = (note for note in trace.notes if "no rank recorded" in note_text(note))
-    assert note_text(note).endswith("from the order of the files' names")
+    (note,) = (note for note in trace.notes if "records no rank" in note_text(note))
+    assert note_text(note).endswith("the file records no rank: taken from the order of the file names")
 
 
 def test_process_ids_are_no_ranks() -> None:
@@ -157,24 +157,24 @@ def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> 
     assert told(*files)[0] == [(0, False), (8, True), (9, True), (10, True)]
     (note,) = number_ranks([*files, process("e.json", 5, claim=3, world=8)]).notes
     assert (note.count, note.location_text) == (3, "b.json")
-    assert note_text(note) == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
+    assert note_text(note) == "4 files claim rank 0: all but the first are renumbered, as 8-10"
     said = (
         render_note_columns(run_analysis(get_analysis("health"), merge_file_frames("t", files)))
         .table.select("count", "what")
         .rows()
     )
-    assert (7, "of the job's 8 ranks not in this trace: ranks 1-7") in said
+    assert (7, "the job has 8 ranks; missing here: ranks 1-7") in said
 
 
 def test_files_that_claim_one_rank_have_the_numbers_of_their_names() -> None:
     ranks, notes = told(*(process(f"rank{number}.json", 5, claim=0) for number in range(1, 5)))
     assert ranks == [(1, True), (2, True), (3, True), (4, True)]
-    assert notes == ["rank 0 is claimed by 4 files"]
+    assert notes == ["4 files claim rank 0"]
     claims = (0, 0, 2, 0, None)
     files = [process(f"rank{number}.json", 5, claim=claim, world=8) for number, claim in enumerate(claims)]
     assert told(*files)[0] == [(0, False), (1, True), (2, False), (3, True), (4, True)]
     note, _ = number_ranks(files).notes
-    assert note_text(note) == "rank 0 is claimed by 3 files: they are numbered by their names, as 0-1, 3"
+    assert note_text(note) == "3 files claim rank 0: numbered by file name, as 0-1, 3"
     assert (note.count, note.location_text) == (3, "rank0.json")
 
 
@@ -215,7 +215,7 @@ def test_a_file_may_record_the_rank_of_each_device() -> None:
     numbering = number_ranks([of("a.json", 3, 5), of("b.json", 5, 6), of("c.json", 4)])
     assert numbering.numbers == ((3, 5), (7, 6), (4,))
     (note,) = numbering.notes
-    assert note_text(note) == "rank 5 is claimed by 2 files: all but the first are numbered anew, as 7"
+    assert note_text(note) == "2 files claim rank 5: all but the first are renumbered, as 7"
 
 
 def test_devices_of_one_process_are_ranks() -> None:
@@ -229,7 +229,7 @@ def test_files_of_unlike_devices_need_not_be_of_one_job() -> None:
         made = process(name, 1, claim=claim)
         return replace(made, ranks=made.ranks.with_columns(model=pl.lit(model)))
 
-    unlike = "files of different devices, of which not all say that they are of one job"
+    unlike = "the files are of different devices (H100, MI300X), and not all name their job"
     assert unlike in told(of("a.json", "H100"), of("b.json", "MI300X"))[1]
     assert unlike not in told(of("a.json", "H100"), of("b.json", "H100"))[1]
     assert unlike not in told(of("a.json", "H100", 0), of("b.json", "MI300X", 1))[1]
@@ -248,7 +248,7 @@ def test_a_device_that_a_process_only_touches_takes_no_rank_of_another() -> None
 def test_a_rank_in_a_name_is_that_of_the_device_that_works() -> None:
     ranks, notes = told(process("rank1.json", 1, 100), process("rank0.json", 100))
     assert ranks == [(2, True), (1, True), (0, True)]
-    assert notes == ["no rank recorded in the file", "several devices in a file of one rank"]
+    assert notes == ["the file records no rank", "several devices in a file of one rank"]
 
 
 def test_notes_name_files_in_one_way_whoever_makes_them() -> None:

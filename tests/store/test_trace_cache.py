@@ -448,7 +448,7 @@ def test_a_place_that_is_none_costs_only_speed(
         said.append(capsys.readouterr().out)
     assert len(set(said)) == 1
     assert main(["report", str(trace_file(samples)), "health", "--cache", str(tmp_path / "file")]) == 0
-    assert "not kept in the cache" in capsys.readouterr().out
+    assert "not cached: file exists (" in capsys.readouterr().out
 
 
 @pytest.mark.thorough

@@ -48,7 +48,7 @@ async def test_it_opens_with_the_latest_and_moves_on(opening: TraceReader) -> No
         await opened(explorer, pilot, 3)
         lines = await shown(explorer)
         assert "2 of 3" in lines[0]
-        assert lines[1].startswith(" rank 2 last, 60.00 us after the others' median")
+        assert lines[1].startswith(" rank 2 last, 60.0 us after the others' median")
         assert [line.replace("▌", " ").split()[1] for line in lines[2:5]] == ["0", "1", "2"]
         await press(pilot, "full_stop")
         assert "3 of 3" in (await shown(explorer))[0]

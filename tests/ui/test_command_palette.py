@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 from exploring import explored, press, read_once, settled
 from short import some
 from tracehound.store import TraceReader
-from tracehound.ui.command_palette import CommandPaletteScreen
+from tracehound.ui.base_app import CommandPaletteScreen
 from tracehound.ui.widgets.base_screens import DismissOnceScreen, is_removed
 
 

@@ -45,8 +45,8 @@ async def compared(
 
 @pytest.fixture
 def jax(samples: Path) -> tuple[TraceReader, TraceReader]:
-    base, other = (read_once(samples / name) for name in ("jax_cpu8_b128", "jax_cpu8_b4096"))
-    return base, other
+    baseline, candidate = (read_once(samples / name) for name in ("jax_cpu8_b128", "jax_cpu8_b4096"))
+    return baseline, candidate
 
 
 def lines(screen: ComparisonScreen, side: int) -> list[str]:
@@ -66,16 +66,16 @@ async def test_both_open_at_a_pair_of_steps(jax: tuple[TraceReader, TraceReader]
     async with compared(*jax) as (screen, _):
         assert screen.state.alignment == "step"
         assert "aligned: by step" in header(screen)
-        assert "- base jax_cpu8_b128" in lines(screen, 0)[0]
-        assert "+ other jax_cpu8_b4096" in lines(screen, 1)[0]
-        base, other = (screen.state.pair or (None, None))[:2]
-        assert base is not None
-        assert other is not None
-        assert base.number == other.number
-        of_one = f"step {base.number} of rank {base.rank}: "
+        assert "- baseline jax_cpu8_b128" in lines(screen, 0)[0]
+        assert "+ candidate jax_cpu8_b4096" in lines(screen, 1)[0]
+        baseline, candidate = (screen.state.pair or (None, None))[:2]
+        assert baseline is not None
+        assert candidate is not None
+        assert baseline.number == candidate.number
+        of_one = f"step {baseline.number} of rank {baseline.rank}: "
         assert of_one in header(screen), "the tables are of an average step and rank: this is of one pair"
         views = screen.state.views
-        assert other.start - views[1].start == base.start - views[0].start
+        assert candidate.start - views[1].start == baseline.start - views[0].start
         table = screen.differences.tables["diff-ops"].table
         assert table.result is not None
         assert table.row is not None
@@ -89,10 +89,10 @@ async def test_zoom_and_pan_move_both(jax: tuple[TraceReader, TraceReader], keys
     async with compared(*jax) as (screen, pilot):
         for key in keys.split():
             await press(pilot, key)
-            base, other = screen.state.views
-            assert other.end - other.start == base.end - base.start
-            assert other.start - base.start == screen.state.offset
-            assert [side.timeline.view for side in screen.sides] == [base, other]
+            baseline, candidate = screen.state.views
+            assert candidate.end - candidate.start == baseline.end - baseline.start
+            assert candidate.start - baseline.start == screen.state.offset
+            assert [side.timeline.view for side in screen.sides] == [baseline, candidate]
 
 
 @pytest.mark.thorough
@@ -164,7 +164,7 @@ async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: t
         row = screen.differences.tables["diff-ops"].table.row
         assert row is not None
         events = [view.event for view in screen.state.views]
-        assert events == [row["base_event"], row["other_event"]]
+        assert events == [row["baseline_event"], row["candidate_event"]]
         for side, event in zip(screen.sides, events, strict=True):
             assert side.trace is not None
             assert event is not None
@@ -222,7 +222,7 @@ async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[TraceRea
         after = screen.comparison
         assert before is not None
         assert after is not None
-        assert "- base jax_cpu8_b4096" in lines(screen, 0)[0]
+        assert "- baseline jax_cpu8_b4096" in lines(screen, 0)[0]
         assert screen.sides[0].region.y < screen.sides[1].region.y
         assert after.step.table["change"][0] == -before.step.table["change"][0]
         assert screen.differences.tables["diff"].table.result is after.step
@@ -256,7 +256,10 @@ async def test_rows_of_runs_that_stood_otherwise_lead_nowhere(
         assert screen.state == swapped, "nor does one that was on its way"
         await press(pilot, "enter")
         assert table.row is not None
-        assert [view.event for view in screen.state.views] == [table.row["base_event"], table.row["other_event"]]
+        assert [view.event for view in screen.state.views] == [
+            table.row["baseline_event"],
+            table.row["candidate_event"],
+        ]
 
 
 @pytest.mark.thorough
@@ -326,13 +329,13 @@ async def test_the_steps_that_are_looked_at_when_ops_are_matched_are_those_that_
         await settled(pilot)
         assert screen.aligning.slots is not None
         assert screen.state.alignment == "sequence"
-        base, _ = screen.state.pair or (None, None)
-        assert base is not None
+        baseline, _ = screen.state.pair or (None, None)
+        assert baseline is not None
         assert screen.aligning.slots.traces[0].span[1] == screen.state.views[0].end
         events = screen.aligning.slots.origins[0]
         trace = screen.sides[0].trace
         assert trace is not None
-        assert base.start <= trace.event(int(events[0]))["start"] < base.end
+        assert baseline.start <= trace.event(int(events[0]))["start"] < baseline.end
 
 
 async def test_steps_are_paired_by_hand(jax: tuple[TraceReader, TraceReader]) -> None:
@@ -343,11 +346,11 @@ async def test_steps_are_paired_by_hand(jax: tuple[TraceReader, TraceReader]) ->
         assert abs(screen.state.partners[at] - before) == 1
         await press(pilot, ")" if at == 0 else "(")
         assert screen.state.at != at
-        base, other = screen.state.pair or (None, None)
-        assert base is not None
-        assert other is not None
-        assert f"step {base.number}, " in lines(screen, 0)[0]
-        assert f"step {other.number}, " in lines(screen, 1)[0]
+        baseline, candidate = screen.state.pair or (None, None)
+        assert baseline is not None
+        assert candidate is not None
+        assert f"step {baseline.number}, " in lines(screen, 0)[0]
+        assert f"step {candidate.number}, " in lines(screen, 1)[0]
 
 
 @pytest.mark.thorough
@@ -389,8 +392,8 @@ async def test_every_tab_has_what_it_names(jax: tuple[TraceReader, TraceReader])
             screen.differences.waterfall.chart.render_line(y).text
             for y in range(screen.differences.waterfall.chart.size.height)
         ]
-        assert drawn[0].startswith(" base step") or drawn[0].startswith("base step")
-        assert any("other step" in line for line in drawn)
+        assert drawn[0].startswith(" baseline step") or drawn[0].startswith("baseline step")
+        assert any("candidate step" in line for line in drawn)
         await press(pilot, "9")
         memory = screen.differences.tables["diff-memory"]
         assert "Memory" in memory.caption.render_line(0).text
@@ -414,7 +417,7 @@ async def test_z_gives_the_screen_to_the_timelines(jax: tuple[TraceReader, Trace
     [
         (10, "3", "tables"),
         *rows_in_full((17, "1", "base other tables"), (16, "1", "base other"), (16, "4", "tables"),
-                      (16, "5", "tables"), (10, "1", "base"), (10, "2", "other"), (10, "5", "tables")),
+                      (16, "5", "tables"), (10, "1", "baseline"), (10, "2", "candidate"), (10, "5", "tables")),
     ],
 )  # fmt: skip
 async def test_where_there_is_no_room_for_all_what_was_asked_for_is_shown(
@@ -422,7 +425,7 @@ async def test_where_there_is_no_room_for_all_what_was_asked_for_is_shown(
 ) -> None:
     async with compared(*jax, size=(40, height)) as (screen, pilot):
         await press(pilot, key)
-        boxes = zip(("base", "other", "tables"), (*screen.sides, screen.differences), strict=True)
+        boxes = zip(("baseline", "candidate", "tables"), (*screen.sides, screen.differences), strict=True)
         shown = {name: box for name, box in boxes if box.display}
         assert " ".join(shown) == sight
         assert sum(box.region.height for box in shown.values()) == height - 3
@@ -475,12 +478,12 @@ async def test_what_is_copied_prints_what_is_compared(
         ops = screen.differences.tables["diff-ops"].table.result
         pair = screen.state.aligned_pair[0] if "3" not in keys else None
         assert ops is not None
-    program, command, base, other, *options = shlex.split(pilot.app.clipboard)
+    program, command, baseline, candidate, *options = shlex.split(pilot.app.clipboard)
     assert (program, command) == ("tracehound", "diff")
     assert options[:2] == ["--align", "start"]
     assert options[2:] == ([] if pair is None else ["--step", str(pair.number)])
-    assert ("b128" in other) == ("S" in keys)
-    assert main([command, base, other, *options, "--format", "json"]) == 0
+    assert ("b128" in candidate) == ("S" in keys)
+    assert main([command, baseline, candidate, *options, "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     found = printed["results"]["diff-ops"]
     if pair is None:
@@ -515,8 +518,8 @@ async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: P
         (runs / f"{'ab'[hour]}.pt.trace.json").write_text(json.dumps(document))
     async with compared(open_trace_files([runs]), open_trace_files([sample])) as (screen, _):
         caption = " ".join(screen.differences.tables["diff-ops"].caption.parts)
-        assert "base: hardly one run: the files do not overlap in time" in caption
-        assert "other run: hardly" not in caption
+        assert "baseline: probably not one run: the files do not overlap in time" in caption
+        assert "candidate: probably" not in caption
 
 
 @pytest.mark.thorough
@@ -565,7 +568,7 @@ async def test_the_palette_offers_what_the_keys_do(jax: tuple[TraceReader, Trace
         assert not any("SQL" in name for name in offered)
         await offered["Swap base and other (S)"]()  # type: ignore[misc]
         await settled(pilot)
-        assert "- base jax_cpu8_b4096" in lines(screen, 0)[0]
+        assert "- baseline jax_cpu8_b4096" in lines(screen, 0)[0]
 
 
 @pytest.mark.thorough
@@ -599,7 +602,7 @@ def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:
         terminal.press("m")
         terminal.wait_for("aligned: matched sequence", "colors by difference")
         terminal.press("5")
-        terminal.wait_for("other step")
+        terminal.wait_for("candidate step")
         terminal.press("q")
         assert terminal.ended() == 0
 
@@ -614,12 +617,12 @@ def test_in_a_terminal_q_ends_while_both_are_read(samples: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_baseline_cannot_be_drawn(samples: Path, tmp_path: Path) -> None:
-    base = tmp_path / "base.json"
-    base.write_text('{"schema":"tracehound.profile/1","name":"x","ranks":1,"what":"steps","of":"work",'
+    baseline = tmp_path / "base.json"
+    baseline.write_text('{"schema":"tracehound.profile/1","name":"x","ranks":1,"what":"steps","of":"work",'
                     '"steps":{"step":[],"ranks":[],"duration":[],"compute":[],"communication":[],"copy":[],"idle":[]},'
                     '"ops":{"step":[],"name":[],"category":[],"module":[],"operator":[],"scope":[],"signature":[],'
                     '"family":[],"count":[],"time":[],"exposed":[]}}')  # fmt: skip
-    with Terminal(str(samples / "torch_stacks"), "--diff", str(base)) as terminal:
+    with Terminal(str(samples / "torch_stacks"), "--diff", str(baseline)) as terminal:
         terminal.wait_for("is a baseline: it has no events to draw")
         assert terminal.ended() == 2
 
@@ -634,7 +637,7 @@ async def test_the_hlo_of_an_op_is_a_key_away_and_leads_to_its_executions(
         assert isinstance(page, HloScreen)
         top = page._header.render_line(0).text
         assert "%all-reduce.11" in top
-        assert top.rstrip().endswith("base")
+        assert top.rstrip().endswith("baseline")
         await press(pilot, "n")
         assert pilot.app.screen is screen
         event, trace = screen.state.views[0].event, screen.sides[0].trace
@@ -652,7 +655,7 @@ async def test_the_hlo_of_an_added_op_is_that_of_the_other_run(jax: tuple[TraceR
         await press(pilot, "3", "f", *"verdict = added", "enter", "%")
         page = pilot.app.screen
         assert isinstance(page, HloScreen)
-        assert page._header.render_line(0).text.rstrip().endswith("other run")
+        assert page._header.render_line(0).text.rstrip().endswith("candidate")
         await press(pilot, "escape", "6", "%")
         assert pilot.app.screen is screen
         assert "no op here" in screen.key_bar.render_line(0).text

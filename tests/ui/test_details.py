@@ -102,7 +102,7 @@ def test_a_kernel_has_the_python_that_launched_it(tmp_path: Path) -> None:
     ]
     assert ("stream", "7") in sections["args"]
     assert ("cat", "kernel") in sections["in the file"]
-    assert ("launched by", "cudaLaunchKernel, 70.00 us before") in sections[""]
+    assert ("launched by", "cudaLaunchKernel, 70.0 us before") in sections[""]
 
 
 @pytest.mark.parametrize(("returned", "words"), [(60, "blocked on a copy"), (20, "launching work")])

@@ -63,7 +63,7 @@ async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int
         assert "every device ends with the sum over its group" in lines
         assert "1 group of 8: {0,1,2,3,4,5,6,7}" in lines
         assert "each device gives 512 KiB in 11 arrays" in lines
-        assert "32 on 8 ranks, 433.9 ms in all" in lines
+        assert "32 on 8 ranks, 434 ms in all" in lines
         assert all(len(line) <= size[0] for line in page(pilot.app))
         before = explorer.view.event
         await press(pilot, "n")

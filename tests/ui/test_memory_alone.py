@@ -37,7 +37,7 @@ async def test_the_explorer_begins_with_what_memory_is_for(tmp_path: Path) -> No
         assert table.result.table["category"].to_list() == ["parameter", "activation"]
         await press(pilot, "2")
         assert explorer.pane_layout.active == "ops"
-        assert "nothing but memory" in explorer.pane_stack.pane_for("ops").table.empty
+        assert "holds only memory" in explorer.pane_stack.pane_for("ops").table.empty
 
 
 async def test_a_rank_lasts_as_long_as_its_memory_is_known(tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ async def test_the_comparison_begins_with_what_both_held(tmp_path: Path) -> None
         assert app.comparison.differences.active == "counters"
         result = app.comparison.differences.tables["diff-memory"].table.result
         assert result is not None
-        assert dict(result.table.select("counter", "other").rows())["activation"] == 70
+        assert dict(result.table.select("counter", "candidate").rows())["activation"] == 70

@@ -72,7 +72,7 @@ async def test_rows_lead_to_events_and_to_windows(opening: TraceReader) -> None:
         assert explorer.view.selection[1] - explorer.view.selection[0] == 400_000_000
         await asked(pilot, explorer, "SELECT name FROM events WHERE kind = 'op'")
         assert rows(explorer) == [("aten::copy_",)], "a query is about the selected window"
-        assert "in the 400.0 us window" in caption(explorer, "query")
+        assert "in the 400 us window" in caption(explorer, "query")
 
 
 NOWHERE = (

@@ -22,28 +22,28 @@ from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
-XLA's runtime leaves an event on the host whenever an allocator gives memory or takes it back (MemoryAllocation,
-MemoryDeallocation), with what the allocator holds after it: allocated to buffers, reserved for the stack of the
-program that runs, and free. A row is an allocator: a device's, or the host's pinned memory. held is allocated +
-stack; peak its most in the window, at the event at that time (of several the first), and the columns after it are
-what was so then. fragmentation is the allocator's own figure: the part of its free memory that lies outside of the
-largest free piece; a large request fails where that is high. lifetime is the most that was ever in use, also before the
-recording, by the allocator's own count, which knows no stacks.
+XLA's runtime records an event on the host whenever an allocator allocates or frees memory (MemoryAllocation,
+MemoryDeallocation), with the state after it: allocated to buffers, reserved for the stack of the running program, and
+free. A row is an allocator: a device's, or the host's pinned memory. held is allocated + stack. peak is its maximum in
+the window, at is the (first) event of that value, and the columns after it are of that instant. fragmentation is the
+allocator's own figure: the part of its free memory outside of the largest free block; if it is high, large requests
+fail. lifetime is the most that was ever in use, also before the recording, by the allocator's own count, which leaves
+out stacks.
 
-XProf's memory profile has the same events, peaks and lifetimes; it begins the time at the first event. The timeline
-shows what is held as counters, one for each allocator."""
+XProf's memory profile has the same events, peaks and lifetimes; its time begins at the first event. The timeline shows
+held memory as counters, one for each allocator."""
 
 COLUMNS = (
-    Column("allocator", "text", "its name, or that of its device"),
+    Column("allocator", "text", "allocator, or its device"),
     Column("rank", "count", "the rank of its device; unknown for the host's memory and for devices not recorded"),
-    Column("peak", "bytes", "the most that it held here: allocated + stack"),
-    Column("at", "instant", "when that was, first"),
+    Column("peak", "bytes", "peak of held memory: allocated + stack"),
+    Column("at", "instant", "time of the peak"),
     Column("share", "share", "the peak", "its capacity: held + free"),
-    Column("allocated", "bytes", "of the peak: buffers"),
-    Column("stack", "bytes", "of the peak: reserved for the program that runs"),
+    Column("allocated", "bytes", "part of the peak: buffers"),
+    Column("stack", "bytes", "part of the peak: reserved for the running program"),
     Column("free", "bytes", "at the peak"),
-    Column("fragmentation", "share", "outside of the largest free piece at the peak", "its free memory"),
-    Column("worst", "share", "the same at its highest", "its free memory then", brief=False),
+    Column("fragmentation", "share", "outside of the largest free block at the peak", "its free memory"),
+    Column("worst", "share", "highest fragmentation", "its free memory then", brief=False),
     Column("lifetime", "bytes", "most in use since the allocator began, stacks not counted", brief=False),
     Column("given", "count", "allocations here"),
     Column("taken", "count", "deallocations here", brief=False),
@@ -87,12 +87,13 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 def _allocator_columns() -> list[pl.Expr]:
     """The columns of an allocator, and `record`, the event at its peak."""
     peak = pl.col("held").arg_max()
-    capacity = pl.col("held").get(peak) + pl.col("free").get(peak)
+    held, free = (pl.col(name).get(peak) for name in ("held", "free"))
+    is_possible = (held >= 0) & (free >= 0)
     fragmentation = pl.col("fragmentation").clip(0, 1)
     return [
         pl.col("held").max().alias("peak"),
         pl.col("time").get(peak).alias("at"),
-        (pl.col("held").get(peak) / capacity).fill_nan(None).alias("share"),
+        pl.when(is_possible).then(held / (held + free)).fill_nan(None).alias("share"),
         pl.col("allocated", "stack", "free", "record").get(peak),
         fragmentation.get(peak),
         fragmentation.max().alias("worst"),

@@ -15,6 +15,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.devices.missing_data import LAUNCH_COUNTS, unrecorded_work_notes
 from tracehound.analysis.rank_table_cache import is_cached, load_or_compute_table
 from tracehound.analysis.rank_trace import (
     RankTrace,
@@ -53,20 +54,28 @@ def run_analyses(
     """The results of several analyses on a trace, rank by rank, so that memory does not grow with the number of ranks.
 
     The executor is that of `run_analysis`. An analysis that a trace of memory events alone cannot answer is not run;
-    its result says so in a note.
+    its result says so in a note. Results that rest on work that was not recorded say that first.
     """
     window = window or Window()
     seen = run_context(trace, window)
     reasons = [memory_only_note(analysis.name, seen.formats) for analysis, _ in asked]
     possible = [question for question, why in zip(asked, reasons, strict=True) if not why]
+    has_unmatched = any(facts.unmatched_launches != 0 for facts in seen.facts)
+    needs_counts = has_unmatched and any(analysis.rests_on_recorded_work for analysis, _ in possible)
+    questions = [*possible, *([(LAUNCH_COUNTS, Options())] if needs_counts else [])]
     with _open_executor(executor, trace) as crew:
-        ranks = list(_map_ranks(possible, _with_host_results(possible, rank_traces(trace, window), crew), crew))
+        ranks = list(_map_ranks(questions, _with_host_results(questions, rank_traces(trace, window), crew), crew))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
-    return [
+    doubts = unrecorded_work_notes([tables[-1] for tables in ranks] if needs_counts else [], seen)
+    results = [
         empty_result(analysis.with_shown_columns(options.given), seen, options, why)
         if why
         else analysis.combine(next(mapped), seen, options)
         for (analysis, options), why in zip(asked, reasons, strict=True)
+    ]
+    return [
+        replace(result, notes=(*doubts, *result.notes)) if analysis.rests_on_recorded_work else result
+        for (analysis, _), result in zip(asked, results, strict=True)
     ]
 
 
@@ -77,7 +86,8 @@ def map_rank(asked: Sequence[tuple[Analysis, Options]], rank_trace: RankTrace) -
     def compute_table(analysis: Analysis, options: Options) -> pl.DataFrame:
         """Table of one analysis; events are read when the first analysis needs them."""
         if not read:
-            read.append(_with_events_in_memory(rank_trace) if len(asked) > 1 else rank_trace)
+            reads_often = sum(each.name != LAUNCH_COUNTS.name for each, _ in asked) > 1
+            read.append(_with_events_in_memory(rank_trace) if reads_often else rank_trace)
         return analysis.per_rank(read[0], options)
 
     mapped = [(analysis, analysis.map_options(options)) for analysis, options in asked]

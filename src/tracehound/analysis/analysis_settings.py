@@ -83,7 +83,7 @@ def _parse_choice(choices: tuple[str, ...], text: str) -> str:
 
 
 RUN_OR_STEP: Final = Setting(
-    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", choice_parser("run", "step")
+    "by", "run", "rows: one per rank (run) or one per step and rank (step)", choice_parser("run", "step")
 )
 """Setting of analyses with a row per rank, or per rank and step."""
 

@@ -39,41 +39,41 @@ from tracehound.model.trace import collect_frame
 BY_SETTING: Final = Setting(
     "by",
     "name",
-    "what is a row: all annotations of one name (name), or of one name inside the same others (path: a tree)",
+    "rows: annotations by name (name), or as a tree (path)",
     choice_parser("name", "path"),
 )
 
 DEFINITION = """\
 Annotations are record_function ranges (PyTorch), TraceAnnotation and xp.Trace ranges (XLA), and marked steps, as they
-ran on host threads; "on" tells their shadows on a device (gpu_user_annotation) apart, which span from the first to
-the last kernel launched inside and are never added to the host's. total = sum of lengths, self = total less the
-annotations and other events nested inside; of a nested call of the same name both count. A window clips.
+ran on host threads. "on" separates their copies on a device (gpu_user_annotation), which last from the first to the
+last kernel launched inside and are never added to the host's. total = sum of lengths, self = total - nested
+annotations and other events; a nested call of the same name counts, too. A window clips times.
 
-device = lengths of the kernels, copies and memsets launched inside, at any depth, by the launching call, else by the
-operator that the profiler gave them as the active one; busy = when any of these ran; exposed = when any collective
-among them ran and no kernel of that device computed; both are summed over devices. Work counts for every annotation
-around its launch, once for each name, and by when it ran. HolisticTraceAnalysis gives a kernel to the annotations whose
-shadow it lies in, which takes in what others launched meanwhile.
+device = lengths of the kernels, copies and memsets launched inside, at any depth, as told by the launching call, or
+else by the profiler's id of the active operator. busy = time in which any of these ran. exposed = time in which any
+collective among them ran and no kernel of that device computed. Both are summed over devices. Work counts for every
+annotation around its launch, once for each name, and by when it ran. HolisticTraceAnalysis assigns a kernel to the
+annotations whose copy on the device contains it, which includes work of other threads.
 
-With by=path the annotations of hosts are a tree, steps of any number as one; there self is total less the annotations
-directly inside, what two that overlap in part share is the earlier one's, and busy, exposed, shortest and shadows are
-left out."""
+by=path has the host annotations as a tree, in which steps of all numbers are one. There self is total - the
+annotations directly inside, time shared by two that overlap in part is the earlier one's, and busy, exposed, shortest
+and copies on a device are left out."""
 
 COLUMNS = (
     Column("name", "text", "the annotation"),
-    Column("on", "text", "host thread, or shadow on a device", brief=False),
+    Column("on", "text", "host thread, or copy on a device", brief=False),
     Column("count", "count", "times entered"),
     Column("total", "time", "sum of lengths"),
     Column("mean", "time", "total / count"),
     Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest"),
-    Column("self", "time", "less what is nested inside", brief=False),
-    Column("device", "time", "of kernels, copies and memsets launched inside"),
-    Column("busy", "time", "when any of them ran", brief=False),
-    Column("exposed", "time", "when collectives launched inside ran, and no kernel computed", brief=False),
+    Column("self", "time", "total - nested events", brief=False),
+    Column("device", "time", "time of kernels, copies and memsets launched inside"),
+    Column("busy", "time", "time in which any of them ran", brief=False),
+    Column("exposed", "time", "time in which collectives launched inside ran, and no kernel computed", brief=False),
     Column("launched", "count", "kernels, copies and memsets launched inside", brief=False),
     Column("ranks", "count", "ranks, or hosts, on which it ran", brief=False),
-    Column("depth", "depth", "how many annotations are around it, with by=path"),
+    Column("depth", "depth", "number of annotations around it, with by=path"),
     Column("event", "id", "the first one, with by=path the longest"),
 )
 

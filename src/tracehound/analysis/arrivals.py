@@ -20,32 +20,32 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, empty_
 from tracehound.model.notes import note
 
 DEFINITION = f"""\
-A row for each rank of each collective that two ranks or more of the trace have, in the order in which they came.
+A row for each rank of each collective that at least two ranks of the trace have, in the order of arrival.
 {MATCHING_DEFINITION} {CALLS_OF_STEPS_DEFINITION}
 
-after = its arrival less the first, on the common clock of the analysis clocks; late = its arrival less the median
-arrival of the other ranks; wait = from its arrival to that of the last rank, or to the end of its call where that comes
-first (who only sends may leave early); transfer = the rest of its call. So a rank that ends after the others has the
-longer transfer, not the longer wait. As exact as the clocks: where these are apart by more than the calls last, waits
-are not to be relied on. collectives and collective_calls take the shortest call of any rank for the transfer, which no
-clock can change. start and duration are those of the call on the trace's own clock.
+after = its arrival - the first arrival, on the common clock of the analysis clocks. late = its arrival - the median
+arrival of the other ranks. wait = from its arrival to that of the last rank, or to the end of its call if that comes
+first (a rank that only sends may leave early). transfer = the rest of its call, so a rank that ends after the others
+has a longer transfer, not a longer wait. These are as exact as the clocks: if clocks differ by more than the calls
+last, waits are not reliable. collectives and collective_calls use the shortest call of any rank as transfer, which
+does not depend on clocks. start and duration are those of the call on the trace's own clock.
 
 {WAITS_DEFINITION}"""
 
 COLUMNS = (
-    Column("number", "number", "of the collective, in the order of first arrivals"),
+    Column("number", "number", "number of the collective, in the order of first arrivals"),
     Column("step", "number", "step of the rank"),
     Column("name", "text", "kernel, HLO op or range"),
     Column("rank", "number", "rank"),
-    Column("after", "time", "arrival after the first rank's"),
+    Column("after", "time", "time after the first arrival"),
     Column("wait", "time", "from its arrival to the last rank's, at most its call"),
-    Column("transfer", "time", "rest of its call: all have come"),
-    Column("late", "difference", "arrival less the median arrival of the others"),
+    Column("transfer", "time", "rest of its call, after all have come"),
+    Column("late", "difference", "arrival - median arrival of the others"),
     Column("start", "instant", "start of its call, on the trace's own clock", brief=False),
     Column("duration", "time", "length of its call", brief=False),
     Column("bytes", "bytes", "message of the rank", brief=False),
-    Column("collective", "text", "what it does", brief=False),
-    Column("process_group", "text", "process group; where none is recorded, the stream or program", brief=False),
+    Column("collective", "text", "collective", brief=False),
+    Column("process_group", "text", "process group; the stream or program if none is recorded", brief=False),
     Column("group_size", "count", "ranks of the group", brief=False),
     Column("absent", "text", "ranks here that should have taken part", brief=False),
     Column("event", "id", "the call"),

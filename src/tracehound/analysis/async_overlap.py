@@ -27,20 +27,19 @@ from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import clip, union
 
 DEFINITION = """\
-Collectives, and all ops that one op starts and another waits for (all-gather-start and all-gather-done, copy-start and
-copy-done, async slices), on the cores of TPUs and of XLA's CPU backend. An asynchronous op is in flight from the start
-of the one op to the end of the other; a collective that is one op, as long as that. The other op is found by the
-operand that its HLO line names, else by its name, within one execution of the module.
+Covers collectives, and all ops that one op starts and another waits for (all-gather-start and all-gather-done,
+copy-start and copy-done, async slices), on the cores of TPUs and of XLA's CPU backend. An asynchronous op is in flight
+from the start of its start to the end of its done; a collective that is a single op is in flight while that runs. The
+done is found by the operand that its HLO line names, or else by name, within one execution of the module.
 
-in flight = length of the union of these stretches. exposed = self time of the starting and the waiting ops themselves:
-the core of a TPU does nothing else then; a CPU runs ops at once, and breakdown tells what of it nothing hides. hidden =
-in flight less the stretches of those ops. On TPUs all times, and the bounds of a window, are on the device's own clock.
-windows = sum of the stretches, which counts what overlaps more than once: XProf's analyze_async_overlap takes it for
-the time of asynchronous ops, and so finds more of it, and more of it exposed, than the cores have time. While an op is
-in flight it may only be queued behind others.
+in flight = length of the union of these intervals. exposed = self time of the starts and dones themselves: the core of
+a TPU does nothing else meanwhile; a CPU runs several ops at once, and breakdown shows what nothing hides there. hidden
+= in flight - the intervals of the starts and dones. On TPUs all times, and the bounds of a window, are on the device's
+own clock. windows = sum of the intervals, which counts overlaps more than once; XProf's analyze_async_overlap uses it
+as the time of asynchronous ops, and so finds more time, also exposed, than the cores have. An op in flight may only be
+queued behind others.
 
-With the setting by=op there is a row for each op, over all ranks. On GPUs collectives are kernels on streams of their
-own: the report overlap says how much of them is hidden."""
+by=op has a row for each op, over all ranks. On GPUs collectives are kernels on streams of their own: see overlap."""
 
 BY_SETTING: Final = Setting(
     "by", "kind", "what a row is: a kind of ops (of each rank) or an op (of all)", choice_parser("kind", "op")
@@ -49,12 +48,12 @@ BY_SETTING: Final = Setting(
 _MEASURE_COLUMNS: Final = (
     Column("count", "count", "executions"),
     Column("paired", "count", "executions that a second op waits for", brief=False),
-    Column("windows", "time", "sum of the stretches in flight, overlaps counted more than once", brief=False),
+    Column("windows", "time", "sum of the intervals in flight; overlaps count more than once", brief=False),
     Column("in_flight", "time", "one is under way, overlaps once"),
     Column("exposed", "time", "the core does nothing but start them or wait for them"),
     Column("exposed_share", "share", "exposed", "device time"),
     Column("hidden", "time", "in flight while the core works or idles"),
-    Column("hidden_share", "share", "hidden", "in flight"),
+    Column("hidden_share", "share", "hidden", "its time in flight"),
     Column("event", "id", "the longest that kept the core"),
 )
 

@@ -39,51 +39,54 @@ from tracehound.numeric.intervals import Ints, union
 PEAK_SETTING: Final = Setting(
     "peak",
     "8000",
-    "copies above so many GB/s are too short to be measured: no device's memory is faster",
+    "copies above this bandwidth are not measured (no device memory is faster)",
     parse_whole_number,
 )
 
 DEFINITION = """\
-Copies are the rows of copies, memsets and transfers on the device's streams, and on TPU those on its asynchronous
-lines, where they last as long as they are in flight, in the queue for a link, too: how fast that is has transfers. HLO
-ops that copy are among the ops. Their kinds are HtoD, DtoH, DtoD, PtoP (from one device to another) and
-memset, whatever the file calls them, whether memory is pinned or not: the M (pageable) and S (shared) of XPUs are the
-host's memory, too. Where a copy's own name does not say which way it goes (__amd_rocclr_copyBuffer), that of the call
-that launched it does (hipMemcpyHtoDAsync); where neither does, its kind is its name. The bandwidth of a copy is its
-bytes / its duration; at every instant the bandwidth of a kind is the sum of its copies that run then.
+Copies are the copies, memsets and transfers on the device's streams, and on TPUs those on its asynchronous lines,
+where they count from start to done, including time in the queue of a link (transfers has the speed of links). HLO ops
+that copy are in ops. Kinds are HtoD, DtoH, DtoD, PtoP (from one device to another) and memset, whatever the file calls
+them and whether memory is pinned or not; the M (pageable) and S (shared) of XPUs count as host memory. If a copy's
+name does not tell its direction (__amd_rocclr_copyBuffer), the launching call does (hipMemcpyHtoDAsync); if neither
+does, its kind is its name. The bandwidth of a copy is its bytes / its duration; at each instant the bandwidth of a
+kind is the sum over its running copies.
 
-mean, p50, p99 and max are weighted with time, over that in which a copy of the kind runs (busy): mean = bytes moved /
-busy. The share is that of busy in the rank's time, idle included. A copy of no length or of unknown size, and one
-above 8,000 GB/s (the setting peak), has no bandwidth that could be true: it counts as unmeasured, and is in no other
-figure but the number of copies. Where durations are whole microseconds, as in older files, the bandwidth of a short
-copy is a rough one: a note says of how many. All times of a device with a clock of its own (TPU), and the bounds of a
-window, are on that; at is an instant of the trace's.
+mean, p50, p99 and max are weighted with time, over the time in which a copy of the kind runs (busy): mean = bytes
+moved / busy. share is busy / the rank's time, idle included. A copy of length 0, of unknown size, or above 8,000 GB/s
+(the setting peak) has no plausible bandwidth: it counts as unmeasured, and only in the number of copies. Times of a
+device with a clock of its own (TPU), and the bounds of a window, are on that clock; at is an instant on the trace's
+clock.
 
-HolisticTraceAnalysis' summary is that of the changes after which something runs, however long each bandwidth lasts:
-points, point mean and the like are its count, mean and quartiles, for comparison. It takes the bandwidth that the file
-states, rounds times to microseconds where they have fractions and lets no copy be shorter than one, leaves out the last
-step, and counts rests such as 1e-16 GB/s where fractions do not cancel; here bandwidths are whole bytes per second."""
+Where all durations are whole microseconds, as in older files, a copy has the bandwidth that the file states for it and
+lasts as long as that means, if this duration rounds down to the recorded one (some files state a bandwidth by another
+clock). Without such a bandwidth that of a short copy is a rough one: a note says of how many.
+
+HolisticTraceAnalysis' summary weighs every change alike, however long each bandwidth lasts: points, point mean and the
+like are its count, mean and quartiles, for comparison. It takes the bandwidth that the file states, rounds fractional
+times to microseconds with at least one for each copy, leaves out the last step, and counts remainders such as 1e-16
+GB/s; here bandwidths are whole bytes per second."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("kind", "text", "HtoD, DtoH, DtoD, PtoP, memset; else the name"),
     Column("copies", "count", "copies of the kind"),
-    Column("unmeasured", "count", "copies without a true bandwidth: no length, no size, or beyond all measure"),
-    Column("bytes", "bytes", "moved by the others"),
-    Column("busy", "time", "in which at least one of them runs"),
-    Column("share", "share", "in which at least one of them runs", "the rank's time, idle included", brief=False),
+    Column("unmeasured", "count", "copies without a plausible bandwidth (length 0, no size, or too fast)"),
+    Column("bytes", "bytes", "bytes moved by the measured copies"),
+    Column("busy", "time", "time in which at least one of them runs"),
+    Column("share", "share", "time in which at least one of them runs", "the rank's time, idle included", brief=False),
     Column("mean", "rate", "bytes / busy"),
-    Column("max", "rate", "highest, copies that overlap together"),
-    Column("p50", "rate", "not faster for half of busy", brief=False),
-    Column("p99", "rate", "not faster for 99 % of busy", brief=False),
-    Column("at", "instant", "when it was the highest first", brief=False),
-    Column("points", "count", "changes at which something runs: HTA's count", brief=False),
-    Column("point_mean", "rate", "average over these: HTA's mean", brief=False),
+    Column("max", "rate", "maximum; overlapping copies add up"),
+    Column("p50", "rate", "bandwidth not exceeded for half of busy", brief=False),
+    Column("p99", "rate", "bandwidth not exceeded for 99 % of busy", brief=False),
+    Column("at", "instant", "first time of the maximum", brief=False),
+    Column("points", "count", "changes at which a copy runs (HTA's count)", brief=False),
+    Column("point_mean", "rate", "mean over these (HTA's mean)", brief=False),
     Column("point_std", "rate", "standard deviation over these", brief=False),
-    Column("point_min", "rate", "lowest of these", brief=False),
-    Column("point_p25", "rate", "a quarter of these is not above", brief=False),
-    Column("point_p50", "rate", "half of these is not above", brief=False),
-    Column("point_p75", "rate", "three quarters of these are not above", brief=False),
+    Column("point_min", "rate", "minimum of these", brief=False),
+    Column("point_p25", "rate", "25th percentile of these", brief=False),
+    Column("point_p50", "rate", "median of these", brief=False),
+    Column("point_p75", "rate", "75th percentile of these", brief=False),
     Column("event", "id", "the copy that took longest"),
 )
 
@@ -157,8 +160,11 @@ def _copies_by_kind(rank_trace: RankTrace, given: ChosenSettings, clock: DeviceC
     lanes = device.filter((pl.col("work") & (pl.col("role") != "ops")) | (pl.col("role") == "async"))["lane"]
     is_copy = pl.col("lane").is_in(lanes.to_list()) & pl.col("kind").is_in(COPY_KINDS)
     rows = collect_frame(
-        rank_trace.device.filter(is_copy).select("id", "start", "end", *DEVICE_TIMES, "name", "kind", "bytes", "launch")
+        rank_trace.device.filter(is_copy).select(
+            "id", "start", "end", *DEVICE_TIMES, "name", "kind", "bytes", "launch", "record"
+        )
     )
+    rows = _with_exact_ends(rows, rank_trace)
     if clock is not None:
         bounds = clock.to_device_bounds(rows["start"].to_numpy(), rows["end"].to_numpy())
         start, end = (
@@ -171,6 +177,31 @@ def _copies_by_kind(rank_trace: RankTrace, given: ChosenSettings, clock: DeviceC
         yield _measure_copies(str(kind), part, PEAK_SETTING.value_in(given))
 
 
+_GIGA: Final = 1e9
+
+
+def _with_exact_ends(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """The copies, those of whole microseconds with the ends that the bandwidth in the file means.
+
+    Adds `rounded`: all lengths are whole microseconds, and this one's exact length is not known. The file's bandwidth
+    counts where it fits: bytes / bandwidth rounds down to the length. (Some files state it in ticks of another clock.)
+    """
+    length = pl.col("end") - pl.col("start")
+    if rows.is_empty() or rows.select((length % PS_PER_US != 0).any()).item():
+        return rows.with_columns(pl.lit(value=False).alias("rounded"))
+    stated = collect_frame(rank_trace.facet("copied"))
+    exact = (pl.col("bytes") / pl.col("bandwidth") * (PS_PER_S / _GIGA)).round()
+    fits = (pl.col("bandwidth") > 0) & (exact >= length) & (exact < length + PS_PER_US)
+    return (
+        rows.join(stated, on="record", how="left", maintain_order="left")
+        .with_columns(fits.fill_null(value=False).alias("fits"))
+        .with_columns(
+            pl.when("fits").then(pl.col("start") + exact.cast(pl.Int64, strict=False)).otherwise("end").alias("end"),
+            (~pl.col("fits")).alias("rounded"),
+        )
+    )
+
+
 def _measure_copies(kind: str, rows: pl.DataFrame, peak: int) -> _CopiesOfKind:
     """The copies of one kind; `peak` in GB/s."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
@@ -178,8 +209,8 @@ def _measure_copies(kind: str, rows: pl.DataFrame, peak: int) -> _CopiesOfKind:
     rate = np.rint(size * PS_PER_S / np.maximum(end - start, 1))
     measurable = (end > start) & (rate > 0) & (rate <= peak * 1e9)
     longest = int(rows["id"][int(np.argmax(end - start))])
-    lengths = (end - start)[measurable]
-    rough = 0 if (lengths % PS_PER_US).any() else int((lengths <= _ROUGH_LENGTH).sum())
+    lengths = (end - start)[measurable & rows["rounded"].to_numpy()]
+    rough = int((lengths <= _ROUGH_LENGTH).sum())
     return _CopiesOfKind(
         kind,
         rows["id"],

@@ -37,56 +37,71 @@ from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import covered_lengths
 
 DEFINITION = """\
-Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
-time in which any computation runs; exposed communication = time in which communication runs and no computation; exposed
-copy = time in which copies or memsets run and neither of the others, to and from the host as within the device
-(duty_cycle and step_time tell these apart as input, output and device to device; on TPUs they are feeds, asynchronous
-copies and slices, and what is copied from one memory to another, as in transfers); idle = the rest (a note tells where
-the time from the first to the last work of all devices is less than 90 % of the recording). All are lengths of unions
-of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind computation
-count as compute; "all communication" and "all copies" are the unions with the hidden part. Where a file does not tell
-several devices apart they are one rank, of which one computes while another communicates: a note says so. Work that
-contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a clock of its
-own (TPU), and the bounds of steps and of a window, are on that.
+Each device's time, from the start of its first work to the end of its last (or the window), is divided into four
+parts. compute: any computation runs. exposed communication: communication runs and no computation. exposed copy:
+copies or memsets run, and neither of the others. idle: nothing runs. Lengths are unions of intervals over all streams,
+so the four parts add up to the span exactly. Communication and copies that computation hides count as compute; "all
+communication" and "all copy" include the hidden part.
 
-HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and calls the other two together "non
-compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronization rows as device work,
-which they are not. TraceLens' gpu_timeline has the same four, but takes memsets for computation.
+Copies include those within the device; duty_cycle and step_time separate input, output and device to device. On TPUs
+copies are infeed and outfeed, asynchronous copies and slices, and copies from one memory to another, as in transfers.
+A note says if device work spans less than 90 % of the recording. If a file does not tell several devices apart, they
+are one rank, and a note says so. Work that contains other work (an HLO while) counts only where none of its parts
+runs. Devices with a clock of their own (TPU) are measured on it, as are the bounds of steps and windows.
 
-With the setting by=step there is a row for each rank and step, clipped to its mark (and to the window): what ran in
-that stretch, whichever step launched it; steps and step_parts follow a step until its own work is done, and a note
-tells how much of that ran outside of the marks. Overlapping steps count what they share in each. The note has all rows
-together."""
+HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and adds the other two up as "non compute". It
+drops the last profiler step and counts CUDA synchronization rows as device work; Tracehound does neither. TraceLens'
+gpu_timeline has the same four parts, but counts memsets as computation.
+
+by=step has a row for each rank and step, cut at the step's mark (and at the window). It shows what ran in that time,
+whichever step launched it. steps and step_parts follow a step to the end of its work; a note says how much work ran
+outside of the marks. Overlapping steps both count the time that they share. The note has all rows together."""
 
 WORK_IN_PART_OF_RECORDING: Final = "work_in_part_of_recording"
 """Code of the note on a recording that is longer than the work in it; the shares leave out the rest."""
 
-_PART_COLUMNS: Final = (
-    Column("compute", "time", "computation runs", brief=False),
-    Column("compute_share", "share", "computation runs", "span"),
-    Column("communication", "time", "communication runs and no computation (exposed)", brief=False),
-    Column("communication_share", "share", "communication runs and no computation (exposed)", "span"),
-    Column("copy", "time", "only copies or memsets run (exposed)", brief=False),
-    Column("copy_share", "share", "only copies or memsets run (exposed)", "span"),
-    Column("idle", "time", "nothing runs", brief=False),
-    Column("idle_share", "share", "nothing runs", "span"),
-    Column("all_communication", "time", "communication runs, hidden or not", brief=False),
-    Column("all_copy", "time", "copies or memsets run, hidden or not", brief=False),
-)
+_PART_MEANINGS: Final = {
+    "compute": "computation runs",
+    "communication": "communication runs and no computation (exposed)",
+    "copy": "only copies or memsets run (exposed)",
+    "idle": "nothing runs",
+}
+"""The parts of device time."""
+
+
+def part_share_columns(base: str) -> dict[str, Column]:
+    """The column of each part as a share of this base."""
+    return {part: Column(f"{part}_share", "share", meaning, base) for part, meaning in _PART_MEANINGS.items()}
+
+
+def _part_columns(base: str) -> tuple[Column, ...]:
+    """The columns of the parts, as times and as shares of this base."""
+    shares = part_share_columns(base)
+    parts = [
+        column
+        for part, meaning in _PART_MEANINGS.items()
+        for column in (Column(part, "time", meaning, brief=False), shares[part])
+    ]
+    return (
+        *parts,
+        Column("all_communication", "time", "communication runs, hidden or not", brief=False),
+        Column("all_copy", "time", "copies or memsets run, hidden or not", brief=False),
+    )
+
 
 COLUMNS = (
-    Column("rank", "count", "number of the rank"),
+    Column("rank", "count", "rank"),
     Column("device", "text", "what the rank runs on", brief=False),
     Column("span", "time", "from first to last device work, or the window"),
-    *_PART_COLUMNS,
+    *_part_columns("the span (from first to last device work, or the window)"),
 )
 
 BY_STEP_COLUMNS: Final = (
     Column("step", "count", "number of the step"),
-    Column("rank", "count", "number of the rank"),
+    Column("rank", "count", "rank"),
     Column("start", "instant", "start of the step, or of the part in the window", brief=False),
     Column("span", "time", "length of the step, or of the part in the window"),
-    *_PART_COLUMNS,
+    *_part_columns("the step, or of its part in the window"),
     Column("event", "id", "the mark of the step"),
 )
 
@@ -203,6 +218,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(RUN_OR_STEP,),
     columns_by_setting={"step": BY_STEP_COLUMNS},
 )

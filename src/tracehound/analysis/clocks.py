@@ -14,29 +14,27 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, empty_
 from tracehound.model.notes import Note, note
 
 DEFINITION = f"""\
-Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
-ends for all ranks at one moment, but for what the last bytes take. shift is what must be added to the times of a rank
-so that its collectives end with those of the first rank: the median over all collectives that were matched, of the
-distance from the median end of all ranks. Ranks of one file share its clock, and so do processes of one machine, by
-the name that PyTorch records, whose ranks have no device, or whose collectives are matched by their order alone: times
-on the host are the machine's, those of its devices differ by microseconds, and order may take one collective for the
-next. own = median distance of the ends from those of the others on the trace's own clock, exact = the same after the
-offset: how exact it is. drift = how much the distance grows from the first third of the collectives to the last: the
-clocks run at different rates, or are set.
+No rank leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before all have come, so it ends on all
+ranks at about the same moment. shift is what is added to the times of a rank so that its collectives end with those of
+the first rank: the median, over all matched collectives, of the distance from the median end of all ranks. Ranks of
+one file share its clock. So do processes of one machine (by the name that PyTorch records) whose ranks have no device,
+or whose collectives are matched by order only: host times are the machine's, device times differ by microseconds, and
+matching by order may pair the wrong collectives. own = median distance of the ends from those of the others on the
+trace's own clock. exact = the same after the shift, which is the precision of the clock. drift = growth of the
+distance from the first third of the collectives to the last: the clocks run at different rates, or were set.
 
-A shift is applied, in collectives, arrivals, stragglers and wherever ranks are compared, where the ends agree
-{MIN_IMPROVEMENT} times better with it, by 1 ns or more, and {MIN_COLLECTIVES} collectives or more tell of it; \
-else the trace's own clock
-is at least as good. --align collectives applies every shift to the timeline and to all tables."""
+A shift is applied in collectives, arrivals, stragglers and all other comparisons of ranks if the ends agree
+{MIN_IMPROVEMENT} times better with it, by 1 ns or more, over at least {MIN_COLLECTIVES} collectives. Otherwise the
+trace's own clock is at least as good. --align collectives applies every shift to the timeline and to all tables."""
 
 COLUMNS = (
     Column("rank", "number", "rank"),
-    Column("shift", "difference", "to be added to its times, against the first rank"),
-    Column("applied", "flag", "it is, where ranks are compared"),
-    Column("exact", "time", "median distance of its ends with the shift: how exact it is"),
+    Column("shift", "difference", "correction of its times against the first rank"),
+    Column("applied", "flag", "the shift is applied when ranks are compared"),
+    Column("exact", "time", "median distance of its ends with the shift (the precision)"),
     Column("own", "time", "median distance of its ends on the trace's own clock"),
     Column("drift", "difference", "growth of the distance from the first to the last third"),
-    Column("matched", "count", "collectives that tell of it"),
+    Column("matched", "count", "matched collectives"),
     Column("host", "text", "machine or process"),
 )
 

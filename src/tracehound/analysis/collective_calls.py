@@ -31,34 +31,34 @@ from tracehound.analysis.result import (
 from tracehound.model.notes import note
 
 DEFINITION = f"""\
-A row for each collective that two ranks or more of the trace have. {MATCHING_DEFINITION} {CALLS_OF_STEPS_DEFINITION}
+A row for each collective that at least two ranks of the trace have. {MATCHING_DEFINITION} {CALLS_OF_STEPS_DEFINITION}
 
-start = first arrival, duration = from there to the last end, both on the common clock of the analysis clocks; skew =
-from the first to the last arrival; last = the rank that came last: where several did at once, none (step, name and
-event are of one of them); late = the last arrival less the median arrival of the others; transfer = the shortest call;
-wait = sum over the ranks of the time from the arrival to the last rank's (at most that of the call). The analysis
-arrivals has a row for each rank.
+start = first arrival, duration = time from there to the last end, both on the common clock of the analysis clocks.
+skew = time from the first to the last arrival. last = the rank that came last, none if several came at once (step,
+name and event are of one of them). late = last arrival - median arrival of the others. transfer = the shortest call.
+wait = sum over ranks of the time from arrival to the last arrival (at most the length of the call). arrivals has a row
+for each rank.
 
 {WAITS_DEFINITION}
 
 {rank_collectives.BANDWIDTH_DEFINITION}"""
 
 COLUMNS = (
-    Column("number", "number", "of the collective, in the order of first arrivals", brief=False),
+    Column("number", "number", "number of the collective, in the order of first arrivals", brief=False),
     Column("step", "number", "step of the rank that came last"),
     Column("name", "text", "kernel, HLO op or range, on the rank that came last"),
     Column("start", "instant", "first arrival"),
     Column("duration", "time", "from the first arrival to the last end", brief=False),
     Column("skew", "time", "from the first to the last arrival"),
-    Column("last", "number", "rank that came last, if one did"),
-    Column("late", "time", "last arrival less the median arrival of the others"),
+    Column("last", "number", "rank that came last; empty if several did"),
+    Column("late", "time", "last arrival - median arrival of the others"),
     Column("transfer", "time", "shortest call of any rank"),
-    Column("wait", "time", "from the arrival to the last rank's, summed over all ranks"),
+    Column("wait", "time", "time from arrival to the last rank's arrival, summed over all ranks"),
     Column("bytes", "bytes", "message of one rank", brief=False),
     Column("algorithm", "rate", "message / transfer", brief=False),
     Column("bus", "rate", "bus bandwidth of nccl-tests", brief=False),
-    Column("collective", "text", "what it does", brief=False),
-    Column("process_group", "text", "process group; where none is recorded, the stream or program", brief=False),
+    Column("collective", "text", "collective", brief=False),
+    Column("process_group", "text", "process group; the stream or program if none is recorded", brief=False),
     Column("ranks", "count", "ranks here that took part"),
     Column("group_size", "count", "ranks of the group", brief=False),
     Column("absent", "text", "ranks here that should have taken part", brief=False),

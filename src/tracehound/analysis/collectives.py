@@ -33,28 +33,29 @@ from tracehound.analysis.result import (
 from tracehound.model.notes import Note, note
 
 DEFINITION = f"""\
-Collectives are the communication kernels of NCCL, RCCL and their like (by the collective's name that the profiler
-recorded, else by the kernel's name), the HLO ops of collective opcodes, and on CPU-only PyTorch runs gloo's ranges on
-its threads. The lengths include the wait for the last participant. message is that of one rank: of collectives that
-gather or scatter, the larger side. exposed time is in the breakdown: summing lengths counts what other work hides.
+Collectives are the communication kernels of NCCL, RCCL and similar libraries (by the collective's name that the
+profiler recorded, or else by the kernel's name), HLO ops with collective opcodes, and in CPU-only PyTorch traces
+gloo's ranges on its threads. Lengths include waiting for the last rank. message is that of one rank; for collectives
+that gather or scatter, the larger side. Sums of lengths include what other work hides; exposed communication is in
+breakdown.
 
 {MATCHING_DEFINITION}
 
-transfer = the shortest call of a collective on any rank: what the last to come took. wait = from the arrival of a rank
-to that of the last, at most its call; skew = from the first to the last arrival; both on the common clock of the
-analysis clocks. last = the rank that came last most often; where several came last at once, none did. Of a collective
-that only one rank here has, transfer is that call, its wait included, and the bandwidths are what it is at least. A
-collective that other ranks of its group here have no call of tells how long those waited that have one, but not who
-came last: where others of the row are whole, it does not count in transfer, skew, last and the bandwidths. A call of an
-asynchronous collective of a TPU lasts from the beginning of its start to the end of its done: so long take transfer,
-wait and skew. total, mean, min and max count the time of the start and the done alone, in which the core does nothing
-else; what lies between, and hides the rest, is in async_overlap.
+transfer = the shortest call of a collective on any rank, which is that of the last to come. wait = from the arrival of
+a rank to that of the last, at most the length of its call. skew = from the first to the last arrival. Both are on the
+common clock of the analysis clocks. last = the rank that came last most often; if several came last at once, none
+counts. If only one rank here has the collective, transfer is its whole call, waiting included, and bandwidths are
+lower bounds. If ranks of the group have no call here, it is known how long the present ranks waited, but not who came
+last: if the row has complete collectives, such a call does not count in transfer, skew, last and the bandwidths. A
+call of a TPU's asynchronous collective lasts from the start of its start to the end of its done, and transfer, wait
+and skew use that length. total, mean, min and max count only the time of the start and the done, in which the core
+does nothing else; async_overlap shows the time in between, which hides the rest.
 
 {WAITS_DEFINITION}
 
 {rank_collectives.BANDWIDTH_DEFINITION}
 
-TraceLens has the same transfer ("comm latency"), wait and bandwidths, but matches by order alone. The PyTorch
+TraceLens has the same transfer ("comm latency"), wait and bandwidths, but matches by order only. The PyTorch
 TensorBoard plugin counts the host's range around a collective as communication, too."""
 
 BY_SETTING: Final = Setting(
@@ -67,20 +68,20 @@ BY_SETTING: Final = Setting(
 COLUMNS = (
     Column("name", "text", "kernel, HLO op or range"),
     Column("count", "count", "executions over all ranks", brief=False),
-    Column("message", "bytes", "message of one rank, on average"),
+    Column("message", "bytes", "mean message of one rank"),
     Column("total", "time", "sum of lengths, waiting included"),
     Column("mean", "time", "total / count", brief=False),
     Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest", brief=False),
-    Column("transfer", "time", "average of the shortest of all ranks: what the last to come took", brief=False),
-    Column("wait", "time", "from the arrival to the last rank's, summed over all ranks"),
-    Column("skew", "time", "average from the first to the last arrival", brief=False),
+    Column("transfer", "time", "mean of the shortest call of all ranks (that of the last to come)", brief=False),
+    Column("wait", "time", "time from arrival to the last rank's arrival, summed over all ranks"),
+    Column("skew", "time", "mean time from the first to the last arrival", brief=False),
     Column("last", "text", "rank that came last most often, and how often", non_key=True),
     Column("algorithm", "rate", "algorithm bandwidth: message / transfer", brief=False),
     Column("bus", "rate", "bus bandwidth of nccl-tests"),
-    Column("collective", "text", "what it does", brief=False),
+    Column("collective", "text", "collective", brief=False),
     Column("dtype", "text", "type of the elements", brief=False),
-    Column("process_group", "text", "process group; where none is recorded, the stream or program", brief=False),
+    Column("process_group", "text", "process group; the stream or program if none is recorded", brief=False),
     Column("group_size", "count", "ranks of the group", brief=False),
     Column("bytes", "bytes", "messages of all executions together", brief=False),
     Column("sized", "count", "executions whose size is known", brief=False),

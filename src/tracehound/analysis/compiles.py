@@ -23,19 +23,19 @@ from tracehound.model.units import format_ranges
 from tracehound.numeric.intervals import union
 
 DEFINITION = """\
-A compilation is an event of a host's thread in which a program is traced, lowered, compiled or loaded, and that lies in
-no other such event of its thread. In XLA profiles these are the events of JAX (lower_sharding_computation,
+A compilation is an event of a host thread in which a program is traced, lowered, compiled or loaded, and that is in no
+other such event of its thread. In XLA profiles these are the events of JAX (lower_sharding_computation,
 backend_compile...), PyTorch/XLA (XLAGraphExecutor::Compile, PjRtComputationClient::Compile), TensorFlow and the
-compilers; in those of PyTorch the ranges of torch.compile (... (dynamo_timed)), and the frames of Python in which
-Triton compiles. What other threads do to help belongs to the compilation that is under way.
+compilers; in PyTorch traces the ranges of torch.compile (... (dynamo_timed)), and the Python frames in which Triton
+compiles. Work of helper threads belongs to the running compilation.
 
-function = the function that the nearest PjitFunction(...) around names; the number of the region of torch.compile that
-is named inside; else the nearest annotation or step around (ProfilerStep#3 says when, not what); else the region that
-the thread runs next, in the same step and before it compiles anything else; else nothing says. count = how often it was
-compiled (events of the stage that most often occurs; one compilation may have several: tracing, lowering, compiling,
-loading). time = all of them, clipped to the window. share = of the recording, or of the window. steps = the steps in
-which they began. again = compiled more than once: shapes, types or static arguments that change do that, or a cache
-that is too small.
+function = the function that the nearest PjitFunction(...) around it names; or else the number of the torch.compile
+region named inside; or else the nearest annotation or step around it (ProfilerStep#3 tells when, not what); or else
+the region that the thread runs next, in the same step and before it compiles anything else. count = number of
+compilations (events of the stage that occurs most often; one compilation may have several stages: tracing, lowering,
+compiling, loading). time = all of them, clipped to the window. share = of the recording, or of the window. steps = the
+steps in which they began. again = compiled more than once: because of changed shapes, types or static arguments, or a
+cache that is too small.
 
 by=compilation has a row for each, in the order of time."""
 
@@ -44,7 +44,7 @@ BY_SETTING: Final = Setting(
 )
 
 COLUMNS: Final = (
-    Column("function", "text", "what was compiled"),
+    Column("function", "text", "compiled function"),
     Column("count", "count", "how often"),
     Column("time", "time", "all its compilations"),
     Column("share", "share", "its compilations", "the time of the recording"),
@@ -57,7 +57,7 @@ COLUMNS: Final = (
 )
 
 BY_COMPILATION_COLUMNS: Final = (
-    Column("function", "text", "what was compiled"),
+    Column("function", "text", "compiled function"),
     Column("stage", "text", "tracing, lowering, compiling or loading"),
     Column("step", "number", "in which step"),
     Column("start", "instant", "start since the trace began"),

@@ -35,67 +35,69 @@ from tracehound.numeric.self_time import OwnedIntervals, innermost_intervals
 NEAR_SETTING: Final = Setting(
     "near",
     "30us",
-    "without recorded waits: work that begins so soon after work on another stream ended may have waited for it",
+    "if waits are not recorded: work that begins this soon after work on another stream ended may have waited for it",
     parse_time_length,
 )
 
 BY_SETTING: Final = Setting(
     "by",
     "name",
-    "the sums by class and name (name) or by class (class), or a row for each stretch of the path in its order (event)",
+    "rows: sums by class and name (name), sums by class (class), or the path itself in order of time (event)",
     choice_parser("name", "class", "event"),
 )
 
 DEFINITION = """\
-The critical path is the chain of things that each had to end before the next could begin, from the end of the window
-back to its start: shortening anything else does not shorten it. It is continuous, so its lengths add up to the time.
-Without a window it is that of each rank's longest step, else of the whole run; a step lasts until the work that it
-launched is done, as in the report steps. A path does not leave its rank: where one process drives several devices, a
-call that waited for the work of another of them is sync while that ran on, and work that waited for it is unknown. It
-begins with the work that runs on the device at the end of the window, else with what had been launched by then and
-begins next, else with what ended last, and goes back: from work on a stream to the call that launched it, where the
-stream was free by then (launch = from the start of that call to the start of the work; of what begins more than 300 us
-after the call returned: to the return, and unknown from there); else to the work before on the stream, or to that on
-another stream which it waited for (kernel-kernel delay = from its end). From a call that waits for the device
-(cudaDeviceSynchronize and the like, copies that block) to the work whose end it waited for (sync = from there to the
-call's return, and time in such calls that waited for nothing). Else along the host's thread: CPU = operators, calls,
-Python, and time in which nothing was recorded; data loading = below a DataLoader or an input iterator. A thread that
-was idle until another one fell idle took over from it, if both launch work, or none does: this ties the backward pass
-to the program. compute, communication and copy are work on the device, or gloo's collectives on threads: from one that
-a thread of its own carries out the path goes back to the call that asked for it (c10d::allreduce_: launch, from the
-start of that call), where the thread was free by then. The file does not say which collective is of which call: calls
-are taken up in their order. After a pause of less than 30 us a thread did not wait for a collective; in the pause of a
-thread in which the window ends it waits for that which ends in it last, be it after the window. Where a path cannot be
-followed to the beginning, the notes say so. unknown also = a pause before work whose launch was not recorded,
-nor by then one of what runs later on its stream. A pause of more than 30 us before a node of a graph whose launch has
-not returned yet is launch.
+The critical path is a chain of events, each of which had to end before the next could begin, from the end of the
+window back to its start: shortening anything else does not make the window shorter. It is continuous, so its lengths
+add up to the time. Without a window it is that of each rank's longest step, or else of the whole run; a step lasts to
+the end of its work, as in steps. A path does not leave its rank: if one process drives several devices, a call that
+waited for another device is sync while that ran, and work that waited for it is unknown.
 
-The rows are the sums by class and name, the largest first; with by=class the sums by class; with by=event the path
-itself, a row for each stretch of an event, in the order of time.
+The path begins with the work that runs on the device at the end of the window, or else with launched work that begins
+next, or else with the event that ended last, and goes back. From work on a stream it goes to the launching call, if
+the stream was free by then (launch = from the start of that call to the start of the work; if the work begins more
+than 300 us after the call returned, launch is to the return, and unknown from there). Otherwise it goes to the
+previous work on the stream, or to the work on another stream for which it waited (kernel-kernel delay = from the end
+of that work). From a call that waits for the device (cudaDeviceSynchronize and the like, blocking copies) it goes to
+the work for which the call waited (sync = from the end of that work to the call's return, and time in such calls that
+waited for nothing). Otherwise it goes along the host thread: CPU = operators, calls, Python, and time without records;
+data loading = inside a DataLoader or an input iterator. A thread that was idle until another one became idle took over
+from it, if both launch work, or neither does; this connects the backward pass with the program.
 
-Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronization rows where they
-were recorded (enable_cuda_sync_events). The work waited for is what had been launched on that stream before the call
-that recorded the event; of an event whose stream and call the row does not name, what had been launched on other
-streams before the wait; and of several that which ended last. Else a call waited for what ended last during it, and
-work for work on another stream that ended at most 30 us before it began; so do nodes of one graph. The setting near
-takes the place of the 30 us.
+compute, communication and copy are work on the device, or gloo's collectives on threads. From a gloo collective the
+path goes to the call that asked for it (c10d::allreduce_: launch, from the start of that call), if its thread was free
+by then. The file does not tell which collective belongs to which call, so calls are taken in order. After a gap of
+less than 30 us a thread did not wait for a collective; in the gap in which the window ends, the thread waits for the
+collective that ends last in it, even after the window. If the path cannot be followed to the beginning, notes say so.
+unknown also covers a gap before work whose launch was not recorded, if no later work of its stream was launched by
+then. A gap of more than 30 us before a node of a graph whose launch has not returned yet is launch.
 
-HolisticTraceAnalysis builds a graph of the events launched in the window and takes the path of the largest weight, in
-which waits, blocking calls and time between operators weigh nothing: its path need not be continuous, its shares are of
-its own length, and a pause of more than 1.5 ms breaks it. It needs the synchronization rows, takes the device's shadow
-of an annotation for one more instance, and leaves out graph launches. Its classes are ours: cpu_bound is CPU,
+Rows are sums by class and name, the largest first. by=class has sums by class; by=event has the path itself, a row for
+each part of an event, in the order of time.
+
+If CUDA's synchronization rows were recorded (enable_cuda_sync_events), they tell for which stream a call waited, and
+for which events a stream waited. The work waited for is what had been launched on that stream before the call that
+recorded the event. If the row does not name the event's stream and call, it is what had been launched on other streams
+before the wait. Of several, the one that ended last counts. Without such rows, a call waited for the work that ended
+last during it, and work waited for work on another stream that ended at most 30 us before it began; so do nodes of one
+graph. The setting near replaces the 30 us.
+
+HolisticTraceAnalysis builds a graph of the events launched in the window and takes the path of the largest weight.
+Waits, blocking calls and time between operators have no weight, so its path need not be continuous, its shares are of
+its own length, and a gap of more than 1.5 ms breaks it. It needs the synchronization rows, takes the copy of an
+annotation on the device for one more instance, and leaves out graph launches. Its classes are ours: cpu_bound is CPU,
 gpu_compute_bound is compute and copy."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "on the path"),
-    Column("class", "text", "what bounds it there"),
-    Column("name", "text", "operator, call or kernel; of a delay: the work that it delays"),
+    Column("class", "text", "kind of time: CPU, launch, compute, communication, sync, ..."),
+    Column("name", "text", "operator, call or kernel; for a delay the delayed work"),
     Column("where", "text", "thread or stream", brief=False),
-    Column("count", "count", "events on the path; of time in which nothing was recorded: stretches", brief=False),
+    Column("count", "count", "events on the path; for time without records the number of intervals", brief=False),
     Column("share", "share", "duration", "the rank's path"),
-    Column("event", "id", "the event; of several that with the longest stretch"),
+    Column("event", "id", "the event with the longest time on the path"),
 )
 
 NOTHING_RECORDED: Final = "nothing recorded"
@@ -365,5 +367,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(BY_SETTING, NEAR_SETTING),
 )

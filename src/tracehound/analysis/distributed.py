@@ -44,42 +44,44 @@ from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Intervals, clip, covered_lengths, intersect, subtract, union
 
 DEFINITION = f"""\
-Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
-both run at once, communication = communication runs and no computation, other = the rest of the span; the four add up
-to it. All are lengths of unions of intervals over all streams. So computation and overlap together are the compute of
-breakdown and the second group of overlap, communication is what breakdown has as exposed, and with overlap it is all
-that communicates. Where nothing works on a device (CPU, gloo), computation is the time in the operators of the host
-outside its collectives. Where a file does not tell several devices apart they are one rank, of which one computes while
-another communicates: a note says so. All times of a device with a clock of its own (TPU), and the bounds of steps and
-of a window, are on that, as in breakdown.
+Per rank, and with by=step per rank and step: computation = computation runs and no communication, overlap = both run
+at once, communication = communication runs and no computation, other = the rest of the span. The four add up to the
+span. All are lengths of unions of intervals over all streams. So computation + overlap is the compute of breakdown and
+the second group of overlap; communication is the exposed communication of breakdown; communication + overlap is all
+communication. If nothing works on a device (CPU, gloo), computation is the time in host operators outside of
+collectives. If a file does not tell several devices apart, they are one rank, and a note says so. Times of a device
+with a clock of its own (TPU), and the bounds of steps and of a window, are on that clock, as in breakdown.
 
-transfer and synchronizing share out the time in which communication runs, hidden or not: of each call the last part, as
-long as the shortest call of that collective on any rank, is transfer, and what is before is synchronizing: waiting for
-the last to come. Of an asynchronous collective of a TPU, whose call lasts from its start to its done, only these two
-run, here as in breakdown: what the ops between them hide is neither, and is in async_overlap. That needs no common
-clock, and is least where the calls of a collective end apart (gloo): by the time at which the last one came, as in
-arrivals and stragglers, a rank may have waited longer, which a note then says. Both are unions: where another
-collective transfers at once, a wait is hidden. unmatched is the rest: communication that no other rank here has.
+transfer and synchronizing divide the time in which communication runs, hidden or not. The last part of each call, as
+long as the shortest call of that collective on any rank, is transfer; the part before is synchronizing, which is
+waiting for the last rank. For a TPU's asynchronous collective only its start and its done count, as in breakdown;
+async_overlap shows the time in between, which other ops hide. This needs no common clock. It is a lower bound if the
+calls of a collective end at different times (gloo): by arrival times, as in arrivals and stragglers, a rank may have
+waited longer, and a note says so. Both are unions: a wait is hidden while another collective transfers. unmatched is
+the rest: communication that no other rank here has.
 
 {WAITS_DEFINITION}
 
 {MATCHING_DEFINITION}
 
 The PyTorch TensorBoard plugin has the same computation, overlapping, communication and other, and data transfer and
-synchronizing. It also counts the host's range around a collective as communication (and as transfer); it takes the
-i-th collective of every rank for the same, and shows nothing when their numbers differ; since PyTorch 2.0 it takes
-NCCL's kernels for computation. Its steps last until the last kernel that was launched in them, as those of step_parts
-do; here they end where they are marked to end, and a note tells how much of their work ran outside of that."""
+synchronizing. It also counts the host's range around a collective as communication (and as transfer); it matches the
+i-th collective of every rank, and shows nothing if their numbers differ; since PyTorch 2.0 it takes NCCL's kernels for
+computation. Its steps last until the last kernel that was launched in them, as in step_parts; here they end at their
+marks, and a note tells how much of their work ran outside."""
 
 _TIME_COLUMNS: Final = (
-    Column("computation", "time", "computation runs and no communication: compute of breakdown less overlap"),
-    Column("overlap", "time", "computation and communication run at once: communication that is hidden"),
-    Column("communication", "time", "communication runs and no computation: the exposed part, as in breakdown"),
+    Column("computation", "time", "computation runs and no communication (compute of breakdown - overlap)"),
+    Column("overlap", "time", "computation and communication run at once (hidden communication)"),
+    Column("communication", "time", "communication runs and no computation (exposed, as in breakdown)"),
     Column("other", "time", "neither runs", brief=False),
     Column(
-        "transfer", "time", "communication that moves data: as long as the shortest call of the collective", brief=False
+        "transfer",
+        "time",
+        "communication that moves data (as long as the shortest call of the collective)",
+        brief=False,
     ),
-    Column("synchronizing", "time", "communication that only waits for the last to come"),
+    Column("synchronizing", "time", "communication that only waits for the last rank"),
     Column("waiting", "share", "synchronizing", "the span"),
     Column("unmatched", "time", "communication that no other rank here has", brief=False),
 )

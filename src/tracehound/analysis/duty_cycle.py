@@ -13,8 +13,10 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, concat
 from tracehound.analysis.timing.device_clock import (
     DEVICE_TIMES,
     idle_window_length,
+    time_outside_work,
     window_length_notes,
     work_on_device_clock,
+    xprof_idle_notes,
 )
 from tracehound.formats.xla.xla_names import SPARSE_CORE_MODULES_LANE, SPARSE_CORE_OPS_LANE
 from tracehound.model.notes import Note, note
@@ -22,21 +24,22 @@ from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Intervals, clip, union
 
 DEFINITION = """\
-duty cycle = XProf's "TPU duty cycle": the time in which any op of the line XLA Ops runs, but for infeed, outfeed, sends
-to and receives from the host, waits of the category async-done (for a slice, a SparseCore or a collective that has no
-opcode of its own) and the own time of megacore fusions, of the time from the first to the last of all ops and modules.
-While ops of its SparseCores run a device is on duty, too. Waiting for a copy (copy-done) and for the other devices in
-most collectives (all-reduce, all-gather-done) count as duty, so it says nothing of how well a device is used. Unlike in
-XProf a custom call of which no operations are counted is on duty: it may well compute. On GPUs and CPUs, of which XProf
-has none, the same of all work on streams, or of all ops.
+duty cycle is XProf's "TPU duty cycle": the share of time in which any op of the line XLA Ops runs. These do not count:
+infeed, outfeed, sends to and receives from the host, waits of the category async-done (for a slice, a SparseCore, or a
+collective without an opcode of its own), and the self time of megacore fusions. Its base is the time from the first to
+the last op or module. A device whose SparseCores run ops is on duty, too. Waiting for a copy (copy-done) and for other
+devices in most collectives (all-reduce, all-gather-done) counts as duty, so the duty cycle does not tell how well a
+device is used. Unlike in XProf, a custom call without counted operations is on duty, since it may well compute. XProf
+has no duty cycle of GPUs and CPUs; there all work on streams counts, or all ops.
 
-The other shares are of the device time, from the first to the last of its work, or of the window (on TPUs on the
-device's own clock, as XProf's idle time): compute = any op runs that is no collective and no copy: the useful share.
-collectives = collectives run or are waited for, and nothing is computed (exposed). input, output = the device only
-waits for the host's memory: infeed, host to device copies; outfeed, device to host. device to device = it only waits
-for copies within the device: these three are what breakdown calls copy. idle = nothing runs: 1 - the union of all ops,
-XProf's device idle time. They add up to 1. All together is the sum over devices of the one by that of the other, as in
-XProf, where both cores of a chip count as one device; here each counts."""
+The other shares are of device time: from the first to the last work, or the window (on TPUs on the device's own clock,
+as XProf's idle time). compute: any op runs that is no collective and no copy. This is the useful share. collectives:
+collectives run or are waited for, and nothing is computed (exposed). input and output: the device only waits for host
+memory (infeed and host to device copies; outfeed and device to host copies). device to device: it only waits for
+copies within the device. breakdown calls these three copy. idle: nothing runs, 1 - the union of all ops, as XProf's
+device idle time; if a device has a line Steps, XProf also counts the time of that line outside of all ops, and a note
+has its figure. The shares add up to 1. The overall figure divides sums over devices, as in XProf, where both cores of
+a chip are one device; here each core is one."""
 
 _OFF_DUTY_CATEGORIES: Final = (
     "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "async-done", "megacore fusion",
@@ -55,8 +58,8 @@ COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("device", "text", "what the rank runs on"),
     Column("span", "time", "from the first to the last work, modules included"),
-    Column("on_duty", "time", "any op runs but infeed, outfeed, transfers to the host and async-done", brief=False),
-    Column("duty_cycle", "share", "on duty, as XProf counts", "span"),
+    Column("on_duty", "time", "any op runs, except infeed, outfeed, transfers to the host and async-done", brief=False),
+    Column("duty_cycle", "share", "on duty, as XProf counts", "the span"),
     Column("time", "time", "device time: from the first to the last work", brief=False),
     *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARE_MEANINGS.items()),
     Column("idle", "time", "nothing runs", brief=False),
@@ -77,7 +80,14 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     rank_columns = {"rank": rank_trace.rank, "device": rank_trace.label}
     if events.is_empty():
         idle_time = idle_window_length(rank_trace)
-        idle = {"span": idle_time, "on_duty": 0, "time": idle_time, **dict.fromkeys(DEVICE_PARTS, 0), "idle": idle_time}
+        idle = {
+            "outside": 0,
+            "span": idle_time,
+            "on_duty": 0,
+            "time": idle_time,
+            **dict.fromkeys(DEVICE_PARTS, 0),
+            "idle": idle_time,
+        }
         return pl.DataFrame([{**rank_columns, **idle}]) if idle_time else pl.DataFrame()
     device_clock_work = work_on_device_clock(events, rank_trace)
     on_duty, span = _time_on_duty(rank_trace, events)
@@ -86,6 +96,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         for name, intervals in intervals_per_part(rank_trace, device_clock_work.events).items()
     }
     times = {
+        "outside": time_outside_work(events, rank_trace),
         "span": span,
         "on_duty": on_duty,
         "time": device_clock_work.device_time,
@@ -142,6 +153,7 @@ def _notes(table: pl.DataFrame) -> list[Note]:
     return [
         note("duty_cycle_total", on_duty=int(table["on_duty"].sum()), span=span),
         Note("info", "device_time_total", values=(("time", time), *parts)),
+        *xprof_idle_notes(int(table["idle"].sum()), time, int(table["outside"].sum())),
     ]
 
 
@@ -153,4 +165,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
 )

@@ -54,28 +54,29 @@ from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Intervals, Ints, Mask, complement, split_at_instants
 
 DEFINITION = """\
-A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
-(with a window: between the window's ends; of one that it cuts, what lies in it), inside steps or not: a note tells what
-of the recording is before and after; one of 1 ns is none, as files have times in whole ns and cut a start and a length
-each by itself (the idle time of breakdown has these, too). Work without a length ends one and begins another. before =
-the op that ended last at or before its start; after = the op that starts next; launch = the host event that enqueued
-`after` (the runtime call of its correlation id, the producer of its context, or the execution of its run id); launched
-= how long before `after` that call began: when it is shorter than the whole gap, the device had nothing to do because
-the host had not asked for it; empty where it seems to have begun later. host = for each host thread the events that
-were the innermost on it during the gap, with their share of the gap.
+A gap is an interval in which no work runs on any stream or line of a rank's device, between its first and its last
+work, inside or outside of steps. With a window, gaps are between the window's ends and are cut at them. A note has the
+time before the first and after the last work. An interval of 1 ns is no gap, since files round start and length to
+whole ns separately; the idle time of breakdown includes such intervals. Work of length 0 ends one gap and begins
+another. before = the op that ended last at or before the start of the gap. after = the op that starts next. launch =
+the host event that enqueued `after` (the runtime call of its correlation id, the producer of its context, or the
+execution of its run id). launched = time from the start of that call to the start of `after`: if it is shorter than
+the gap, the device idled because the host had not launched anything. It is empty if the call seems to begin later.
+host = for each host thread the innermost events during the gap, with their share of the gap.
 
-why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
-trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
-events say what that is, and those around them: a wait inside the reading of a value is being blocked on the value. A
-call for a copy that returned only when the copy had ended (cudaMemcpy; cudaMemcpyAsync from and to pageable memory) is
-blocked on the copy. In PyTorch/XLA what Python does in a step or annotation, and outside the runtime, is tracing, since
-tensors are lazy. Where it is "nothing recorded", the thread has no event for most of the gap, or only the mark of a
-step: annotate what the program does there.
+why = what one host thread did for most of the gap, in words. In a PyTorch trace it is the thread that launched
+`after`; in an XLA profile, where thread pools launch, it is the program's own thread, which has the step marks. The
+names of events and of those around them tell: a wait inside the reading of a value is "blocked on the value". A copy
+call that returned only when the copy had ended (cudaMemcpy; cudaMemcpyAsync with pageable memory) is "blocked on the
+copy". In PyTorch/XLA, Python in a step or annotation and outside of the runtime is tracing, since tensors are lazy.
+"nothing recorded" means that the thread has no event for most of the gap, or only the step's mark: annotate what the
+program does there.
 
-Gaps are places in the timeline, and so on its clock: where a device's own (TPU) gives another idle time, a note tells.
+Gaps are intervals on the timeline, and so on its clock. If the device's own clock (TPU) gives another idle time, a
+note has it.
 
-HolisticTraceAnalysis measures gaps per stream against the previous row, so that a stream idles while another works
-and overlapping kernels give negative gaps; here a gap is idleness of the whole device."""
+HolisticTraceAnalysis measures gaps per stream against the previous row, so a stream idles while another works, and
+overlapping kernels give negative gaps; here a gap is idle time of the whole device."""
 
 EVENTS_PER_THREAD = 2
 MIN_SHARE = 0.01
@@ -325,6 +326,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     limits_rows=True,
     host_computations=(PROGRAM_ACTIVITIES, THREADS_IN_MEMORY),
 )

@@ -24,16 +24,16 @@ from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import covered_lengths, union
 
 DEFINITION = """\
-A launch is a call of cudaGraphLaunch, cuGraphLaunch or hipGraphLaunch with the kernels, copies and memsets that carry
-its correlation id. The profiler seldom says which graph a launch is of: launches on one rank with the same kernels in
-the same order are taken for one graph, a row each. nodes = those of one launch that ran on the device. device =
-lengths of the nodes, summed over all launches; span = from the first start to the last end of each launch, summed; gaps
-= the part of the spans in which no node of any graph ran. call = time of the launching calls on the host. share is
-device of all device time. A window takes launches whose span reaches into it: of that part are device, span and gaps,
-nodes and call are of the whole. The operators that were captured are not recorded when a graph is launched: nodes keep
-only their kernels' names.
+A launch is a call of cudaGraphLaunch, cuGraphLaunch or hipGraphLaunch, with the kernels, copies and memsets that have
+its correlation id. The profiler seldom tells which graph was launched, so launches on one rank with the same kernels
+in the same order count as one graph, and have one row. nodes = those of one launch that ran on the device. device =
+lengths of the nodes, summed over all launches. span = time from the first start to the last end of each launch,
+summed. gaps = the part of the spans in which no node of any graph ran. call = time of the launching calls on the host.
+share is device / all device time. A window takes launches whose span reaches into it: device, span and gaps are of the
+part inside, nodes and call are of the whole launch. The captured operators are not recorded when a graph is launched:
+nodes have only their kernels' names.
 
-HolisticTraceAnalysis and torch_tb_profiler have no such table; TraceLens files a graph's kernels under its launch."""
+HolisticTraceAnalysis and torch_tb_profiler have no such table; TraceLens lists a graph's kernels under its launch."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
@@ -159,5 +159,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     count_column="launches",
 )

@@ -25,34 +25,34 @@ from tracehound.model.notes import note
 
 GROUPINGS: Final = ("buffer", "framework", "source", "opcode")
 BY_SETTING: Final = Setting(
-    "by", GROUPINGS[0], "buffer, framework, source or opcode: what a row stands for", choice_parser(*GROUPINGS)
+    "by", GROUPINGS[0], "rows: buffers, or groups by framework op, source line or opcode", choice_parser(*GROUPINGS)
 )
 PROGRAM_SETTING: Final = Setting(
     "program", "", "only programs whose names match this regular expression", parse_pattern
 )
 
 DEFINITION = """\
-A row is a buffer that is there at the peak of its program (hlo_memory says when that is), the largest first, programs
-with the highest peaks before others. A buffer is a result of an instruction or a part of it: copy-start{0} is the
-first part of what copy-start gives. bytes are those that XLA's buffer assignment gives it, unpadded those of its
-elements alone, padding the rest; share is of the peak. sort says why it is there: a temporary one from event first to
-event last of the heap (- : to the end), parameters, outputs and constants all the time.
+A row is a buffer that is held at the peak of its program (see hlo_memory), the largest first, programs with the
+highest peaks first. A buffer is a result of an instruction or a part of it: copy-start{0} is the first part of the
+result of copy-start. bytes are those of XLA's buffer assignment, unpadded those of its elements only, padding the
+rest; share is of the peak. role tells why it is held: temporary from event first to event last of the heap (- : to the
+end), or parameter, output and constant, which are held all the time.
 
-With by=framework, source or opcode the buffers of one framework op, source line or opcode are one row: buffers counts
-them, and the other columns are those of the largest. Of more than 20,000 buffers in a peak only the largest have
-their shape, framework op and source."""
+by=framework, source or opcode has one row for the buffers of one framework op, source line or opcode: buffers counts
+them, and the other columns are those of the largest. Of more than 20,000 buffers at a peak only the largest have their
+shape, framework op and source."""
 
 COLUMNS = (
     Column("program", "text", "name of the module and id of the program"),
     Column("space", "text", "memory space: the device's own, the host's, or its number", brief=False),
-    Column("buffer", "text", "instruction, and which part of its result; or what the row stands for"),
+    Column("buffer", "text", "instruction and the part of its result; or the group"),
     Column("role", "text", "temporary, parameter, output or constant"),
     Column("bytes", "bytes", "that it takes"),
     Column("share", "share", "of it", "the peak of the program in this memory space"),
-    Column("buffers", "count", "how many buffers the row stands for", brief=False),
+    Column("buffers", "count", "number of buffers in the row", brief=False),
     Column("unpadded", "bytes", "of its elements", brief=False),
     Column("padding", "bytes", "that tiles add"),
-    Column("opcode", "text", "what the instruction does"),
+    Column("opcode", "text", "opcode of the instruction"),
     Column("shape", "text", "its shape, with layout"),
     Column("framework", "text", "the framework's name of the instruction", brief=False),
     Column("source", "text", "the line of source that it comes from"),

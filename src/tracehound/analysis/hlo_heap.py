@@ -19,21 +19,21 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, concat
 from tracehound.model.notes import note
 
 DEFINITION = """\
-A row is an event of the heap of a program, in the order in which its schedule runs: position counts the events from
-0, buffer is the largest that is allocated there, else the largest that is freed, held is all that is there after it,
-parameters, outputs and constants included. share is held over the peak. Programs with the highest peaks come first.
-Events that change nothing (buffers that share a place) have no row.
+A row is an event of a program's heap, in the order in which its schedule runs. position counts events from 0. buffer
+is the largest one allocated there, or else the largest one freed. held is all memory held after it, including
+parameters, outputs and constants. share is held / the peak. Programs with the highest peaks come first. Events that
+change nothing (buffers that share space) have no row.
 
-XProf's timeline has the same numbers one event later: it tells what is there before an event."""
+XProf's timeline has the same numbers one event later: it shows what is held before an event."""
 
 COLUMNS = (
     Column("program", "text", "name of the module and id of the program"),
     Column("space", "text", "memory space: the device's own, the host's, or its number", brief=False),
     Column("position", "number", "event of the heap, from 0"),
-    Column("buffer", "text", "what is allocated there, or freed"),
+    Column("buffer", "text", "buffer that is allocated or freed there"),
     Column("allocated", "bytes", "at this event"),
     Column("freed", "bytes", "at this event"),
-    Column("held", "bytes", "all that is there after it"),
+    Column("held", "bytes", "memory held after it"),
     Column("share", "share", "held", "the peak of the program in this memory space"),
 )
 

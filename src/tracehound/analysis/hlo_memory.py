@@ -27,37 +27,37 @@ from tracehound.analysis.result import (
 from tracehound.model.notes import Note, note
 
 DEFINITION = """\
-The buffer assignment in a program's HLO proto says which buffers XLA placed where, and in which order its heap
-allocates and frees them; that order is replayed here, event by event. A buffer's place is held until the last that
-shares it is freed. peak is the most that is there at once in a memory space: the heap's most, and with it what lasts
-while the program runs: parameters, outputs and constants, each allocation with its largest buffer. Buffers of single
-threads do not count. position is the event of the heap, from 0, at which the most is reached first, and at the
-instruction that allocates there; a program that has only lasting buffers has no position. allocated is the size of
-the heap as XLA laid it out, gaps included.
+The buffer assignment in a program's HLO proto tells where XLA placed buffers, and in which order its heap allocates
+and frees them; that order is replayed here, event by event. The space of a buffer is held until the last buffer that
+shares it is freed. peak is the most memory held at once in a memory space: the heap's maximum, plus buffers that last
+while the program runs (parameters, outputs and constants), each allocation with its largest buffer. Thread-local
+buffers do not count. position is the event of the heap, from 0, at which the maximum is first reached, and at is the
+instruction that allocates there; a program with only lasting buffers has no position. allocated is the size of the
+heap as XLA laid it out, gaps included.
 
-unpadded counts the same buffers by the elements of their shapes, without the padding to tiles of 8 x 128 and the
-like; padding is the share that this adds. Host memory (space 5 in layouts) is a row of its own.
+unpadded counts the same buffers by the elements of their shapes, without padding to tiles (8 x 128 and similar);
+padding is the share that this adds. Host memory (space 5 in layouts) has rows of its own.
 
 XProf's memory viewer has the same peaks and positions (20,480.00003 MiB at position 3 for jit_f of a TPU that
-offloads); of CPUs its peaks also have what aligns the heap (92 of 622,728 bytes in one program). It shows one memory
-space at a time, and counts the padding of lasting buffers as unpadded, so that its unpadded peak may be higher. The
-peak is what the compiler planned for one program: what else is on the device (other programs' buffers, live arrays)
-is not in it; the analysis allocator has what was really held, where it was recorded."""
+offloads); its peaks for CPUs also include alignment of the heap (92 of 622,728 bytes in one program). It shows one
+memory space at a time, and counts padding of lasting buffers as unpadded, so its unpadded peak may be higher. The peak
+is what the compiler planned for one program, without other memory on the device (other programs' buffers, live
+arrays); allocator has the memory that was really held, if it was recorded."""
 
 COLUMNS = (
     Column("program", "text", "name of the module and id of the program"),
     Column("space", "text", "memory space: the device's own, the host's, or its number"),
     Column("ranks", "count", "ranks that executed ops of it here"),
-    Column("peak", "bytes", "most that is there at once"),
-    Column("position", "number", "event of the heap, from 0, at which that is reached"),
-    Column("at", "text", "the instruction that allocates there"),
-    Column("buffers", "count", "buffers that are there at the peak"),
-    Column("unpadded", "bytes", "of these, without the padding of tiles", brief=False),
+    Column("peak", "bytes", "most memory held at once"),
+    Column("position", "number", "event of the heap, from 0, at which the peak is reached"),
+    Column("at", "text", "instruction that allocates there"),
+    Column("buffers", "count", "buffers held at the peak"),
+    Column("unpadded", "bytes", "peak without the padding of tiles", brief=False),
     Column("padding", "share", "padding of tiles", "the peak"),
-    Column("temporary", "bytes", "of the peak: intermediate results"),
-    Column("parameters", "bytes", "of the peak: parameters", brief=False),
-    Column("outputs", "bytes", "of the peak: results", brief=False),
-    Column("constants", "bytes", "of the peak: constants", brief=False),
+    Column("temporary", "bytes", "part of the peak: intermediate results"),
+    Column("parameters", "bytes", "part of the peak: parameters", brief=False),
+    Column("outputs", "bytes", "part of the peak: results", brief=False),
+    Column("constants", "bytes", "part of the peak: constants", brief=False),
     Column("largest", "text", "the largest buffer at the peak"),
     Column("share", "share", "the largest buffer", "the peak", brief=False),
 )

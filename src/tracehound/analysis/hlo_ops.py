@@ -39,7 +39,7 @@ from tracehound.analysis.result import (
     keep_heaviest_rows,
     make_result,
 )
-from tracehound.analysis.timing.device_clock import window_length_notes
+from tracehound.analysis.timing.device_clock import window_length_notes, xprof_idle_notes
 from tracehound.model.notes import Note, note
 
 BY_SETTING: Final = Setting(
@@ -51,29 +51,31 @@ BY_SETTING: Final = Setting(
 )
 
 DEFINITION: Final = f"""\
-These are the numbers of XProf's hlo_stats, on TPU, GPU and CPU. total = sum of lengths, self = total less the time in
-ops nested inside, mean = total / count; lengths are those of the device's own clock where it has one (TPU). An op of a
-CPU lasts until its end mark, where there is one: its event may be no more than its dispatch. XLA sets the mark when all
-is done that could begin as the op had ended, which may be late: so it lasts no longer than until the first op of the
-same run begins that needs its result, where the file has the program's HLO. "of ops" is self / sum of self over all
-ops; "of time" is self / sum over ranks of the time from the first to the last op of the rank, idle included (or of the
-window, its bounds put on the same clock): XProf's "Total self time (%)". On CPUs ops may run at once: one contains
-others only where it runs them (while, conditional, call) and they end no later, and shares of the time sum up to more
-than that in which any runs. idle = nothing runs on the device; where kernels or copies without an HLO op run, too, the
-time without an op is told beside it: XProf's IDLE. count is executions: on a GPU consecutive kernels of one op on a
-stream within one run of its module are one execution (so an op that a loop runs twice in a row counts once); kernels is
-XProf's #Occurrences there. A kernel of a command buffer is of the op after which XLA called it where the file has the
-program's HLO, else of the buffer, as in XProf. Ops of a TPU's SparseCores are in no row and keep no device busy, as in
-XProf; the timeline shows them.
+These are the numbers of XProf's hlo_stats, on TPU, GPU and CPU. total = sum of lengths, self = total - time of nested
+ops, mean = total / count. Lengths are on the device's own clock if it has one (TPU). An op of a CPU lasts until its
+end mark, if there is one, since its event may be only its dispatch. XLA may set that mark late, so the op lasts no
+longer than until the first op of the same run begins that needs its result, if the file has the program's HLO.
+
+share is self / sum of self over all ops. time share is self / device time, summed over ranks: from the first to the
+last op of the rank, idle included, or the window on the same clock. This is XProf's "Total self time (%)", except that
+XProf also counts the time of a device's line Steps outside of all ops; a note has what is idle then. On CPUs ops may
+overlap: an op contains others only if it runs them (while, conditional, call) and they end no later, and shares of
+time can add up to more than the busy time. idle = nothing runs on the device. If kernels or copies without an HLO op
+run, too, the note also has the time without an op, which is XProf's IDLE.
+
+count is executions. On a GPU, consecutive kernels of one op on one stream within one run of its module are one
+execution, so an op that a loop runs twice in a row counts once; kernels is XProf's #Occurrences. A kernel of a command
+buffer belongs to the op after which XLA called it, if the file has the program's HLO, or else to the buffer, as in
+XProf. Ops of a TPU's SparseCores are in no row and do not make a device busy, as in XProf; the timeline shows them.
 
 {hlo_costs.COST_DEFINITION}
 
-A group's rates are over the self time of its ops, without what copies and collectives in two halves move while others
-run, and without what a loop or call counts of the ops inside it; of a group of nothing but such ops, over their times
-from start to end. What it is bound by is what its longest op is bound by. In the tree of scopes
-(jit(step)/layer0/attention) a row holds all below it. Duplicates are ops with the same HLO, as the compiler says it or
-else as their lines tell. Rematerialized is what bears .remat or rematted_computation in its name. XProf's
-framework_op_stats counts an operation as often as its most frequent op; here all are counted."""
+Rates of a group are over the self time of its ops. They leave out what asynchronous copies and collectives move while
+other ops run, and what a loop or call counts for the ops inside it. Rates of a group of only such ops are over their
+times from start to done. A group is bound by what its longest op is bound by. In the tree of scopes
+(jit(step)/layer0/attention) a row includes all rows below it. Duplicates are ops with the same HLO, as the compiler
+says or as their lines tell. Rematerialized ops have .remat or rematted_computation in their names. XProf's
+framework_op_stats counts an operation as often as its most frequent op; here all executions count."""
 
 COLUMNS: Final = (
     Column("name", "text", "HLO op, or the group"),
@@ -83,14 +85,14 @@ COLUMNS: Final = (
     Column("count", "count", "executions", brief=False),
     Column("program", "text", "id of the module's program", brief=False),
     Column("ops", "count", "different ops in the row", brief=False),
-    Column("kernels", "count", "kernels that they took, on GPUs", brief=False),
+    Column("kernels", "count", "their kernels, on GPUs", brief=False),
     *SELF_TIME_COLUMNS,
     Column("time_share", "share", "self time", "device time, idle included", brief=False),
     Column("total", "time", "sum of lengths", brief=False),
     Column("mean", "time", "total / count", brief=False),
     Column("rate", "flops", "operations / total"),
-    Column("normalized_rate", "flops", "the same in operations of the peak's type (TPU: bf16)", brief=False),
-    Column("bandwidth", "rate", "bytes of all memories / total; of two halves from start to end"),
+    Column("normalized_rate", "flops", "rate in operations of the peak's type (TPU: bf16)", brief=False),
+    Column("bandwidth", "rate", "bytes of all memories / total; for asynchronous ops / time from start to done"),
     Column("hbm_bandwidth", "rate", "bytes of the device's main memory / total", brief=False),
     Column("intensity", "decimal", "operations / bytes", brief=False),
     *BOUND_COLUMNS,
@@ -170,6 +172,7 @@ def _summary_notes(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[N
     if span:
         without_op = span - used if busy > used else None
         notes.append(note("device_idle", idle=span - busy, of=span, without_op=without_op))
+        notes += xprof_idle_notes(span - busy, span, sum_over_ranks(tables, "outside"))
     if total_self > _CONCURRENT_FACTOR * used > 0:
         notes.append(note("hlo_ops_at_once", self_time=total_self, busy=used))
     waits = rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))

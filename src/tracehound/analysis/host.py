@@ -31,19 +31,19 @@ from tracehound.numeric.id_set import find_rows
 from tracehound.numeric.intervals import Intervals
 
 DEFINITION = """\
-For every host thread, the events that ran on it in the window, each with the time in which it was the innermost: a
-thread's rows and the time in which it recorded nothing add up to the window; one on which nothing took any time in it
-has that row alone. Of two that overlap in part (neither holds the other) the earlier has all that they share, what is
-nested in the later one there included: no instant counts twice, and what has no time of its own left has no row.
-share = time / length of the window.
-doing = what a thread is at then, in words, by the names of the event and of those around it. Threads are ordered by the
-time for which anything but waiting in Python was recorded on them, events by their time."""
+For every host thread, the events that ran in the window, each with the time in which it was the innermost. The rows of
+a thread and the time in which it recorded nothing add up to the window; a thread on which nothing took any time has
+only that row. If two events overlap in part (neither contains the other), the earlier one has the shared time,
+including what is nested in the later one there, so no instant counts twice; events without any time left have no row.
+share = time / length of the window. doing = what the thread does then, in words, by the names of the event and of
+those around it. Threads are ordered by the time in which they recorded anything but waiting in Python, events by their
+time."""
 
 COLUMNS = (
     Column("thread", "text", "thread of the host"),
     Column("inside", "text", "the nearest annotation around the event"),
     Column("event", "text", "what ran there; (nothing recorded) for the rest of the window"),
-    Column("doing", "text", "what that means, in words", brief=False),
+    Column("doing", "text", "what the thread does, in words", brief=False),
     Column("time", "time", "as the innermost event"),
     Column("share", "share", "as the innermost event", "the window"),
     Column("count", "count", "events", brief=False),

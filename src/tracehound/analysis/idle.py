@@ -22,9 +22,17 @@ from tracehound.analysis.hosts.launch_calls import (
     WorkLaunches,
     find_work_launches,
 )
+from tracehound.analysis.hosts.main_activities import EventRules, chosen_loader
 from tracehound.analysis.hosts.thread_activity import (
     ALL_ACTIVITIES,
+    ASLEEP,
+    COLLECTING_GARBAGE,
+    COMPILING,
+    FILE_IO,
+    LOADER,
+    PROGRAM,
     PROGRAM_ACTIVITIES,
+    VALUE,
     ThreadActivities,
     longest_activity,
     read_thread_activities,
@@ -49,41 +57,41 @@ from tracehound.numeric.intervals import (
 DELAY_SETTING: Final = Setting(
     "delay",
     "30us",
-    "shorter pauses are what starting one kernel after another costs (HTA's consecutive kernel delay)",
+    "shorter gaps are the cost of starting one kernel after another (HTA's consecutive kernel delay)",
     parse_time_length,
 )
 
 DEFINITION = """\
-A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
-first and its last work. One of 1 ns is none: files have times in whole ns, and cut a start and a length each by itself.
-Of one that reaches beyond the window the part inside counts. What of a window is before the first work, and after the
-last, is none: a note says how long that is, for breakdown and gaps count it. A pause is put down to what the work at
-its end waited for, wherever that lies. Work without a recorded launch had been launched before all that runs later on
-its stream. host = that work was launched only after the stream had run dry, or the call that launches it ran through
-all of a pause of 30 us or more (a first launch may load code, HIP sends the nodes of a graph in parts); that call also
-returned (on a stream of a GPU, where a first launch may load code for long) or began (of XLA, whose threads carry
-launches out later) not more than half of the pause, and 300 us, before its end: else the work was kept by something
-that the next words look for. Of these, where on the launching thread at least half of the time from the start of the
-pause to the launch is spent in one of them: synchronization = waiting for the device (cudaStreamSynchronize and the
-like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only when the copy had ended, as
-from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading = below a DataLoader or an
-input iterator. Before such a copy itself that time lasts to the end of the pause, and what would be other is
-synchronization, too. kernel = launched in time, and the pause is shorter than 30 us: what starting one kernel after
-another costs. other stream = launched in time, or by a call that is not recorded, and the pause is longer, and work on
-another stream of the rank ended during the last 30 us of it: most likely an event was waited for. other = launched in
-time, and none of these: what it waited for is not recorded, as what ran before the recording began. A pause of a stream
-that would be synchronization is other where the device as a whole idles for that for at least half of it: what the host
-waited for waited itself. unknown = no launch is recorded that tells, and no other stream explains the pause. share is
-of all pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of the 30 us, ten times
-it that of the 300 us.
+A gap here is an interval in which no work runs on a stream (in the rows of "device": on no stream of the rank),
+between its first and its last work. An interval of 1 ns is no gap, since files round start and length to whole ns
+separately. If a gap reaches beyond the window, the part inside counts. In a window, the time before the first and
+after the last work is no gap; a note has it, since breakdown and gaps count it.
 
-why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
-most of the time of the pauses of a row, in words; the report gaps says how that is told.
+A gap has the cause for which the work at its end waited, wherever that is. Work without a recorded launch counts as
+launched before all later work of its stream. host = the work was launched only after the stream had become idle, or
+its launching call ran through all of a gap of 30 us or more (a first launch may load code; HIP sends the nodes of a
+graph in parts). That call must also return (on a GPU stream) or begin (XLA, whose threads carry launches out later) no
+more than half of the gap, and no more than 300 us, before its end; otherwise one of the later causes applies. Such
+gaps are divided further, if the launching thread spends at least half of the time from the start of the gap to the
+launch in one of these. synchronization = it waits for the device (cudaStreamSynchronize and the like, and blocking
+copies: cudaMemcpy, hipMemcpyWithStream, and any copy call that returned only when the copy had ended, as with pageable
+memory). allocation = cudaMalloc, cudaFree and the like. data loading = inside a DataLoader or an input iterator.
+Before such a copy itself, that time lasts to the end of the gap, and a gap that would be other is synchronization.
 
-HolisticTraceAnalysis' idle time breakdown has host wait (all that was launched after the stream had run dry), kernel
-wait (our kernel) and other (the rest). It measures from the end of the row before, so that
-overlapping kernels give negative pauses; here it is the latest end of all before. It leaves out the last step, and has
-no rows for the device."""
+kernel = launched in time, and the gap is shorter than 30 us: the cost of starting one kernel after another. other
+stream = launched in time, or by a call that is not recorded, the gap is longer, and work on another stream of the rank
+ended during its last 30 us: most likely the stream waited for an event. other = launched in time, and none of these:
+what it waited for is not recorded. A gap of a stream that would be synchronization is other if the whole device idles
+for that cause for at least half of it, since the host waited for something that waited itself. unknown = no recorded
+launch explains the gap, and no other stream does. share is of all gaps of the stream. mean to p75 are of single gaps.
+The setting delay replaces the 30 us, and ten times it the 300 us.
+
+why = what the host thread that launched the work after the gap (in XLA: the program's own thread) did for most of the
+time of the row's gaps, in words; see gaps.
+
+HolisticTraceAnalysis' idle time breakdown has host wait (everything launched after the stream had become idle), kernel
+wait (our kernel) and other (the rest). It measures from the end of the previous row, so overlapping kernels give
+negative gaps; here gaps begin at the latest end so far. It leaves out the last step, and has no rows for the device."""
 
 CAUSES = (
     "host", SYNCHRONIZATION, ALLOCATION, LOADING, "kernel", "other stream", "other", "unknown",
@@ -104,12 +112,12 @@ COLUMNS = (
     Column("stream", "text", "stream or line of the device; device: all of them together"),
     Column("cause", "text", "what the work after the pause waited for"),
     Column("why", "text", "what the host was at for most of it"),
-    Column("why_share", "share", "what the host was at", "these pauses", brief=False),
-    Column("count", "count", "pauses"),
-    Column("idle", "time", "sum of the pauses"),
-    Column("share", "share", "these pauses", "all pauses of the stream"),
+    Column("why_share", "share", "what the host was at", "these gaps", brief=False),
+    Column("count", "count", "gaps"),
+    Column("idle", "time", "sum of the gaps"),
+    Column("share", "share", "these gaps", "all gaps of the stream"),
     Column("mean", "time", "average pause", brief=False),
-    Column("std", "time", "standard deviation of a sample; empty for one alone", brief=False),
+    Column("std", "time", "sample standard deviation; empty for a single step", brief=False),
     Column("min", "time", "shortest", brief=False),
     Column("p25", "time", "a quarter is not longer", brief=False),
     Column("p50", "time", "median", brief=False),
@@ -179,7 +187,8 @@ def idle_within(
         mainly = _main_part(gaps, cause, [times[part] for part in separate])
         groups, host_causes = cause * len(kinds) + mainly, pl.DataFrame()
         if with_host_causes:
-            found = _host_causes(rank_trace, gaps, cause, events, calls, leading_lanes, activities, blocking_copies)
+            rules = EventRules(blocking_copies, chosen_loader(options.given))
+            found = _host_causes(rank_trace, gaps, cause, events, calls, leading_lanes, activities, rules)
             groups, host_causes = groups * found.table.height + found.row, found.table
         numbers, group = np.unique(groups, return_inverse=True)
         activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers))
@@ -259,7 +268,8 @@ def _idle_table(
 
 def _short_work_after(gaps: StreamGaps, rows: npt.NDArray[np.intp], events: pl.DataFrame) -> int:
     """The length of the work after these gaps, as far as it is shorter than `SHORT_WORK`."""
-    after = np.unique(gaps.after[rows])
+    after = gaps.after[rows]
+    after = after[np.append(True, after[1:] != after[:-1])]  # parts of one gap follow one another
     length = events["end"].to_numpy()[after] - events["start"].to_numpy()[after]
     return int(length[length < SHORT_WORK].sum())
 
@@ -272,27 +282,37 @@ def _host_causes(
     calls: WorkLaunches,
     leading_lanes: Ints,
     activities: ThreadActivities,
-    blocking_copies: Collection[int],
+    rules: EventRules,
 ) -> GapCauses:
     """The causes on the host of the device's gaps, where it is the host that keeps the device waiting."""
-    names = np.array(_CAUSES_AND_EDGES)
     just_in_time = (cause == _KERNEL) & (gaps.end - calls.start[gaps.after] <= LAUNCH_LATENCY)
-    causes = (*_HOST_CAUSES, "unknown", "other") if rank_trace.profiler == "XLA" else _HOST_CAUSES
-    by_host = np.isin(names[cause], causes) | (just_in_time & (calls.lane[gaps.after] >= 0))
+    is_xla = rank_trace.profiler == "XLA"
+    causes = (*_HOST_CAUSES, "unknown", "other") if is_xla else _HOST_CAUSES
+    by_host = np.array([name in causes for name in _CAUSES_AND_EDGES])[cause] | (
+        just_in_time & (calls.lane[gaps.after] >= 0)
+    )
     lane = np.where(by_host, leading_lanes[gaps.after], -1)
-    after_last = names[cause] == AFTER_LAST_WORK
+    after_last = cause == _CAUSES_AND_EDGES.index(AFTER_LAST_WORK)
     lane[after_last] = activities.main
     waits = calls.waits[gaps.after] | after_last
     asked = np.where(waits, np.iinfo(np.int64).min, calls.returned[gaps.after])
-    return find_gap_causes(
+    found = find_gap_causes(
         rank_trace,
         Intervals(gaps.start, gaps.end),
         lane,
         events["launch"].gather(gaps.after),
         asked,
-        blocking_copies,
-        activities.by_lane,
+        rules,
+        activities,
     )
+    if not is_xla:
+        return found
+    explains = found.table["doing"].is_in(_EXPLAINS_QUEUED).to_numpy()
+    return found._replace(row=np.where((cause == _OTHER) & ~explains[found.row], 0, found.row))
+
+
+_EXPLAINS_QUEUED: Final = (COMPILING, PROGRAM, LOADER, VALUE, COLLECTING_GARBAGE, FILE_IO, ASLEEP)
+"""Activities that keep XLA's devices waiting though work seems to be launched in time: other threads carry it out."""
 
 
 def _idle_by_step(gaps: StreamGaps, rows: npt.NDArray[np.intp], steps: pl.DataFrame) -> list[dict[str, int]]:
@@ -320,8 +340,7 @@ LAUNCH_LATENCY: Final = 10_000_000
 """Work that starts this soon (ps) after its launch began starts as soon as it can: the launch is what is late."""
 
 _HOST_CAUSES: Final = ("host", SYNCHRONIZATION, ALLOCATION, LOADING, BEFORE_FIRST_WORK)
-"""Causes of gaps that the host makes, and that its events may name. So may those of XLA that no launch explains: its
-launches are carried out by other threads than the program's."""
+"""Causes of gaps that the host makes, and that its events may name."""
 
 
 def _host_activity_during(
@@ -389,13 +408,28 @@ def _clip_gaps(intervals: Intervals, gaps: StreamGaps, cause: Ints) -> tuple[Str
     return StreamGaps(start, end, gaps.after[gap]), cause[gap]
 
 
-def device_gaps(rank_trace: RankTrace, options: Options) -> tuple[StreamGaps, Ints]:
-    """The gaps of the whole device at any time, and the cause of each as a position in `CAUSES`."""
+class DeviceGaps(NamedTuple):
+    """Gaps of a whole device at any time: the cause of each as a position in `CAUSES`, and the lane of the next launch.
+
+    `launch_lane` is that of the call that launched the work after the gap, `first_lane` that of the first work; -1
+    where that is unknown.
+    """
+
+    gaps: StreamGaps
+    cause: Ints
+    launch_lane: Ints
+    first_lane: int
+
+
+def device_gaps(rank_trace: RankTrace, options: Options) -> DeviceGaps:
+    """The gaps of the whole device at any time, with their causes."""
     events = device_work(replace(rank_trace, device=rank_trace.device_anytime), "lane", "launch")
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     gaps = find_stream_gaps(events, rows)
-    calls = find_work_launches(rank_trace, events).select_rows(gaps.after)
-    return gaps, _gap_causes(gaps, calls, DELAY_SETTING.value_in(options.given))
+    launches = find_work_launches(rank_trace, events)
+    calls = launches.select_rows(gaps.after)
+    first_lane = int(launches.lane[rows[0]]) if len(rows) else -1
+    return DeviceGaps(gaps, _gap_causes(gaps, calls, DELAY_SETTING.value_in(options.given)), calls.lane, first_lane)
 
 
 def find_stream_gaps(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> StreamGaps:
@@ -565,6 +599,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(DELAY_SETTING,),
     host_computations=(PROGRAM_ACTIVITIES, NAMED_WAITS),
 )

@@ -14,19 +14,20 @@ from tracehound.model.notes import note
 from tracehound.numeric.intervals import combination_lengths
 
 DEFINITION = """\
-Each instant at which a device is busy is of one kind: only computation runs, only communication, only memory (copies,
-memsets, transfers), or two or all three of them at once. time is the length of all such instants (of unions of
-intervals over the streams of the rank), so the rows of a rank add up to its busy time, and share is of that. On TPUs
-times are those of the device's own clock. The rows without a rank are the sums over all ranks.
+At each instant at which a device is busy, only computation runs, only communication, only memory (copies, memsets,
+transfers), or two or all three of them at once. time is the length of all such instants (of unions of intervals over
+the streams of the rank), so the rows of a rank add up to its busy time, which is the base of share. On TPUs times are
+on the device's own clock. The rows of rank "all" (null in json) are sums over all ranks: leave them out of sums of
+your own.
 
-HolisticTraceAnalysis' kernel type breakdown has these numbers summed over ranks, of the run without its last profiler
-step. It tells types by name alone: ROCm's copies that run as kernels are computation there, RCCL and the collectives of
-inference engines too, and kernels with "Sync" in their names none of the three. Here the category of the event comes
-first, then the collective that the profiler recorded, then the name. The setting classes moves kernels to another type:
-classes=communication:my_exchange."""
+HolisticTraceAnalysis' kernel type breakdown has these numbers summed over ranks, for the run without its last profiler
+step. It tells types by name only: ROCm's copies that run as kernels count as computation, as do RCCL and the
+collectives of inference engines, and kernels with "Sync" in their names count as none of the three. Here the category
+of the event comes first, then the collective that the profiler recorded, then the name. The setting classes moves
+kernels to another type: classes=communication:my_exchange."""
 
 COLUMNS = (
-    Column("rank", "count", "rank; none: all ranks together"),
+    Column("rank", "count", "rank; all: the sum of all ranks", null_text="all"),
     Column("type", "text", "what runs at once"),
     Column("time", "time", "length of the instants at which just that runs"),
     Column("share", "share", "these instants", "the busy time of the rank"),

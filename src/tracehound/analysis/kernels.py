@@ -29,28 +29,28 @@ from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import look_up_rows
 
 DEFINITION = """\
-A row for each kernel, copy, memset or HLO op by its name, over all ranks; with the setting by=rank one for each name
-and rank, with by=class one for each class, with by=grid one for each name, grid and block with which it was launched
-(of ROCm as the file has them: grids in blocks or in threads). total, mean, min, max and std (of a sample) are of the
-lengths of single executions: from start to end, of HLO ops less the time of the ops nested inside; a window clips them.
-share is of the total of all rows (by=rank: of the rank's). p50 and p99 are exact where all executions ran on one rank;
-those of several ranks, and of classes, come from counts and means in bins of 1/64 octave: within 1.1 %.
+A row for each kernel, copy, memset or HLO op by name, over all ranks. by=rank has one for each name and rank, by=class
+one for each class, by=grid one for each name, grid and block (for ROCm as the file has them: grids in blocks or in
+threads). total, mean, min, max and std (of a sample) are of the lengths of single executions, from start to end; for
+HLO ops without the time of nested ops. A window clips them. share is of the total of all rows (by=rank: of the rank's
+rows). p50 and p99 are exact if all executions ran on one rank; those of several ranks and of classes come from counts
+and means in bins of 1/64 octave, within 1.1 %.
 
-type is computation, communication or memory; class is finer. What communicates or copies is known by the event's
-category, by the collective that the profiler recorded, or by the name (RCCL, vLLM, DeepEP, NVSHMEM, ...), the rest by
-the name; HLO ops have their category. The setting classes adds your own. tensor cores says whether the name is that of
-a kernel that uses them, on AMD matrix cores (s16816, hmma, wgmma, nvjet, xmma, FlashAttention, MFMA, ...); it is empty
-where no name tells: for products and attention in Triton, and for HLO ops.
+type is computation, communication or memory; class is finer. Communication and copies are recognized by the event's
+category, by the collective that the profiler recorded, or by name (RCCL, vLLM, DeepEP, NVSHMEM, ...); everything else
+by name. HLO ops have their own category. The setting classes adds classes of your own. tensor cores tells whether the
+kernel's name is one that uses them (on AMD, matrix cores): s16816, hmma, wgmma, nvjet, xmma, FlashAttention, MFMA, ...
+It is empty if names do not tell: for GEMMs and attention in Triton, and for HLO ops.
 
-slowest is the rank with the largest total, excess what that is above the median of the totals of ranks on which the
-kernel ran. outliers are ranks whose total is further from that median than 3.5 times the median of these distances
-divided by 0.6745 (the modified z-score of Iglewicz and Hoaglin), and than 5 % of it; of fewer than three ranks none
-stands out.
+slowest is the rank with the largest total, and excess is that total minus the median over the ranks on which the
+kernel ran. outliers are ranks whose distance from that median is more than 3.5 times the median distance / 0.6745 (the
+modified z-score of Iglewicz and Hoaglin), and more than 5 % of the median. With fewer than three ranks there are no
+outliers.
 
 HolisticTraceAnalysis' kernel breakdown has these sums, means, extremes and deviations by name, type and rank (our
-by=rank), without counts, of the run without its last profiler step, and 0 for the deviation of a single execution, of
-whose spread nothing is known; when there are more names than it shows, it folds names and their spread is lost. The
-PyTorch TensorBoard plugin's tensor cores know the names of 2021."""
+by=rank), without counts, for the run without its last profiler step. For a single execution its deviation is 0; ours
+is empty. If there are more names than it shows, it merges names and their spread is lost. The PyTorch TensorBoard
+plugin's tensor cores know the names of 2021."""
 
 BY_SETTING: Final = Setting(
     "by",
@@ -72,16 +72,16 @@ _LENGTH_COLUMNS: Final = (
     Column("mean", "time", "total / count"),
     Column("min", "time", "shortest", brief=False),
     Column("p50", "time", "median"),
-    Column("p99", "time", "99 % are not longer"),
+    Column("p99", "time", "99th percentile"),
     Column("max", "time", "longest"),
-    Column("std", "time", "standard deviation of a sample; empty for one alone", brief=False),
+    Column("std", "time", "sample standard deviation; empty for a single step", brief=False),
 )
-_EXCESS_COLUMN: Final = Column("excess", "time", "its total above the median of the ranks", brief=False)
+_EXCESS_COLUMN: Final = Column("excess", "time", "its total - the median over ranks", brief=False)
 _RANK_COLUMNS: Final = (
     Column("ranks", "count", "ranks on which it ran", brief=False),
     Column("slowest", "count", "rank with the largest total", brief=False),
     _EXCESS_COLUMN,
-    Column("outliers", "text", "ranks that stand out", brief=False, non_key=True),
+    Column("outliers", "text", "ranks far from the median", brief=False, non_key=True),
 )
 _LONGEST_COLUMN: Final = Column("event", "id", "the longest execution")
 
@@ -90,7 +90,7 @@ BY_RANK_COLUMNS = (
     Column("rank", "count", "rank"), *_NAME_COLUMNS, _TENSOR_CORES_COLUMN,
     *(replace(each, base="the total of the rank") if each.name == "share" else each for each in _LENGTH_COLUMNS),
     _EXCESS_COLUMN,
-    Column("outlier", "flag", "the rank stands out among those on which the kernel ran"), _LONGEST_COLUMN,
+    Column("outlier", "flag", "the rank is far from the median of the ranks on which the kernel ran"), _LONGEST_COLUMN,
 )  # fmt: skip
 BY_GRID_COLUMNS = (
     _NAME_COLUMNS[0],

@@ -49,24 +49,24 @@ DELAY_SETTING: Final = Setting(
 DEFINITION = f"""\
 {ENQUEUED_WORK_DEFINITION}
 
-call time = length of the call on the host; device time = sum of the lengths of its work, by the clock of the device
-where it has one of its own (TPU): only when its work begins and ends is by that of the trace; delay = from the end of
-the call to the start of the first of its work, 0 where that begins during the call. p50 and p99 are interpolated. short
-= launches that take longer than their work (device time below call time, and the call is not long, nor one that waits
-for its copy: cudaMemcpy, and copies without a wait in their names that returned only when they had ended); long = calls
-above 50 us; late = launches with a delay above 100 us (the settings long and delay). queued = those of them whose
-stream had work of before that went on after the call had ended: they waited for their turn, as they do where the host
-is ahead, and only the others began late for the launch's sake. blocking = calls that end no sooner than their work:
-they waited for it. With a window, launches count whole whose work overlaps it.
+call time = length of the call on the host. device time = sum of the lengths of its work, on the device's own clock if
+it has one (TPU); start and end of the work are on the trace's clock. delay = time from the end of the call to the
+start of the first of its work, 0 if that begins during the call. p50 and p99 are interpolated. short = launches that
+take longer than their work: device time is below call time, and the call is neither long nor waits for its copy
+(cudaMemcpy, and copies without a wait in their names that returned only when they had ended). long = calls above 50
+us, late = launches with a delay above 100 us (the settings long and delay). queued = late launches behind earlier work
+of their stream that went on after the call had ended: they waited for their turn, as usual if the host runs ahead;
+only the other late launches began late because of the launch. blocking = calls that end no sooner than their work,
+since they waited for it. In a window, launches whose work overlaps it count whole.
 
-by=kernel has a row for each call and name of its work: of a graph each name counts once a launch, with the time of the
-whole call, the device time of its own nodes and the delay of the first of these. by=launch has every launch, the latest
-first, with the name and the correlation id of the first of its work.
+by=kernel has a row for each call and name of its work. Of a graph, each name counts once per launch, with the time of
+the whole call, the device time of its own nodes and the delay of the first of them. by=launch has every launch, the
+latest first, with the name and the correlation id of the first of its work.
 
 HolisticTraceAnalysis' CUDA kernel launch statistics are by=launch: its cpu_duration is our call time, its gpu_duration
-our device time, its short kernels, runtime outliers and launch delay outliers our short, long and late, but that it
-counts copies that their calls wait for as short, too. It knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync
-and cudaMemsetAsync alone, no driver, HIP or graph, rounds times to microseconds where they have fractions, and leaves
+our device time, its short kernels, runtime outliers and launch delay outliers our short, long and late, except that it
+also counts copies that their calls wait for as short. It knows only cudaLaunchKernel, cudaLaunchKernelExC,
+cudaMemcpyAsync and cudaMemsetAsync, no driver, HIP or graph calls, rounds fractional times to microseconds, and leaves
 out the last step."""
 
 COLUMNS = (
@@ -93,8 +93,8 @@ COLUMNS = (
     Column("delay_max", "time", "longest delay", brief=False),
     Column("short", "count", "launches that take longer than their work, and do not wait for it"),
     Column("long", "count", "long calls"),
-    Column("late", "count", "launches whose delay is long, whatever the device did meanwhile"),
-    Column("queued", "count", "of these launches those behind earlier work of the stream", brief=False),
+    Column("late", "count", "launches with a long delay, for any reason"),
+    Column("queued", "count", "late launches behind earlier work of their stream", brief=False),
     Column("blocking", "count", "calls that waited for their work", brief=False),
     Column("correlation", "number", "id that the call shares with its device events", brief=False),
     Column("call_event", "id", "the longest call"),
@@ -292,6 +292,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     limits_rows=True,
     count_column="launches",
     settings=(BY_SETTING, LONG_SETTING, DELAY_SETTING),

@@ -28,15 +28,15 @@ from tracehound.model.notes import Note, note
 DEFINITION = f"""\
 {LEVELS_DEFINITION}
 
-peak = the most that is allocated, at = when that is so first; reserved and unused are of that instant. most reserved
-and most unused are the maxima over time, each for itself. capacity = the device's memory. At the peak, blocks are those
-that were given by then and taken back later; "since before" is what of the peak was there before the recording and
-never taken back in it. never freed = what was given in the recording (or the window) and not taken back in the file.
-A window counts what happens in it. Of a file that begins with a release, the peak may be before that. The PyTorch
-TensorBoard plugin has the same peak.
+peak = the largest allocated value, at = its first instant; reserved and unused are of that instant. most reserved and
+most unused are maxima over time, each by itself. capacity = the device's memory. blocks are those held at the peak
+that were allocated by then and freed later. since before is the part of the peak that was there before the recording
+and never freed in it. never freed = memory allocated in the recording (or the window) and not freed in the file. A
+window counts what happens in it. If a file begins with a free, the peak may be before it. The PyTorch TensorBoard
+plugin has the same peak.
 
-by=category says of parameters, activations, gradients, optimizer state and the like what each held at the peak of the
-device, and the most that it held. Only PyTorch's memory timeline tells categories: a file of its own, which
+by=category has parameters, activations, gradients, optimizer state and others: what each held at the peak of the
+device, and the most that it held. Only PyTorch's memory timeline has categories: a separate file, which
 export_memory_timeline("....raw.json.gz") of a profiler with profile_memory, record_shapes and with_stack writes."""
 
 BY_SETTING: Final = Setting(
@@ -45,32 +45,32 @@ BY_SETTING: Final = Setting(
 
 COLUMNS: Final = (
     Column("rank", "count", "rank"),
-    Column("device", "text", "whose memory"),
-    Column("peak", "bytes", "most that is allocated"),
-    Column("at", "instant", "when that is so first"),
+    Column("device", "text", "device that has the memory"),
+    Column("peak", "bytes", "peak of allocated memory"),
+    Column("at", "instant", "time of the peak (the first, of several)"),
     Column("peak_share", "share", "peak", "the device's memory"),
-    Column("reserved", "bytes", "taken from the device at the peak"),
+    Column("reserved", "bytes", "reserved at the peak"),
     Column("unused", "bytes", "reserved and not allocated at the peak", brief=False),
-    Column("most_reserved", "bytes", "most that is reserved", brief=False),
-    Column("most_unused", "bytes", "most that is reserved and not allocated", brief=False),
+    Column("most_reserved", "bytes", "peak of reserved memory", brief=False),
+    Column("most_unused", "bytes", "peak of unused memory", brief=False),
     Column("capacity", "bytes", "memory of the device", brief=False),
-    Column("blocks", "count", "blocks held at the peak whose allocation or release is recorded"),
-    Column("since_before", "bytes", "of the peak, from before the recording and never taken back", brief=False),
-    Column("allocations", "count", "times that memory was given"),
-    Column("never_freed", "bytes", "given and not taken back"),
-    Column("never_freed_blocks", "count", "blocks that were given and not taken back", brief=False),
+    Column("blocks", "count", "blocks held at the peak whose allocation or free is recorded"),
+    Column("since_before", "bytes", "part of the peak from before the recording and never freed", brief=False),
+    Column("allocations", "count", "allocations"),
+    Column("never_freed", "bytes", "bytes allocated and not freed"),
+    Column("never_freed_blocks", "count", "blocks allocated and not freed", brief=False),
 )
 
 
 BY_CATEGORY_COLUMNS: Final = (
     Column("rank", "count", "rank"),
-    Column("device", "text", "whose memory"),
-    Column("category", "text", "what it is for"),
+    Column("device", "text", "device that has the memory"),
+    Column("category", "text", "category"),
     Column("at_peak", "bytes", "held at the peak of the device"),
     Column("share", "share", "held then", "the peak of the device"),
-    Column("at", "instant", "when the device is at its peak", brief=False),
-    Column("most", "bytes", "most that the category held"),
-    Column("most_at", "instant", "when that was so first"),
+    Column("at", "instant", "time of the device's peak", brief=False),
+    Column("most", "bytes", "peak of the category"),
+    Column("most_at", "instant", "time of that peak"),
 )
 
 

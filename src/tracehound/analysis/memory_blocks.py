@@ -26,34 +26,34 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, empty_
 from tracehound.model.notes import Note, note
 
 DEFINITION = """\
-A block is given at an address of a device and taken back by the next event at that address. start and duration say from
-when to when it is held; without a start it was given before the recording, and without a duration never taken back in
-it. operator = the innermost operator that ran on the thread when it was given (of a block from before: when it was
-taken back). at peak = it was held when most of the device's memory was allocated (in the window, if there is one);
-share is of that peak. A note tells where these blocks are more or less than the peak, which is the total that PyTorch
-recorded: that may leave allocations out (what a library of the host took for itself).
+A block is allocated at an address of a device and freed by the next event at that address. start and duration tell
+when it is held; without a start it was allocated before the recording, and without a duration it was never freed in
+it. operator = the innermost operator that ran on the thread at the allocation (for a block from before: at the free).
+at peak = it was held when most of the device's memory was allocated (in the window, if there is one); share is of that
+peak. A note says if these blocks add up to more or less than the peak, which is the total that PyTorch recorded: that
+may leave allocations out (memory that a host library took for itself).
 
-The setting of keeps those held at the peak (peak) or those that were given and never taken back (kept); a window keeps
-the blocks that are held in it at some time. The PyTorch TensorBoard plugin has the same pairs, without the peak."""
+of=peak has the blocks held at the peak, of=kept those that were allocated and never freed. A window keeps the blocks
+that are held in it at some time. The PyTorch TensorBoard plugin has the same pairs, without the peak."""
 
 OF_SETTING: Final = Setting(
     "of",
     "all",
-    "which blocks: all, those held at the peak, or those never taken back",
+    "which blocks: all, those held at the peak (peak), or those never freed (kept)",
     choice_parser("all", "peak", "kept"),
 )
 
 COLUMNS: Final = (
-    Column("operator", "text", "operator that it was given to"),
+    Column("operator", "text", "operator that allocated it"),
     Column("rank", "count", "rank"),
-    Column("device", "text", "whose memory"),
+    Column("device", "text", "device that has the memory"),
     Column("size", "bytes", "size of the block"),
     Column("share", "share", "this block, if it is held then", "the peak of the device"),
-    Column("start", "instant", "when it was given; – before the recording", brief=False),
-    Column("duration", "time", "how long it is held; – not taken back, or given before"),
-    Column("at_peak", "flag", "held when most is allocated"),
-    Column("freed", "flag", "taken back in the recording", brief=False),
-    Column("address", "text", "where it lies", brief=False),
+    Column("start", "instant", "time of the allocation; – before the recording", brief=False),
+    Column("duration", "time", "time from allocation to free; – not freed, or allocated before"),
+    Column("at_peak", "flag", "held at the peak"),
+    Column("freed", "flag", "freed in the recording", brief=False),
+    Column("address", "text", "address", brief=False),
     Column("event", "id", "the operator's execution"),
 )
 

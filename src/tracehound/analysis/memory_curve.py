@@ -24,26 +24,26 @@ from tracehound.model.notes import note
 DEFINITION = f"""\
 {LEVELS_DEFINITION}
 
-The time from the first memory event of a device to its last (or the window) is cut into up to 1,000 stretches of equal
-length; of each it has the most that was allocated, reserved and unused in it, what was so as it began included, so that
-no peak is lost. Stretches that follow one another in which nothing changes are one row. Every change is a sample of the
-lanes "memory allocated" and "memory reserved"."""
+The time from the first memory event of a device to its last (or the window) is divided into up to 1,000 intervals of
+equal length. Each has the maximum of allocated, reserved and unused memory in it, including the values at its start,
+so no peak is lost. Consecutive intervals without changes are one row. Every change is a sample of the lanes "memory
+allocated" and "memory reserved"."""
 
 MOST_INTERVALS: Final = 1000
 
 COLUMNS: Final = (
     Column("rank", "count", "rank"),
-    Column("device", "text", "whose memory"),
-    Column("start", "instant", "start of the stretch"),
-    Column("duration", "time", "length of the stretch", brief=False),
-    Column("allocated", "bytes", "most that is allocated at any time of the stretch"),
-    Column("reserved", "bytes", "most that is reserved at any time of it"),
+    Column("device", "text", "device that has the memory"),
+    Column("start", "instant", "start of the interval"),
+    Column("duration", "time", "length of the interval", brief=False),
+    Column("allocated", "bytes", "maximum of allocated memory in the interval"),
+    Column("reserved", "bytes", "maximum of reserved memory in the interval"),
     Column(
         "unused",
         "bytes",
-        "most that is reserved and not allocated at any time of it: the three may be so at different times",
+        "maximum of unused memory in the interval (the maxima may be at different times)",
     ),
-    Column("changes", "count", "times that memory was given or taken back"),
+    Column("changes", "count", "allocations and frees"),
 )
 
 

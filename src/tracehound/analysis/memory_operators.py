@@ -36,26 +36,26 @@ from tracehound.numeric.trees import Trees, sum_groups
 
 DEFINITION = """\
 A memory event belongs to the innermost operator that runs on its thread at its time, or ends just then. self size
-increase = what was given less what was taken back in the operator itself; self allocation size and self allocations =
-what was given there, and how often. size increase, allocation size and allocations are those of the operator with all
-that it calls; of an operator inside another of its name each event counts once. count = executions in which there was
-such an event. A row for each device, whose memory it is.
+increase = allocations - frees in the operator itself; self allocation size and self allocations = bytes and number of
+its allocations. size increase, allocation size and allocations are those of the operator with everything that it
+calls; in an operator nested in another of its name each event counts once. count = executions with such an event.
+There is a row for each device that owns the memory.
 
-These are the definitions of the PyTorch TensorBoard plugin, but that it counts what is inside two operators of one name
-twice, and gives sizes in KB."""
+These are the definitions of the PyTorch TensorBoard plugin, except that it counts twice what is inside two operators
+of one name, and gives sizes in KB."""
 
 COLUMNS: Final = (
     Column("operator", "text", "operator; – for what no operator allocated"),
     Column("rank", "count", "rank"),
-    Column("device", "text", "whose memory"),
+    Column("device", "text", "device that has the memory"),
     Column("count", "count", "executions with memory events"),
-    Column("size_increase", "bytes", "what was given less what was taken back, with all that it calls", brief=False),
-    Column("self_size_increase", "bytes", "the same, in the operator itself", brief=False),
-    Column("allocations", "count", "times that memory was given, with all that it calls"),
-    Column("self_allocations", "count", "the same, in the operator itself", brief=False),
-    Column("allocation_size", "bytes", "what was given, with all that it calls"),
-    Column("self_allocation_size", "bytes", "the same, in the operator itself"),
-    Column("event", "id", "the execution that was given most"),
+    Column("size_increase", "bytes", "allocated - freed bytes, including calls inside", brief=False),
+    Column("self_size_increase", "bytes", "the same, for the operator itself", brief=False),
+    Column("allocations", "count", "allocations, including calls inside"),
+    Column("self_allocations", "count", "the same, for the operator itself", brief=False),
+    Column("allocation_size", "bytes", "allocated bytes, including calls inside"),
+    Column("self_allocation_size", "bytes", "the same, for the operator itself"),
+    Column("event", "id", "the execution with the largest allocation"),
 )
 
 _SUM_COLUMNS: Final = ("size_increase", "allocations", "allocation_size")

@@ -45,25 +45,25 @@ GRADIENT_PREFIX: Final = "autograd::engine::evaluate_function"
 """Prefix of the names of events of backward()."""
 
 DEFINITION = """\
-A row is a module of the model (nn.Module) in the place where it was called: under the modules around its call, whatever
-functions are between. The profiler numbers the modules of each class: Linear_3. calls = times called; host total = time
-from call to return, host self = that less the modules called inside; what two events of a thread share that overlap in
-part is the earlier one's. device self = lengths of the kernels, copies and
-memsets launched inside and in no module within, by the launching call, else by the operator that the profiler gave them
-as the active one; device total = that and the device self of all modules below. Work that overlaps on two streams
-counts twice. average = host total / calls, device average = device total / calls; operators = operators called there
-and in no module within. share is device total of all work on the devices, host share is host total of the totals of the
-outermost modules. A window clips, and work counts by when it ran. Rows come depth first, the largest host total first;
+A row is a module of the model (nn.Module) at the place of its call: below the modules around the call, whatever
+functions are in between. The profiler numbers the modules of each class: Linear_3. calls = number of calls. host total
+= time from call to return. host self = host total - time of the modules called inside. If two events of a thread
+overlap in part, the shared time belongs to the earlier one. device self = lengths of the kernels, copies and memsets
+launched in the module itself and not in a module inside it, as told by the launching call, or else by the profiler's
+id of the active operator. device total = device self of the module and of all modules below. Work that overlaps on two
+streams counts twice. average = host total / calls, device average = device total / calls. operators = operators called
+in the module itself. share is device total / all work on the devices; host share is host total / that of the outermost
+modules. A window clips times, and work counts by when it ran. Rows come depth first, the largest host total first;
 --top keeps the modules with the largest host totals and those around them.
 
 These are the Module View of torch_tb_profiler (Occurences, Operators, Host and Device Total and Self Duration), which
-knew the calls of the forward pass alone. Here backward host and device are what the gradients of the operators called
-in a module, or below, took: autograd gives an operator and its gradient one number ("Sequence number", "Fwd thread
-id"). They are in no other column. Threads of the forward pass whose numbers are the same (nn.DataParallel) are told
-apart by the devices on which they and their gradients run, else by the order in which they began, which a note says. A
-module that backward() calls once more, to have again what was not kept (activation checkpointing), stands beside its
-first call, "recomputed": its host time is in no total of the modules above, its device time in all of them. Work that
-neither a module nor such a gradient launched is in no row, and a note says how much that is."""
+has the calls of the forward pass only. Here backward host and device are the time of the gradients of the operators
+called in a module or below it: autograd gives an operator and its gradient one number ("Sequence number", "Fwd thread
+id"). They are in no other column. Forward threads with equal numbers (nn.DataParallel) are told apart by the devices
+on which they and their gradients run, or else by the order in which they began; a note says so. A module that
+backward() calls again (activation checkpointing) stands beside its first call, marked "recomputed": its host time is
+in no total of the modules above, its device time is in all of them. Work that neither a module nor such a gradient
+launched is in no row, and a note has its time."""
 
 COLUMNS = (
     Column("module", "text", "module, under the modules that called it"),

@@ -36,32 +36,32 @@ _KNOWN_NAMES: Final = ", ".join(name.removeprefix("aten::") for name in KNOWN_OP
 _BACKWARD: Final = ATTENTION_BACKWARD_FACTOR
 
 DEFINITION: Final = f"""\
-The operations and bytes of a call follow from the shapes of its inputs (record_shapes=True), where the operator is one
-of those that are known: {_KNOWN_NAMES}. Of several around each other the
-innermost counts, and what one around it launches besides, as the addition of a bias, is of no known one. A
-multiplication and an addition are two operations: a product of matrices (m, k) and (k, n) takes 2 m n k, and m n for
-what is added to it; a convolution 2 for every element of its result and every weight that goes
-into it (transposed: of its image), and 1 for every element of its result if it has a bias; its backward pass as much
-for the gradient of the image and for that of the weights as the products of the forward pass, and 1 for every element
-of the gradient that it is given for that of the bias, each where it is asked for (output_mask; without it the first
-two); attention 2 (d + d') for every pair of a query and a key, half of that where it is causal, and its backward pass
-{_BACKWARD} times as much, for it computes the scores again. Bytes are those of the results and of the inputs that they
-need, each once: what a perfect cache would move. The gradient of an image needs the weights and not the image, that of
-the weights the image and not them; a result has the type of the inputs, of _int_mm 4 bytes an element and of _scaled_mm
-the type that it is asked for. Of attention they are queries, keys, values and the result, and the gradients of these:
-masks and the sums of its rows are left out.
+Operations and bytes of a call follow from its input shapes (record_shapes=True), for these known operators:
+{_KNOWN_NAMES}. If known operators are nested, the innermost counts; other work that an outer one launches, such as
+adding a bias, belongs to no known operator.
 
-device time = lengths of the work that the calls launched. The rate is operations / device time, of peak is that of the
-device's peak for the type (tf32 where the type is float and the longest kernel is one for tensor cores). The roof is
-the time that the device needs at least, the longer of operations / peak and bytes / peak of its memory: bound by says
-which, and efficiency is roof / device time. What is above 100 % cannot be true (an operator that did less than its
-shapes tell, as Winograd convolutions and masked attention do) and is marked. Peaks are the dense ones of the vendor,
-by the device's name or by the setting peak.
+A multiplication and an addition are two operations. A GEMM of (m, k) and (k, n) takes 2 m n k, and m n for an added
+matrix. A convolution takes 2 for each element of its result and each weight that goes into it (transposed: of its
+image), and 1 for each element of its result if it has a bias. Its backward pass takes as much for the gradient of the
+image and for that of the weights as the GEMMs of the forward pass, and 1 for each element of the incoming gradient for
+that of the bias, each only if it is requested (output_mask; without it the first two). Attention takes 2 (d + d') for
+each pair of query and key, half of that if it is causal; its backward pass takes {_BACKWARD} times as much, since it
+computes the scores again. Bytes are those of the results and of the needed inputs, each once: what a perfect cache
+would move. The gradient of an image needs the weights and not the image, and the other way around; a result has the
+type of the inputs, of _int_mm 4 bytes an element, of _scaled_mm the requested type. For attention, queries, keys,
+values, the result and their gradients count; masks and row sums do not.
 
-TraceLens has the same operations, but that it counts both gradients of a convolution whether they are asked for or not,
-and the gradient that it is given once for each of them in the bytes. It has models for elementwise operators,
-reductions and normalizations too, and unites the kernels of an operator instead of summing them. PyTorch's own flops
-(with_flops=True) know no attention and no backward pass."""
+device time = lengths of the work that the calls launched. rate = operations / device time. of peak = rate / the
+device's peak for the type (tf32 if the type is float and the longest kernel uses tensor cores). The roof is the least
+time that the device needs: the longer of operations / peak and bytes / peak bandwidth. bound by tells which of the
+two, and efficiency is roof / device time. A value above 100 % cannot be true and is marked: the operator did less than
+its shapes tell, as Winograd convolutions and masked attention do. Peaks are the vendor's dense figures for the
+device's name, or the setting peak.
+
+TraceLens has the same operations, but counts both gradients of a convolution even if only one is requested, and counts
+the bytes of the incoming gradient once for each of them. It also has models for elementwise operators, reductions and
+normalizations, and takes the union of an operator's kernels. PyTorch's own flops (with_flops=True) have no attention
+and no backward pass."""
 
 COLUMNS: Final = (
     Column("name", "text", "operator"),
@@ -294,7 +294,7 @@ def _notes(table: pl.DataFrame, total: int, moved: int, peaks: Mapping[int, Devi
 ANALYSIS: Final = Analysis(
     name="operator_roofline",
     title="Operator roofline",
-    question="How near do products, convolutions and attention come to what the device can do?",
+    question="How near do GEMMs, convolutions and attention come to the peaks of the device?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=per_rank,

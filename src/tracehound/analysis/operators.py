@@ -52,27 +52,27 @@ BY_SETTING: Final = Setting(
 )
 
 DEFINITION = """\
-Operators are what PyTorch records as such on the host's threads (cpu_op: aten::mm, autograd nodes, custom ops), and the
-collectives of gloo, on threads of its own. host total = time from call to return; host self = that less the time of the
-operators, ranges and runtime calls directly inside (Python frames are looked through). device self = lengths of the
-kernels, copies and memsets launched from inside the operator and from no operator within it: by the launching call,
-else by the id of the active operator that the profiler gave them ("External id"). device total = that and the device
-self of all operators inside. Lengths are summed, not united: work that overlaps on two streams counts twice. With a
-window all times are those inside it; work counts by when it ran, whenever it was launched. share is device self of all
-device time, also of work that no operator launched; host share is host self of all operators'. event is the call with
-the largest device total, or the longest where nothing was launched.
+Operators are what PyTorch records as such on host threads (cpu_op: aten::mm, autograd nodes, custom ops), and the
+collectives of gloo on its own threads. host total = time from call to return. host self = host total - time of the
+operators, ranges and runtime calls directly inside (Python frames do not count). device self = lengths of the kernels,
+copies and memsets launched in the operator itself and not in an operator inside it, as told by the launching call, or
+else by the profiler's id of the active operator ("External id"). device total = device self of the operator and of all
+operators inside. Lengths are added up, so work that overlaps on two streams counts twice. In a window all times are
+those inside it; work counts by when it ran, whenever it was launched. share is device self / all device time,
+including work that no operator launched; host share is host self / that of all operators. event is the call with the
+largest device total, or the longest call if nothing was launched.
 
-These are the Self CPU, CPU total, Self CUDA, CUDA total and # of Calls of PyTorch's key_averages() and of
-torch_tb_profiler's operator view, but that a total counts no call twice which lies inside a call of the same row.
-key_averages() has rows for ranges and runtime calls too, counts two calls as one where all that the outer calls is one
-of its own name, and with stacks takes the time of Python frames from the operators around them. TraceLens unites the
-kernels of an operator instead of summing them, and leaves out communication."""
+These are Self CPU, CPU total, Self CUDA, CUDA total and # of Calls of PyTorch's key_averages() and of
+torch_tb_profiler's operator view, except that here a total does not count calls nested in a call of the same row
+twice. key_averages() also has rows for ranges and runtime calls, counts two calls as one if the outer call only calls
+one of its own name, and with stacks subtracts the time of Python frames from the operators around them. TraceLens
+takes the union of an operator's kernels, and leaves out communication."""
 
 COLUMNS = (
     Column("name", "text", "operator"),
     Column("inside", "text", "what it was called in, with by=parent, module or frame; with by=shape, on which shapes"),
     Column("count", "count", "calls"),
-    Column("host_self", "time", "on the host, less what it called"),
+    Column("host_self", "time", "on the host, without calls inside"),
     Column("host_total", "time", "on the host, from call to return", brief=False),
     Column("host_share", "share", "host self", "the host self time of all operators", brief=False),
     Column("device_self", "time", "of work on the device launched by it, not by operators inside"),

@@ -26,30 +26,34 @@ from tracehound.analysis.timing.device_clock import (
     has_device_clock,
     idle_window_length,
     measure_events,
+    time_outside_work,
+    xprof_idle_notes,
 )
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import union
 
 DEFINITION = """\
-What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
-device's streams of a PyTorch trace; and where no device was recorded, the operators on the host's threads. total =
-sum of lengths, self = total less the time in ops nested inside (for kernels the same), mean = total / count. "of ops"
-is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last work of
-the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those of
-the device's own clock, as in XProf. On CPUs an HLO op lasts until its end mark, where there is one, but no longer
-than until the first op of the same run begins that needs its result. On GPUs every kernel that carries an op's name
-counts as one execution of it, as in XProf's occurrences. Kernels that overlap on different streams each count in
-full, so "of time" can add up to more than the busy time. Ops of a TPU's SparseCores are in no row and keep no device
-busy, as in XProf."""
+Rows are the HLO ops of each device (TPU, GPU, CPU) in an XLA profile, or the kernels, copies and memsets on the
+streams in a PyTorch trace. If no device was recorded, they are the operators on host threads. total = sum of lengths,
+self = total - time of nested ops (equal to total for kernels), mean = total / count. share is self / sum of self over
+all rows. time share is self / device time, summed over ranks; device time is from the first to the last work of a
+rank, idle included, or the window. This is XProf's "Total self time (%)" of hlo_stats, except that XProf also counts
+the time of a device's line Steps outside of all ops; a note has what is idle then.
+
+On TPUs lengths are on the device's own clock, as in XProf. On CPUs an HLO op lasts until its end mark, if there is
+one, but no longer than until the first op of the same run begins that needs its result. On GPUs every kernel with an
+op's name counts as one execution of it, as in XProf's occurrences. Kernels that overlap on different streams each
+count in full, so time shares can add up to more than the busy time. Ops of a TPU's SparseCores are in no row and do
+not make a device busy, as in XProf."""
 
 COLUMNS = (
     Column("name", "text", "kernel, HLO op or operator"),
     Column("category", "text", "kind of kernel, or HLO category"),
     Column("module", "text", "XLA module that the op belongs to", brief=False),
     Column("program", "text", "id of the module's program", brief=False),
-    Column("count", "count", "executions; of an HLO op on a GPU its kernels"),
-    Column("self", "time", "length less the time of ops nested inside"),
+    Column("count", "count", "executions; for an HLO op on a GPU its kernels"),
+    Column("self", "time", "total - time of nested ops"),
     Column("share", "share", "self time", "the self time of all ops"),
     Column("time_share", "share", "self time", "device time, idle included", brief=False),
     Column("total", "time", "sum of lengths", brief=False),
@@ -77,6 +81,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     low, high = rank_trace.start, rank_trace.end
     rows = measure_events(events, low, high)
     device_time, busy_time = _device_time(events, rank_trace)
+    outside = time_outside_work(events, rank_trace)
     longest = pl.col("length").arg_max()  # the first of several
     executions = rows.group_by("name", "kind", "op").agg(
         pl.len().alias("count"),
@@ -104,6 +109,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     return (table.clear(1) if is_idle else table).with_columns(
         pl.lit(device_time, pl.Int64).alias("span"),
         pl.lit(busy_time, pl.Int64).alias("used"),
+        pl.lit(outside, pl.Int64).alias("outside"),
         pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.lit(op_kind).alias("what"),
     )
@@ -153,7 +159,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     if ranks.is_empty():
         return empty_result(ANALYSIS, context, options, note("no_ops", level="missing"))
     rows = ranks.filter(pl.col("count").is_not_null())
-    per_rank_time = ranks.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
+    per_rank_time = ranks.group_by("rank").agg(pl.col("span", "used", "outside").first())
     device_time, busy_time = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
     if rows.is_empty():
         return empty_result(ANALYSIS, context, options, note("no_ops_in_window"), _idle_note(device_time, busy_time))
@@ -179,6 +185,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     notes = [note("ops_counted", what=tuple(op_kinds), ranks=per_rank_time.height)]
     if device_time and op_kinds != [OPERATORS]:
         notes.append(_idle_note(device_time, busy_time))
+        notes += xprof_idle_notes(device_time - busy_time, device_time, int(per_rank_time["outside"].sum()))
     return make_result(ANALYSIS, table, context, options, notes)
 
 

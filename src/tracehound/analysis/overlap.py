@@ -16,19 +16,19 @@ from tracehound.model.notes import note
 from tracehound.numeric.intervals import intersect
 
 DEFINITION = """\
-Per rank: first = time in which work of the first group runs on any stream, second = the same of the second, both = time
-in which both run at once; all are lengths of unions of intervals, on TPUs by the device's own clock. hidden = both /
-first, exposed = first - both. By default the first group is communication and the second computation. The row without a
-rank has the sums over all ranks.
+Per rank: first = time in which work of the first group runs on any stream, second = the same for the second group,
+both = time in which both run at once. All are lengths of unions of intervals, on TPUs on the device's own clock.
+hidden = both / first, exposed = first - both. By default the first group is communication and the second is
+computation. The row of rank "all" (null in json) has the sums over all ranks: leave it out of sums of your own.
 
-A group is a type of work (computation, communication, memory), a class of kernels as the analysis kernels names it
-(gemm, attention, collective, ...) or an HLO category, or else a regular expression that is found in the names of its
-kernels or HLO ops, whatever their case. What is in both groups counts for the first alone: beside gemm, computation is
-all but products. HLO ops of a TPU follow one another on one line, where nothing overlaps: an asynchronous collective
-counts there with its start and its done, and what runs between them is on the line of asynchronous ops in the timeline.
+A group is a type of work (computation, communication, memory), a class of kernels as in the analysis kernels (gemm,
+attention, collective, ...), an HLO category, or a regular expression that is searched in the names of kernels or HLO
+ops, ignoring case. Work in both groups counts only for the first: with first=gemm, computation is everything but
+GEMMs. HLO ops of a TPU follow one another on one line, on which nothing overlaps: an asynchronous collective counts
+there with its start and its done, and the timeline has the time between them on the line of asynchronous ops.
 
-HolisticTraceAnalysis' communication computation overlap is hidden, of the run without its last profiler step; TraceLens
-has the same as 1 - exposed_comm_time / total_comm_time."""
+HolisticTraceAnalysis' communication computation overlap is hidden, for the run without its last profiler step.
+TraceLens has the same as 1 - exposed_comm_time / total_comm_time."""
 
 FIRST_SETTING: Final = Setting(
     "first", "communication", "the group of which we ask how much is hidden", parse_work_group
@@ -36,7 +36,7 @@ FIRST_SETTING: Final = Setting(
 SECOND_SETTING: Final = Setting("second", "computation", "the group that hides it", parse_work_group)
 
 COLUMNS = (
-    Column("rank", "count", "rank; none: all ranks together"),
+    Column("rank", "count", "rank; all: the sum of all ranks", null_text="all"),
     Column("first", "time", "work of the first group runs"),
     Column("second", "time", "work of the second group runs"),
     Column("both", "time", "work of both runs at once"),

@@ -15,8 +15,8 @@ from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
-One row per rank: the device, the host that drives it, its lanes and events (in the window), and from when to when its
-device worked. Events of a host's threads are counted on the first of its ranks."""
+One row per rank: the device, the host that drives it, its lanes and events (in the window), and the start and end of
+its device work. Events of host threads are counted on the host's first rank."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),

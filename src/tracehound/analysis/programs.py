@@ -28,27 +28,27 @@ from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Ints
 
 DEFINITION = """\
-An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and CPUs
-from the first op of a run to the end of its last. The ops of a run have one run_id (CPU), or were launched within one
-host event "MODULE:XLA GPU module"; where neither is recorded a run begins with the op (or the loop, whatever its turns)
-with which the module first began. It counts at its full length when a part of it lies in the window.
-gap = from the end of the execution before on the same line, whatever program that was, to its start; period = from
-the start of the same program's execution before, on the same device. All three are on the device's own clock where it
-has one (TPU): the profiler aligns it to the host's piece by piece, which may stretch one execution and shrink another.
-What the SparseCores of a TPU execute of it meanwhile is a part of the execution, and counts for none.
+An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and
+CPUs it is from the first op of a run to the end of its last. The ops of a run have one run_id (CPU), or were launched
+within one host event "MODULE:XLA GPU module"; if neither is recorded, a run begins with the op (or the loop) with
+which the module first began. An execution counts at full length if a part of it is in the window. gap = time from the
+end of the previous execution on the same line, of whatever program, to its start. period = time from the start of the
+same program's previous execution on the same device. All three are on the device's own clock if it has one (TPU); on
+the trace's clock some would be too long and others too short. The part that a TPU's SparseCores execute is part of the
+execution and does not count as one.
 
-enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
-the one of the same run_id on its device), on GPUs the launch with the correlation id of its first kernel, on CPUs the
-Execute of its run. Where the calls have no run_id (PyTorch/XLA, JAX on one device) it is the one whose turn it was,
-among those of the function that JAX names the program after, or among all. ahead = start of the execution - start of
-its enqueue: a long one means that the host is far ahead, which is well. dry = executions enqueued only after the one
-before had ended: the device had run dry, and the gap is the host's. Neither is the delay of `launches`, which begins
-as the call of a launch ends, nor what is late there. Where an execution begins before its enqueue the clocks
-disagree, or the ids do: its ahead and dry are left out, and a note counts them.
+enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (or
+else the one of the same run_id on its device), on GPUs the launch with the correlation id of its first kernel, on CPUs
+the Execute of its run. If the calls have no run_id (PyTorch/XLA, JAX on one device), it is the call whose turn it was,
+among those of the function after which JAX names the program, or among all. ahead = start of the execution - start of
+its enqueue: a large value means that the host runs far ahead, which is good. dry = executions enqueued only after the
+previous one had ended: the device had become idle, and the gap is the host's. This is not the delay of launches, which
+begins at the end of the launching call. If an execution begins before its enqueue, clocks or ids disagree: ahead and
+dry leave it out, and a note counts it.
 
 XProf has no such table; its trace viewer draws the modules, and the arrows from their enqueues.
 
-With the setting by=execution there is a row for each execution, in the order of time."""
+by=execution has a row for each execution, in the order of time."""
 
 BY_SETTING: Final = Setting(
     "by",
@@ -65,16 +65,16 @@ COLUMNS = (
     Column("total", "time", "sum of the executions' lengths", brief=False),
     Column("share", "share", "time of its executions", "the time of all executions"),
     Column("min", "time", "shortest execution", brief=False),
-    Column("p50", "time", "half of the executions are not longer"),
+    Column("p50", "time", "median execution"),
     Column("mean", "time", "total / count", brief=False),
     Column("max", "time", "longest execution"),
     Column("period", "time", "median from start to start on one device", brief=False),
-    Column("gap", "time", "median from the latest end of all executions before; 0 where they overlap"),
-    Column("gaps", "time", "sum of these gaps", brief=False),
+    Column("gap", "time", "median time from the latest end of earlier executions; 0 if they overlap"),
+    Column("gaps", "time", "sum of the gaps", brief=False),
     Column("enqueued", "count", "executions whose enqueue on the host is known", brief=False),
-    Column("ahead", "time", "median from the start of the enqueue on the host to the start of the execution"),
-    Column("max_ahead", "time", "longest of these times", brief=False),
-    Column("dry", "count", "executions enqueued only after the one before had ended: the device had run dry"),
+    Column("ahead", "time", "median time from the start of the enqueue to the start of the execution"),
+    Column("max_ahead", "time", "longest time from enqueue to start", brief=False),
+    Column("dry", "count", "executions enqueued only after the previous one had ended (the device was idle)"),
     Column("event", "id", "the longest execution"),
 )
 
@@ -83,15 +83,15 @@ BY_EXECUTION_COLUMNS = (
     Column("line", "text", "line of the device", brief=False),
     Column("name", "text", "module, as the framework named it"),
     Column("program", "text", "id of the compiled program", brief=False),
-    Column("number", "count", "which execution of the program on the device, from 1"),
-    Column("run", "number", "run_id, as far as the device keeps it", brief=False),
+    Column("number", "count", "number of the execution of this program on the device, from 1"),
+    Column("run", "number", "run_id, if the device records it", brief=False),
     Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "length"),
-    Column("period", "time", "from the start of the program's execution before", brief=False),
-    Column("gap", "time", "from the end of the execution before, of any program"),
+    Column("period", "time", "time from the start of the program's previous execution", brief=False),
+    Column("gap", "time", "time from the end of the previous execution of any program"),
     Column("enqueue", "text", "host event that launched it", brief=False),
     Column("ahead", "time", "from the start of its enqueue on the host to its start"),
-    Column("dry", "flag", "enqueued only after the execution before had ended: the device had run dry"),
+    Column("dry", "flag", "enqueued only after the previous execution had ended (the device was idle)"),
     Column("event", "id", "the execution"),
 )
 

@@ -35,47 +35,47 @@ CUDA_LIMIT: Final = 1024
 """Most launches of a stream that can wait in CUDA."""
 
 LIMIT_SETTING: Final = Setting(
-    "limit", str(CUDA_LIMIT), "so many waiting launches make a queue full: then the next call waits", parse_whole_number
+    "limit", str(CUDA_LIMIT), "number of waiting launches that fill a queue (the next call waits)", parse_whole_number
 )
 
 DEFINITION = f"""\
 {ENQUEUED_WORK_DEFINITION}
 
 The queue of a stream grows by one at the start of a call that puts work on the stream, and shrinks by one at the start
-of the first of that work: it holds what was asked for and has not begun. A graph's launch is one entry on each stream
-on which nodes of it run. Work whose call is not known is never in the queue. Where work seems to begin before its call
-(two clocks that disagree), it does not wait at all.
+of the first of that work: it holds what was launched and has not begun. A graph launch is one entry on each stream on
+which its nodes run. Work without a known call is never in the queue. Work that seems to begin before its call (the
+clocks disagree) does not wait at all.
 
 mean, p50 and p99 are weighted with time: mean = the queue's length, integrated over the span, / the span; for half of
-the time the queue is not longer than p50. The span is from the first call to the start of the last work of the stream,
-or the window. blocked = time in which the queue is at least 1,024 long (the setting limit), where CUDA makes the next
-call wait; HIP does not, and its queues grow longer.
+the time the queue is no longer than p50. The span is from the first call to the start of the last work of the stream,
+or the window. blocked = time in which the queue is at least 1,024 long (the setting limit), at which CUDA makes the
+next call wait; HIP does not, and its queues grow longer.
 
-HolisticTraceAnalysis' summary is that of the changes, two for each launch, however long each length lasts: points,
-point mean and the like are its count, mean and quartiles, for comparison. They tell of busy moments, in which there
-are many changes, and hardly of long ones. It counts at the same instants, but leaves out hipModuleLaunchKernel,
-hipExtLaunchKernel and graphs, rounds times to microseconds where they have fractions, and leaves out the last step; its
-time blocked is that of one stream of a rank alone, and a share of the rank's whole time."""
+HolisticTraceAnalysis' summary weighs every change alike, two for each launch, however long each length lasts: points,
+point mean and the like are its count, mean and quartiles, for comparison. They describe busy moments, which have many
+changes, and hardly long ones. It counts at the same instants, but leaves out hipModuleLaunchKernel, hipExtLaunchKernel
+and graphs, rounds fractional times to microseconds, and leaves out the last step; its blocked time is that of one
+stream of a rank, as a share of the rank's whole time."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("stream", "text", "stream of the device"),
-    Column("launches", "count", "calls, made in the window, that put work on the stream"),
+    Column("launches", "count", "calls in the window that put work on the stream"),
     Column("span", "time", "first call to last start of work, or the window", brief=False),
-    Column("mean", "decimal", "average length over time"),
-    Column("p50", "count", "not longer for half of the time"),
-    Column("p99", "count", "not longer for 99 % of the time"),
+    Column("mean", "decimal", "mean length over time"),
+    Column("p50", "count", "length not exceeded for half of the time"),
+    Column("p99", "count", "length not exceeded for 99 % of the time"),
     Column("max", "count", "longest"),
-    Column("blocked", "time", "in which the queue is full"),
-    Column("blocked_share", "share", "in which the queue is full", "span", brief=False),
-    Column("at", "instant", "when the queue was the longest first", brief=False),
-    Column("points", "count", "changes: HTA's count", brief=False),
-    Column("point_mean", "decimal", "average over the changes: HTA's mean", brief=False),
+    Column("blocked", "time", "time in which the queue is full"),
+    Column("blocked_share", "share", "time in which the queue is full", "the span", brief=False),
+    Column("at", "instant", "first time of the longest queue", brief=False),
+    Column("points", "count", "number of changes (HTA's count)", brief=False),
+    Column("point_mean", "decimal", "mean over the changes (HTA's mean)", brief=False),
     Column("point_std", "decimal", "standard deviation over the changes", brief=False),
-    Column("point_p25", "decimal", "a quarter of the changes is not above", brief=False),
-    Column("point_p50", "decimal", "half of the changes is not above", brief=False),
-    Column("point_p75", "decimal", "three quarters of the changes are not above", brief=False),
-    Column("event", "id", "the call that made it the longest"),
+    Column("point_p25", "decimal", "25th percentile over the changes", brief=False),
+    Column("point_p50", "decimal", "median over the changes", brief=False),
+    Column("point_p75", "decimal", "75th percentile over the changes", brief=False),
+    Column("event", "id", "the call that made it longest"),
 )
 
 
@@ -208,6 +208,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     count_column="launches",
     settings=(LIMIT_SETTING,),
 )

@@ -42,7 +42,9 @@ class RankTrace(Struct, frozen=True, dict=True):
     file gives the rank's device, and `capacity` holds the device's properties. `profiler` recorded the rank.
     `program_devices` has the replicas and partitions of the programs that the file describes. `host_results` are
     results of host computations that were done before the map, `rank_results` those of rank computations done in this
-    map. `is_only_rank` says that the trace has no other rank.
+    map. `is_only_rank` says that the trace has no other rank. `unmatched_launches` is the fact of its file, and
+    `other_devices` holds the events on all other lanes of devices that its host drives (None: it has none, or no launch
+    is unmatched).
     """
 
     rank: int
@@ -70,6 +72,8 @@ class RankTrace(Struct, frozen=True, dict=True):
     host_results: Mapping[tuple[SharedHostResult[Any], ChosenSettings], Any] = field(default_factory=dict)
     rank_results: dict[SharedRankResult[Any], Any] = field(default_factory=dict)
     is_only_rank: bool = False
+    unmatched_launches: int | None = 0
+    other_devices: pl.LazyFrame | None = None
 
     @cached_property
     def frames_hash(self) -> bytes:
@@ -204,6 +208,7 @@ def rank_traces(trace: Trace, window: Window) -> Iterator[RankTrace]:
         here = pl.col("rank").is_null() & (pl.col("host") == host) | (pl.col("rank") == rank)
         part = trace.hosts[host].part
         device = trace.events(lanes.filter(pl.col("rank").is_not_null())["lane"].to_list())
+        facts = trace.parts[part].facts
         yield RankTrace(
             rank=rank,
             host=host,
@@ -224,11 +229,20 @@ def rank_traces(trace: Trace, window: Window) -> Iterator[RankTrace]:
             home=trace.parts[part].cache_folder,
             facets=trace.facets[part],
             ordinal=ordinal,
-            capacity=properties(trace.parts[part].facts, ordinal),
+            capacity=properties(facts, ordinal),
             profiler=PROFILERS[trace.parts[part].format],
-            program_devices=_program_devices(trace.parts[part].facts),
+            program_devices=_program_devices(facts),
             is_only_rank=trace.ranks.height == 1,
+            unmatched_launches=facts.unmatched_launches,
+            other_devices=None if facts.unmatched_launches == 0 else _other_devices(trace, host, lanes),
         )
+
+
+def _other_devices(trace: Trace, host: int, lanes: pl.DataFrame) -> pl.LazyFrame | None:
+    """Events on all lanes of devices that a host drives but these; None without any."""
+    of_devices = trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("host") == host) & (pl.col("events") > 0))
+    others = of_devices.filter(~pl.col("lane").is_in(lanes["lane"].to_list()))
+    return trace.events(others["lane"].to_list()) if others.height else None
 
 
 _FIRST_ROW_OF_LANE: Final = (

@@ -54,6 +54,7 @@ class Column(Struct, frozen=True):
 
     `base` names the base of a share. Narrow screens keep the `brief` columns; of columns that are parts of one time
     (`is_part`) they prefer the largest. A `non_key` column does not identify a row, however much rows differ in it.
+    `null_text` stands for null in text and csv, where null is no unknown value: "all" for the row of all ranks.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Column(Struct, frozen=True):
     brief: bool = True
     non_key: bool = False
     is_part: bool = False
+    null_text: str = ""
 
 
 class Result(Struct, frozen=True, eq=False):
@@ -152,10 +154,32 @@ def make_result(
             pl.col(COUNTED_EVENTS).fill_null(none)
         )
     shown = full_table if options.top is None else full_table.head(options.top)
-    all_notes = [*notes, *(note(SETTING_NOTE, name=name, value=value) for name, value in options.given)]
+    all_notes = [
+        *notes,
+        *_large_share_notes(full_table, analysis.columns),
+        *(note(SETTING_NOTE, name=name, value=value) for name, value in options.given),
+    ]
     return Result(
         analysis.name, analysis.title, analysis.columns, shown, full_table.height, tuple(all_notes), context.bounds
     )
+
+
+def _large_share_notes(table: pl.DataFrame, columns: Sequence[Column]) -> list[Note]:
+    """A note with the columns of shares that are above 100 % in some row; none: []."""
+    shares = [column.name for column in columns if column.unit == "share"]
+    if table.is_empty() or not shares:
+        return []
+    is_large = table.select(pl.col(shares).fill_nan(None) > _WHOLE)
+    names = tuple(name for name in shares if is_large[name].any())
+    if not names:
+        return []
+    rows = int(is_large.select(pl.any_horizontal(names)).to_series().sum())
+    most = max(float(table[name].fill_nan(None).fill_null(0).to_numpy().max()) for name in names)
+    return [note("shares_above_whole", columns=names, rows=rows, most=most)]
+
+
+_WHOLE: Final = 1.00005
+"""Smaller shares are printed as 100.00 % at most."""
 
 
 def empty_result(analysis: Analysis, context: RunContext, options: Options, *notes: Note) -> Result:
@@ -175,9 +199,10 @@ class Analysis(Struct, frozen=True, eq=False):
     `question` is the question it answers, in the user's words; `definition` defines its numbers and says where peers
     differ, for `--explain`. `settings` are its options. `host_computations` are those that the maps of a host's ranks
     have in common. `device_ops_only`: it needs only the times of ops, if devices have any, at any time, but neither
-    their launches nor their steps. `limits_rows`: its map makes no more rows than are asked for. `count_column` names
-    the column that says how many events of the trace a row stands for; `Options.members` asks for their ids.
-    `columns_by_setting` has the columns for values of the setting `by` that give other rows.
+    their launches nor their steps. `rests_on_recorded_work`: its numbers mislead where work of launches was not
+    recorded, which a note of its result then says. `limits_rows`: its map makes no more rows than are asked for.
+    `count_column` names the column that says how many events of the trace a row stands for; `Options.members` asks for
+    their ids. `columns_by_setting` has the columns for values of the setting `by` that give other rows.
     """
 
     name: str
@@ -190,6 +215,7 @@ class Analysis(Struct, frozen=True, eq=False):
     settings: tuple[Setting[Any], ...] = ()
     host_computations: tuple[SharedHostResult[Any], ...] = ()
     device_ops_only: bool = False
+    rests_on_recorded_work: bool = False
     limits_rows: bool = False
     count_column: str = ""
     columns_by_setting: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)

@@ -28,19 +28,19 @@ from tracehound.model.notes import Note, note
 from tracehound.model.units import PS_PER_S
 
 DEFINITION: Final = f"""\
-A device computes so many operations per second, and moves so many bytes to and from its memory: an op that takes few
-operations for each byte (its intensity) cannot be faster than intensity * bandwidth, one that takes many not faster
-than the peak of operations; both lines meet at the ridge. roof is the lower of the two at the op's intensity. of
-compute is the rate in operations of the peak's type / that peak, of memory the bandwidth of the device's main memory /
-its peak, efficiency the largest of these and of the like for memories on the chip: XProf's roofline efficiency. Time
-that an op waits for the interconnect or for the host's memory has no place under this roof: it is in the notes, with
-that of ops of which operations or bytes are unknown, or counted beyond the peak. The intensity of all ops together is
-that of the ops of which both are known, less those beyond a known peak.
+A device computes a limited number of operations per second, and moves a limited number of bytes to and from its
+memory. intensity is operations per byte. An op of low intensity cannot be faster than intensity * bandwidth; an op of
+high intensity cannot be faster than the peak of operations; the two lines meet at the ridge. roof is the lower of the
+two at the op's intensity. of compute is the rate in operations of the peak's type / that peak. of memory is the
+bandwidth of the device's main memory / its peak. efficiency is the largest of these and of the same figures for
+on-chip memories: XProf's roofline efficiency. Time that an op waits for the interconnect or for host memory is not
+under this roof: notes have it, with the time of ops whose operations or bytes are unknown or above the peak. The
+intensity of all ops is that of the ops with both figures known and not above a known peak.
 
 {hlo_costs.COST_DEFINITION}
 
-On GPUs XProf takes the operations of an op for those of each of its kernels, and a device without any work for one
-that is at work; here operations are those of executions, and only devices with work count."""
+On GPUs XProf counts the operations of an op once for each of its kernels, and counts devices without any work; here
+operations are of executions, and only devices with work count."""
 
 COLUMNS: Final = (
     Column("name", "text", "HLO op"),
@@ -49,14 +49,14 @@ COLUMNS: Final = (
     Column("count", "count", "executions", brief=False),
     *SELF_TIME_COLUMNS,
     *BOUND_COLUMNS,
-    Column("efficiency", "share", "the rate of what bounds it", "its peak"),
+    Column("efficiency", "share", "the rate of its bound", "its peak"),
     Column("rate", "flops", "operations / total, in those of the peak's type"),
     Column("intensity", "decimal", "operations / bytes of the device's main memory"),
-    Column("roof", "flops", "the most that this intensity allows", brief=False),
+    Column("roof", "flops", "the highest rate at this intensity", brief=False),
     Column("bandwidth", "rate", "bytes of the device's main memory / total", brief=False),
     Column("of_compute", "share", "the rate", "the peak of operations"),
     Column("of_memory", "share", "the bandwidth", "the peak of the main memory"),
-    Column("dtype", "text", "what its product multiplies", brief=False),
+    Column("dtype", "text", "type of the GEMM's inputs", brief=False),
     Column("peak", "flops", "of operations, for this type", brief=False),
     Column("memory_peak", "rate", "of the main memory", brief=False),
     SOURCE_COLUMN,
@@ -160,7 +160,7 @@ def total_rate_notes(table: pl.DataFrame, span: int) -> list[Note]:
 ANALYSIS: Final = Analysis(
     name="roofline",
     title="Roofline",
-    question="How near does each HLO op come to what its device can do?",
+    question="How near does each HLO op come to the peaks of its device?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=op_rows_of_rank,

@@ -37,17 +37,17 @@ OPERATOR_SETTING: Final = Setting(
 LENGTH_SETTING: Final = Setting("length", "3", "shorter sequences are left out", parse_whole_number)
 
 DEFINITION = """\
-The operators whose name the setting operator finds, but not those inside another such one, are the instances; by
-default every operator that is in no other. A sequence is the kernels, copies and memsets launched from inside an
-instance, in the order in which they began, over all streams, told by their short names; "x 3" stands for the same one
-three times in a row. Rows are instances of one operator with one sequence; count says how many. kernels is the time of
-the work, host that of the instances from call to return, span from the first start to the last end on the device, all
-summed over them. share is kernels of all device time. With a window the work that runs in it counts, with the
-instances that launched it; lengths are not clipped.
+Instances are the operators whose names match the setting operator, but not those nested in another match; by default
+every operator that is in no other. A sequence is the kernels, copies and memsets launched from inside an instance, in
+the order in which they began, over all streams, by their short names; "x 3" stands for three in a row. A row has the
+instances of one operator with one sequence, and count is their number. kernels is the time of the work, host the time
+of the instances from call to return, span the time from the first start to the last end on the device, all summed over
+instances. share is kernels / all device time. In a window, the work that runs in it counts, with the instances that
+launched it; lengths are not clipped.
 
-HolisticTraceAnalysis' frequent CUDA kernel sequences are these, for names that contain a text, at the least depth at
-which such a name occurs on any thread; it needs the text, and one rank. Its GPU kernel duration is our kernels, its CPU
-op duration our host."""
+HolisticTraceAnalysis' frequent CUDA kernel sequences are these for names that contain a text, at the least depth at
+which such a name occurs on any thread; it needs the text, and one rank. Its GPU kernel duration is our kernels, its
+CPU op duration our host."""
 
 COLUMNS = (
     Column("operator", "text", "operator that launched it"),

@@ -34,12 +34,12 @@ from tracehound.numeric.intervals import union
 from tracehound.numeric.trees import sum_groups
 
 DEFINITION = """\
-For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
-total = sum of their lengths, clipped to the window, self = total less the time that events nested inside them cover,
-mean = total / count. busy is the time in which anything ran on the lane, overlaps once. share is self / sum of self
-over the lane: of a lane whose events overlap one another (asynchronous copies) the sum is more than busy.
-Perfetto's table "Slices" of an area selection has count, wall duration (our total) and average (our mean), and adds up
-what is nested. Lanes in the order of the timeline, names by self time."""
+For every lane (a stream or line of a device, a host thread), the events that overlap the window, by name and kind:
+total = sum of their lengths, clipped to the window, self = total - time of nested events, mean = total / count. busy
+is the time in which anything ran on the lane; overlaps count once. share is self / sum of self over the lane; if
+events of a lane overlap (asynchronous copies), that sum exceeds busy. Perfetto's table "Slices" of an area selection
+has count, wall duration (our total) and average (our mean), and adds up nested events. Lanes are in the order of the
+timeline, names by self time."""
 
 COLUMNS = (
     Column("rank", "count", "rank; none for a thread of a host"),
@@ -47,16 +47,16 @@ COLUMNS = (
     Column("name", "text", "name of the events"),
     Column("kind", "text", "what they are", brief=False),
     Column("count", "count", "events of which a part lies in the window"),
-    Column("self", "time", "length less the time of events nested inside"),
+    Column("self", "time", "total - time of nested events"),
     Column("share", "share", "self time", "the self time of all events of the lane"),
     Column("total", "time", "sum of lengths"),
     Column("mean", "time", "total / count"),
-    Column("busy", "time", "when anything ran on the lane, in the whole window", brief=False),
+    Column("busy", "time", "time in which anything ran on the lane, in the whole window", brief=False),
     Column("host", "text", "machine or process", brief=False),
     Column("event", "id", "the longest"),
 )
 
-LANE_SETTING = Setting("lane", "", "only lanes whose name has this pattern (default: all)", parse_pattern)
+LANE_SETTING = Setting("lane", "", "only lanes whose name matches this pattern (default: all)", parse_pattern)
 
 _EVENT_COLUMNS = ("id", "lane", "start", "end", "name", "kind", "parent", "self", "device_start", "device_end")
 _SLICE_KEY = ("id_of_lane", "name", "kind")

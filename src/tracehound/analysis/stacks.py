@@ -46,48 +46,48 @@ from tracehound.numeric.intervals import Mask
 FRAMES_SETTING: Final = Setting(
     "frames",
     "all",
-    "what paths are made of: every event of a thread (all), or only frames of Python (python)",
+    "events in paths: all events of a thread (all), or only Python frames (python)",
     choice_parser("all", "python"),
 )
 
 THREADS_SETTING: Final = Setting(
     "threads",
     "alike",
-    "whose paths are added up: those of threads of one name but for its number (alike), or of none (each)",
+    "threads whose paths are added up: those with the same name apart from a number (alike), or none (each)",
     choice_parser("alike", "each"),
 )
 
 DEFINITION = """\
-A call path is an event of a host thread under the names of all events around it: frames of Python, what they called of
-PyTorch or XLA, ranges, and calls of the runtime; a row stands for all events of one path. count = events, total = sum
-of their lengths, self = total less the events directly inside (with frames=python: less the frames inside; what a frame
-called of C++ is its own time then). Of two of these on a thread that overlap in part the earlier has the time that they
-share. device self = lengths of the kernels, copies and memsets launched directly there: by the launching call, else by
-the operator that the profiler gave them as the active one; device total = that and the device self of all paths below.
-Work that overlaps on two streams counts twice. A window clips, and work counts by when it ran. share is total of the
-totals of all roots, device share is device total of all device time, also of work whose launch is not known. event is
-the longest call. Addresses in names of builtins are left out, so are numbers of steps.
+A call path is an event of a host thread below the names of all events around it: Python frames, what they called in
+PyTorch or XLA, ranges, and runtime calls. A row stands for all events of one path. count = events, total = sum of
+their lengths, self = total - the events directly inside (with frames=python: - the frames inside, so calls into C++
+count for the frame). If two events of a thread overlap in part, the earlier one has the shared time. device self =
+lengths of the kernels, copies and memsets launched directly there, as told by the launching call, or else by the
+profiler's id of the active operator; device total = device self of the path and of all paths below. Work that overlaps
+on two streams counts twice. A window clips times, and work counts by when it ran. share is total / the totals of all
+roots; device share is device total / all device time, including work without a known launch. event is the longest
+call. Addresses in names of builtins and step numbers are left out.
 
-Paths of threads with one name but for its number are added up, and so are those of ranks; what several ranks' common
-host did counts once. Rows come depth first, the largest total first; --top keeps the paths with the largest totals and
-what is above them. Self times add up to the total of the roots. Where frames are no events but text that operators
-carry (PyTorch of 2021 and 2022), a frame has the time of the operators called in it, and ranges are no part of paths.
-py-spy and perf sample stacks; here every call is measured, so that short calls weigh what their recording cost, too."""
+Paths of threads with the same name (apart from a number) are added up, as are those of ranks; a host that several
+ranks share counts once. Rows come depth first, the largest total first; --top keeps the paths with the largest totals
+and those above them. Self times add up to the total of the roots. If frames are not events but texts of operators
+(PyTorch of 2021 and 2022), a frame has the time of the operators called in it, and ranges are not part of paths.
+py-spy and perf sample stacks; here every call is measured, so short calls include the cost of recording them."""
 
 COLUMNS = (
     Column("call", "text", "the innermost event of the path"),
     Column("count", "count", "calls", brief=False),
     Column("total", "time", "on the host, from call to return"),
     Column("share", "share", "total", "the totals of all roots"),
-    Column("self", "time", "on the host, less what it called"),
+    Column("self", "time", "on the host, without calls inside"),
     Column("device_total", "time", "of work on the device launched in it"),
-    Column("device_self", "time", "of work launched in it, not in what it called", brief=False),
+    Column("device_self", "time", "time of work launched in it, not in calls inside", brief=False),
     Column("device_share", "share", "device total", "the time of all work on the devices", brief=False),
-    Column("launched", "count", "kernels, copies and memsets launched in it, not in what it called", brief=False),
+    Column("launched", "count", "kernels, copies and memsets launched in it, not in calls inside", brief=False),
     Column("kind", "text", "what the innermost event is", brief=False),
     Column("thread", "text", "the threads that it ran on", brief=False),
     Column("ranks", "count", "ranks on which it ran", brief=False),
-    Column("depth", "depth", "how many calls are around it"),
+    Column("depth", "depth", "number of calls around it"),
     Column("event", "id", "the longest call"),
 )
 

@@ -35,36 +35,37 @@ from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import covered_lengths
 
 DEFINITION = f"""\
-Every instant of a step goes to the first of these that holds there, so that the eight add up to the step: kernel = a
-kernel that is no collective runs; copy = a copy runs; memset; communication = a collective runs on the device, or Gloo,
-MPI or UCC on the host; runtime = a thread of the host is in a call of the runtime, launching or waiting; data loader =
-a thread of the program (those that have the marks of steps, else the one that has most annotations and Python) is in
-enumerate(DataLoader)#, DataPipe#, or what is named like an input pipeline (the setting loader of step_time has the
-words): a thread that only reads ahead keeps nobody waiting; cpu = a thread is in an operator or an annotation, or reads
-ahead (frames of Python do not count: they cover everything); other = none of these. What is hidden behind a part before
-it does not count. Steps of a device with a clock of its own (TPU) are measured on that, as in steps and step_time.
+Each instant of a step counts for the first of these eight parts that applies, so they add up to the step. kernel: a
+kernel runs that is no collective. copy: a copy runs. memset: a memset runs. communication: a collective runs on the
+device, or Gloo, MPI or UCC on the host. runtime: a host thread is in a call of the runtime, launching or waiting. data
+loader: the program's thread is in enumerate(DataLoader)#, DataPipe#, or an event named like an input pipeline (the
+setting loader of step_time has the names). The program's thread has the step marks, or else the most annotations and
+Python frames; threads that only read ahead keep nobody waiting. cpu: a thread is in an operator or an annotation, or
+reads ahead (Python frames do not count, since they cover everything). other: none of these. A part does not count
+while an earlier part hides it. Steps of a device with a clock of its own (TPU) are measured on it, as in steps and
+step_time.
 
-A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
-that it launched has ended; it begins no earlier than the step before has ended, and the first of them no earlier than
-work of no step (launched before it, or by nothing that was recorded; the latter on CPUs only where it began before the
-mark) which ended before its own began (the setting bounds=mark keeps to the marks instead). A window keeps the steps
-whose marks overlap it, at full length.
+A step begins at its mark on the host (not at the copy of the mark on the device), and lasts until the mark ends and
+all work that it launched has ended. It begins no earlier than the end of the step before. The first step begins no
+earlier than the end of work that belongs to no step and ended before the step's own work began; such work was launched
+before the step, or by nothing recorded (on CPUs this counts only if it began before the mark). bounds=mark uses the
+marks alone. A window keeps the steps whose marks overlap it, at full length.
 
 {PARTIAL}
 
-Where nothing marks steps they are inferred, and so labeled: from the annotations of an inference engine (vLLM, SGLang;
-phase says which steps are prefill and which decode, where the names do), from annotations that follow one another and
-cover most of the time, from the ends of an optimizer's steps, or from replays of CUDA or HIP graphs, in that order.
+If no steps are marked, they are inferred and labeled so. In this order they come from annotations of an inference
+engine (vLLM, SGLang; phase says whether a step is prefill or decode, if the names tell), from annotations that follow
+one another and cover most of the time, from the ends of an optimizer's steps, or from replays of CUDA or HIP graphs.
 
-by=part has a row for each rank, phase and part: the mean, the standard deviation of a sample and the extremes over
-steps, and the share of all time of the steps.
+by=part has a row for each rank, phase and part: the mean, the sample standard deviation and the extremes over steps,
+and the share of the time of the rank's whole steps; if steps have phases, of its steps in that phase.
 
-These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. So copies and
-memsets come before communication, which is less than what breakdown, steps, findings, diff and check call exposed
-communication wherever both run. The plugin takes collectives for kernels in traces since 2023 (the ids by which it
-knows them have changed), counts host ranges of nccl: annotations as communication, knows no loader but PyTorch's own,
-and that on any thread, takes the shadows of steps on the device for further steps of no length, and leaves out the last
-step alone, where it has less than 80 % of the kernels of the one before."""
+Parts, precedence and bounds are those of the step time breakdown of the PyTorch TensorBoard plugin. Copies and memsets
+come before communication, so communication is less here than the exposed communication of breakdown, steps, findings,
+diff and check when both run. The plugin differs in these points: since 2023 it takes collectives for kernels (the ids
+by which it knows them have changed); it counts host ranges of nccl: annotations as communication; it knows only
+PyTorch's loader, on any thread; it takes the device's copies of marks for more steps of no length; and it leaves out
+only the last step, if that has less than 80 % of the kernels of the one before."""
 
 BY_SETTING: Final = Setting(
     "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", choice_parser("step", "part")
@@ -73,8 +74,8 @@ BY_SETTING: Final = Setting(
 _PART_MEANINGS: Final = {
     "kernel": "kernels compute",
     "copy": "copies run and no kernel",
-    "memset": "memsets run and none of the before",
-    "communication": "collectives run and none of the before",
+    "memset": "memsets run, and no earlier part",
+    "communication": "collectives run, and no earlier part",
     "runtime": "the host is in calls of the runtime, the device idle",
     "data_loader": "the host waits for data, the device idle",
     "cpu": "the host is in operators or annotations, the device idle",
@@ -88,9 +89,9 @@ COLUMNS: Final = (
     Column("name", "text", "what marked it", brief=False),
     Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
     Column("start", "instant", "start since the trace began", brief=False),
-    Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
+    Column("duration", "time", "from the step's mark to the end of its work; with bounds=mark the length of the mark"),
     *(Column(part, "time", _PART_MEANINGS[part], brief=part in _BRIEF_PARTS, is_part=True) for part in TIME_PARTS),
-    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended", brief=False),
+    Column("partial", "flag", "the recording began or ended inside it, or its end is unknown", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -98,14 +99,14 @@ COLUMNS: Final = (
 BY_PART_COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("phase", "text", "prefill, decode or both (mixed), where the names of steps tell"),
-    Column("part", "text", "what the time goes to"),
-    Column("mean", "time", "average of a step"),
-    Column("share", "share", "this part", "the time of all whole steps"),
-    Column("std", "time", "standard deviation of a sample; empty for one alone"),
-    Column("min", "time", "least of a step", brief=False),
+    Column("part", "text", "part of the step"),
+    Column("mean", "time", "mean per step"),
+    Column("share", "share", "this part", "the time of the rank's whole steps"),
+    Column("std", "time", "sample standard deviation; empty for a single step"),
+    Column("min", "time", "minimum of a step", brief=False),
     Column("p50", "time", "median"),
-    Column("max", "time", "most of a step"),
-    Column("step", "count", "where it is most"),
+    Column("max", "time", "maximum of a step"),
+    Column("step", "count", "step of the maximum"),
     Column("event", "id", "the mark of that step"),
 )
 
@@ -176,7 +177,17 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     rows = rows.sort("step", "rank", "start")
     whole_steps = rows.filter(~pl.col("partial"))
     table = _part_rows(whole_steps) if by_part else rows
-    return make_result(analysis, table, context, options, _notes(rows, whole_steps, context))
+    result = make_result(analysis, table, context, options, _notes(rows, whole_steps, context))
+    return _name_phase_base(result) if by_part and table["phase"].null_count() < table.height else result
+
+
+def _name_phase_base(result: Result) -> Result:
+    """The result of by=part, whose shares are of one phase where steps have phases."""
+    columns = tuple(
+        replace(column, base=f"{column.base} in that phase") if column.unit == "share" else column
+        for column in result.columns
+    )
+    return replace(result, columns=columns)
 
 
 def _part_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -221,6 +232,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(BY_SETTING, STEP_BOUNDS),
     columns_by_setting={"part": BY_PART_COLUMNS},
     host_computations=(HOST_INTERVALS,),

@@ -27,29 +27,28 @@ from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, covered_lengths, merge, subtract
 
 DEFINITION = f"""\
-Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
-kernel runs that is no collective and no copy; collectives = a collective runs, or is waited for (exposed); input = the
-device waits for infeed or for copies from the host's memory, or idles while a thread of the host sends to it, or the
-program loads data (the setting loader says which names do; what other threads load counts while nothing is recorded of
-the program's own but Python and its marks: else they only read ahead; arrays that come from other devices are not
-sent); output = the same the other way: outfeed, copies to the host's memory, the host fetching results; device to
-device = copies within the device; compile = the device idles while the host compiles; host = it idles while a thread of
-the host does something else that is recorded (calls of the runtime, annotations; not waits, frames of Python, nor the
-mark of the step); other = none of these.
+Each instant of a step counts for the first of these parts that applies, so they add up to the step. compute: an op or
+kernel runs that is no collective and no copy. collectives: a collective runs or is waited for (exposed). input: the
+device waits for infeed or for copies from host memory; or it idles while a host thread sends to it, or while the
+program loads data. The setting loader has the names of loading events. Events of other threads count as loading only
+while the program's own thread records nothing but Python frames and its marks; otherwise those threads only read
+ahead. Arrays that come from other devices are not input. output: the same in the other direction: outfeed, copies to
+host memory, the host fetching results. device to device: copies within the device. compile: the device idles while the
+host compiles. host: it idles while a host thread does anything else that is recorded (runtime calls, annotations; not
+waits, Python frames or the step's mark). other: none of these.
 
-A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; without marks, one execution of the
-module that takes the most device time, from its start to the next start, labeled inferred. Steps of a device with a
-clock of its own (TPU) are measured on that, and what the host does is put on it. Hosts run ahead of devices:
-a step begins when its mark does, but not before the device work of the step before has ended, and ends when its mark
-and all device work that it launched have.
+A step is what StepTraceAnnotation, StepTrace or a device's line Steps marked. Without marks it is one execution of the
+module with the most device time, from its start to the next start, labeled inferred. Steps of a device with a clock of
+its own (TPU) are measured on it, and host events are moved to that clock. A step begins at its mark, but not before
+the device work of the step before has ended. It ends when its mark and all device work that it launched have ended.
 
 {PARTIAL}
 
-XProf shows nothing without marks; on TPUs it averages partial steps with the others, and splits a step into compute,
-infeed, outfeed, host transfer and idle over all cores; on GPUs it takes copies of 16 and 32 bit compute apart, by the
-names of kernels. A window keeps the steps that overlap it, at full length.
+XProf shows nothing without marks. On TPUs it averages partial steps with the others, and divides a step into compute,
+infeed, outfeed, host transfer and idle over all cores. On GPUs it separates copies of 16 and 32 bit compute by kernel
+names. A window keeps the steps that overlap it, at full length.
 
-With the setting by=rank there is a row for each rank: medians, 95th percentiles and the mean time of every part."""
+by=rank has a row for each rank: medians, 95th percentiles and the mean time of every part."""
 
 BY_SETTING: Final = Setting("by", "step", "what a row is: a step of a rank, or a rank", choice_parser("step", "rank"))
 
@@ -63,7 +62,7 @@ _PART_MEANINGS: Final = {
     "device_to_device": "copies within the device",
     "compile": "idle while the host compiles",
     "host": "idle while the host does something else",
-    "other": "idle, and nothing is recorded of the host",
+    "other": "idle, and the host recorded nothing",
 }
 _BRIEF_PARTS: Final = ("compute", "collectives", "input", "host", "other")
 _PART_COLUMNS: Final = tuple(
@@ -75,9 +74,9 @@ COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
     Column("start", "instant", "start since the trace began", brief=False),
-    Column("duration", "time", "length of the step, until its work is done"),
+    Column("duration", "time", "from the step's mark to the end of its work"),
     *_PART_COLUMNS,
-    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended"),
+    Column("partial", "flag", "the recording began or ended inside it, or its end is unknown"),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -85,10 +84,10 @@ COLUMNS: Final = (
 BY_RANK_COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("steps", "count", "whole steps"),
-    Column("partial", "count", "first and last steps that are partial, and left out"),
-    Column("p50", "time", "half of the whole steps are not longer"),
-    Column("p95", "time", "95 of 100 whole steps are not longer"),
-    Column("mean", "time", "average whole step", brief=False),
+    Column("partial", "count", "partial first and last steps, which are left out"),
+    Column("p50", "time", "median whole step"),
+    Column("p95", "time", "95th percentile of whole steps"),
+    Column("mean", "time", "mean whole step", brief=False),
     *_PART_COLUMNS,
     Column("event", "id", "the mark of the longest whole step"),
 )

@@ -18,55 +18,66 @@ from tracehound.analysis.timing.device_clock import (
     DEVICE_TIMES,
     clock_difference_notes,
     device_clock,
+    steps_lines,
     work_on_device_clock,
 )
 from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PARTIAL
-from tracehound.analysis.timing.rank_steps import STEP_BOUNDS, complete_steps, inferred_steps_note, partial_steps_notes
+from tracehound.analysis.timing.rank_steps import (
+    STEP_BOUNDS,
+    complete_steps,
+    inference_phases,
+    inferred_steps_note,
+    partial_steps_notes,
+)
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.model.units import format_duration
 from tracehound.numeric.intervals import Ints, covered_lengths
 
 DEFINITION = f"""\
-A step is what the profiler marked: ProfilerStep#N on the host (never its shadow on the device, which is shorter and
-wrong for work launched by other threads), StepTraceAnnotation, StepTrace, or a device's Steps line. Where a number
-comes again later (a loop of evaluation after that of training), the first mark keeps it and the later ones are numbered
-on after the largest; health tells how many. Without marks, one execution of the module that takes the most device
-time, from its start to the next start; where there are no modules, the annotations of an inference engine (vLLM,
-SGLang), annotations that follow one another and cover most of the time, the stretches between the ends of an
-optimizer's steps, or those between replays of graphs, in that order. Such steps are labeled inferred, and counted from
-0 on each rank; but the executions of one run (one run_id of one program) have one number on all ranks, that of the rank
-which begins first, where the runs that ranks share are at about one time (most within half a step).
+A step is what the profiler marked: ProfilerStep#N on the host (not its copy on the device, which is shorter and wrong
+for work launched by other threads), StepTraceAnnotation, StepTrace, or a device's line Steps. If a number repeats (an
+evaluation loop after training), later steps are renumbered after the largest, and health counts them. Without marks, a
+step is one execution of the module with the most device time, from its start to the next start. Without modules it is,
+in this order: an annotation of an inference engine (vLLM, SGLang), one of a series of annotations that cover most of
+the time, the time between the ends of an optimizer's steps, or the time between graph replays. Such steps are labeled
+inferred and count from 0 on each rank. Executions of one run (one run_id of one program) have one number on all ranks,
+that of the rank which begins first, if the runs that ranks share happen at about the same time (most within half a
+step).
 
-A step begins at its mark and lasts until the mark ends and all work that it launched has ended; it begins no earlier
-than the step before has ended, and the first of them no earlier than work of no step (launched before it, or by nothing
-that was recorded; the latter on CPUs only where it began before the mark) which ended before its own began. So hosts
-that run ahead of their devices do not make steps short: these are the bounds of step_parts, findings and diff, and of
-the PyTorch TensorBoard plugin. The setting bounds=mark keeps to the marks, as HolisticTraceAnalysis does; a note says
-how long steps are by them, where that is something else. Windows of steps (--step) are those of the marks, too. What a
-host's thread does is of the step whose mark is around it; of XLA what one thread handed to another (the producers and
-consumers that XProf groups events by, regions of a thread pool) is of the step in which it was handed over. duration =
-end - start; busy, compute, communication and idle are the device's state inside that stretch, as in the breakdown.
-Steps of a device with a clock of its own (TPU) are measured on that: the profiler aligns it to the host's piece by
-piece, which may stretch one step and shrink another.
+A step begins at its mark, and lasts until the mark ends and all work that it launched has ended. It begins no earlier
+than the end of the step before. The first step begins no earlier than the end of work that belongs to no step and
+ended before the step's own work began; such work was launched before the step, or by nothing recorded (on CPUs this
+counts only if it began before the mark). So steps are not too short when hosts run ahead of their devices. step_parts,
+findings, diff and the PyTorch TensorBoard plugin use the same bounds. bounds=mark uses the marks alone, as
+HolisticTraceAnalysis does; a note gives the median by marks if it differs. A window of steps (--step) uses the marks,
+too.
+
+Host events belong to the step whose mark is around them. Work that one XLA thread hands to another (XProf's producers
+and consumers, regions of a thread pool) belongs to the step in which it was handed over. duration = end - start. busy,
+compute, communication and idle are the device's state within the step, as in breakdown. Steps of a device with a clock
+of its own (TPU) are measured on it: on the trace's clock some may be too long and others too short. If both the host
+and the device (line Steps) mark steps, the host's marks count, and a note gives the median of the device's line, which
+XProf shows.
 
 {PARTIAL}
 
-A window keeps the steps whose marks overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows
-for steps of length 0; we do not."""
+A window keeps the steps whose marks overlap it, at full length. The PyTorch TensorBoard plugin took the device's
+copies of the marks for steps of length 0."""
 
 COLUMNS = (
     Column("step", "count", "number of the step"),
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
+    Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
     Column("start", "instant", "start since the trace began"),
-    Column("duration", "time", "length of the step, until its work is done; of its mark with bounds=mark"),
+    Column("duration", "time", "from the step's mark to the end of its work; with bounds=mark the length of the mark"),
     Column("busy", "share", "device works", "the step"),
     Column("compute", "time", "computation runs"),
     Column("communication", "time", "communication runs and no computation", brief=False),
     Column("copy", "time", "only copies run", brief=False),
     Column("idle", "time", "device does nothing"),
-    Column("partial", "flag", "the recording began or ended within it, or nothing tells when it ended", brief=False),
+    Column("partial", "flag", "the recording began or ended inside it, or its end is unknown", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -110,6 +121,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         pl.col("step").cast(pl.Int64),
         pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         "name",
+        inference_phases(steps["name"]),
         "start",
         pl.Series("duration", end - start),
         (pl.col("end") - pl.col("start")).alias("traced"),
@@ -121,7 +133,21 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         "event",
         "marked",
         pl.lit(has_work).alias("works"),
+        pl.lit(_median_of_steps_line(rank_trace), pl.Int64).alias("line_median"),
     )
+
+
+def _median_of_steps_line(rank_trace: RankTrace) -> int | None:
+    """The median length of the steps that the device itself recorded in the window, ps.
+
+    None if it recorded none, or if the steps are these.
+    """
+    lanes = steps_lines(rank_trace)["lane"].to_list()
+    if not lanes or not rank_trace.steps["rank"].null_count():
+        return None
+    length = (pl.col("end") - pl.col("start")).median()
+    found = collect_frame(rank_trace.device.filter(pl.col("lane").is_in(lanes)).select(length)).item()
+    return None if found is None else round(found)
 
 
 def _extend_window(rank_trace: RankTrace, start: Ints, end: Ints) -> RankTrace:
@@ -146,26 +172,38 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
 
 def _notes(rows: pl.DataFrame) -> list[Note]:
     complete = complete_steps(rows)
-    lengths = complete["duration"].to_numpy()
-    median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
+    phases = complete["phase"].fill_null("").unique().sort().to_list()
     notes = [
-        note(
-            "step_lengths",
-            steps=complete["step"].n_unique(),
-            whole=complete.height < rows.height,
-            ranks=complete["rank"].n_unique(),
-            median=median,
-            p95=p95,
-            least=int(lengths.min()),
-            most=int(lengths.max()),
+        _lengths_note(
+            complete.filter(pl.col("phase").fill_null("") == phase), phase, whole=complete.height < rows.height
         )
+        for phase in phases
     ]
     notes += partial_steps_notes(rows, "lengths") if not rows["partial"].all() else []
     notes += clock_difference_notes("steps", rows["duration"], rows["traced"])
     notes += _length_by_marks_notes(rows)
+    if complete.height:
+        notes += _length_by_device_notes(rows, round(float(np.median(complete["duration"].to_numpy()))))
     if rows["inferred"].any():
         notes.append(inferred_steps_note(rows.filter("inferred")["name"]))
     return notes
+
+
+def _lengths_note(rows: pl.DataFrame, phase: str, *, whole: bool) -> Note:
+    """A note on the lengths of the steps of one phase of inference ("": of none); steps of several do other work."""
+    lengths = rows["duration"].to_numpy()
+    median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
+    return note(
+        "step_lengths",
+        steps=rows["step"].n_unique(),
+        whole=whole,
+        ranks=rows["rank"].n_unique(),
+        median=median,
+        p95=p95,
+        least=int(lengths.min()),
+        most=int(lengths.max()),
+        phase=phase,
+    )
 
 
 def _length_by_marks_notes(rows: pl.DataFrame) -> list[Note]:
@@ -179,6 +217,15 @@ def _length_by_marks_notes(rows: pl.DataFrame) -> list[Note]:
     return [note("median_by_marks", median=marked)]
 
 
+def _length_by_device_notes(rows: pl.DataFrame, median: int) -> list[Note]:
+    """A note with the length of steps by the devices' own lines, where these make it different."""
+    medians = rows.drop_nulls("line_median")["line_median"].to_numpy()
+    line_median = round(float(np.median(medians))) if len(medians) else median
+    if abs(line_median - median) <= _NOTABLE_DIFFERENCE * median:
+        return []
+    return [note("median_by_steps_line", median=line_median)]
+
+
 _NOTABLE_DIFFERENCE: Final = 0.01
 """A smaller share of the steps' lengths has no note."""
 
@@ -190,5 +237,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(STEP_BOUNDS,),
 )

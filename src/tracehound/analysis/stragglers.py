@@ -34,27 +34,25 @@ from tracehound.model.trace import schema
 from tracehound.numeric.intervals import union
 
 DEFINITION = f"""\
-A row for each step and rank that came last at a collective of it, the latest first. {MATCHING_DEFINITION}
+A row for each step and rank that came last at a collective of the step, the latest first. {MATCHING_DEFINITION}
 {CALLS_OF_STEPS_DEFINITION}
 
-late = the time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
-last, counted once where they overlap: what the others could have saved at most. Arrivals are on the common clock of the
-analysis clocks. most = the same at the collective where it is longest, and at = that collective; lasts = how many it
-came last to, of which each by more than nothing. Shorter latenesses than the setting least are left out. How long a
-rank was waited for, as the first note says, is the part of that in which any of the others had nothing to compute: what
-overlaps computation, as the buckets of a backward pass do, waits for nobody yet. Sends and receives are left out: who
-receives depends on what it is sent, and the stages of a pipeline take turns.
+late = time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
+last; overlaps count once. This is the most that the others could save. Arrivals are on the common clock of the
+analysis clocks. most = the same at the collective where it is longest, and at = that collective. lasts = number of
+collectives to which it came last by more than nothing. Rows that are late by less than the setting least are left out.
+The waiting in the headline is the part in which any of the others had nothing to compute: while they compute, as with
+the buckets of a backward pass, nobody waits yet. Sends and receives are left out: a receiver depends on its sender,
+and pipeline stages take turns.
 
 {WAITS_DEFINITION}
 
 {CAUSES}
 
-HolisticTraceAnalysis' stragglers are ranks that start the last large NCCL kernel of a step late; it tells no cause, and
-misses all kernels since NCCL 2.19. TraceLens counts how often each rank came last."""
+HolisticTraceAnalysis' stragglers are ranks that start the last large NCCL kernel of a step late; it names no cause,
+and misses all kernels since NCCL 2.19. TraceLens counts how often each rank came last."""
 
-LEAST_SETTING: Final = Setting(
-    "least", "20us", "a rank that is late by less in a step is left out: jitter", parse_time_length
-)
+LEAST_SETTING: Final = Setting("least", "20us", "a rank that is less late in a step is left out", parse_time_length)
 
 _MANY_LATE_CALLS: Final = 3
 """Lateness that is this many times its longest part has many calls as its cause."""
@@ -65,15 +63,15 @@ MOST_EXPLAINED: Final = 200
 COLUMNS = (
     Column("step", "number", "step"),
     Column("rank", "number", "rank that came last"),
-    Column("late", "time", "from the median arrival of the others to its own, over the step, overlaps once"),
-    Column("cause", "text", "what it did longer than the others before that"),
-    Column("excess", "time", "how much longer"),
-    Column("took", "time", "own time of that on the rank", brief=False),
-    Column("usual", "time", "median of the same on the other ranks", brief=False),
+    Column("late", "time", "time from the median arrival of the others to its own, over the step; overlaps count once"),
+    Column("cause", "text", "activity before that which took longer than on the others"),
+    Column("excess", "time", "extra time of the cause"),
+    Column("took", "time", "self time of the cause on the rank", brief=False),
+    Column("usual", "time", "median self time of the cause on the other ranks", brief=False),
     Column("side", "text", "host or device"),
-    Column("inside", "text", "what the cause is nested in", brief=False),
+    Column("inside", "text", "event around the cause", brief=False),
     Column("at", "text", "collective at which it was latest"),
-    Column("most", "time", "how late it was there", brief=False),
+    Column("most", "time", "lateness there", brief=False),
     Column("lasts", "count", "collectives of the step to which it came last"),
     Column("start", "instant", "start of the longest wait for it", brief=False),
     Column("duration", "time", "length of that wait", brief=False),

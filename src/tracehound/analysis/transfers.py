@@ -29,26 +29,25 @@ from tracehound.model.notes import Note, note
 from tracehound.model.units import PS_PER_S
 
 DEFINITION = """\
-A copy goes from one memory to another. On TPUs the layouts in an op's HLO line name the memories: S(5) is the host's,
-S(1) VMEM, no S(n) HBM. Copies are the pairs of copy-start and copy-done and of async-start and async-done (slices that
-are fetched ahead), infeed, outfeed, host send and recv, and a copy op between two memories. A pair is in flight from
-the start of the one op to the end of the other. On GPUs copies are those on the streams, by the direction that their
-own names tell, else those of the calls that launched them; memsets are none.
+A copy goes from one memory to another. On TPUs the layouts in an op's HLO line name the memories: S(5) is host memory,
+S(1) VMEM, no S(n) HBM. Copies are pairs of copy-start and copy-done or of async-start and async-done (prefetched
+slices), infeed, outfeed, host send and recv, and a copy op between two memories. A pair is in flight from the start of
+its start to the end of its done. On GPUs copies are those on the streams; their own names tell the direction, or else
+the calls that launched them. Memsets do not count.
 
-in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
-time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves; on GPUs in
-flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes / the time in flight of the
-copies whose size the file states and that take any time, less those that would be faster than 8,000 GB/s by themselves:
-what the link gave while one in this direction was under way, queueing included; notes say how many are in no rate. Of
-the copies that a window cuts those bytes count that were moved inside: of several pairs in flight from one memory to
-another at once, the link moves that which ends first, and the others wait. On TPUs all times, and the bounds of a
-window, are on the device's own clock.
+in flight = length of the union of these intervals, never their sum, since copies that wait for one another overlap.
+exposed = time in which the core does nothing else: on TPUs the self time of the starts and dones themselves, on GPUs
+in flight less the time in which a kernel runs. hidden = in flight - exposed. rate = bytes / time in flight, over the
+copies with a recorded size and a length above 0, and not faster than 8,000 GB/s by themselves: the speed of the link
+while a copy in this direction was in flight, queueing included; notes count the copies that are left out. If a window
+cuts copies, the bytes moved inside count: of several pairs in flight between the same memories, the link moves the one
+that ends first, and the others wait. On TPUs all times, and the bounds of a window, are on the device's own clock.
 
-XProf takes a wait for the host's memory (copy-done with S(5)) for work that is bound by HBM, and counts it as duty. Its
-analyze_async_overlap adds up stretches that overlap. A rate above the device's memory bandwidth (as the profile states
-it, else 8,000 GB/s) is none: such copies are not measured, and a note says so.
+XProf takes a wait for host memory (copy-done with S(5)) for HBM-bound work, and counts it as duty. Its
+analyze_async_overlap adds up overlapping intervals. A rate above the device's memory bandwidth (as the profile states
+it, or else 8,000 GB/s) is dropped, and a note says so.
 
-With the setting by=op there is a row for each op that copies, over all ranks."""
+by=op has a row for each op that copies, over all ranks."""
 
 BY_SETTING: Final = Setting(
     "by", "memory", "what a row is: a pair of memories (of each rank) or an op", choice_parser("memory", "op")
@@ -60,27 +59,27 @@ HOST_BOUND_SHARE: Final = 0.2
 _MEASURE_COLUMNS: Final = (
     Column("copies", "count", "copies"),
     Column("bytes", "bytes", "moved by copies of known size"),
-    Column("in_flight", "time", "a copy is under way, overlaps once"),
+    Column("in_flight", "time", "time in which a copy is in flight; overlaps count once"),
     Column("rate", "rate", "bytes / in flight, of copies of known size"),
-    Column("exposed", "time", "the core does nothing but wait for them"),
+    Column("exposed", "time", "time in which the core only waits for them"),
     Column("exposed_share", "share", "exposed", "device time"),
-    Column("hidden", "time", "in flight while the core works", brief=False),
-    Column("hidden_share", "share", "hidden", "in flight", brief=False),
+    Column("hidden", "time", "time in flight while the core works", brief=False),
+    Column("hidden_share", "share", "hidden", "its time in flight", brief=False),
     Column("event", "id", "the longest wait for one, or on a stream the longest copy"),
 )
 
 COLUMNS = (
     Column("rank", "count", "rank"),
-    Column("source", "text", "memory from which"),
-    Column("target", "text", "memory to which"),
+    Column("source", "text", "memory that is read"),
+    Column("target", "text", "memory that is written"),
     *_MEASURE_COLUMNS,
 )
 
 BY_OP_COLUMNS: Final = (
     Column("name", "text", "HLO op, or copy, that starts it"),
     Column("module", "text", "XLA module", brief=False),
-    Column("source", "text", "memory from which"),
-    Column("target", "text", "memory to which"),
+    Column("source", "text", "memory that is read"),
+    Column("target", "text", "memory that is written"),
     *_MEASURE_COLUMNS,
 )
 

@@ -38,9 +38,10 @@ from tracehound.model.notes import Note, note
 DEFINITION = f"""\
 {FILLED}
 
-The span of a run is from the start of its first step to the end of its last, each as long as its device work; without
-steps from the first work to the last; or the window. by=step has a row for each step of each rank, by=kernel for each
-kernel: there the measures are averages over the time in which it runs, SM efficiency of the one kernel alone."""
+The span of a run is from the start of its first step to the end of its last, each to the end of its device work;
+without steps from the first work to the last; or the window. by=step has a row for each step of each rank. by=kernel
+has a row for each kernel: its measures are averages over the time in which it runs, with the SM efficiency of that
+kernel alone."""
 
 BY_SETTING: Final = Setting(
     "by",
@@ -50,17 +51,21 @@ BY_SETTING: Final = Setting(
 )
 
 _SPAN_COLUMNS: Final = (
-    Column("utilization", "share", "kernels run", "span"),
-    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "span"),
+    Column("utilization", "share", "kernels run", "the span"),
+    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "the span"),
 )
 _OCCUPANCY_COLUMNS: Final = (
     Column("occupancy", "share", "estimated achieved occupancy", "the warps that the device holds, while kernels run"),
     Column("blocks_per_sm", "decimal", "blocks of the grid on each multiprocessor, averaged over kernel time"),
     Column(
-        "occupancy_limit", "share", "occupancy at most, by threads", "the threads that the device holds", brief=False
+        "occupancy_limit",
+        "share",
+        "upper limit of occupancy, from the number of threads",
+        "the threads that the device holds",
+        brief=False,
     ),
     Column("known", "share", "kernels whose blocks are known", "kernel time", brief=False),
-    Column("derived", "flag", "blocks per SM not recorded but derived", brief=False),
+    Column("derived", "flag", "blocks per SM are computed, not recorded", brief=False),
 )
 
 COLUMNS: Final = (
@@ -75,7 +80,7 @@ BY_STEP_COLUMNS: Final = (
     Column("step", "count", "number of the step"),
     Column("rank", "count", "rank"),
     Column("start", "instant", "start of the step", brief=False),
-    Column("duration", "time", "length of the step, until its work is done"),
+    Column("duration", "time", "from the step's mark to the end of its work"),
     *_SPAN_COLUMNS,
     *_OCCUPANCY_COLUMNS,
     Column("event", "id", "the mark of the step"),
@@ -276,6 +281,7 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     count_column="count",
     settings=(BY_SETTING,),
     columns_by_setting={"step": BY_STEP_COLUMNS, "kernel": BY_KERNEL_COLUMNS},

@@ -26,7 +26,7 @@ from tracehound.model.notes import note
 BUCKET_SETTING: Final = Setting(
     "bucket",
     "0us",
-    "how long a stretch is; 0: the smallest of 1, 2, 5, 10, ... us that makes at most 200 of them",
+    "length of an interval; 0: the smallest of 1, 2, 5, 10, ... us that makes at most 200",
     parse_time_length,
 )
 
@@ -36,21 +36,25 @@ MOST_INTERVALS: Final = 10_000
 DEFINITION = f"""\
 {FILLED}
 
-The span is cut into stretches of one length, of which the last takes in what is left; each has its own measures. The
+The span is divided into intervals of one length, of which the last includes the rest; each has its own measures. The
 length is the smallest of 1, 2, 5, 10, 20, ... microseconds that makes at most 200 of them (the setting bucket chooses
-another). The plugin takes the smallest power of ten that makes at most 100, from the start of its own span. Stretches
-are places in the timeline, and so start and last as long as they do on its clock."""
+another). The plugin uses the smallest power of ten that makes at most 100, from the start of its own span. start and
+length of the intervals are on the timeline's clock."""
 
 COLUMNS: Final = (
     Column("rank", "count", "rank"),
-    Column("start", "instant", "start of the stretch"),
-    Column("duration", "time", "length of the stretch", brief=False),
-    Column("utilization", "share", "kernels run", "the stretch"),
-    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "the stretch"),
+    Column("start", "instant", "start of the interval"),
+    Column("duration", "time", "length of the interval", brief=False),
+    Column("utilization", "share", "kernels run", "the interval"),
+    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "the interval"),
     Column("occupancy", "share", "estimated achieved occupancy", "the warps that the device holds, while kernels run"),
     Column("blocks_per_sm", "decimal", "blocks of the grid on each multiprocessor, averaged over kernel time"),
     Column(
-        "occupancy_limit", "share", "occupancy at most, by threads", "the threads that the device holds", brief=False
+        "occupancy_limit",
+        "share",
+        "upper limit of occupancy, from the number of threads",
+        "the threads that the device holds",
+        brief=False,
     ),
     Column("known", "share", "kernels whose blocks are known", "kernel time", brief=False),
 )
@@ -106,5 +110,6 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
     settings=(BUCKET_SETTING,),
 )

@@ -152,24 +152,24 @@ def _make_parser(prog: str, usage: str, description: str | Callable[[], str], ex
         "--run",
         action=NonEmptyAction,
         metavar="NAME",
-        help="the run of a TensorBoard log folder (default: the newest), or of a folder of runs",
+        help="run of a TensorBoard log folder or of a folder of runs (default: the newest)",
     )
     _add_reading_options(parser)
-    group.add_argument("--ascii", action="store_true", help="draw with ASCII characters alone")
+    group.add_argument("--ascii", action="store_true", help="use only ASCII characters")
     group.add_argument("--version", action=VersionAction, nargs=0, help="show the version and exit")
     group.add_argument("-h", "--help", action="help", help="show this and exit")
     return parser
 
 
 def _add_reading_options(parser: CommandParser) -> None:
-    how = parser.add_argument_group("how to read it")
+    how = parser.add_argument_group("reading")
     where = how.add_mutually_exclusive_group()
-    where.add_argument("--cache", type=path_argument, metavar="DIR", help="where files that were read are kept")
-    where.add_argument("--no-cache", action="store_true", help="keep nothing after the end")
+    where.add_argument("--cache", type=path_argument, metavar="DIR", help="cache folder")
+    where.add_argument("--no-cache", action="store_true", help="do not use a cache")
     how.add_argument(
         "--align", choices=ALIGN_CHOICES, default=ALIGN_CHOICES[0],
-        help="one clock for several files: their wall clocks, the ends of their collectives, or each from its start"
-        " (default: %(default)s, the wall clock, or collectives where files have none in common)",
+        help="common clock of several files: wall clocks, collective end times, or the start of each"
+        " (default: %(default)s, which is wall, or collectives if the files have no common wall clock)",
     )  # fmt: skip
     how.add_argument(
         "--jobs",
@@ -183,16 +183,19 @@ def _add_reading_options(parser: CommandParser) -> None:
 def _explorer_parser() -> CommandParser:
     parser = _make_parser("tracehound", "tracehound [options] PATH...", help_texts.EXPLORE, help_texts.EXPLORE_EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
-    look = parser.add_argument_group("the explorer")
-    look.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
-    look.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
+    look = parser.add_argument_group("explorer")
+    look.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, to select text")
+    look.add_argument("--reset", action="store_true", help="forget the last position in this trace, and the bookmarks")
     look.add_argument("--theme", metavar="NAME", help="dark, light, or one of Textual's, such as nord or gruvbox")
     look.add_argument(
-        "--diff", action=NonEmptyAction, metavar="OTHER", help="show PATH, the base, and OTHER side by side"
+        "--diff",
+        action=NonEmptyAction,
+        metavar="CANDIDATE",
+        help="compare PATH (the baseline) with CANDIDATE (the candidate)",
     )
     look.add_argument(
         "--source-map", action="append", default=[], metavar="REMOTE=LOCAL",
-        help="source files recorded under REMOTE are under LOCAL here (. for names without a folder); may be repeated",
+        help="source files recorded under REMOTE are in LOCAL here (. for names without a folder); may be repeated",
     )  # fmt: skip
     return parser
 
@@ -214,16 +217,14 @@ def _report_parser() -> CommandParser:
     usage = "tracehound report [options] PATH... ANALYSIS"
     parser = _make_parser("tracehound report", usage, described, help_texts.REPORT_EXAMPLES)
     parser.add_argument("paths", nargs="*", metavar="PATH... ANALYSIS", help=SUPPRESS)
-    parser.add_argument("--list", action="store_true", help="name the analyses and their questions as text, and exit")
-    parser.add_argument(
-        "--explain", action="store_true", help="say in words how the analysis defines its numbers, and exit"
-    )
+    parser.add_argument("--list", action="store_true", help="list the analyses with their questions, and exit")
+    parser.add_argument("--explain", action="store_true", help="show how the analysis defines its numbers, and exit")
     parser.add_argument(
         "--where",
         action=NonEmptyAction,
         default="",
         metavar="FILTER",
-        help="only rows like: self > 1ms and name ~ 'gemm'",
+        help="only rows that match, such as: self > 1ms and name ~ 'gemm'",
     )
     _add_setting_options(parser, "a setting of the analysis")
     return _add_report_options(parser)
@@ -233,7 +234,7 @@ def _add_setting_options(parser: CommandParser, what: str) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=what)
     parser.add_argument(
         "--peak", dest="set", action="append", type=_peak_setting, metavar="NAME|FLOPS",
-        help="the device's peaks, as --set peak=: H100, or 989T,3.35TB/s",
+        help="peaks of the device, short for --set peak=: H100, or 989T,3.35TB/s",
     )  # fmt: skip
 
 
@@ -248,9 +249,9 @@ def _query_parser() -> CommandParser:
     usage = "tracehound query [options] PATH... 'SELECT ...'"
     parser = _make_parser("tracehound query", usage, described, help_texts.QUERY_EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="PATH... STATEMENT", help=SUPPRESS)
-    parser.add_argument("--tables", action="store_true", help="list all tables, or those named, as text, and exit")
+    parser.add_argument("--tables", action="store_true", help="list all tables, or the named ones, and exit")
     _add_setting_options(
-        parser, "a setting of the analyses that the query names and that have it; of one as ANALYSIS.NAME="
+        parser, "a setting of all analyses in the query that have it; ANALYSIS.NAME=VALUE for one of them"
     )
     return _add_report_options(parser)
 
@@ -259,9 +260,13 @@ def _hlo_parser() -> CommandParser:
     usage = "tracehound hlo [options] PATH... [PROGRAM] [OP]"
     parser = _make_parser("tracehound hlo", usage, help_texts.HLO, help_texts.HLO_EXAMPLES)
     parser.add_argument("words", nargs="+", metavar="PATH... [PROGRAM] [OP]", help=SUPPRESS)
-    around = parser.add_argument_group("what to look at")
+    around = parser.add_argument_group("selection")
     around.add_argument(
-        "--depth", type=whole_number_argument(0), default=1, metavar="N", help="operands and users so far (default: 1)"
+        "--depth",
+        type=whole_number_argument(0),
+        default=1,
+        metavar="N",
+        help="levels of operands and users (default: 1)",
     )
     around.add_argument("--top", type=whole_number_argument(1), metavar="N", help="at most N rows of a table")
     return _add_format_options(parser)
@@ -274,10 +279,14 @@ def _diff_parser() -> CommandParser:
         return help_texts.DIFF.format(grammar=_indent_text(COMPARISON_GRAMMAR), definition=_indent_text(DEFINITION))
 
     parser = _make_parser(
-        "tracehound diff", "tracehound diff [options] BASE OTHER", described, help_texts.DIFF_EXAMPLES
+        "tracehound diff", "tracehound diff [options] BASELINE CANDIDATE", described, help_texts.DIFF_EXAMPLES
     )
-    parser.add_argument("paths", nargs=2, metavar="BASE OTHER", help=SUPPRESS)
-    return _add_gate_options(parser, "OTHER")
+    parser.add_argument("paths", nargs=2, metavar="BASELINE CANDIDATE", help=SUPPRESS)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE",
+        help="samples=64 or samples=64,128 (of a step; tokens likewise): time per sample; phase=prefill",
+    )  # fmt: skip
+    return _add_gate_options(parser, "CANDIDATE")
 
 
 def _check_parser() -> CommandParser:
@@ -295,11 +304,13 @@ def _check_parser() -> CommandParser:
 
 def _add_gate_options(parser: CommandParser, run: str) -> CommandParser:
     gate = parser.add_argument_group("gate")
-    gate.add_argument("--fail-on", action="append", default=[], metavar="CONDITION", help="exit with 1 when this holds")
     gate.add_argument(
-        "--save-baseline", type=path_argument, metavar="FILE", help=f"keep what was measured of {run} in a file"
+        "--fail-on", action="append", default=[], metavar="CONDITION", help="exit with 1 if this condition holds"
     )
-    return _add_report_options(parser, ("junit (what came of --fail-on, for CI)",))
+    gate.add_argument(
+        "--save-baseline", type=path_argument, metavar="FILE", help=f"save the measurements of {run} in a file"
+    )
+    return _add_report_options(parser, ("junit (results of --fail-on, for CI)",))
 
 
 def _indent_text(text: str) -> str:
@@ -316,8 +327,8 @@ def _cache_parser() -> CommandParser:
         add_help=False,
     )
     parser.add_argument("action", choices=("list", "clear"), metavar="list|clear", help=SUPPRESS)
-    parser.add_argument("--cache", type=path_argument, metavar="DIR", help="another cache than the user's own")
-    parser.add_argument("--ascii", action="store_true", help="write with ASCII characters alone")
+    parser.add_argument("--cache", type=path_argument, metavar="DIR", help="cache folder (default: the user's)")
+    parser.add_argument("--ascii", action="store_true", help="use only ASCII characters")
     parser.add_argument("-h", "--help", action="help", help="show this and exit")
     return parser
 
@@ -331,14 +342,16 @@ def _export_parser() -> CommandParser:
     )
     parser.add_argument("paths", nargs="*", metavar="PATH... OUT", help=SUPPRESS)
     _add_window_options(parser)
-    how = parser.add_argument_group("how to write it")
+    how = parser.add_argument_group("output")
     how.add_argument("--format", default="", metavar="FORM", help=f"{', '.join(form.name for form in EXPORT_FORMATS)}")
-    how.add_argument("--force", action="store_true", help="replace OUT where it exists, or put it among what is read")
+    how.add_argument(
+        "--force", action="store_true", help="replace an existing OUT, or write it into the folder that is read"
+    )
     return parser
 
 
 def _add_window_options(parser: CommandParser) -> _ArgumentGroup:
-    narrow = parser.add_argument_group("what to look at")
+    narrow = parser.add_argument_group("selection")
     narrow.add_argument("--rank", action=CommaListAction, default="", metavar="LIST", help="only these ranks: 0,2-5")
     when = narrow.add_mutually_exclusive_group()
     when.add_argument(
@@ -346,7 +359,7 @@ def _add_window_options(parser: CommandParser) -> _ArgumentGroup:
         action=CommaListAction,
         default="",
         metavar="LIST",
-        help="only the time of these steps: 12, 12-14; first, last and longest are steps, too",
+        help="only the time of these steps: 12, 12-14, first, last or longest",
     )
     when.add_argument(
         "--window",
@@ -365,7 +378,7 @@ def _add_report_options(parser: CommandParser, more: Sequence[str] = ()) -> Comm
 
 
 def _add_format_options(parser: CommandParser, more: Sequence[str] = ()) -> CommandParser:
-    how = parser.add_argument_group("how to write it")
+    how = parser.add_argument_group("output")
     forms = [form.name for form in WRITERS]
     purposes = ", ".join([*(f"{form.name} ({form.purpose})" for form in WRITERS), *more])
     how.add_argument("--format", default=forms[0], metavar="FORM", help=f"{purposes}; default: {forms[0]}")
@@ -376,7 +389,12 @@ def _add_format_options(parser: CommandParser, more: Sequence[str] = ()) -> Comm
         "--width",
         type=whole_number_argument(0),
         metavar="N",
-        help="width of text; 0: as wide as it takes (default: the terminal's)",
+        help="width of text; 0: unlimited (default: the terminal's)",
+    )
+    how.add_argument(
+        "--notes",
+        action="store_true",
+        help="show all notes in text and markdown (default: the first one, and the number of others)",
     )
     return parser
 

@@ -24,9 +24,8 @@ from tracehound.report import ReportStyle, report_output
 
 def text_report_style(options: Namespace) -> ReportStyle:
     """The width of text and the unit of its times, from the options or the terminal."""
-    if options.width is None:
-        return ReportStyle(terminal_width(sys.stdout), options.unit)
-    return ReportStyle(options.width or UNLIMITED_WIDTH, options.unit)
+    width = terminal_width(sys.stdout) if options.width is None else options.width or UNLIMITED_WIDTH
+    return ReportStyle(width, options.unit, all_notes=options.notes)
 
 
 def print_lines(lines: Iterable[TextLine], options: Namespace) -> None:

@@ -14,41 +14,41 @@ Explore a performance trace in the terminal.
 
 {PATHS}
 commands:
-  tracehound PATH...                     explore it
+  tracehound PATH...                     explore the trace
   tracehound summary PATH...             one page: devices, steps, breakdown, top ops, longest gaps
-  tracehound report PATH... ANALYSIS     one table, whole; tracehound report --list names them all
-  tracehound query PATH... 'SELECT ...'  any question, in SQL; tracehound query --tables lists the tables
-  tracehound hlo PATH... [WHAT]          the programs of an XLA profile: their text, an instruction, a fusion opened
-  tracehound diff BASE OTHER             what became slower, faster, new or gone, and whether it is more than noise
-  tracehound check PATH... --fail-on     a gate for CI, on one run
+  tracehound report PATH... ANALYSIS     one complete table; tracehound report --list names all analyses
+  tracehound query PATH... 'SELECT ...'  SQL over the trace; tracehound query --tables lists the tables
+  tracehound hlo PATH... [WHAT]          the programs of an XLA profile: HLO text, an instruction, a fusion
+  tracehound diff BASELINE CANDIDATE     compare two runs: slower, faster, added, removed, or noise
+  tracehound check PATH... --fail-on     a CI gate on one run
   tracehound export PATH... OUT          a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
-  tracehound cache list|clear            what is kept of files that were read
+  tracehound cache list|clear            list or clear the cache of files
 """
 
 EXPLORE_EXAMPLES = """\
 examples:
-  tracehound logs/                      a TensorBoard log folder, its newest run
+  tracehound logs/                      the newest run of a TensorBoard log folder
   tracehound logs/ --run 2026_01_31     another run of it
   tracehound rank*.pt.trace.json.gz     all ranks of a PyTorch job, on one clock
-  tracehound before/ --diff after/      two runs, one above the other, and what differs
+  tracehound before/ --diff after/      compare two runs
   tracehound summary logs/ | less
 
 Without a terminal on stdin and stdout (in a pipe, a batch job, TERM=dumb) `tracehound PATH` prints the summary.
-A file that is called like a command is opened as ./summary.
+To open a file that has the name of a command, write ./summary.
 
-exit codes: 0 done, 1 a condition of --fail-on failed, 2 the input or the arguments cannot be used (one line on stderr
-says why), 70 a fault of the program or of its cache, 130 interrupted, 128 and the signal's number after another one.
+exit codes: 0 done, 1 a condition of --fail-on failed, 2 the input or the arguments are not usable (stderr has the
+reason), 70 an error in the program or its cache, 130 interrupted, 128 + the number of any other signal.
 
-environment: NO_COLOR turns colors off (letters stand for kinds then, ? says which), LC_ALL=C has a terminal drawn on as
---ascii does, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE says where the cache is,
-TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow, XDG_CONFIG_HOME where tracehound/config.toml is
-(keys), XDG_STATE_HOME where it is remembered where you were. TRACEHOUND_DEBUG=1 shows where a fault of the program
-lies, TRACEHOUND_NATIVE=0 leaves out what is compiled.
+environment: NO_COLOR turns colors off (letters then stand for kinds; see ?), LC_ALL=C draws in ASCII like --ascii,
+COLUMNS sets the width of text without a terminal, TRACEHOUND_CACHE is the cache folder, TRACEHOUND_MAX_INFLATED (such
+as 64G) is the largest size to which a gzip file may inflate, XDG_CONFIG_HOME has tracehound/config.toml (keys), and
+XDG_STATE_HOME has your last position in each trace. TRACEHOUND_DEBUG=1 shows tracebacks, TRACEHOUND_NATIVE=0 turns
+compiled code off.
 """
 
 SUMMARY = f"""\
-Sum up a trace on one page: what it is, devices and ranks, steps, where the time goes on every rank, the ops that take
-most of it, the longest gaps with what the host did meanwhile, collectives, and what was repaired or is missing.
+Show a trace on one page: devices and ranks, findings, the time of every rank, steps, top ops, the longest gaps with
+the host activity in them, collectives, and repaired or missing data.
 
 {PATHS}"""
 
@@ -62,43 +62,43 @@ examples:
 """
 
 REPORT = f"""\
-Answer one question about a trace with a whole table. The last argument names the analysis.
+Show the table of one analysis. The last argument names the analysis.
 
 {PATHS}
 analyses:
 {{analyses}}
 
-Text and markdown show {READABLE_ROWS:,} rows unless --top says otherwise; csv and json all.
+Text and markdown show {READABLE_ROWS:,} rows unless --top is given; csv and json have all rows.
 """
 
 REPORT_EXAMPLES = """\
 examples:
-  tracehound report logs/ gaps --top 10                 the longest gaps on the device, and what every host thread did
-  tracehound report logs/ host --window 4.210s..4.282s  what the host threads did in just that window
-  tracehound report b128/ ops --top 20 --unit us        which HLO ops or kernels take the time
-  tracehound report rank*.json.gz breakdown             computation, exposed communication and idle time of every rank
+  tracehound report logs/ gaps --top 10                 the longest device gaps, and the activity of every host thread
+  tracehound report logs/ host --window 4.210s..4.282s  activity of host threads in that window
+  tracehound report b128/ ops --top 20 --unit us        top HLO ops or kernels
+  tracehound report rank*.json.gz breakdown             compute, exposed communication and idle time of every rank
   tracehound report rank*.json.gz collectives           collectives: calls, bytes, time
   tracehound report b128/ ops --where 'self > 1ms and name ~ "all.?reduce"'
   tracehound report rank*.json.gz steps --format csv > steps.csv
-  tracehound report rank*.json.gz idle --set delay=5us  what an analysis lets you choose, --explain names
-  tracehound report ops --explain                       how its numbers are defined, and where other tools differ
+  tracehound report rank*.json.gz idle --set delay=5us  a setting of the analysis (--explain lists them)
+  tracehound report ops --explain                       definitions of its numbers, and differences from other tools
 """
 
 QUERY = f"""\
-Ask a trace anything in SQL (the dialect of polars). The last argument is the statement, - reads it from stdin.
+Query a trace in SQL (the dialect of polars). The last argument is the statement; - reads it from stdin.
 
 {PATHS}
 tables:
 {{tables}}
 
-Times are written with a unit, 1.5ms; a number without one is picoseconds. Sums, means and differences of times are
-times; duration / 1us is a number. Text stands in single quotes; name LIKE '%all_reduce%' and name ~ 'all.?reduce'
-search it. Without ORDER BY rows come in any order. Analyses are worked out when a query names them, with the settings
-that --set chooses (tracehound report ANALYSIS --explain says which there are); rows of another sort may have other
-columns. --set by=name is for every analysis of the query that has such a setting, --set kernels.by=name for that alone.
+Write times with a unit (1.5ms); a number without one is in picoseconds. Sums, means and differences of times are times;
+duration / 1us is a number. Put text in single quotes; name LIKE '%all_reduce%' and name ~ 'all.?reduce' search it.
+Without ORDER BY rows come in any order. An analysis runs when a query names it, with the settings of --set (tracehound
+report ANALYSIS --explain lists them); a setting may change its columns. --set by=name applies to every analysis of the
+query that has this setting, --set kernels.by=name to that one only.
 
---rank, --step and --window narrow the tables: an event that crosses the edge of the window counts with the part inside.
-Text and markdown show {READABLE_ROWS:,} rows unless --top says otherwise; csv and json all.
+--rank, --step and --window filter the tables: the part of an event inside the window counts.
+Text and markdown show {READABLE_ROWS:,} rows unless --top is given; csv and json have all rows.
 """
 
 QUERY_EXAMPLES = """\
@@ -113,22 +113,22 @@ examples:
 """
 
 HLO = f"""\
-Show the programs of an XLA profile, as the compiler left them.
+Show the compiled programs of an XLA profile.
 
 {PATHS}
-  tracehound hlo PATH...                    the programs whose HLO the files hold
-  tracehound hlo PATH... PROGRAM            the text of one: by its name, or as jit_step(12)
-  tracehound hlo PATH... [PROGRAM] OP       an instruction, with or without the % before its name
+  tracehound hlo PATH...                    list the programs whose HLO the files have
+  tracehound hlo PATH... PROGRAM            the HLO text of a program, by its name or as jit_step(12)
+  tracehound hlo PATH... [PROGRAM] OP       one instruction, with or without the % before its name
 
-Of an instruction it shows what it does in words (of a collective who takes part and how many bytes, of a copy between
-which memories), the stack of source lines, what is inside a fusion or loop, and the operands and users around it.
-csv and json have a row for each instruction of a program. Shapes are written with their layouts: S(5) is host memory.
+An instruction is explained in words (for a collective its ranks and bytes, for a copy its memories), with its source
+stack, the contents of a fusion or loop, and its operands and users. csv and json have a row for each instruction of a
+program. Shapes have their layouts: S(5) is host memory.
 """
 
 HLO_EXAMPLES = """\
 examples:
-  tracehound hlo profile/ all-reduce.104                who takes part in it, in words
-  tracehound hlo profile/ fusion.253 --depth 2          what is inside, and what is around it
+  tracehound hlo profile/ all-reduce.104                its ranks and bytes, in words
+  tracehound hlo profile/ fusion.253 --depth 2          its contents, operands and users
   tracehound hlo profile/ jit_train_step | less
   tracehound hlo profile/ jit_train_step --format json | jq '.rows[] | select(.opcode == "all-gather")'
 """
@@ -137,46 +137,46 @@ EXPORT = f"""\
 Write a trace to a file for other programs. The last argument is the file, or a folder; - is stdout.
 
 {PATHS}
-OUT's name says what is written, or --format does (a folder's is json.gz without it):
+The name of OUT selects the format, or --format does (default for a folder: json.gz):
 {{forms}}
 
-The JSON keeps every event of a JSON file as it is, byte for byte, and adds counter tracks: the length of each stream's
-queue, the bandwidth of copies and memsets, and where it is known the device's utilization, SM efficiency and occupancy.
-Of an xplane.pb it has what Tracehound shows. Several ranks become one file, in which their processes and ids are told
-apart, on one clock: that of --align, which nothing corrects when it is read back. The tables have the columns of the
-table events, as tracehound query --tables events lists them.
+JSON keeps every event of a JSON file byte for byte, and adds counter tracks: the queue length of each stream, the
+bandwidth of copies and memsets, and if known the device's utilization, SM efficiency and occupancy. For an xplane.pb it
+has the events that Tracehound shows. Several ranks become one file with separate processes and ids, on one clock: that
+of --align. Tables have the columns of the table events (tracehound query --tables events).
 
-OUT is a folder where one is there, or its name ends with /. Each file that is read becomes a file in it, so that it
-reads back as the ranks and hosts that it was: a step of a large run, to keep or to send.
+OUT is a folder if that folder exists, or if its name ends with /. Each input file becomes a file in it, with its ranks
+and hosts: use it to keep or send one step of a large run.
 
---rank, --step and --window leave out what lies outside. What crosses an edge is whole in JSON, and cut in a table.
+--rank, --step and --window leave out events outside. An event that crosses an edge is whole in JSON, and cut in tables.
 """
 
 EXPORT_EXAMPLES = """\
 examples:
   tracehound export rank0.pt.trace.json.gz out.json.gz       open out.json.gz in ui.perfetto.dev
   tracehound export logs/ step12.json.gz --step 12           one step, of all ranks
-  tracehound export logs/ step12/ --step 12                  the same, a file for each rank
+  tracehound export logs/ step12/ --step 12                  the same, one file per rank
   tracehound export rank*.json.gz slow.json --rank 3 --window 4.2s..4.3s
   tracehound export logs/ events.parquet                     a row for each event; times in ps
   tracehound export profile/ - --format json | gzip > profile.json.gz
   tracehound export logs/ - --format folded | flamegraph.pl --countname ns > flame.svg
 
-OUT appears when all of it is written. A file that exists is replaced only with --force, the trace itself never. A trace
-is put into the folder that is read, where it would be read as one more rank, only with --force.
+OUT appears when it is complete. An existing file is replaced only with --force, the trace itself never. A trace is
+written into the folder that is read (where it would count as one more rank) only with --force.
 """
 
 DIFF = """\
-Compare two runs step for step, over all ranks: the step and what it goes to, kinds of ops, and every op, matched
-whatever numbers a compiler gave it; the largest effect on the step comes first. A change is called one only where the
-steps of both runs tell it from chance.
+Compare two runs step for step, over all ranks. The first lines say by how much a step changed, whether that is more
+than chance, because of what and on which ranks, and how comparable the runs are. Tables follow: the step and what it
+goes to, categories of ops, and every op, matched whatever numbers a compiler gave it; the largest effect on the step
+comes first. A change is called one only where the steps of both runs tell it from chance.
 
-BASE and OTHER are files or folders, as for the explorer; BASE may also be a file of --save-baseline.
+BASELINE and CANDIDATE are files or folders, as for the explorer; BASELINE may also be a file of --save-baseline.
 
 --fail-on CONDITION (may be given several times):
   {grammar}
 
-how it is defined:
+definitions:
   {definition}
 """
 
@@ -184,15 +184,16 @@ DIFF_EXAMPLES = """\
 examples:
   tracehound diff before/ after/                        what changed?
   tracehound diff before/ after/ --top 50 --format markdown > change.md
+  tracehound diff before/ after/ --set samples=64,128   other batch sizes: time per sample, too
   tracehound diff before/ after/ --rank 0 --format json | jq '.results."diff-ops".rows'
   tracehound diff main.json after/ --fail-on 'step_time > +3%' --fail-on 'op:all.?reduce > +10%'
 """
 
 CHECK = f"""\
-Judge one run by conditions; exit status 1 when one fails.
+Check one run against conditions; the exit status is 1 if one fails.
 
 {PATHS}
---fail-on CONDITION (may be given several times), without a sign since there is no base:
+--fail-on CONDITION (may be given several times; limits have no sign, since there is no baseline):
   {{grammar}}
 """
 
@@ -200,15 +201,15 @@ CHECK_EXAMPLES = """\
 examples:
   tracehound check profile/ --fail-on 'idle > 20%' --fail-on 'step_time > 180ms'
   tracehound check profile/ --fail-on 'op:all.?reduce > 15%' --format junit > gate.xml
-  tracehound check profile/ --save-baseline main.json   for tracehound diff main.json OTHER
+  tracehound check profile/ --save-baseline main.json   for tracehound diff main.json CANDIDATE
 """
 
 CACHE = """\
-A file that was read is kept as Arrow, so that opening it again takes no time: in $XDG_CACHE_HOME/tracehound, else in
-~/.cache/tracehound, readable by its owner alone, under the file's path, size and time of change. The entries that were
-not used for longest go when all take more than 10 GB.
+Tracehound caches files as Arrow, so that opening a file again is fast. The cache is $XDG_CACHE_HOME/tracehound, or else
+~/.cache/tracehound, readable only by its owner. Entries are identified by the file's path, size and time of change. If
+the cache exceeds 10 GB, the entries unused for longest are removed.
 
 commands:
-  tracehound cache list      what is kept, of which file, and when it was last used
-  tracehound cache clear     remove it all, except what is in use
+  tracehound cache list      the cached files, and when each was last used
+  tracehound cache clear     remove all entries that are not in use
 """

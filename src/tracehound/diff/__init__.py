@@ -6,6 +6,7 @@ A `RunProfile` has the measurements of one run, a `Comparison` the differences o
 from __future__ import annotations
 
 from tracehound.diff.baseline_file import load_baseline, refuse_non_baseline, save_baseline
+from tracehound.diff.comparable_work import SETTINGS as COMPARISON_SETTINGS
 from tracehound.diff.comparison_tables import comparability_notes
 from tracehound.diff.gate_conditions import (
     COMPARISON_GRAMMAR,
@@ -16,11 +17,13 @@ from tracehound.diff.gate_conditions import (
     judge_run,
     parse_condition,
 )
+from tracehound.diff.headline import headline_facts
 from tracehound.diff.run_comparison import DEFINITION, Comparison, compare_runs
 from tracehound.diff.run_profile import RunProfile, incomplete_run_notes, profile_run
 
 __all__ = [
     "COMPARISON_GRAMMAR",
+    "COMPARISON_SETTINGS",
     "DEFINITION",
     "SINGLE_RUN_GRAMMAR",
     "Comparison",
@@ -29,6 +32,7 @@ __all__ = [
     "RunProfile",
     "comparability_notes",
     "compare_runs",
+    "headline_facts",
     "incomplete_run_notes",
     "judge_comparison",
     "judge_run",

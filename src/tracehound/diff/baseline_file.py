@@ -6,6 +6,7 @@ Owns the form: JSON with a ``schema``, its frames as columns.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import orjson
 import polars as pl
 
 from tracehound.diff.op_identity import IDENTITY_COLUMNS
-from tracehound.diff.run_profile import STEP_PARTS, RunProfile
+from tracehound.diff.run_profile import RANK_PART_SCHEMA, SHAPE_SCHEMA, STEP_PARTS, RunProfile
 from tracehound.diff.step_measures import MEASURE_SCHEMA
 from tracehound.errors import TracehoundError
 from tracehound.formats.file_signatures import BASELINE_START
@@ -64,6 +65,10 @@ def save_baseline(profile: RunProfile, path: Path) -> None:
         "partial": profile.partial,
         "without": profile.ranks_left_out,
         "doubt": msgspec.to_builtins(profile.doubt),
+        "phases": profile.steps["phase"].to_list(),
+        "rank_parts": profile.rank_parts.to_dict(as_series=False),
+        "shapes": profile.shapes.to_dict(as_series=False),
+        "devices": profile.devices,
     }
     try:
         with atomic_write(path) as file:
@@ -137,9 +142,31 @@ def _profile_from_json(document: dict[str, Any]) -> RunProfile:
     partial = tuple(int(step) for step in document.get("partial", []))
     ranks, without = int(document["ranks"]), int(document.get("without", 0))
     more_fields = (form, outside, tuple(lost), partial, without)
+    phases = pl.Series("phase", document.get("phases", [""] * steps.height), dtype=pl.String)
     return RunProfile(
-        name, ranks, what, of, steps, ops, measures, *more_fields, doubt=_note_from_json(doubt) if doubt else None
+        name,
+        ranks,
+        what,
+        of,
+        steps.with_columns(phases),
+        ops,
+        measures,
+        *more_fields,
+        doubt=_note_from_json(doubt) if doubt else None,
+        rank_parts=_frame_from_json(document, "rank_parts", RANK_PART_SCHEMA),
+        shapes=_frame_from_json(document, "shapes", SHAPE_SCHEMA),
+        devices=tuple(str(model) for model in document.get("devices", [])),
     )
+
+
+def _frame_from_json(document: Mapping[str, Any], name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """A frame that older baselines do not have: they have no rows of it. Raises ValueError where a value is missing."""
+    columns = document.get(name) or {column: [] for column in schema}
+    frame = pl.DataFrame({column: columns[column] for column in schema}, schema=schema)
+    times = frame.select(pl.col(column) for column, dtype in schema.items() if dtype == pl.Float64)
+    if sum(frame.null_count().row(0)) or not times.select(pl.all().abs() <= MAX_TIME).to_numpy().all():
+        raise ValueError("a value that cannot be true")
+    return frame
 
 
 def _note_from_json(saved: object) -> Note:

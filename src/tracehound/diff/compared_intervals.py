@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tracehound.analysis.rank_trace import RankTrace, overlapping_events
 from tracehound.analysis.timing.device_busy import work_bounds
 from tracehound.analysis.timing.device_clock import DeviceClock, device_clock, has_device_clock, work_on_device_clock
-from tracehound.analysis.timing.rank_steps import partial_steps
+from tracehound.analysis.timing.rank_steps import inference_phases, partial_steps
 from tracehound.analysis.timing.rank_steps import step_intervals as lasting_work
 from tracehound.diff.op_identity import DEVICE_WORK, compared_events, module_name_without_id
 from tracehound.model.trace import collect_frame
@@ -36,12 +36,16 @@ from tracehound.numeric.self_time import OwnedIntervals
 
 
 class ComparedIntervals(NamedTuple):
-    """Intervals of one rank in order, without overlap: their numbers, bounds in ps, and their kind."""
+    """Intervals of one rank in order, without overlap: their numbers, bounds in ps, and their kind.
+
+    `phase` has the phase of inference (prefill, decode, mixed) of each, "" where there is none; None: nobody has one.
+    """
 
     number: Ints
     start: Ints
     end: Ints
     what: str
+    phase: pl.Series | None = None
 
 
 class ComparedWork(Struct, frozen=True, eq=False):
@@ -150,7 +154,8 @@ def _drop_overlapping(found: pl.DataFrame) -> pl.DataFrame:
 def _compared_intervals(found: pl.DataFrame, what: str) -> ComparedIntervals:
     """The intervals of a frame with step, start and end."""
     number, start, end = (found[name].cast(pl.Int64).to_numpy() for name in ("step", "start", "end"))
-    return ComparedIntervals(number, start, end, what)
+    phase = inference_phases(found["name"]).fill_null("") if "name" in found.columns else None
+    return ComparedIntervals(number, start, end, what, phase)
 
 
 COMPUTE_CLASS, COMMUNICATION_CLASS, COPY_CLASS = range(3)

@@ -16,35 +16,45 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
-from tracehound.diff.comparison_numbers import ADDED, REMOVED, QuantityPair, rows_to_table
-from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY
-from tracehound.diff.op_matching import NO_MATCH, OpMatch
+from tracehound.diff.comparable_work import common_phases
+from tracehound.diff.comparison_numbers import (
+    ADDED,
+    DETAIL_SHARE,
+    REMOVED,
+    QuantityPair,
+    RunOpQuantities,
+    judge_changes,
+    rows_to_table,
+)
+from tracehound.diff.idle_reasons import NAME_SEPARATOR
+from tracehound.diff.op_identity import DEVICE_WORK, MEMORY_ONLY, NO_MATCH, OpMatch, op_categories
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, incomplete_run_notes, note_unlike_runs
-from tracehound.diff.step_statistics import MIN_STEPS, StepQuantities, sum_quantities
+from tracehound.diff.step_measures import REASONS
+from tracehound.diff.step_statistics import MIN_STEPS, StepQuantities, quantities_of_array, sum_quantities
 from tracehound.formats.export_metadata import is_exported_counter
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
 from tracehound.model.notes import Note, note
 
-VERDICT_MEANING: Final = "what the steps tell from chance; unclear: they differ too much among themselves"
+VERDICT_MEANING: Final = "change that the steps tell from noise; unclear: steps vary too much"
 
 STEP_COLUMNS: Final = (
-    Column("part", "text", "the step, and what it goes to (memsets are copies)"),
-    Column("base", "time", "average of a step in the base"),
-    Column("other", "time", "average of a step in the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base"),
-    Column("base_median", "time", "median step of the base", brief=False),
-    Column("other_median", "time", "median step of the other run", brief=False),
-    Column("base_spread", "time", "standard deviation of a sample, of the steps of the base", brief=False),
-    Column("other_spread", "time", "standard deviation of a sample, of the steps of the other run", brief=False),
+    Column("part", "text", "the step, and its parts (memsets count as copies)"),
+    Column("baseline", "time", "mean per step of the baseline"),
+    Column("candidate", "time", "mean per step of the candidate"),
+    Column("change", "difference", "candidate - baseline"),
+    Column("relative", "growth", "change / baseline"),
+    Column("baseline_median", "time", "median step of the baseline", brief=False),
+    Column("candidate_median", "time", "median step of the candidate", brief=False),
+    Column("baseline_spread", "time", "sample standard deviation over the steps of the baseline", brief=False),
+    Column("candidate_spread", "time", "sample standard deviation over the steps of the candidate", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
 )
 
 _SPREAD_COLUMNS: Final = tuple(column for column in STEP_COLUMNS if column.name.endswith(("_median", "_spread")))
 
 _SHARED_COLUMNS: Final = (
-    "base",
-    "other",
+    "baseline",
+    "candidate",
     "change",
     "relative",
     "exposed_change",
@@ -54,61 +64,67 @@ _SHARED_COLUMNS: Final = (
 )
 
 OP_COLUMNS: Final = (
-    Column("name", "text", "op, or the largest of those that are one"),
+    Column("name", "text", "op; of several that were matched as one, the largest"),
     Column("category", "text", "kind of kernel, or HLO category", brief=False),
-    Column("other_category", "text", "that of the other run, where it is another", brief=False),
-    Column("base", "time", "own time in a step of the base"),
-    Column("other", "time", "own time in a step of the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base", brief=False),
+    Column("candidate_category", "text", "category in the candidate, if it differs", brief=False),
+    Column("baseline", "time", "self time per step of the baseline"),
+    Column("candidate", "time", "self time per step of the candidate"),
+    Column("change", "difference", "candidate - baseline"),
+    Column("relative", "growth", "change / baseline", brief=False),
     Column("verdict", "text", VERDICT_MEANING, non_key=True),
-    Column("other_name", "text", "what the other run calls it, where that is something else", brief=False),
-    Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
-    Column("of_step", "growth", "exposed change / base step"),
-    Column("base_count", "decimal", "executions in a step of the base", brief=False),
-    Column("other_count", "decimal", "executions in a step of the other run", brief=False),
+    Column("candidate_name", "text", "its name in the candidate, if it differs", brief=False),
+    Column("exposed_change", "difference", "change of the time that only this op takes in a step", brief=False),
+    Column("of_step", "growth", "exposed change / step of the baseline"),
+    Column("baseline_count", "decimal", "executions per step of the baseline", brief=False),
+    Column("candidate_count", "decimal", "executions per step of the candidate", brief=False),
     *_SPREAD_COLUMNS,
-    Column("base_ops", "count", "distinct ops of the base in it", brief=False),
-    Column("other_ops", "count", "distinct ops of the other run in it", brief=False),
+    Column("baseline_ops", "count", "different ops of the baseline in it", brief=False),
+    Column("candidate_ops", "count", "different ops of the candidate in it", brief=False),
     Column("module", "text", "XLA module", brief=False),
-    Column("operator", "text", "operators or scope that it runs for, from the outermost inwards", brief=False),
-    Column("matched_by", "text", "what both have in common", brief=False),
-    Column("base_event", "id", "the longest execution in the base"),
-    Column("other_event", "id", "the longest execution in the other run"),
+    Column("operator", "text", "operators or scope that it runs for, outermost first", brief=False),
+    Column("matched_by", "text", "what was equal in both runs", brief=False),
+    Column("baseline_event", "id", "the longest execution in the baseline"),
+    Column("candidate_event", "id", "the longest execution in the candidate"),
 )
 
 
 CATEGORY_COLUMNS: Final = (
-    Column("category", "text", "kind of work (memsets are copies), or HLO category"),
+    Column("category", "text", "kind of work (memsets count as copies), or HLO category"),
     *(replace(column, brief=column not in _SPREAD_COLUMNS) for column in OP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
 
 CAUSE_COLUMNS: Final = (
-    Column("part", "text", "launches, pauses of the device by cause, or compiling"),
-    Column("base_count", "decimal", "how often in a step of the base", brief=False),
-    Column("other_count", "decimal", "how often in a step of the other run", brief=False),
+    Column("part", "text", "launches, idle time by cause, or compiling"),
+    Column("baseline_count", "decimal", "occurrences per step of the baseline", brief=False),
+    Column("candidate_count", "decimal", "occurrences per step of the candidate", brief=False),
+    *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
+)
+
+IDLE_COLUMNS: Final = (
+    Column("reason", "text", "cause of the idle time, or what the host was at meanwhile"),
+    Column("event", "text", "event of the host behind most of it"),
     *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
 )
 
 ANNOTATION_COLUMNS: Final = (
-    Column("mark", "text", "annotation or class of modules: open on the host, or its work on the device"),
+    Column("mark", "text", "annotation or class of modules: its time on the host, or of its work on the device"),
     *CAUSE_COLUMNS[1:],
 )
 
 MEMORY_COLUMNS: Final = (
-    Column("counter", "text", "what is counted in bytes"),
-    Column("base", "bytes", "peak in a step of the base"),
-    Column("other", "bytes", "peak in a step of the other run"),
-    Column("relative", "growth", "(other - base) / base"),
+    Column("counter", "text", "counter in bytes"),
+    Column("baseline", "bytes", "mean peak of a step of the baseline"),
+    Column("candidate", "bytes", "mean peak of a step of the candidate"),
+    Column("relative", "growth", "change / baseline"),
     *(replace(column, unit="bytes") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
 )
 
 COUNTER_COLUMNS: Final = (
-    Column("counter", "text", "what is counted"),
-    Column("base", "decimal", "average over a step of the base"),
-    Column("other", "decimal", "average over a step of the other run"),
+    Column("counter", "text", "counter"),
+    Column("baseline", "decimal", "mean over a step of the baseline"),
+    Column("candidate", "decimal", "mean over a step of the candidate"),
     MEMORY_COLUMNS[3],
     *(replace(column, unit="decimal") for column in _SPREAD_COLUMNS),
     STEP_COLUMNS[-1],
@@ -118,10 +134,42 @@ WATERFALL_COLUMNS: Final = (
     Column("part", "text", "kind of ops, or idle; first and last the step itself"),
     Column("from", "time", "the step before this change; none for the step itself"),
     Column("to", "time", "the step after it"),
-    Column("change", "difference", "of the time that the step goes to"),
-    Column("of_step", "growth", "change / base step"),
+    Column("change", "difference", "change of the time that only this op takes in a step"),
+    Column("of_step", "growth", "change / step of the baseline"),
     Column("verdict", "text", "what the steps tell from chance of its own time", non_key=True),
 )
+
+
+PHASE_COLUMNS: Final = (
+    Column("phase", "text", "phase of inference"),
+    Column("baseline_count", "count", "steps of the baseline"),
+    Column("candidate_count", "count", "steps of the candidate"),
+    *(column for column in STEP_COLUMNS if column.name != "part"),
+)
+
+
+def phase_table(baseline: RunProfile, candidate: RunProfile) -> Result | None:
+    """The mean step of each phase of inference that both runs have; None with fewer than two phases."""
+    runs = baseline, candidate
+    if len({phase for run in runs for phase in run.steps["phase"].unique().to_list()}) < MIN_PHASES:
+        return None
+    rows = []
+    for phase in common_phases(baseline, candidate):
+        steps = [run.steps.filter(phase=phase)["duration"].to_numpy()[:, None] for run in runs]
+        pair = QuantityPair(quantities_of_array(steps[0]), quantities_of_array(steps[1]))
+        counts = {"baseline_count": len(steps[0]), "candidate_count": len(steps[1])}
+        verdict = judge_changes(pair)[0][0]
+        numbers = {name: values[0] for name, values in pair.table_columns().items()}
+        rows.append({"phase": phase, **counts, **numbers, "verdict": verdict})
+    if not rows:
+        return None
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    table = rows_to_table(columns, PHASE_COLUMNS)
+    return Result("diff-phases", "Phases of inference", PHASE_COLUMNS, table, table.height)
+
+
+MIN_PHASES: Final = 2
+"""With fewer phases they have no table."""
 
 
 TIMED_TOPICS: Final = ("launches", "idle", "compiling")
@@ -141,17 +189,20 @@ class MeasureTable(Struct, frozen=True, eq=False):
     time: QuantityPair
     count: QuantityPair
     notes: tuple[Note, ...] = ()
+    details: tuple[str, ...] = ()
+    """A word more for each row, in the second column; empty where the table has no such column."""
     program: bool = False
     """True where the rows are parts of the program: a row that one run lacks was added to it, or removed."""
 
     def result(self, verdicts: Sequence[str], top: int | None) -> Result:
         """The table, given the verdicts on its quantities."""
-        base_count, other_count = self.count.means
+        baseline_count, candidate_count = self.count.means
         rows = {
             self.columns[0].name: pl.Series(self.names, dtype=pl.String),
+            **({self.columns[1].name: pl.Series(self.details, dtype=pl.String)} if self.details else {}),
             **self.time.table_columns(),
-            "base_count": base_count,
-            "other_count": other_count,
+            "baseline_count": baseline_count,
+            "candidate_count": candidate_count,
             "verdict": pl.Series(self._with_added_and_removed(verdicts) if self.program else verdicts, dtype=pl.String),
         }
         shown = rows_to_table(rows, self.columns)
@@ -185,7 +236,9 @@ def _cause_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
     """Launches, gaps and compilations; a row that one run lacks counts as 0 there."""
     keys = _measure_keys(baseline, candidate, TIMED_TOPICS)
     notes: tuple[Note, ...] = ()
-    without = [run for run, side in (("the base", baseline), ("the other run", candidate)) if side.of != DEVICE_WORK]
+    without = [
+        run for run, side in (("the baseline", baseline), ("the candidate", candidate)) if side.of != DEVICE_WORK
+    ]
     if without:
         keys = [key for key in keys if key[0] == "compiling"]
         notes = (note("no_device_work_to_compare", runs=tuple(without)),)
@@ -197,6 +250,36 @@ def _cause_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
         for column in ("value", "count")
     )
     return MeasureTable("diff-causes", "Launches, gaps and compiling", CAUSE_COLUMNS, names, time, count, notes)
+
+
+def reason_table(baseline: RunProfile, candidate: RunProfile) -> list[MeasureTable]:
+    """Idle time by its reasons, with the event behind most of each; none where a run has no reasons measured."""
+    rows = [run.measures.filter(topic=REASONS) for run in (baseline, candidate)]
+    if not all(each.height for each in rows) or MEMORY_ONLY in (baseline.of, candidate.of):
+        return []
+    parts = pl.col("name").str.splitn(NAME_SEPARATOR, 2).struct
+    split = [
+        each.with_columns(parts.field("field_0").alias("name"), parts.field("field_1").fill_null("").alias("event"))
+        for each in rows
+    ]
+    runs = [replace(run, measures=each) for run, each in zip((baseline, candidate), split, strict=True)]
+    keys = _measure_keys(runs[0], runs[1], (REASONS,))
+    time = QuantityPair(*(_measures_by_step(run, keys, "value") for run in runs))
+    order = np.argsort(-np.abs(time.means[1] - time.means[0]), kind="stable")
+    time = QuantityPair(time.baseline.select_columns(order), time.candidate.select_columns(order))
+    names = tuple(keys[at][1] for at in order.tolist())
+    events = pl.concat(split).group_by("name", "event").agg(pl.col("value").sum())
+    events = events.with_columns(pl.col("value").sum().over("name").alias("whole"))
+    longest = dict(
+        events.filter(pl.col("event") != "")
+        .filter(pl.col("value") >= DETAIL_SHARE * pl.col("whole"))
+        .select("name", "event")
+        .iter_rows()
+    )
+    details = tuple(longest.get(name, "") for name in names)
+    return [
+        MeasureTable("diff-idle", "Idle time by what the host ran", IDLE_COLUMNS, names, time, time, details=details)
+    ]
 
 
 def _annotation_table(baseline: RunProfile, candidate: RunProfile) -> MeasureTable:
@@ -223,7 +306,7 @@ def _counter_table(
     """Counters that both runs have; a note names the others, except those that an export computed."""
     ours, theirs = (_counters_in_every_step(side, topic) for side in (baseline, candidate))
     names = sorted(ours & theirs)
-    in_one_run = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
+    in_one_run = ((ours - theirs, "the baseline"), (theirs - ours, "the candidate"))
     names_in_one_run = (
         (sorted(name for name in left if not is_exported_counter(name)), run) for left, run in in_one_run
     )
@@ -243,7 +326,7 @@ def _memory_before_notes(baseline: RunProfile, candidate: RunProfile, name: str)
     most = pl.col("value").max().fill_null(0)
     left = [side.measures.filter(topic="before", name=name).select(most).item() for side in (baseline, candidate)]
     if any(left):
-        yield note("memory_from_before", name=name, base=left[0], other=left[1])
+        yield note("memory_from_before", name=name, baseline=left[0], candidate=left[1])
 
 
 def _counters_in_every_step(profile: RunProfile, topic: str) -> set[str]:
@@ -267,6 +350,9 @@ median step, and `OUTLIER_MIN_SHARE` of the median."""
 
 OUTLIER_MIN_SHARE: Final = 0.1
 
+OUTLIER_STEP: Final = "outlier_step"
+"""Code of the note about a step that is far from the median of its run."""
+
 _MAX_OUTLIER_NOTES: Final = 3
 _MAD_TO_DEVIATION: Final = 1.4826
 
@@ -279,12 +365,12 @@ def _profiler_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
     """A note where different profilers wrote the runs: not everything can be compared."""
     if baseline.form == candidate.form or not baseline.form or not candidate.form:
         return []
-    return [note("profilers_differ", base=baseline.form, other=candidate.form)]
+    return [note("profilers_differ", baseline=baseline.form, candidate=candidate.form)]
 
 
 def comparability_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
     """Notes about the whole comparison: different profilers, and files that are hardly of one run."""
-    runs = (("base", baseline), ("other run", candidate))
+    runs = (("baseline", baseline), ("candidate", candidate))
     alone = [note("run_in_doubt", run=name, doubt=run.doubt) for name, run in runs if run.doubt is not None]
     return [*_profiler_notes(baseline, candidate), *alone]
 
@@ -298,21 +384,26 @@ def step_notes(baseline: RunProfile, candidate: RunProfile) -> list[Note]:
         notes.append(unlike)
     notes += _profiler_notes(baseline, candidate)
     if max(baseline.outside, candidate.outside) >= MIN_OUTSIDE_SHARE:
-        notes.append(note("work_in_no_step", base=baseline.outside, other=candidate.outside))
-    runs = {"base": baseline, "other run": candidate}
+        notes.append(note("work_in_no_step", baseline=baseline.outside, candidate=candidate.outside))
+    runs = {"baseline": baseline, "candidate": candidate}
     outliers = [line for name, run in runs.items() for line in outlier_notes(run, name)]
     return [*notes, *outliers, *incomplete_run_notes(runs)]
 
 
-def category_notes(ops: pl.DataFrame) -> list[Note]:
+def category_notes(sides: tuple[RunOpQuantities, RunOpQuantities], matches: Sequence[OpMatch]) -> list[Note]:
     """A note where ops are matched across categories: one may lose the time that another gets."""
-    across = ops.drop_nulls("other_category").height
+    categories = [op_categories(side.ops).to_list() for side in sides]
+    both = [match for match in matches if match.how != NO_MATCH]
+    across = sum(
+        not {categories[0][op] for op in match.baseline}.intersection(categories[1][op] for op in match.candidate)
+        for match in both
+    )
     return [note("categories_of_own_run", ops=across)] if across else []
 
 
 def cross_category_notes(ops: pl.DataFrame) -> list[Note]:
     """A note about ops with a partner of another category, with the longest of them."""
-    rows = ops.drop_nulls("other_category").sort(pl.max_horizontal("base", "other"), descending=True)
+    rows = ops.drop_nulls("candidate_category").sort(pl.max_horizontal("baseline", "candidate"), descending=True)
     if rows.is_empty():
         return []
     longest = rows.row(0, named=True)
@@ -320,12 +411,12 @@ def cross_category_notes(ops: pl.DataFrame) -> list[Note]:
         note(
             "matched_across_categories",
             ops=rows.height,
-            base=int(rows["base"].sum()),
-            other=int(rows["other"].sum()),
+            baseline=int(rows["baseline"].sum()),
+            candidate=int(rows["candidate"].sum()),
             name=longest["name"],
             category=longest["category"],
-            other_name=longest["other_name"] or longest["name"],
-            other_category=longest["other_category"],
+            candidate_name=longest["candidate_name"] or longest["name"],
+            candidate_category=longest["candidate_category"],
         )
     ]
 
@@ -338,11 +429,13 @@ def op_notes(matches: Sequence[OpMatch], times: QuantityPair, table: pl.DataFram
         baseline, candidate = (
             1 - float(side[unmatched].sum()) / time for side, time in zip(times.means, total_times, strict=True)
         )
-        notes = [note("ops_matched", base=baseline, other=candidate)]
+        notes = [note("ops_matched", baseline=baseline, candidate=candidate)]
     else:
-        notes = [note("no_ops_matched", run="other" if total_times[0] else "base")]
+        notes = [note("no_ops_matched", run="candidate" if total_times[0] else "baseline")]
     changed = (
-        (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
+        (pl.col("change") != 0)
+        | (pl.col("exposed_change") != 0)
+        | (pl.col("baseline_count") != pl.col("candidate_count"))
     )
     if not table.filter(changed).height:
         notes.append(note("no_difference"))
@@ -374,4 +467,4 @@ def _outlier_note(run: RunProfile, name: str, row: int, off: float) -> Note:
     grown = parts.to_numpy()[row] - np.median(parts.to_numpy(), axis=0)
     most = int(np.argmax(grown * np.sign(off)))
     step, length = run.steps.select("step", "duration").row(row)
-    return note("outlier_step", run=name, step=step, length=round(length), off=round(off), part=STEP_PARTS[most])
+    return note(OUTLIER_STEP, run=name, step=step, length=round(length), off=round(off), part=STEP_PARTS[most])

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import polars as pl
 from msgspec import Struct
 
+from tracehound.diff.comparable_work import common_phases, steps_of_phase
 from tracehound.diff.comparison_numbers import (
     TOO_FEW,
     UNCLEAR,
@@ -21,30 +22,29 @@ from tracehound.diff.comparison_numbers import (
     as_more_or_less,
     judge_changes,
 )
-from tracehound.diff.op_identity import IDENTITY_COLUMNS
-from tracehound.diff.op_matching import match_ops
+from tracehound.diff.op_identity import IDENTITY_COLUMNS, match_ops
 from tracehound.diff.run_profile import STEP_PARTS, RunProfile, note_unlike_runs
 from tracehound.diff.step_statistics import MIN_STEPS, Floats, quantities_of_array
 from tracehound.errors import TracehoundError, printable
-from tracehound.model.units import format_duration, format_growth, format_share, parse_duration
+from tracehound.model.units import CELL_DIGITS, format_duration, format_growth, format_share, parse_duration
 
 _QUANTITY_GRAMMAR: Final = """\
-WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the own time of all
-ops whose name or kind has that regular expression in it)."""
+WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the self time of all
+ops whose name or kind matches that regular expression)."""
 
 SINGLE_RUN_GRAMMAR: Final = f"""\
 {_QUANTITY_GRAMMAR}
-LIMIT is 20% (of the step) or 5ms (in a step). A run of which nothing was measured is refused (exit status 2)."""
+LIMIT is 20% (of step time) or 5ms (per step). A run without any measurement is refused (exit status 2)."""
 """The grammar of conditions on one run."""
 
 COMPARISON_GRAMMAR: Final = f"""\
 {_QUANTITY_GRAMMAR}
-LIMIT is +3% (more than the base, in parts of it), +2ms (more than the base), 20% (of the step) or 5ms (in a step). A
-limit with a sign needs a base, and fails only where the steps tell the change from chance (one time in a hundred by
-chance itself, of thirty-five with 4 steps on a side); with fewer than 4 steps on a side averages decide. Each condition
-is tested alone; rows of the tables are tested together, so that each needs stronger evidence. What ops of the pattern
-were matched to in the other run counts with them, whatever it is called there. A run of which nothing was measured is
-refused (exit status 2), and with a sign one whose steps are something else than the base's."""
+LIMIT is +3% (more than the baseline), +2ms (more than the baseline), 20% (of step time) or 5ms (per step). A limit with
+a sign is about the change from the baseline. It fails only if the steps tell the change from noise (wrong in one of a
+hundred, of thirty-five with 4 steps in a run); with fewer than 4 steps in a run the means decide. Each condition is
+tested by itself; table rows are tested together and need stronger evidence. Ops that match the pattern count with the
+ops that they were matched to in the other run, whatever their names. A run without any measurement is refused (exit
+status 2), and, for a limit with a sign, a run whose steps are of another kind than the baseline's."""
 """The grammar of conditions on a comparison."""
 
 _CONDITION_PATTERN: Final = re.compile(
@@ -104,7 +104,7 @@ def parse_condition(text: str) -> GateCondition:
     except ValueError as error:
         raise TracehoundError(f"not a number: {printable(number)!r}") from error
     if what == "step_time" and unit == "%" and not sign:
-        remedy = f"+{number}% is more than the base; or give a time"
+        remedy = f"+{number}% is more than the baseline; or give a time"
         raise TracehoundError(f"{printable(text)!r}: the step is always 100 % of the step", remedy=remedy)
     signed = -limit if sign == "-" else limit
     return GateCondition(text.strip(), what, "<" if sense == "<" else ">", _limit_sign(sign), signed, unit == "%")
@@ -127,8 +127,8 @@ def judge_run(profile: RunProfile, conditions: Sequence[GateCondition]) -> list[
     """Verdicts on conditions about one run. Raises TracehoundError for one that needs a baseline."""
     for each in conditions:
         if each.sign:
-            remedy = "tracehound diff BASE OTHER --fail-on ..."
-            raise TracehoundError(f"{each.text!r} compares with a base", remedy=remedy)
+            remedy = "tracehound diff BASELINE CANDIDATE --fail-on ..."
+            raise TracehoundError(f"{each.text!r} compares with a baseline", remedy=remedy)
     _refuse_unmeasured_runs(conditions, profile)
     _refuse_unknown_ops(conditions, profile)
     return [_judge_level(profile, each) for each in conditions]
@@ -145,12 +145,13 @@ def judge_comparison(
     if any(each.sign for each in conditions) and (unlike := note_unlike_runs(baseline, candidate)) is not None:
         of = dict(unlike.values)
         raise TracehoundError(
-            f"not alike: of the base {of['base']}, of the other {of['other']} is compared",
+            f"the runs are not alike: baseline {of['baseline']}, candidate {of['candidate']}",
             remedy="mark the same steps in both runs, and record both with the same activities",
         )
     _refuse_unknown_ops(conditions, baseline, candidate)
     return [
-        _judge_change(baseline, candidate, each) if each.sign else _judge_level(candidate, each) for each in conditions
+        _judge_change_in_phases(baseline, candidate, each) if each.sign else _judge_level(candidate, each)
+        for each in conditions
     ]
 
 
@@ -177,8 +178,27 @@ def _judge_level(profile: RunProfile, condition: GateCondition) -> GateVerdict:
     value = _mean_or_zero(_values_by_step(profile, condition))
     whole = _mean_or_zero(profile.steps["duration"].to_numpy())
     level = value / whole if condition.is_share and whole else value
-    words = f"{format_share(level)} of the step" if condition.is_share else format_duration(round(level))
+    words = f"{format_share(level, CELL_DIGITS)} of the step" if condition.is_share else _format_time(level)
     return GateVerdict(condition, _exceeds_limit(level, condition), words)
+
+
+def _judge_change_in_phases(baseline: RunProfile, candidate: RunProfile, condition: GateCondition) -> GateVerdict:
+    """The verdict on a condition about a change: where steps have phases of inference, it must hold in none of them."""
+    phases = common_phases(baseline, candidate)
+    if not phases:
+        return _judge_change(baseline, candidate, condition)
+    verdicts = [
+        _judge_change(steps_of_phase(baseline, phase), steps_of_phase(candidate, phase), condition) for phase in phases
+    ]
+    failed = any(verdict.failed for verdict in verdicts)
+    why = "; ".join(f"{phase}: {verdict.why}" for phase, verdict in zip(phases, verdicts, strict=True))
+    may_be_chance = not failed and any(verdict.may_be_chance for verdict in verdicts)
+    return GateVerdict(condition, failed, why, may_be_chance, any(verdict.alone for verdict in verdicts))
+
+
+def _format_time(time: float) -> str:
+    """A time in ps to compare with a limit."""
+    return format_duration(round(time), digits=CELL_DIGITS)
 
 
 def _judge_change(baseline: RunProfile, candidate: RunProfile, condition: GateCondition) -> GateVerdict:
@@ -192,9 +212,9 @@ def _judge_change(baseline: RunProfile, candidate: RunProfile, condition: GateCo
         change = 0.0 if after == 0 else float("inf")
     else:
         change = (after - before) / before if condition.is_share else after - before
-    change_text = f"{format_duration(round(before))} to {format_duration(round(after))}"
+    change_text = f"{_format_time(before)} to {_format_time(after)}"
     if before:
-        change_text += f" ({format_growth((after - before) / before)})"
+        change_text += f" ({format_growth((after - before) / before, CELL_DIGITS)})"
     ((word,),) = judge_changes(QuantityPair(quantities_of_array(ours[:, None]), quantities_of_array(theirs[:, None])))
     decided = word in ("slower", "faster") or min(len(ours), len(theirs)) < MIN_STEPS
     beyond, why = (

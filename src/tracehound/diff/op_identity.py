@@ -1,23 +1,27 @@
-"""The identity of an op in any run: names, shapes and callers, without parts that change from build to build.
+"""The identity of an op in any run, and the matches between the ops of two runs.
 
-Owns the parts of names and of HLO text that are dropped, the path from a kernel to the operators around its launch, and
-the choice of compared events. Knows no step and no time.
+Owns the parts of names and of HLO text that change from build to build and are dropped, the path from a kernel to the
+operators around its launch, the choice of compared events, and the criteria of a match, from the surest to the last
+resort. A match may be of one op with many or of many with many (one fusion against three kernels). Knows no step.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
+from tracehound.analysis.devices.kernel_classes import OTHER_CLASS, classify_kernels
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import WORK_COLUMNS, device_work, parent_rows
 from tracehound.analysis.timing.device_clock import DEVICE_TIMES
 from tracehound.formats.hlo.replica_groups import find_groups_text, format_groups, parse_groups
+from tracehound.formats.xla.op_kinds import op_kind
 from tracehound.model.short_names import shorten_kernel_name
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Ints
@@ -172,6 +176,23 @@ IDENTITY_COLUMNS: Final = ("name", "category", "module", "operator", "path", "sc
 all of them from there inward, `family` the sort of a kernel or of a custom call."""
 
 
+def op_categories(ops: pl.DataFrame) -> pl.Series:
+    """The category of each op (name, category) in tables: of kernels their class, of memsets that of copies.
+
+    Kernels that another device or library names otherwise are of one class: gemm, attention, elementwise.
+    """
+    kernels = ops.select("name", "category").unique().filter(pl.col("category") == "kernel")
+    asked = kernels.select("name", pl.lit("kernel").alias("kind"), pl.lit(None, pl.String).alias("category"))
+    classes = kernels.with_columns(classify_kernels(asked)["class"].replace(OTHER_CLASS, OTHER_KERNELS))
+    category = pl.when(pl.col("category") == "memset").then(pl.lit("copy")).otherwise("category")
+    joined = ops.select("name", "category").join(classes, on=["name", "category"], how="left", maintain_order="left")
+    return joined.select(pl.coalesce("class", category).alias("category")).to_series()
+
+
+OTHER_KERNELS: Final = "other kernels"
+"""Category of the kernels of no class."""
+
+
 def compared_events(rank_trace: RankTrace) -> tuple[pl.DataFrame, str]:
     """The device work, sorted by id; where none was recorded the operators of the host."""
     more = ("lane", "name", "op", "launch", "step", *DEVICE_TIMES)
@@ -258,3 +279,155 @@ def _map_distinct(words: pl.Expr, change: Callable[[str], str]) -> pl.Expr:
         )
 
     return words.map_batches(changed, return_dtype=pl.String)
+
+
+MATCH_CRITERIA: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (IDENTITY_COLUMNS[:7], "the same in all"),
+    (("module", "scope", "signature"), "module, scope and shapes"),
+    (("module", "name", "scope"), "module, name and scope"),
+    (("module", "category", "place", "signature"), "module, category, place and shapes"),
+    (("module", "name", "signature"), "module, name and shapes"),
+    (("module", "category", "scope"), "module, category and scope"),
+    (("module", "category", "place", "family"), "module, category, place and family"),
+    (("module", "category", "place"), "module, category and place"),
+    (("module", "category", "family"), "module, category and family"),
+    (("module", "kind", "scope"), "module, kind and scope"),
+    (("module", "kind", "place"), "module, kind and place"),
+    (("scope", "signature"), "scope and shapes"),
+    (("name", "scope"), "name and scope"),
+    (("name", "signature"), "name and shapes"),
+    (("kind", "scope"), "kind and scope"),
+    (("signature",), "shapes"),
+    (("path", "name"), "call path and name"),
+    (("path", "family"), "call path and family"),
+    (("path", "category"), "call path and category"),
+    (("operator", "name"), "operator and name"),
+    (("operator", "family"), "operator and family"),
+    (("unscoped", "category"), "name"),
+    (("family", "category"), "family"),
+    (("path",), "call path"),
+    (("operator",), "operator"),
+)
+"""Columns that two matched ops share, and the name of that criterion; the surest first.
+
+A criterion applies only to ops that have all its words: a trace without scopes is not matched by them. Beside
+`IDENTITY_COLUMNS` there are `place`, the named part of the scope; `kind`, whether an HLO op computes, communicates or
+copies: communication in a scope is not matched with computation there; and `unscoped`, the name of an op without a
+scope, and of all ops where one run has no scopes: names that a compiler gave (``fusion``) say nothing about ops with
+different scopes. The operators around a kernel identify it better than its name, which differs between devices."""
+
+NO_MATCH: Final = "no match"
+
+
+class OpMatch(Struct, frozen=True):
+    """Matched ops of the baseline and of the candidate; one side is empty where there is no match.
+
+    They are positions in the frames of ops that were matched.
+    """
+
+    baseline: tuple[int, ...]
+    candidate: tuple[int, ...]
+    how: str
+
+    @property
+    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Baseline and candidate."""
+        return self.baseline, self.candidate
+
+
+def match_ops(baseline: pl.DataFrame, candidate: pl.DataFrame) -> list[OpMatch]:
+    """The matches of two frames of ops (`IDENTITY_COLUMNS`, distinct rows); every op is in exactly one."""
+    scoped = all((frame["scope"] != "").any() for frame in (baseline, candidate))
+    rest = tuple(
+        {
+            row: _matching_words(op, scoped=scoped)
+            for row, op in enumerate(frame.select(IDENTITY_COLUMNS).iter_rows(named=True))
+        }
+        for frame in (baseline, candidate)
+    )
+    found: list[OpMatch] = []
+    for columns, how in MATCH_CRITERIA:
+        for ours, theirs in _rows_with_equal_words(rest, columns):
+            found.append(OpMatch(ours, theirs, how))
+            for row in ours:
+                del rest[0][row]
+            for row in theirs:
+                del rest[1][row]
+    found += [OpMatch((row,), (), NO_MATCH) for row in rest[0]]
+    found += [OpMatch((), (row,), NO_MATCH) for row in rest[1]]
+    return _match_renamed_products(found, (baseline, candidate))
+
+
+PRODUCT_CLASSES: Final = ("gemm", "convolution", "attention")
+"""Classes of kernels that each device and library names in its own way."""
+
+BY_CLASS: Final = "class of kernels"
+
+_MIN_UNMATCHED: Final = 0.1
+"""Kernels of a class are matched as a whole if at least so large a share of their time has no match otherwise."""
+
+
+def _match_renamed_products(found: list[OpMatch], frames: tuple[pl.DataFrame, pl.DataFrame]) -> list[OpMatch]:
+    """The matches, with one for all products of a class where another device or library names them all otherwise.
+
+    Those are the kernels matched by their operators alone, and those without a match, if no family of them is in both
+    runs.
+    """
+    classes = [op_categories(frame).to_list() for frame in frames]
+    families = [frame["family"].to_list() for frame in frames]
+    weights = [frame["time"].to_list() if "time" in frame.columns else [1] * frame.height for frame in frames]
+    for name in PRODUCT_CLASSES:
+        of_class = [
+            match
+            for match in found
+            if {classes[at][row] for at, rows in enumerate(match.sides) for row in rows} == {name}
+        ]
+        pool = [match for match in of_class if match.how in _BY_CALLER or match.how == NO_MATCH]
+        sides = [tuple(sorted(row for match in pool for row in match.sides[at])) for at in range(len(frames))]
+        known = [{families[at][row] for row in rows} for at, rows in enumerate(sides)]
+        if not all(sides) or known[0] & known[1] or not _are_many_unmatched(of_class, weights):
+            continue
+        found = [match for match in found if match not in pool]
+        found.append(OpMatch(sides[0], sides[1], BY_CLASS))
+    return found
+
+
+_BY_CALLER: Final = ("call path and category", "call path", "operator")
+"""Criteria that say nothing about the names of kernels."""
+
+
+def _are_many_unmatched(matches: Sequence[OpMatch], weights: Sequence[Sequence[float]]) -> bool:
+    """True if many of these ops of either run have no match."""
+    for at, of_run in enumerate(weights):
+        total = sum(of_run[row] for match in matches for row in match.sides[at])
+        alone = sum(of_run[row] for match in matches if match.how == NO_MATCH for row in match.sides[at])
+        if alone and alone >= _MIN_UNMATCHED * total:
+            return True
+    return False
+
+
+def _matching_words(op: Mapping[str, str], *, scoped: bool) -> dict[str, str]:
+    """All words of an op that a criterion may use; `scoped`: both runs have scopes."""
+    name = "" if scoped and op["scope"] else op["name"]
+    return {**op, "place": named_scope(op["scope"]), "kind": op_kind(op["name"], op["category"]), "unscoped": name}
+
+
+def _rows_with_equal_words(
+    sides: Sequence[Mapping[int, Mapping[str, str]]], columns: tuple[str, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The rows of both sides with equal words in these columns."""
+    whole = columns == MATCH_CRITERIA[0][0]
+    ours, theirs = (_rows_by_words(side, columns, whole=whole) for side in sides)
+    return ((tuple(rows), tuple(theirs[words])) for words, rows in ours.items() if words in theirs)
+
+
+def _rows_by_words(
+    side: Mapping[int, Mapping[str, str]], columns: tuple[str, ...], *, whole: bool
+) -> dict[tuple[str, ...], list[int]]:
+    """The rows by their words in these columns; with `whole` also those with empty words."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row, op in side.items():
+        words = tuple(op[column] for column in columns)
+        if whole or all(words):
+            found.setdefault(words, []).append(row)
+    return found

@@ -14,12 +14,16 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.result import Column, Result
+from tracehound.diff.comparable_work import compared_phase, given_work, rank_table
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
 from tracehound.diff.comparison_numbers import (
     ADDED,
+    AS_ALL_KERNELS,
     REMOVED,
     UNCLEAR,
+    OpTimes,
     QuantityPair,
     RunOpQuantities,
     as_more_or_less,
@@ -31,17 +35,27 @@ from tracehound.diff.comparison_numbers import (
 from tracehound.diff.comparison_tables import (
     CATEGORY_COLUMNS,
     OP_COLUMNS,
+    OUTLIER_STEP,
     STEP_COLUMNS,
     WATERFALL_COLUMNS,
     category_notes,
     cross_category_notes,
     measure_tables,
     op_notes,
+    phase_table,
+    reason_table,
     step_notes,
 )
-from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY
-from tracehound.diff.op_matching import NO_MATCH, OpMatch, match_ops
-from tracehound.diff.run_profile import STEP_PARTS, RunProfile
+from tracehound.diff.headline import Headline, find_headline, headline_notes
+from tracehound.diff.op_identity import (
+    IDENTITY_COLUMNS,
+    MEMORY_ONLY,
+    NO_MATCH,
+    OpMatch,
+    match_ops,
+    op_categories,
+)
+from tracehound.diff.run_profile import STEP_PARTS, RunProfile, note_unlike_runs
 from tracehound.diff.step_statistics import quantities_of_array
 from tracehound.model.notes import Note, note
 
@@ -49,36 +63,52 @@ DEFINITION: Final = """\
 Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
 most time, else the whole run. A step lasts until the device work that it launched has ended, and begins no earlier than
 the step before has ended (as in step_parts); partial steps are left out, and of the work in no step a note says how
-much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a device was
-recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that have it and
-then over the steps. compute, communication, copy and idle add up to the step: communication that computation hides
-costs nothing, copies that either hides neither. Memsets are among the copies, in the step as in the categories; where a
-file tells HLO categories, those are the categories, and what copies has several. An op's time is its own (what is
-nested inside does not count), and ops of several streams add up to more than the time that passes; exposed is the part
-of it that the step's time goes to: an instant belongs to one op alone, of the classes in that order, then to the one
-that began first. So the differences in exposed time and in idle time add up to the difference of the step.
+much it is. Steps with a phase of inference in their names (prefill, decode) are compared with those of the same phase
+alone: tables are of the phase with most time, or of phase=NAME. A device with a clock of its own (TPU) measures its
+steps, ops and pauses. Where no work of a device was recorded the operators of the host are compared. A time is that of
+one step, averaged over the ranks that have it and then over the steps. compute, communication, copy and idle add up to
+the step: communication that computation hides costs nothing, copies that either hides neither. Memsets are among the
+copies, in the step as in the categories. The category of a kernel is its class (gemm, attention, elementwise, as in
+kernels --set by=class), that of an HLO op its HLO category. An op's time is its own (what is nested inside does not
+count), and ops of several streams add up to more than the time that passes; exposed is the part of it that the step's
+time goes to: an instant belongs to one op alone, of the classes in that order, then to the one that began first. So the
+differences in exposed time and in idle time add up to the difference of the step.
+
+The headline has the mean step of both runs and the parts that changed most: computation by category, communication,
+copies, and idle time by reason. All parts add up to the change; they are named however sure the steps are of each. They
+are means over ranks; but where communication is at least a quarter of the change, and some ranks (at most half) explain
+half of it or more without communication, they are those of these ranks: the others wait for them. Kernels changed by
+one factor where those that both runs execute equally often are at least 80 % of the time of all, the mean of the
+logarithms of their ratios, weighted by time, is that of a factor of 1.02 or more, and their standard deviation at most
+a quarter of the mean; that is looked for in the mean step, on each rank and in each step. The work of a step is that of
+the recorded shapes: of dimensions that differ the ratio that most have, if FLOPs of HLO ops (where known) have it, too,
+within a factor of 1.25, or if it is that of the first dimension.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
-one op may stand against many: it has the name and category of the longest in the base, and beside them those of the
-other run's longest where they are others. Of categories each run's ops count in their own. What has no partner is
+one op may stand against many: it has the name and category of the longest in the baseline, and beside them those of the
+candidate's longest where they are others. Of categories each run's ops count in their own. What has no partner is
 listed as added or removed, and so is a category, an annotation or a class of modules that one run alone has.
 
-Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
-in a step is compared, of others the average over its time; only counters that both runs have. What PyTorch's allocator
-of the host has is counted while a profiler records: of it, what is left from before a recording and never taken back in
-it is not compared.
+Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. The reason of idle time is that
+cause; where the cause is the host, and before the first work of a run and after its last, each instant has what the
+thread that launches the next work (XLA: the program's own) is at, named by the innermost event there: so reasons add up
+to the idle time. Time in which nothing but an annotation or the mark of a step is open is unrecorded host time. Of a
+counter of bytes the peak in a step is compared, of others the average over its time; only counters that both runs have.
+What PyTorch's allocator of the host has is counted while a profiler records: of it, what is left from before a
+recording and never taken back in it is not compared.
 
 A change is called one (slower, faster, more, less; more or less often, alone or behind the others, where the count
 tells and changed in proportion by no less than the time, so that each is no slower, or no faster, than before) only
-where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
-rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
-steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
-called a change. "noise" is said where they tell that there is next to none (with three standard errors on top the
-change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average, however sure;
-"unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
-it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other number,
-takes the average of neighboring steps for one, as many as leave 1,000 at most."""
+where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself, of reasons
+of idle time and each phase by themselves, and of all rows of all other tables at once, so that each of these errs in
+one comparison of a hundred at most (of thirty-five with 4 steps on a side); "perhaps" stands before what errs in one of
+twenty. "as all kernels" is said of a kernel that changed by the factor of all. With fewer than 4 steps on a side
+nothing is called a change. "noise" is said where they tell that there is next to none (with three standard errors on
+top the change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average,
+however sure; "unclear" where they tell neither, since they differ too much among themselves: however large a change of
+averages is, it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no
+other number, takes the average of neighboring steps for one, as many as leave 1,000 at most."""
 
 
 class Comparison(Struct, frozen=True, eq=False):
@@ -96,6 +126,7 @@ class Comparison(Struct, frozen=True, eq=False):
     waterfall: Result
     sections: tuple[Result, ...]
     keys: tuple[pl.DataFrame, pl.DataFrame]
+    headline: Headline | None = None
 
     @property
     def results(self) -> tuple[Result, ...]:
@@ -103,6 +134,27 @@ class Comparison(Struct, frozen=True, eq=False):
         if MEMORY_ONLY in (self.baseline.of, self.candidate.of):
             return self.sections
         return (self.step, self.categories, self.ops, *self.sections)
+
+    @property
+    def headline_notes(self) -> list[Note]:
+        """The first facts of the comparison as notes: none of a memory timeline."""
+        unlike = note_unlike_runs(self.baseline, self.candidate)
+        notes = headline_notes(self.headline) if self.headline is not None else []
+        if self.headline is not None and self.headline.verdict == UNCLEAR:
+            notes[-1:-1] = [each for each in self.step.notes if each.code == OUTLIER_STEP][:1]
+        notes += [
+            note(
+                "phases_compared",
+                compared=self.headline.phase if self.headline else "",
+                phases=tuple(each.table["phase"]),
+                baseline=tuple(each.table["baseline"]),
+                candidate=tuple(each.table["candidate"]),
+                verdicts=tuple(each.table["verdict"]),
+            )
+            for each in self.sections
+            if each.analysis == "diff-phases"
+        ]
+        return [unlike, *notes] if unlike is not None else notes
 
     @property
     def scope(self) -> str:
@@ -119,12 +171,32 @@ _SCOPE_PHRASES: Final = {
 }
 
 
-def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = None) -> Comparison:
-    """The comparison of two runs; at most `top` rows of a table."""
+SECTION_ORDER: Final = (
+    "diff-phases",
+    "diff-ranks",
+    "diff-idle",
+    "diff-causes",
+    "diff-marks",
+    "diff-memory",
+    "diff-counters",
+)
+"""The order of the tables beside the step, the categories and the ops."""
+
+
+def compare_runs(
+    baseline: RunProfile, candidate: RunProfile, top: int | None = None, given: ChosenSettings = ()
+) -> Comparison:
+    """The comparison of two runs; at most `top` rows of a table.
+
+    `given` are chosen settings (`comparable_work.SETTINGS`). Of runs with phases of inference the steps of one phase
+    are compared, and a table has them all. Raises TracehoundError for a given phase that a run does not have.
+    """
+    phases = phase_table(baseline, candidate)
+    baseline, candidate = compared_phase(baseline, candidate, given)
     sides = RunOpQuantities(baseline, IDENTITY_COLUMNS), RunOpQuantities(candidate, IDENTITY_COLUMNS)
     category_runs = (
-        RunOpQuantities(_count_memsets_as_copies(baseline), ("category",)),
-        RunOpQuantities(_count_memsets_as_copies(candidate), ("category",)),
+        RunOpQuantities(_with_categories_of_tables(baseline), ("category",)),
+        RunOpQuantities(_with_categories_of_tables(candidate), ("category",)),
     )
     ops, categories = match_ops(*(side.ops for side in sides)), _match_categories(*category_runs)
     step, parts = (_step_quantities(baseline, candidate, names) for names in (("duration",), STEP_PARTS))
@@ -136,7 +208,14 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
             parts, category_times, op_times, counts, *(pair for each in tables for pair in (each.time, each.count))
         ),
     )
-    op_verdicts = explain_by_count(op_times, op_verdicts, counts, count_verdicts)
+    kernels = OpTimes(baseline, candidate, sides, ops)
+    op_verdicts = [
+        AS_ALL_KERNELS if as_all and word != "the same" else word
+        for word, as_all in zip(
+            explain_by_count(op_times, op_verdicts, counts, count_verdicts), kernels.changed_as_all, strict=True
+        )
+    ]
+    reasons = reason_table(baseline, candidate)
     table = _op_rows(baseline, sides, ops, op_times, op_verdicts)
     category_table = _category_rows(baseline, category_runs, categories, category_times, category_verdicts)
     whole_step, of_category, of_op, *others = _with_inconclusive_note(
@@ -149,7 +228,7 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
                 step_notes(baseline, candidate),
             ),
             _top_rows_result(
-                "diff-categories", "Categories", CATEGORY_COLUMNS, category_table, top, category_notes(table)
+                "diff-categories", "Categories", CATEGORY_COLUMNS, category_table, top, category_notes(sides, ops)
             ),
             _top_rows_result(
                 "diff-ops",
@@ -163,17 +242,22 @@ def compare_runs(baseline: RunProfile, candidate: RunProfile, top: int | None = 
                 each.result(explain_by_count(each.time, list(map(as_more_or_less, of_time)), each.count, of_count), top)
                 for each, of_time, of_count in zip(tables, rest[::2], rest[1::2], strict=True)
             ),
+            *(each.result(list(map(as_more_or_less, judge_changes(each.time)[0])), top) for each in reasons),
         ],
     )
     waterfall = _waterfall_result(whole_step.table, category_table)
-    return Comparison(
-        baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(others), _match_numbers(sides, ops)
-    )
+    is_timed = MEMORY_ONLY not in (baseline.of, candidate.of)
+    verdict, work = step_verdict[0][0], given_work(given)
+    headline = find_headline(baseline, candidate, sides, ops, kernels, verdict, work) if is_timed else None
+    sections = [*others, *(each for each in (phases, rank_table(baseline, candidate, top)) if each is not None)]
+    sections.sort(key=lambda each: SECTION_ORDER.index(each.analysis))
+    keys = _match_numbers(sides, ops)
+    return Comparison(baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(sections), keys, headline)
 
 
 def _with_inconclusive_note(baseline: RunProfile, candidate: RunProfile, tables: Sequence[Result]) -> list[Result]:
     """The tables, with a note that explains unclear verdicts on the first table that has one."""
-    why = note("steps_inconclusive", base=baseline.steps.height, other=candidate.steps.height)
+    why = note("steps_inconclusive", baseline=baseline.steps.height, candidate=candidate.steps.height)
     first = next((table for table in tables if UNCLEAR in table.table["verdict"]), None)
     return [replace(table, notes=(why, *table.notes)) if table is first else table for table in tables]
 
@@ -193,10 +277,9 @@ def _step_result(quantities: QuantityPair, verdicts: Sequence[str], notes: Seque
     return Result("diff", "Step", STEP_COLUMNS, rows, rows.height, tuple(notes))
 
 
-def _count_memsets_as_copies(run: RunProfile) -> RunProfile:
-    """The run with memsets among the copies, as in the parts of a step."""
-    category = pl.when(pl.col("category") == "memset").then(pl.lit("copy")).otherwise("category")
-    return replace(run, ops=run.ops.with_columns(category.alias("category")))
+def _with_categories_of_tables(run: RunProfile) -> RunProfile:
+    """The run with classes as the categories of kernels, and memsets among the copies."""
+    return replace(run, ops=run.ops.with_columns(op_categories(run.ops)))
 
 
 def _match_categories(baseline: RunOpQuantities, candidate: RunOpQuantities) -> list[OpMatch]:
@@ -231,22 +314,22 @@ def _op_rows(
     verdicts: Sequence[str],
 ) -> pl.DataFrame:
     """The rows of the table of ops."""
-    base_count, other_count = sum_matched_ops(sides, matches, "count").means
+    baseline_count, candidate_count = sum_matched_ops(sides, matches, "count").means
     labels = [_match_labels(match, sides) for match in matches]
     renamed = [_renamed_labels(match, sides) for match in matches]
     events = [side.longest_events([match.sides[number] for match in matches]) for number, side in enumerate(sides)]
     rows = {
         **{name: [row[name] for row in labels] for name in ("name", "category", "module", "operator")},
-        **{f"other_{word}": [row[word] for row in renamed] for word in _LABELS_OF_BOTH},
+        **{f"candidate_{word}": [row[word] for row in renamed] for word in _LABELS_OF_BOTH},
         **_time_columns(baseline, sides, matches, times),
         "verdict": [_added_or_removed(match) or word for match, word in zip(matches, verdicts, strict=True)],
-        "base_count": base_count,
-        "other_count": other_count,
-        "base_ops": [len(match.baseline) for match in matches],
-        "other_ops": [len(match.candidate) for match in matches],
+        "baseline_count": baseline_count,
+        "candidate_count": candidate_count,
+        "baseline_ops": [len(match.baseline) for match in matches],
+        "candidate_ops": [len(match.candidate) for match in matches],
         "matched_by": [match.how for match in matches],
-        "base_event": events[0],
-        "other_event": events[1],
+        "baseline_event": events[0],
+        "candidate_event": events[1],
     }
     return _sort_by_step_change(rows, OP_COLUMNS)
 
@@ -267,7 +350,7 @@ def _time_columns(
 def _sort_by_step_change(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFrame:
     """The rows, largest change of the step first; rows without a change by time."""
     return rows_to_table(rows, columns).sort(
-        pl.col("exposed_change").abs(), pl.max_horizontal("base", "other"), columns[0].name,
+        pl.col("exposed_change").abs(), pl.max_horizontal("baseline", "candidate"), columns[0].name,
         descending=[True, True, False],
     )  # fmt: skip
 
@@ -287,7 +370,7 @@ def _waterfall_result(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
     changes = pl.concat([kinds, idle]).filter(pl.col("change") != 0)
     changes = changes.sort(pl.col("change").abs(), "part", descending=[True, False])
     baseline, candidate, whole_change, verdict = (
-        step.filter(part="step").select("base", "other", "change", "verdict").row(0)
+        step.filter(part="step").select("baseline", "candidate", "change", "verdict").row(0)
     )
     after = baseline + pl.col("change").cum_sum()
     of_step = pl.col("change") / baseline if baseline else pl.lit(None, pl.Float64)
@@ -296,8 +379,8 @@ def _waterfall_result(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
     relative = whole_change / baseline if baseline else None
     ends = pl.DataFrame(
         [
-            ("base step", None, baseline, None, None, ""),
-            ("other step", None, candidate, whole_change, relative, verdict),
+            ("baseline step", None, baseline, None, None, ""),
+            ("candidate step", None, candidate, whole_change, relative, verdict),
         ],
         schema=steps.select(names).schema,
         orient="row",
@@ -374,9 +457,9 @@ RENAMED_TIME_SHARE: Final = 0.25
 
 def _op_columns(ops: pl.DataFrame) -> tuple[Column, ...]:
     """The columns of ops; the candidate's names are brief where many ops are renamed."""
-    times = pl.col("base", "other").sum()
-    all_time, renamed_time = (sum(rows.select(times).row(0)) for rows in (ops, ops.drop_nulls("other_name")))
+    times = pl.col("baseline", "candidate").sum()
+    all_time, renamed_time = (sum(rows.select(times).row(0)) for rows in (ops, ops.drop_nulls("candidate_name")))
     many_renamed = renamed_time > RENAMED_TIME_SHARE * all_time
     return tuple(
-        replace(column, brief=many_renamed) if column.name == "other_name" else column for column in OP_COLUMNS
+        replace(column, brief=many_renamed) if column.name == "candidate_name" else column for column in OP_COLUMNS
     )

@@ -22,7 +22,8 @@ from tracehound.analysis.timing.device_busy import COMMUNICATION_KINDS, COPY_KIN
 from tracehound.analysis.topics import is_memory_only
 from tracehound.diff import compared_intervals, step_measures
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN, ComparedIntervals, ComparedWork, compared_work
-from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY, identify_ops
+from tracehound.diff.idle_reasons import BETWEEN_KERNELS
+from tracehound.diff.op_identity import IDENTITY_COLUMNS, MEMORY_ONLY, identify_ops, op_categories
 from tracehound.diff.step_measures import MEASURE_SCHEMA
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import PROFILERS, Trace, Window
@@ -42,6 +43,26 @@ INTERVAL_SCHEMA: Final = dict.fromkeys(("rank", "step", "start", "end", "duratio
 LONGEST_SCHEMA: Final = {**dict.fromkeys(IDENTITY_COLUMNS, pl.String), "event": pl.Int64, "length": pl.Int64}
 
 
+RANK_PART_SCHEMA: Final = {
+    "rank": pl.Int64,
+    "phase": pl.String,
+    "part": pl.String,
+    "name": pl.String,
+    "time": pl.Float64,
+}
+"""Part is one of `STEP_PARTS`, name the category of ops or the reason of idle time; ps of exposed or idle time."""
+
+RANK_OP_SCHEMA: Final = {
+    "rank": pl.Int64,
+    "phase": pl.String,
+    "op": pl.Int64,
+    "count": pl.Float64,
+    "time": pl.Float64,
+}
+
+SHAPE_SCHEMA: Final = {"name": pl.String, "dims": pl.String}
+
+
 class RunProfile(Struct, frozen=True, eq=False):
     """The measurements of one run.
 
@@ -55,6 +76,11 @@ class RunProfile(Struct, frozen=True, eq=False):
     they may be. While the trace of a run is open, `step_intervals` has the steps of each rank (rank, step, start, end,
     and duration on the clock that measures it) and `longest` the longest execution of each op (`IDENTITY_COLUMNS`,
     event, length); a saved profile has neither.
+
+    `phase` of `steps` is that of inference (prefill, decode, mixed), "" where a step has none. `rank_parts` has the
+    mean step of each rank and phase by its parts (`RANK_PART_SCHEMA`), `rank_ops` its mean count and time of each op of
+    `named_ops` (rank, phase, op as a row number, count, time), which a saved profile does not have. `shapes` has the
+    shapes of ops in one step, in their order (name, dims in JSON), and `devices` the models of the devices.
     """
 
     name: str
@@ -72,6 +98,13 @@ class RunProfile(Struct, frozen=True, eq=False):
     step_intervals: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=INTERVAL_SCHEMA))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST_SCHEMA))
     doubt: Note | None = None
+    rank_parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RANK_PART_SCHEMA))
+    rank_ops: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RANK_OP_SCHEMA))
+    named_ops: pl.DataFrame = field(
+        default_factory=lambda: pl.DataFrame(schema=dict.fromkeys(IDENTITY_COLUMNS, pl.String))
+    )
+    shapes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SHAPE_SCHEMA))
+    devices: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -88,6 +121,8 @@ class RunProfile(Struct, frozen=True, eq=False):
         one = self.steps.height == 1
         what = self.what.replace("steps", "step", 1).replace("executions", "execution", 1) if one else self.what
         count = "" if self.what in (WHOLE_RUN, IN_WINDOW) else f"{self.steps.height:,} "
+        if (phases := self.steps["phase"].unique()).len() == 1 and phases[0]:
+            count += f"{phases[0]} "
         left = len(set(self.partial) - set(self.steps["step"].to_list()))
         lacking = f", {count_noun(left, 'partial step')} left out" if left else ", partial" if self.partial else ""
         return f"{count}{what} on {ranks}, {self.of}{lacking}"
@@ -96,9 +131,9 @@ class RunProfile(Struct, frozen=True, eq=False):
 def note_unlike_runs(baseline: RunProfile, candidate: RunProfile) -> Note | None:
     """A note about measurements that differ in kind between the runs; None where they are alike."""
     if baseline.of != candidate.of:
-        return note("runs_not_alike", base=baseline.of, other=candidate.of)
+        return note("runs_not_alike", baseline=baseline.of, candidate=candidate.of)
     if baseline.unit != candidate.unit:
-        return note("runs_not_alike", base=baseline.what, other=candidate.what)
+        return note("runs_not_alike", baseline=baseline.what, candidate=candidate.what)
     return None
 
 
@@ -125,6 +160,7 @@ _PROFILE_COLUMNS: Final = (
     Column("start", "instant", "start of the step; null in the rows of ops"),
     Column("end", "instant", "its end"),
     Column("duration", "time", "length of the step; null in the rows of ops"),
+    Column("phase", "text", "phase of inference, where the step has one"),
     *(Column(name, "text", name) for name in IDENTITY_COLUMNS),
     Column("count", "count", "executions that begin in the step"),
     Column("time", "time", "own time"),
@@ -154,7 +190,12 @@ def profile_run(trace: Trace, window: Window, executor: Executor | None = None) 
     )
     ranks = steps.group_by("step").agg(pl.len().cast(pl.Int64).alias("ranks"))
     parts = ops.group_by("step", "class").agg(pl.col("exposed").sum())
-    lengths = steps.group_by("step").agg(pl.col("duration").sum().cast(pl.Float64)).join(ranks, on="step")
+    phases = steps.select("rank", "step", pl.col("phase").fill_null(""))
+    lengths = (
+        steps.group_by("step")
+        .agg(pl.col("duration").sum().cast(pl.Float64), pl.col("phase").fill_null("").max())
+        .join(ranks, on="step")
+    )
     for number, part in enumerate(compared_intervals.WORK_CLASSES):
         mine = parts.filter(pl.col("class") == number).select("step", pl.col("exposed").alias(part))
         lengths = lengths.join(mine, on="step", how="left")
@@ -163,6 +204,7 @@ def profile_run(trace: Trace, window: Window, executor: Executor | None = None) 
     mean = pl.col("duration", *STEP_PARTS) / pl.col("ranks")
     of_ops = ops.group_by("step", *IDENTITY_COLUMNS).agg(pl.col(_OP_SUMS).sum().cast(pl.Float64))
     step_intervals = steps.select(list(INTERVAL_SCHEMA))
+    named_ops = ops.select(IDENTITY_COLUMNS).unique().sort(IDENTITY_COLUMNS)
     return RunProfile(
         name=trace.name,
         ranks=rows["rank"].n_unique(),
@@ -170,7 +212,7 @@ def profile_run(trace: Trace, window: Window, executor: Executor | None = None) 
         of=_joined_values(rows["of"]),
         steps=lengths.with_columns(idle)
         .with_columns(mean)
-        .select("step", "ranks", "duration", *STEP_PARTS)
+        .select("step", "ranks", "duration", *STEP_PARTS, "phase")
         .sort("step"),
         ops=of_ops.join(ranks, on="step")
         .with_columns(pl.col(_OP_SUMS) / pl.col("ranks"))
@@ -185,7 +227,82 @@ def profile_run(trace: Trace, window: Window, executor: Executor | None = None) 
         step_intervals=step_intervals,
         longest=_longest_executions(ops),
         doubt=not_one_run_note(trace, window.ranks),
+        rank_parts=_rank_parts(steps, phases, ops, measure_rows),
+        rank_ops=_rank_ops(phases, ops, named_ops),
+        named_ops=named_ops,
+        shapes=_shapes_of_ops(measure_rows),
+        devices=_device_models(trace, rows["rank"].unique().to_list()),
     )
+
+
+def _rank_parts(steps: pl.DataFrame, phases: pl.DataFrame, ops: pl.DataFrame, measures: pl.DataFrame) -> pl.DataFrame:
+    """The mean step of each rank and phase by its parts (`RANK_PART_SCHEMA`); they add up to its duration."""
+    exposed = ops.select(
+        "rank",
+        "step",
+        pl.col("class")
+        .replace_strict(dict(enumerate(compared_intervals.WORK_CLASSES)), return_dtype=pl.String)
+        .alias("part"),
+        op_categories(ops).alias("name"),
+        pl.col("exposed").cast(pl.Float64).alias("time"),
+    )
+    idle = measures.filter(topic=step_measures.REASONS).select(
+        "rank", "step", pl.lit("idle").alias("part"), "name", pl.col("value").cast(pl.Float64).alias("time")
+    )
+    known = pl.concat([exposed, idle]).group_by("rank", "step").agg(pl.col("time").sum().alias("known"))
+    rest = steps.join(known, on=["rank", "step"], how="left").select(
+        "rank",
+        "step",
+        pl.lit("idle").alias("part"),
+        pl.lit(BETWEEN_KERNELS).alias("name"),
+        (pl.col("duration") - pl.col("known").fill_null(0)).alias("time"),
+    )
+    number = phases.group_by("rank", "phase").agg(pl.len().alias("steps"))
+    every = pl.concat([exposed, idle, rest.filter(pl.col("time") != 0)]).join(phases, on=["rank", "step"])
+    return (
+        every.group_by("rank", "phase", "part", "name")
+        .agg(pl.col("time").sum())
+        .join(number, on=["rank", "phase"])
+        .with_columns(pl.col("time") / pl.col("steps"))
+        .select(list(RANK_PART_SCHEMA))
+        .sort("rank", "phase", "part", "name")
+    )
+
+
+def _rank_ops(phases: pl.DataFrame, ops: pl.DataFrame, named_ops: pl.DataFrame) -> pl.DataFrame:
+    """The mean count and time of each op in a step of each rank and phase (`RANK_OP_SCHEMA`)."""
+    numbered = named_ops.with_row_index("op").with_columns(pl.col("op").cast(pl.Int64))
+    number = phases.group_by("rank", "phase").agg(pl.len().alias("steps"))
+    sums = (
+        ops.drop("phase")
+        .join(phases, on=["rank", "step"])
+        .join(numbered, on=IDENTITY_COLUMNS)
+        .group_by("rank", "phase", "op")
+        .agg(pl.col("count", "time").sum().cast(pl.Float64))
+    )
+    mean = pl.col("count", "time") / pl.col("steps")
+    return (
+        sums.join(number, on=["rank", "phase"])
+        .with_columns(mean)
+        .select(list(RANK_OP_SCHEMA))
+        .sort("rank", "phase", "op")
+    )
+
+
+def _shapes_of_ops(measures: pl.DataFrame) -> pl.DataFrame:
+    """The shapes of ops in a step of the first rank, in their order (`SHAPE_SCHEMA`)."""
+    rows = measures.filter(topic=step_measures.SHAPES)
+    first = rows.filter(pl.col("rank") == pl.col("rank").min()).sort("step", "value")
+    parts = first["name"].str.split_exact(step_measures.SHAPE_SEPARATOR, 1).struct
+    return pl.DataFrame({"name": parts.field("field_0"), "dims": parts.field("field_1")}, schema=SHAPE_SCHEMA)
+
+
+def _device_models(trace: Trace, ranks: Sequence[int]) -> tuple[str, ...]:
+    """The models of the devices of these ranks, else the kinds of their devices (GPU, TPU, CPU)."""
+    of_ranks = trace.ranks.filter(pl.col("rank").is_in(list(ranks)))
+    kind = pl.col("label").str.extract(r"^([A-Za-z]+)", 1)
+    models = of_ranks.select(pl.when(pl.col("model") != "").then("model").otherwise(kind).alias("model")).to_series()
+    return tuple(models.drop_nulls().unique().sort().to_list())
 
 
 def _missing_data_notes(trace: Trace, window: Window) -> tuple[Note, ...]:
@@ -216,7 +333,7 @@ def _profile_memory_timeline(trace: Trace, window: Window) -> RunProfile:
     step_intervals = pl.DataFrame(
         [(rank, 0, low, until, until - low) for rank in ranks], schema=INTERVAL_SCHEMA, orient="row"
     )
-    one = {"step": 0, "ranks": len(ranks), **dict.fromkeys(("duration", *STEP_PARTS), 0.0)}
+    one = {"step": 0, "ranks": len(ranks), **dict.fromkeys(("duration", *STEP_PARTS), 0.0), "phase": ""}
     ops = {"step": pl.Int64(), **dict.fromkeys(IDENTITY_COLUMNS, pl.String()), **dict.fromkeys(_OP_SUMS, pl.Float64())}
     return RunProfile(
         name=trace.name,
@@ -243,7 +360,7 @@ def _share_outside_steps(rows: pl.DataFrame) -> float:
 def _all_measures(trace: Trace, rows: pl.DataFrame, step_intervals: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
     """`MEASURE_SCHEMA` of ranks and of counters."""
     tables = [
-        step_measures.average_over_ranks(rows, ranks),
+        step_measures.average_over_ranks(rows.filter(pl.col("topic") != step_measures.SHAPES), ranks),
         step_measures.counter_measures(trace, step_intervals).select(list(MEASURE_SCHEMA)),
     ]
     return pl.concat(tables).sort("step", "topic", "name")
@@ -301,6 +418,7 @@ def _step_rows(intervals: ComparedIntervals, traced: ComparedWork) -> pl.DataFra
         "start": in_trace.start,
         "end": in_trace.end,
         "duration": intervals.end - intervals.start,
+        "phase": [""] * len(intervals.number) if intervals.phase is None else intervals.phase,
     }
     return pl.DataFrame(
         {**columns, "partial": np.zeros(len(intervals.number), np.bool_) if partial is None else partial}

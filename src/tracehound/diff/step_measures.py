@@ -20,15 +20,13 @@ from tracehound.analysis.idle import CAUSES, StreamGaps, device_gaps
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
 from tracehound.diff.compared_intervals import ComparedIntervals, ComparedWork, compared_work, cut_at_intervals
-from tracehound.diff.op_identity import DEVICE_WORK
+from tracehound.diff.idle_reasons import COUNTER_SUFFIX, idle_reasons
+from tracehound.diff.op_identity import DEVICE_WORK, op_name_without_number
 from tracehound.formats.kineto.kineto_counters import HOST_MEMORY_COUNTER
 from tracehound.formats.torch_names import MODULE_PREFIX, UTILIZATION_COUNTERS
 from tracehound.model.ids import file_index_of
 from tracehound.model.trace import Trace, collect_frame
-from tracehound.numeric.intervals import Ints, covered_lengths, union
-
-COUNTER_SUFFIX: Final = r"(?:#\s*|\s+)\d+$"
-"""The number behind a name that counts repetitions: ``iteration 12``, ``batch#3``."""
+from tracehound.numeric.intervals import Ints, Mask, covered_lengths, union
 
 INSTANCE_SUFFIX: Final = r"_\d+$"
 """The number behind the class of a module: a model has many layers of a class, which are compared together."""
@@ -140,8 +138,22 @@ MEASURE_SCHEMA: Final = {
     "count": pl.Float64,
     "value": pl.Float64,
 }
-"""A row for each step and measure: `value` is ps for the topics launches, idle, compiling, annotations and modules,
-bytes for memory and for before (the bytes by which memory is less than recorded), and a plain value for counters."""
+"""A row for each step and measure: `value` is ps for the topics launches, idle, reasons (of idle time), compiling,
+annotations and modules, bytes for memory and for before (the bytes by which memory is less than recorded), and a plain
+value for counters and for work (FLOPs and bytes of HLO ops). Of the topic shapes there is a row for each op and its
+shapes in one step: its name, `SHAPE_SEPARATOR`, and the shapes in JSON; `value` is its place in their order."""
+
+REASONS: Final = "reasons"
+"""Topic of the idle time by its reasons."""
+
+WORK: Final = "work"
+"""Topic of the work of a step that the ops say themselves."""
+
+SHAPES: Final = "shapes"
+"""Topic of the shapes that ops of one step have."""
+
+SHAPE_SEPARATOR: Final = "\t"
+"""Between the name of an op and its shapes."""
 
 EDGE_IDLE: Final = "before or after all work"
 
@@ -159,9 +171,15 @@ def _measures_of_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each step and measure with a count or a value."""
     work = compared_work(rank_trace)
     rank_trace, intervals = work.rank_trace, work.intervals
-    found = [_compile_measures(rank_trace, intervals), measure_annotations(rank_trace, intervals)]
+    found = [
+        _compile_measures(rank_trace, intervals),
+        measure_annotations(rank_trace, intervals),
+        *_work_measures(work),
+    ]
+    idle = _idle_measures(work.on_own_clock(), options) if work.of == DEVICE_WORK else []
     if work.of == DEVICE_WORK:
-        found += [_launch_measures(rank_trace, intervals), *_idle_measures(work.on_own_clock(), options)]
+        found += [_launch_measures(rank_trace, intervals), *idle]
+    found.append(_reason_measures(work, idle, options))
     rows = pl.concat(found, how="vertical_relaxed")
     return rows.filter((pl.col("count") > 0) | (pl.col("value") > 0)).with_columns(
         pl.lit(rank_trace.rank, pl.Int64).alias("rank")
@@ -191,7 +209,8 @@ def _launch_measures(rank_trace: RankTrace, intervals: ComparedIntervals) -> pl.
 
 def _idle_measures(work: ComparedWork, options: Options) -> list[pl.DataFrame]:
     """The gaps of the whole device by their causes, and the idle time at the edges."""
-    (gaps, cause), intervals = device_gaps(work.rank_trace, options), work.intervals
+    found_gaps, intervals = device_gaps(work.rank_trace, options), work.intervals
+    gaps, cause = found_gaps.gaps, found_gaps.cause
     if work.clock is not None:
         begin, until = work.clock.to_device_bounds(gaps.start, gaps.end)
         gaps = gaps._replace(start=begin, end=until)
@@ -209,6 +228,98 @@ def _idle_measures(work: ComparedWork, options: Options) -> list[pl.DataFrame]:
             intervals, "idle", EDGE_IDLE, np.zeros(size, np.int64), _idle_at_edges(work.events, gaps, intervals)
         ),
     ]
+
+
+def _reason_measures(work: ComparedWork, idle: Sequence[pl.DataFrame], options: Options) -> pl.DataFrame:
+    """The idle time by its reasons; on a clock of the device's own it is scaled to the `idle` time by that."""
+    rows = idle_reasons(work, options).with_columns(pl.lit(REASONS).alias("topic"))
+    if work.clock is not None and idle:
+        own = pl.concat(idle).group_by("step").agg(pl.col("value").sum().alias("own"))
+        scale = (pl.col("own") / pl.col("value").sum().over("step")).fill_nan(1.0).fill_null(1.0)
+        scaled = (pl.col("value") * scale).round().cast(pl.Int64).alias("value")
+        rows = rows.join(own, on="step", how="left").with_columns(scaled)
+    return rows.select("step", "topic", "name", "count", "value")
+
+
+def _work_measures(work: ComparedWork) -> list[pl.DataFrame]:
+    """FLOPs and bytes of the HLO ops of each step, and the shapes of ops in one step from the middle of the run."""
+    intervals, events = work.intervals, work.events
+    at, inside = _interval_of_times(events["start"].to_numpy(), intervals)
+    executed = events.filter(pl.Series(inside)).select(
+        "op", pl.Series("interval", at[inside]), (pl.col("end") - pl.col("start")).alias("length")
+    )
+    known = work.rank_trace.ops.select(
+        "op", "name", "category", "text", flops=pl.coalesce("flops", "estimated_flops"),
+        bytes=pl.coalesce("bytes_accessed", "estimated_bytes"),
+    )  # fmt: skip
+    rows = executed.drop_nulls("op").join(known, on="op", how="left", maintain_order="left")
+    found = []
+    for column, name in (("flops", "FLOPs"), ("bytes", "bytes accessed")):
+        at, size = rows["interval"].to_numpy(), len(intervals.number)
+        total = np.bincount(at, rows[column].fill_null(0).to_numpy(), size) if len(at) else np.zeros(size)
+        amount = np.where(_is_known_work(rows, column, size), total.clip(0, MAX_WORK), 0).astype(np.int64)
+        found.append(_interval_rows(intervals, WORK, name, np.zeros(len(amount), np.int64), amount))
+    if not len(intervals.number):
+        return found
+    middle = len(intervals.number) // 2
+    shaped = _hlo_shapes(rows.filter(interval=middle)) if rows.height else _operator_shapes(work, middle)
+    names = shaped.unique(maintain_order=True).head(MAX_SHAPES).to_series()
+    shapes = {"step": int(intervals.number[middle]), "topic": SHAPES, "name": names, "count": 1}
+    place = pl.int_range(1, len(names) + 1, eager=True)
+    return [*found, pl.DataFrame({**shapes, "value": place}).select("step", "topic", "name", "count", "value")]
+
+
+def _is_known_work(rows: pl.DataFrame, column: str, size: int) -> Mask:
+    """A mask of the intervals in which custom calls, of whose work nothing is known, take little time of the ops."""
+    is_unknown = (pl.col("category") == "custom-call") & (pl.col(column).fill_null(0) == 0)
+    unknown = pl.when(is_unknown.fill_null(value=False)).then("length").otherwise(0)
+    times = rows.select("interval", "length", unknown.alias("unknown"))
+    of_all, of_unknown = (
+        _count_and_sum(times["interval"].to_numpy(), times[name].to_numpy(), size)[1] for name in ("length", "unknown")
+    )
+    found: Mask = of_unknown <= MAX_UNKNOWN_WORK * of_all
+    return found
+
+
+MAX_WORK: Final = 2.0**62
+"""No step does more work: what a damaged file says beyond that is cut."""
+
+MAX_UNKNOWN_WORK: Final = 0.1
+"""The work of a step is unknown if custom calls take a larger share of its ops' time."""
+
+MAX_SHAPES: Final = 1_000
+"""At most so many ops with different shapes are held."""
+
+_SHAPE_IN_TEXT: Final = r"\b[a-z]+[0-9]*[a-z0-9]*\[[0-9,]*\]"
+"""A shape in the text of an HLO instruction: ``f32[16,128]``."""
+
+
+def _hlo_shapes(rows: pl.DataFrame) -> pl.DataFrame:
+    """The names of executed HLO ops with the shapes of their results and operands, in the order of execution."""
+    dims = (
+        pl.col("text").fill_null("").str.extract_all(_SHAPE_IN_TEXT).list.eval(pl.element().str.extract(r"(\[.*\])", 1))
+    )
+    name = pl.col("name").fill_null("").map_elements(op_name_without_number, return_dtype=pl.String)
+    shapes = pl.format("[{}]", dims.list.join(","))
+    return rows.select(pl.concat_str(name, pl.lit(SHAPE_SEPARATOR), shapes))
+
+
+def _operator_shapes(work: ComparedWork, middle: int) -> pl.DataFrame:
+    """The operators of PyTorch in a step of the host, with the shapes of their inputs, in their order."""
+    rank_trace, intervals = work.rank_trace, work.intervals
+    if "called" not in rank_trace.facets:
+        return pl.DataFrame({"name": []}, schema={"name": pl.String})
+    number = int(intervals.number[middle])
+    begin, until = int(intervals.start[middle]), int(intervals.end[middle])
+    there = (
+        pl.col("step") == number
+        if intervals.what == "steps"
+        else pl.col("start").is_between(begin, until, closed="left")
+    )
+    calls = rank_trace.threads.filter((pl.col("kind") == "op") & there).select("name", "record")
+    shaped = rank_trace.facet("called").select("record", "dims").drop_nulls("dims")
+    rows = collect_frame(calls.join(shaped, on="record", maintain_order="left"))
+    return rows.select(pl.concat_str(pl.col("name", "dims").cast(pl.String), separator=SHAPE_SEPARATOR))
 
 
 def _idle_at_edges(events: pl.DataFrame, gaps: StreamGaps, intervals: ComparedIntervals) -> Ints:

@@ -4,10 +4,10 @@ Owns averages, medians and spreads, the test, and its counterpart: whether the s
 difference. Only values other than 0 are held: of thousands of names most occur in a few steps, and a number for each
 step and name would fill the memory. Knows no op.
 
-Steps are taken as exchangeable where nothing changed: with the labels "base" and "other" assigned anew, a difference as
-large should be rare. That is a permutation test; for many quantities at once each is compared with the largest
-difference of all that differ no more (Westfall and Young's step-down max-T), so that among a thousand ops none is
-called changed by chance.
+Steps are taken as exchangeable where nothing changed: with the labels "baseline" and "candidate" assigned anew, a
+difference as large should be rare. That is a permutation test; for many quantities at once each is compared with the
+largest difference of all that differ no more (Westfall and Young's step-down max-T), so that among a thousand ops none
+is called changed by chance.
 """
 
 from __future__ import annotations

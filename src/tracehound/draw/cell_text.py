@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 import polars as pl
@@ -46,7 +47,7 @@ def format_cell(column: Column, value: object, unit: units.TimeUnit = "auto") ->
     if column.unit == "id":
         return ""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return NO_VALUE
+        return column.null_text or NO_VALUE
     if column.unit == "flag":
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -140,18 +141,51 @@ def format_column(result: Result, column: Column, unit: units.TimeUnit = "auto")
 
 
 def describe_share_bases(columns: Sequence[Column]) -> list[str]:
-    """The base of every share, one line for each base: ``share: self time, of the self time of all ops``."""
-    bases: dict[str, list[Column]] = {}
+    """The base of every share, one line for each base: ``share: % of the self time of all ops``."""
+    bases: dict[str, list[str]] = {}
     for column in columns:
         if column.unit == "share" and column.base:
-            bases.setdefault(column.base, []).append(column)
-    lines = []
-    for base, columns_of_base in bases.items():
-        names = ", ".join(column_heading(column) for column in columns_of_base)
-        lines.append(
-            f"{names}: {columns_of_base[0].meaning}, of {base}" if len(columns_of_base) == 1 else f"{names}: of {base}"
-        )
-    return lines
+            bases.setdefault(column.base, []).append(column_heading(column))
+    return [f"{', '.join(names)}: % of {base}" for base, names in bases.items()]
+
+
+def common_share_base(result: Result) -> str:
+    """The base that all shares of a table have, for its title: ``% of the span``. Empty if they have several.
+
+    A base that differs from row to row is in the column `BASE_COLUMN`.
+    """
+    if not result.table.height:
+        return ""
+    if any(column.name == BASE_COLUMN and column.unit == "text" for column in result.columns):
+        values = result.table[BASE_COLUMN].drop_nulls().unique().to_list()
+        return f"% of {_BASE_NAMES.get(values[0], f'the {values[0]}')}" if len(values) == 1 else ""
+    columns = columns_with_values(result.columns, result.table)
+    bases = describe_share_bases(columns)
+    if len(bases) != 1:
+        return ""
+    shares = [column for column in columns if column.unit == "share" and column.base]
+    return bases[0] if len(shares) == 1 else f"% of {shares[0].base}"
+
+
+BASE_COLUMN: Final = "share_of"
+"""The column that names the base of each row's share."""
+
+_BASE_NAMES: Final = {"step": "step time"}
+"""Bases whose names in a title are not those in a cell."""
+
+
+def several_share_bases(columns: Sequence[Column]) -> list[str]:
+    """The bases of shares, if they have several."""
+    bases = describe_share_bases(columns)
+    return bases if len(bases) > 1 else []
+
+
+def drop_common_base_column(result: Result) -> Result:
+    """The result without the column that names the base of each row, if all rows have the one in the title."""
+    if BASE_COLUMN not in result.table.columns or not common_share_base(result).startswith("% of "):
+        return result
+    columns = tuple(column for column in result.columns if column.name != BASE_COLUMN)
+    return replace(result, columns=columns, table=result.table.drop(BASE_COLUMN))
 
 
 def format_host_activity(value: object, width: int = 0) -> list[str]:
@@ -213,17 +247,17 @@ def _format_number(kind: Unit, value: float, unit: units.TimeUnit) -> str:
 
 
 _TIME_FORMATS: Final[Mapping[Unit, Callable[[int, units.TimeUnit], str]]] = {
-    "time": units.format_duration,
+    "time": partial(units.format_duration, digits=units.CELL_DIGITS),
     "instant": units.format_instant,
-    "difference": units.format_time_difference,
+    "difference": partial(units.format_time_difference, digits=units.CELL_DIGITS),
 }
 
 _NUMBER_FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
     "bytes": units.format_bytes,
     "rate": units.format_bandwidth,
     "flops": units.format_flops,
-    "share": units.format_share,
-    "growth": units.format_growth,
+    "share": partial(units.format_share, digits=units.CELL_DIGITS),
+    "growth": partial(units.format_growth, digits=units.CELL_DIGITS),
     "number": units.format_number,
 }
 

@@ -22,7 +22,7 @@ from tracehound.draw.charts import primitives
 from tracehound.draw.charts.analysis_charts import BREAKDOWN_GLYPHS, BREAKDOWN_NAMES
 from tracehound.draw.name_shortening import shorten_names_distinctly
 from tracehound.draw.notes import note_text
-from tracehound.model.units import count_noun, format_count, format_duration, format_share
+from tracehound.model.units import CELL_DIGITS, count_noun, format_count, format_duration, format_share
 
 PanelStyle = Literal["plain", "dim", "strong", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"]
 """The style of a piece of a line. The text is complete without it."""
@@ -178,10 +178,10 @@ def draw_ops_panel(result: Result, width: int, height: int) -> OverviewPanel:
         words = short[name]
         bar = primitives.draw_bar(part or 0.0, bar_width) if bar_width > 2 else ""
         pieces: PanelLine = [(words + " " * (room - cell_len(words)), "plain")]
-        pieces.append((f" {format_share(part or 0.0):>8} ", "strong"))
+        pieces.append((f" {format_share(part or 0.0, CELL_DIGITS):>8} ", "strong"))
         pieces.append((bar, "bar"))
         if numbers_width > 10:
-            pieces.append((f" {format_duration(self_time or 0):>10}", "dim"))
+            pieces.append((f" {format_duration(self_time or 0, digits=CELL_DIGITS):>10}", "dim"))
         lines.append(pieces)
     return OverviewPanel(f"{format_count(result.total)}, by self time", lines)
 

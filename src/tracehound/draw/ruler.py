@@ -15,7 +15,7 @@ from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.lane_cells import CellForm, EventNames, LaneCells, encode_style
 from tracehound.draw.lane_rows import LaneRow
 from tracehound.model.trace import KIND_CODES
-from tracehound.model.units import PS_PER_UNIT, format_duration
+from tracehound.model.units import CELL_DIGITS, PS_PER_UNIT, format_duration
 from tracehound.numeric.intervals import Ints
 
 MIN_TICK_SPACING = 16
@@ -104,7 +104,7 @@ def _draw_selected_range(
     text[first:last] = glyphs.span
     text[last - 1] = glyphs.right
     text[first] = glyphs.left if last - first > 1 else glyphs.gutter
-    words = f" {glyphs.to_alphabet(format_duration(selection[1] - selection[0]))} "
+    words = f" {glyphs.to_alphabet(format_duration(selection[1] - selection[0], digits=CELL_DIGITS))} "
     at = _place_range_label(first, last, len(words), focus)
     if at is None:
         at = last if last + len(words) <= len(text) else max(0, first - len(words))

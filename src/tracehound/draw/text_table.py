@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +14,8 @@ from tracehound.draw.cell_text import (
     column_alignment,
     column_heading,
     columns_with_values,
-    describe_share_bases,
+    common_share_base,
+    drop_common_base_column,
     format_column,
     format_host_activity,
     is_all_zero,
@@ -22,15 +23,19 @@ from tracehound.draw.cell_text import (
     mark_large_times_brief,
     naming_column,
     readable_columns,
+    several_share_bases,
 )
 from tracehound.draw.name_shortening import shorten_name, shorten_names_distinctly
-from tracehound.draw.notes import note_texts
+from tracehound.draw.notes import NoteTexts, fold_notes
 from tracehound.draw.text_wrapping import wrap_text
 from tracehound.errors import printable
 from tracehound.model.short_names import cut_middle
 from tracehound.model.units import TimeUnit, format_instant
 
-LineRole = Literal["title", "caption", "head", "row", "detail", "note"]
+LineRole = Literal["title", "caption", "headline", "head", "row", "detail", "warning", "note"]
+
+NOTES_OPTION: Final = "--notes"
+"""The option that shows folded notes."""
 
 COLUMN_GAP = "  "
 DETAIL_INDENT = "    "
@@ -103,26 +108,46 @@ class _TableLayout(Struct, frozen=True):
     missing: list[_TableColumn]
 
 
-def table_lines(result: Result, width: int, unit: TimeUnit = "auto") -> list[TextLine]:
-    """Title, header, rows and notes of a result, in lines of at most `width` characters."""
-    layout = _lay_out_table(result, width, unit)
-    texts = []
-    if not result.table.is_empty():
-        texts += _hidden_columns_notes(layout.missing, "in these rows" if result.shown_rows_text else "")
-        texts += describe_share_bases([block.column for block in layout.beside])
+def table_lines(result: Result, width: int, unit: TimeUnit = "auto", *, all_notes: bool = True) -> list[TextLine]:
+    """Title, headline, header, rows and notes of a result, in lines of at most `width` characters.
+
+    Several caveats are folded into one line unless `all_notes` is set, or there are no rows, which they explain.
+    """
+    layout, is_empty = _lay_out_table(result, width, unit), result.table.is_empty()
+    texts = fold_notes(result.notes, unfolded=all_notes or is_empty)
+    bases = [] if is_empty else several_share_bases([block.column for block in layout.beside])
+    hidden = [] if is_empty else _hidden_columns_notes(layout.missing)
     return [
         *caption_lines(result, width, unit),
+        *headline_lines(texts, width),
         *_row_lines(layout, width),
-        *note_lines([*texts, *note_texts(result.notes)], width),
+        *note_lines([*hidden, *bases], width),
+        *caveat_lines(texts, width),
     ]
 
 
+def headline_lines(texts: NoteTexts, width: int) -> list[TextLine]:
+    """The headline of a result."""
+    return [TextLine(line, "headline") for text in texts.headlines for line in wrap_sentence(text, width)]
+
+
+def caveat_lines(texts: NoteTexts, width: int) -> list[TextLine]:
+    """The warnings and caveats of a result; the number of those that are folded."""
+    warnings = [TextLine(line, "warning") for text in texts.warnings for line in wrap_sentence(text, width)]
+    return [*warnings, *note_lines([*texts.caveats, *folded_notes_texts(texts.folded)], width)]
+
+
+def folded_notes_texts(folded: int) -> list[str]:
+    """The line that counts folded notes; nothing if there are none."""
+    return [f"{folded} notes ({NOTES_OPTION} shows them)"] if folded else []
+
+
 def caption_lines(result: Result, width: int, unit: TimeUnit = "auto") -> list[TextLine]:
-    """The title with the window and the number of rows shown."""
+    """The title with the window, the number of rows shown, and the base of shares if all have the same."""
     facts = [result.title]
     if result.window is not None:
         facts.append(f"window {format_instant(result.window[0], unit)} to {format_instant(result.window[1], unit)}")
-    facts.extend([result.shown_rows_text] if result.shown_rows_text else [])
+    facts.extend(filter(None, (result.shown_rows_text, common_share_base(result))))
     return [TextLine(line, "title") for line in wrap_sentence(" · ".join(facts), width)]
 
 
@@ -148,6 +173,7 @@ def wrap_sentence(text: str, width: int) -> list[str]:
 
 
 def _lay_out_table(result: Result, width: int, unit: TimeUnit) -> _TableLayout:
+    result = drop_common_base_column(result)
     tree_column, indents = indented_column(result.columns), _tree_indents(result, width)
     columns = mark_distinguishing_column_brief(
         mark_large_times_brief(columns_with_values(readable_columns(result), result.table), result.table), result.table
@@ -177,14 +203,13 @@ def _lay_out_table(result: Result, width: int, unit: TimeUnit) -> _TableLayout:
     return _TableLayout(visible, details, [block for block in beside if block not in visible])
 
 
-def _hidden_columns_notes(blocks: Sequence[_TableColumn], where: str) -> list[str]:
-    """The names of hidden columns; separately those without any amount. `where` is set if not all rows are shown."""
-    notes = []
-    empty = f"no room for, and empty {where}" if where else "no room for, and nothing in"
-    for what, void in (("no room for", False), (empty, True)):
-        names = [column_heading(block.column) for block in blocks if block.void is void]
-        notes += [f"{what}: {', '.join(names)}"] if names else []
-    return notes
+def _hidden_columns_notes(blocks: Sequence[_TableColumn]) -> list[str]:
+    """The names of hidden columns; columns of zeros come last."""
+    names, zeros = (
+        ", ".join(column_heading(block.column) for block in blocks if block.void is void) for void in (False, True)
+    )
+    found = "; ".join(filter(None, (names, f"all zero: {zeros}" if zeros else "")))
+    return [f"hidden columns: {found} (--width 0 shows all)"] if found else []
 
 
 def _details_with_full_names(

@@ -29,6 +29,26 @@ LAUNCH_CALL: Final = re.compile(
 )
 """Calls that put work on a device."""
 
+RECORDED_LAUNCH_CALL: Final = re.compile(
+    r"^(?:cuda|cu|hip|musa|mu)(?=[A-Z])(?!\w*(?:Memset|Graph(?!Launch)|HostFunc))\w*(?:Launch|Memcpy)"
+    r"|^urEnqueue(?:KernelLaunch|USMMemcpy|MemBuffer(?:Read|Write|Copy))|^zeCommandListAppend(?:LaunchKernel|MemoryCopy)"
+)
+"""Calls whose work profilers record, with the same correlation id: launches of kernels and of graphs, and copies.
+
+Not memsets: a memset of 0 bytes has no work, and no file says how many bytes a call sets.
+"""
+
+SINGLE_KERNEL_CALL: Final = re.compile(r"^(?!\w*(?:Graph|MultiDevice))\w*Launch(?!HostFunc)")
+"""Those of these calls that launch one kernel."""
+
+CAPTURE_START_CALL: Final = re.compile(r"^(?:cuda|cu|hip|musa|mu)StreamBeginCapture")
+CAPTURE_END_CALL: Final = re.compile(r"^(?:cuda|cu|hip|musa|mu)StreamEndCapture")
+"""Calls between which launches go into a graph, and not to the device."""
+
+CAPTURE_START_FUNCTION: Final = re.compile(r"\bcapture_begin\b")
+CAPTURE_END_FUNCTION: Final = re.compile(r"\bcapture_end\b")
+"""PyTorch's functions around these calls, as the profiler names their frames."""
+
 WAIT_CALL: Final = re.compile(r"Synchronize|^ur(?:EventWait|QueueFinish)|^cn(?:rt)?QueueSync|^cnrtSyncDevice")
 """Calls that return when the device is done: with all, with a stream's work, or with what is before an event."""
 

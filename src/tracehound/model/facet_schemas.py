@@ -32,6 +32,18 @@ FACET_SCHEMAS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "occupancy": pl.Float64(),  # estimated achieved occupancy, a fraction
             }
         ),
+        "copied": pl.Schema(  # copies and memsets of PyTorch: the bandwidth that the file states
+            {
+                "record": pl.Int64(),
+                "bandwidth": pl.Float64(),  # GB/s
+            }
+        ),
+        "cut": pl.Schema(  # kernels and copies whose recorded end is impossible: it was cut
+            {
+                "record": pl.Int64(),
+                "recorded_duration": pl.Int64(),  # the duration in the file, ps
+            }
+        ),
         "handed": pl.Schema(  # XLA events: ids shared by producers and consumers
             dict.fromkeys(("record", *LINK_COLUMNS), pl.Int64())
         ),

@@ -121,7 +121,8 @@ class FileFacts(Struct, frozen=True):
     """All facts of a file. Unset: the file does not say.
 
     From any file: `versions` of drivers and libraries by the file's own names for them ("cuda_driver_version"), and the
-    `exported_window` if the file is the export of a window.
+    `exported_window` if the file is the export of a window. `unmatched_launches` counts the calls that launch device
+    work and share their correlation id with no device event; None if ids repeat, so that the number is unknown.
 
     From PyTorch files: the recorded `rank`, `world_size` (ranks of the job) and `backend` ("nccl"), the process
     `groups` with their members, the name of the `machine`, the `devices` that the process sees. `span_ns` is the start
@@ -135,6 +136,7 @@ class FileFacts(Struct, frozen=True):
 
     versions: Mapping[str, str] = field(default_factory=dict)
     exported_window: ExportedWindow | None = None
+    unmatched_launches: int | None = 0
     rank: int | None = None
     world_size: int | None = None
     backend: str | None = None

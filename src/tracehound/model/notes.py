@@ -5,7 +5,8 @@ Code never looks at the sentence of a note: it compares the code or reads the va
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -13,6 +14,14 @@ from msgspec import Struct
 Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
 """`repaired`: damaged input that was kept completely; `dropped`: input that could not be kept; `missing`: not recorded;
 `inferred`: concluded, since the file does not say it; `info`: everything else."""
+
+NoteRole = Literal["headline", "warning", "caveat"]
+"""`headline`: the answer of a table in one sentence, or what its rows were chosen by; `warning`: lost or doubtful data,
+which is always shown; `caveat`: everything else, which may be folded. `draw.notes.note_role` tells the role of a note.
+"""
+
+WARNING_LEVELS: Final[tuple[Level, ...]] = ("missing", "dropped")
+"""Levels of notes on lost data."""
 
 NoteValue = int | float | str | bool | tuple[int | float | str, ...] | None
 """A number or a name in a note: times in ps, sizes in bytes, shares as fractions."""
@@ -38,6 +47,10 @@ class Note(Struct, frozen=True):
         return ", ".join(filter(None, (self.file, self.where)))
 
 
+SentenceTemplate = str | Callable[..., str]
+"""The sentence of a note: a template of `str.format`, or a function with the note's values as keyword arguments."""
+
+
 def text_note(text: str) -> Note:
     """A note with a ready text, from a baseline of an earlier version."""
     return note("text", text=text)
@@ -56,3 +69,17 @@ SOURCE_ENDS_EARLY: Final = "source_ends_early"
 def is_truncated(notes: Iterable[Note]) -> bool:
     """True if these notes are of a file that ends within its events, as a killed run leaves it, or of its export."""
     return any(note.code in (EVENTS_WITHOUT_END, FILE_ENDS_EARLY, SOURCE_ENDS_EARLY) for note in notes)
+
+
+PROFILER_ERROR: Final = "profiler_error"
+PROFILER_WARNING: Final = "profiler_warning"
+"""The codes of messages that the profiler itself wrote into its file."""
+
+_DROPPED_EVENTS: Final = re.compile(r"(\d[\d,]{0,23}) (?:\w+ )?events? (?:were )?(?:dropped|lost)", re.IGNORECASE)
+
+
+def profiler_message_note(code: str, text: str) -> Note:
+    """A note with a message of the profiler; its count is the number of events that it says were dropped, else 1."""
+    match = _DROPPED_EVENTS.search(text)
+    dropped = int(match[1].replace(",", "")) if match else 1
+    return Note("missing", code, max(1, min(dropped, 1 << 62)), values=(("text", text),))

@@ -26,11 +26,26 @@ CURRENT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         # keys of the explorer, and fields of its session
         "lanes.colour": "lanes.color",
         "colour": "color",
+        "comparison.base": "comparison.baseline",
+        "comparison.other": "comparison.candidate",
     }
 )
 """The current name of each older one."""
 
 _OLD_NAMES: Final = {current: old for old, current in CURRENT_NAMES.items()}
+
+OLD_COMPARISON_KEYS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "baseline": "base",
+        "candidate": "other",
+        **{f"baseline_{column}": f"base_{column}" for column in ("median", "spread", "count", "ops", "event")},
+        **{
+            f"candidate_{column}": f"other_{column}"
+            for column in ("median", "spread", "count", "ops", "event", "name", "category")
+        },
+    }
+)
+"""The older key of each key of a comparison in JSON: both are written. The words alone mean other things elsewhere."""
 
 
 def current_name(name: str) -> str:

@@ -124,6 +124,9 @@ RANKS = schema(
 CPU_LABEL = "CPU"
 """The first letters of the label of a rank whose ops run on threads of a host, several at once."""
 
+GPU_LABEL = "GPU"
+"""The first letters of the label of a rank that is a GPU, or a device of a kind that the file does not name."""
+
 STEPS = schema(
     {
         "step": pl.Int32(),

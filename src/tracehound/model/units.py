@@ -32,8 +32,15 @@ _FLOPS_UNITS = ("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s")
 _DECIMAL_UNITS = ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s")
 
 
-def format_duration(ps: int, unit: TimeUnit = "auto") -> str:
-    """A duration with four significant digits (``12.34 us``); in a fixed unit, with all digits."""
+SENTENCE_DIGITS: Final = 3
+"""Significant digits of a number in a sentence: more suggest a precision that a reader cannot use."""
+
+CELL_DIGITS: Final = 4
+"""Significant digits of a number in a table cell, and of one that the user measures or compares with a limit."""
+
+
+def format_duration(ps: int, unit: TimeUnit = "auto", digits: int = SENTENCE_DIGITS) -> str:
+    """A duration with so many significant digits (``12.3 us``); in a fixed unit, with all digits."""
     if unit != "auto":
         return f"{format_in_unit(ps, unit)} {unit}"
     if ps == 0:
@@ -41,11 +48,23 @@ def format_duration(ps: int, unit: TimeUnit = "auto") -> str:
     if abs(ps) < PS_PER_UNIT["ns"]:
         return f"{ps} ps"
     for name in ("ns", "us", "ms"):
-        text = _format_significant(ps / PS_PER_UNIT[name], 4)
+        text = _format_significant(ps / PS_PER_UNIT[name], digits)
         if abs(float(text)) < 1000:
             return f"{text} {name}"
     seconds = ps / PS_PER_UNIT["s"]
-    return f"{seconds:,.0f} s" if abs(seconds) >= 9999.5 else f"{_format_significant(seconds, 4)} s"
+    return f"{seconds:,.0f} s" if abs(seconds) >= 9999.5 else f"{_format_significant(seconds, digits)} s"
+
+
+def format_duration_in_words(ps: int) -> str:
+    """A duration with three significant digits, for sentences (``12.3 us``)."""
+    if ps == 0:
+        return "0 s"
+    for name in ("ps", "ns", "us", "ms"):
+        text = _format_significant(ps / PS_PER_UNIT[name], 3) if name != "ps" else str(ps)
+        if abs(float(text)) < 1000:
+            return f"{text} {name}"
+    seconds = ps / PS_PER_UNIT["s"]
+    return f"{seconds:,.0f} s" if abs(seconds) >= 999.5 else f"{_format_significant(seconds, 3)} s"
 
 
 def format_in_unit(ps: int, unit: Literal["ps", "ns", "us", "ms", "s"]) -> str:
@@ -92,24 +111,34 @@ def format_flops(per_second: float) -> str:
     return _format_scaled(per_second, 1000, _FLOPS_UNITS)
 
 
-def format_share(fraction: float) -> str:
-    """A fraction as a percentage: ``13.37 %``; less than 0.005 % but more than nothing is ``<0.01 %``."""
+def format_share(fraction: float, digits: int = SENTENCE_DIGITS) -> str:
+    """A fraction as a percentage: ``13.4 %``. Less than 0.005 % but more than nothing is ``<0.01 %``.
+
+    A part that would round to the whole is ``>99.9 %`` in a sentence. Cells (``13.37 %``) have two decimals, so that
+    those of a column are aligned.
+    """
     if 0 < fraction < 0.00005:
         return "<0.01 %"
-    return f"{fraction * 100:.2f} %"
+    if digits >= CELL_DIGITS:
+        return f"{fraction * 100:.2f} %"
+    if 0.9995 <= fraction < 1:
+        return ">99.9 %"
+    if fraction == 0:
+        return "0 %"
+    return f"{_format_percentage(fraction, digits)} %"
 
 
-def format_time_difference(ps: int, unit: TimeUnit = "auto") -> str:
-    """A difference of two times, with its sign: ``+12.34 us``."""
-    return f"{'+' * (ps > 0)}{format_duration(ps, unit)}"
+def format_time_difference(ps: int, unit: TimeUnit = "auto", digits: int = SENTENCE_DIGITS) -> str:
+    """A difference of two times, with its sign: ``+12.3 us``."""
+    return f"{'+' * (ps > 0)}{format_duration(ps, unit, digits)}"
 
 
 MAX_GROWTH: Final = 1000
 """The growth, in multiples of the base, above which the base is next to nothing and no percentage is shown."""
 
 
-def format_growth(fraction: float) -> str:
-    """A difference as a percentage of its base, with its sign: ``+3.20 %``.
+def format_growth(fraction: float, digits: int = SENTENCE_DIGITS) -> str:
+    """A difference as a percentage of its base, with its sign: ``+3.20 %``, ``+936 %``.
 
     From 1,000 % on it has no decimals, and growth by more than a thousand times the base is ``+>100,000 %``: so a
     column has one spelling and stays narrow.
@@ -120,7 +149,7 @@ def format_growth(fraction: float) -> str:
         return f"+{fraction * 100:,.0f} %"
     if 0 < abs(fraction) < 0.00005:
         return f"{'+' if fraction > 0 else '-'}<0.01 %"
-    return f"{'+' * (fraction > 0)}{format_share(fraction)}"
+    return f"{'+' * (fraction > 0)}{_format_percentage(fraction, digits)} %"
 
 
 def format_count(number: int) -> str:
@@ -163,11 +192,11 @@ def format_ranks(numbers: Collection[int]) -> str:
     return f"rank{'s' * (len(numbers) != 1)} {format_ranges(numbers)}"
 
 
-def format_number(value: float) -> str:
-    """A number without a unit, with six significant digits; a whole number, such as an id, with all digits."""
+def format_number(value: float, digits: int = 6) -> str:
+    """A number without a unit, with at most so many significant digits; a whole number, such as an id, with all."""
     if isinstance(value, int):
         return str(value)
-    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
+    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
 def join_some(words: Sequence[str], most: int) -> str:
@@ -228,6 +257,12 @@ def _format_significant(value: float, digits: int) -> str:
     text = f"{value:.{max(0, digits - whole)}f}"
     carried = len(text.partition(".")[0].lstrip("-")) > whole
     return f"{value:.{max(0, digits - whole - 1)}f}" if carried else text
+
+
+def _format_percentage(fraction: float, digits: int) -> str:
+    """A fraction in percent, with at most two decimals."""
+    text = _format_significant(fraction * 100, digits)
+    return text if len(text.partition(".")[2]) <= 2 else f"{fraction * 100:.2f}"
 
 
 def _format_scaled(value: float, step: int, names: tuple[str, ...]) -> str:

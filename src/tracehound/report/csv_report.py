@@ -1,8 +1,9 @@
 """Results as CSV, for spreadsheets: raw numbers, the unit in the name of the column.
 
 A header, then one line per row; times in ps (``total_ps``), shares as fractions, bytes as such (``size_bytes``), flags
-as true and false, events as their ids, nothing for unknown values. There are no notes. The summary and other pages are
-such tables one after another, each below a line ``# analysis`` and separated by an empty line.
+as true and false, events as their ids, nothing for unknown values. The rank
+of a row of all ranks is "all", so that such rows are not summed by accident. There are no notes. The summary and other
+pages are such tables one after another, each below a line ``# analysis`` and separated by an empty line.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ def _raw_values(column: Column, values: pl.Series) -> Sequence[object]:
     """The values of a column's cells; the csv writer leaves None empty."""
     if values.dtype.is_float():
         return values.set(~values.is_finite(), None).to_list()
+    if column.null_text:
+        return [column.null_text if value is None else value for value in values.to_list()]
     if column.unit == "flag":
         return [None if value is None else "true" if value else "false" for value in values.to_list()]
     if column.unit in TEXT_UNITS:

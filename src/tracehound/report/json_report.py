@@ -18,10 +18,12 @@ its own, of its own steps, within ``window``. ``rows_total`` counts the rows bef
 
 The summary is ``{"schema": "tracehound.summary/1", "tracehound", "trace", "window", "steps", "ranks", "results":
 {analysis: RESULT}}``, where RESULT is the shape above without the keys that the page already has. A comparison is
-``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"base": text, "other": text}, "failed": bool or
-null, "results": {name: RESULT}}`` with the results ``gate`` (where conditions were given), ``diff``,
-``diff-categories``, ``diff-ops`` and, where there is anything of them, ``diff-causes``, ``diff-marks``, ``diff-memory``
-and ``diff-counters``; a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone.
+``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"baseline": text, "candidate": text},
+"headline": FACTS or null, "failed": bool or null, "results": {name: RESULT}}`` with the results ``gate`` (where
+conditions were given), ``diff``, ``diff-categories``, ``diff-ops`` and, where there is anything of them,
+``diff-phases``, ``diff-ranks``, ``diff-idle``, ``diff-causes``, ``diff-marks``, ``diff-memory`` and ``diff-counters``;
+a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone. FACTS are those of
+`diff.headline_facts`.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from tracehound import __version__
 from tracehound.analysis.result import Result
 from tracehound.draw.notes import note_texts
 from tracehound.draw.text_table import TextLine
+from tracehound.model.old_names import OLD_COMPARISON_KEYS
 from tracehound.report.report_header import ReportHeader, ReportStyle, add_doubt_note
 from tracehound.report.summary_page import Summary
 
@@ -86,10 +89,21 @@ def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
 def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
     """The document of several results."""
     del style
-    runs = dict(page.runs)
-    results = {each.analysis: _result_body(each, each.table.to_dicts()) for each in page.results}
+    runs = _with_old_names(dict(page.runs))
+    results = {
+        each.analysis: _result_body(each, [_with_old_names(row) for row in each.table.to_dicts()])
+        for each in page.results
+    }
+    sentences = {"sentences": list(note_texts(page.headline))}
+    headline = None if page.facts is None else {**page.facts, **sentences}
     head = {"schema": page.schema, "tracehound": __version__, "title": page.title, "runs": runs}
-    yield TextLine(_dump_json({**head, "failed": page.failed, "results": results}))
+    yield TextLine(_dump_json({**head, "headline": headline, "failed": page.failed, "results": results}))
+
+
+def _with_old_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with those of renamed keys under their older names, too: programs may still read these."""
+    older = {old: values[name] for name, old in OLD_COMPARISON_KEYS.items() if name in values}
+    return {**values, **older}
 
 
 def _document_head(header: ReportHeader) -> dict[str, Any]:

@@ -16,15 +16,17 @@ from tracehound.analysis.result import Result, indented_column, row_depths
 from tracehound.draw.cell_text import (
     column_alignment,
     column_heading,
-    describe_share_bases,
+    columns_with_values,
+    drop_common_base_column,
     format_column,
     readable_columns,
+    several_share_bases,
 )
-from tracehound.draw.notes import note_texts
-from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine, caption_lines
+from tracehound.draw.notes import fold_notes, note_texts, separate_repeated_notes
+from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine, caption_lines, folded_notes_texts
 from tracehound.errors import printable
 from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
-from tracehound.report.summary_page import Summary
+from tracehound.report.summary_page import Summary, readable_results
 
 if TYPE_CHECKING:
     from tracehound.report.result_page import ResultPage
@@ -46,19 +48,15 @@ def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
     yield TextLine(f"# {escape_markdown(page.about.name)}")
     yield TextLine("")
     yield from _bullet_list(header_sentences(page.about, style.unit))
-    for table in page.results:
-        yield TextLine("")
-        yield from _write_section(table, style, [])
+    yield from _write_page_sections(readable_results(page), style)
 
 
 def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
     """The runs, then a section for each result."""
     yield TextLine(f"# {escape_markdown(page.title)}")
     yield TextLine("")
-    yield from _bullet_list([f"{part}: {run}" for part, run in page.runs])
-    for table in page.results:
-        yield TextLine("")
-        yield from _write_section(table, style, [])
+    yield from _bullet_list([*note_texts(page.headline), *page.run_sentences])
+    yield from _write_page_sections(page.results, style)
 
 
 def escape_markdown(text: str) -> str:
@@ -66,11 +64,29 @@ def escape_markdown(text: str) -> str:
     return _MARKDOWN_CHARACTERS.sub(r"\\\1", printable(text))
 
 
+def _write_page_sections(results: Sequence[Result], style: ReportStyle) -> Iterator[TextLine]:
+    """A section for each result, then the notes that several of them have."""
+    sections, repeated = separate_repeated_notes(results)
+    for table in sections:
+        yield TextLine("")
+        yield from _write_section(table, style, [])
+    if repeated:
+        texts = fold_notes(repeated, unfolded=style.all_notes)
+        yield from (TextLine(""), TextLine("## Notes"), TextLine(""))
+        yield from _bullet_list([*texts.headlines, *texts.warnings, *texts.caveats, *folded_notes_texts(texts.folded)])
+
+
 def _write_section(table: Result, style: ReportStyle, more: Sequence[str]) -> Iterator[TextLine]:
+    texts = fold_notes(table.notes, unfolded=style.all_notes or table.table.is_empty())
     title = " ".join(line.text for line in caption_lines(table, UNLIMITED_WIDTH, style.unit))
-    columns, tree_column = readable_columns(table), indented_column(table.columns)
+    table = drop_common_base_column(table)
+    columns = columns_with_values(readable_columns(table), table.table)
+    tree_column = indented_column(table.columns)
     yield TextLine(f"## {escape_markdown(title)}")
     yield TextLine("")
+    for headline in texts.headlines:
+        yield TextLine(f"**{escape_markdown(headline)}**")
+        yield TextLine("")
     if table.table.is_empty():
         yield TextLine("nothing to show")
     else:
@@ -85,7 +101,8 @@ def _write_section(table: Result, style: ReportStyle, more: Sequence[str]) -> It
             for prefixes in [_tree_prefixes(table, named=column is tree_column)]
         )
         yield from (_table_row(row) for row in zip(*cells, strict=True))
-    notes = [*describe_share_bases(columns), *note_texts(table.notes), *more]
+    bases = several_share_bases(columns) if table.table.height else []
+    notes = [*bases, *texts.warnings, *texts.caveats, *folded_notes_texts(texts.folded), *more]
     if notes:
         yield TextLine("")
         yield from _bullet_list(notes)

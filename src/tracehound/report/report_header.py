@@ -77,10 +77,14 @@ class ReportHeader(Struct, frozen=True):
 
 
 class ReportStyle(Struct, frozen=True):
-    """Options of a report: the `width` of text, and the `unit` of times in text and markdown."""
+    """Options of a report: the `width` of text, and the `unit` of times in text and markdown.
+
+    Text and markdown fold several caveats into one line unless `all_notes` is set.
+    """
 
     width: int = 80
     unit: TimeUnit = "auto"
+    all_notes: bool = False
 
 
 def build_header(trace: Trace, window: Window) -> ReportHeader:

@@ -61,7 +61,9 @@ def replace_result_file(path: Path, header: ReportHeader, result: Result) -> Non
 
 def _write_result(stream: TextIO, writer: ReportFormat, header: ReportHeader, result: Result) -> None:
     write_lines(
-        writer.write_result(header, add_doubt_note(result, header), ReportStyle(UNLIMITED_WIDTH)), stream, plain_text
+        writer.write_result(header, add_doubt_note(result, header), ReportStyle(UNLIMITED_WIDTH, all_notes=True)),
+        stream,
+        plain_text,
     )
     stream.flush()
 
@@ -72,7 +74,7 @@ def _write_error(path: Path, error: OSError | ValueError) -> TracehoundError:
 
 
 _ROLE_COLORS: Mapping[LineRole, str] = MappingProxyType(
-    {"title": "1;36", "head": "1", "note": "2", "caption": "2", "detail": "36"}
+    {"title": "1;36", "headline": "1", "head": "1", "warning": "33", "note": "2", "caption": "2", "detail": "36"}
 )
 
 

@@ -5,18 +5,21 @@ Also writes the verdicts of a check as JUnit XML.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
-from tracehound.diff import Comparison, GateVerdict, RunProfile
+from tracehound.diff import Comparison, GateVerdict, RunProfile, headline_facts
 from tracehound.draw.notes import note_text
 from tracehound.draw.text_table import TextLine
 from tracehound.errors import printable
-from tracehound.model.notes import note
+from tracehound.model.notes import Note, note
 
 COMPARISON_SCHEMA = "tracehound.comparison/1"
 CHECK_SCHEMA = "tracehound.check/1"
@@ -28,21 +31,37 @@ GATE_COLUMNS = (
 )
 
 
+_RUN_LABELS: Final = MappingProxyType({"base": "base (baseline)", "other": "other (candidate)"})
+"""The keys of runs, with the words for them."""
+
+
 class ResultPage(Struct, frozen=True):
-    """Results under a title. `runs` describes each run; `failed` is None if there are no conditions."""
+    """Results under a title. `runs` describes each run; `failed` is None if there are no conditions.
+
+    `headline` is what a reader must know first, `facts` the same as data.
+    """
 
     schema: str
     title: str
     runs: tuple[tuple[str, str], ...]
     results: tuple[Result, ...]
     failed: bool | None = None
+    headline: tuple[Note, ...] = ()
+    facts: Mapping[str, Any] | None = None
+
+    @property
+    def run_sentences(self) -> list[str]:
+        """A line for each run."""
+        return [f"{_RUN_LABELS.get(part, part)}: {run}" for part, run in self.runs]
 
 
 def comparison_page(found: Comparison, verdicts: Sequence[GateVerdict]) -> ResultPage:
     """The page of a comparison, with the verdicts on its conditions."""
-    runs = (("base", _describe_run(found.baseline)), ("other", _describe_run(found.candidate)))
+    runs = (("baseline", _describe_run(found.baseline)), ("candidate", _describe_run(found.candidate)))
     title = f"{printable(found.baseline.name)} against {printable(found.candidate.name)}"
-    return _build_page(COMPARISON_SCHEMA, title, runs, found.results, verdicts)
+    page = _build_page(COMPARISON_SCHEMA, title, runs, found.results, verdicts)
+    facts = None if found.headline is None else headline_facts(found.headline)
+    return replace(page, headline=tuple(found.headline_notes), facts=facts)
 
 
 def check_page(found: RunProfile, verdicts: Sequence[GateVerdict]) -> ResultPage:

@@ -5,23 +5,34 @@ Every line has a role (`TextLine.role`); the caller adds colors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
-from tracehound.draw.cell_text import describe_share_bases
+from tracehound.draw.cell_text import several_share_bases
 from tracehound.draw.charts.analysis_charts import BREAKDOWN_NAMES
 from tracehound.draw.charts.primitives import draw_bar, draw_curve, draw_stacked_bar
 from tracehound.draw.charts.roofline_chart import draw_roofline
-from tracehound.draw.notes import note_texts
-from tracehound.draw.text_table import TextLine, body_lines, caption_lines, note_lines, table_lines, wrap_sentence
+from tracehound.draw.notes import NoteTexts, fold_notes, group_notes_by_role, note_texts, separate_repeated_notes
+from tracehound.draw.text_table import (
+    TextLine,
+    body_lines,
+    caption_lines,
+    caveat_lines,
+    headline_lines,
+    note_lines,
+    table_lines,
+    wrap_sentence,
+)
 from tracehound.errors import printable
+from tracehound.model.notes import Note
 from tracehound.model.short_names import cut_middle
 from tracehound.model.units import format_count, format_duration
 from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
-from tracehound.report.summary_page import Summary
+from tracehound.report.summary_page import Summary, readable_results
 
 if TYPE_CHECKING:
     from tracehound.report.result_page import ResultPage
@@ -33,9 +44,14 @@ RANK_COLUMNS = ("rank", "device", "model", "host", "events", "threads", "host_ev
 OP_COLUMNS = ("name", "category", "count", "self", "share")
 OP_COLUMNS_WITH_MODULE = ("name", "module", "count", "self", "share")
 BREAKDOWN_COLUMNS = ("rank", "device", "span", *(f"{part}_share" for part, _ in BREAKDOWN_PARTS))
-FINDING_COLUMNS = ("finding", "cost", "share", "share_of", "evidence", "advice")
+FINDING_COLUMNS = ("finding", "cost", "share", "share_of", "evidence", "effects", "advice", "next")
 GAP_COLUMNS = ("rank", "start", "duration", "after", "why", "why_share", "host")
 """The columns on the page; a report has all columns. Ops with equal names are told apart by their modules."""
+
+SUMMARY_COLUMNS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {"overview": RANK_COLUMNS, "findings": FINDING_COLUMNS, "breakdown": BREAKDOWN_COLUMNS, "gaps": GAP_COLUMNS}
+)
+"""The columns of each section that does not have all."""
 
 BAR_CELLS = 10
 ROOFLINE_LINES = 24
@@ -49,7 +65,7 @@ def write_result(header: ReportHeader, result: Result, style: ReportStyle) -> It
         yield from caption_lines(result, style.width, style.unit)
         yield from _write_health_sentences(result, style)
     else:
-        yield from table_lines(result, style.width, style.unit)
+        yield from table_lines(result, style.width, style.unit, all_notes=style.all_notes)
     if result.analysis == "roofline":
         yield from _draw_roofline_lines(result, style)
     untimed = replace(header.window, start=None, end=None)
@@ -62,45 +78,52 @@ def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
     yield TextLine(cut_middle(page.about.name, style.width), "title")
     for sentence in header_sentences(page.about, style.unit):
         yield from (TextLine(words) for words in wrap_sentence(sentence, style.width))
-    for result in page.results:
+    results, repeated = separate_repeated_notes(readable_results(page))
+    for result in results:
+        section = _summary_section(result)
         yield TextLine("")
-        yield from (_ruled_heading(title.text, style.width) for title in caption_lines(result, style.width, style.unit))
-        yield from _write_section(page, result, style)
+        yield from _ruled_headings(section, style)
+        yield from _write_section(page, section, style)
+    yield from _write_page_notes(results, repeated, style)
 
 
 def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
     """The runs, then a section for each result."""
     yield TextLine(cut_middle(page.title, style.width), "title")
-    for part, run in page.runs:
-        yield from (TextLine(words) for words in wrap_sentence(f"{part}: {run}", style.width))
-    for section in page.results:
+    for sentence in (*note_texts(page.headline), *page.run_sentences):
+        yield from (TextLine(words) for words in wrap_sentence(sentence, style.width))
+    results, repeated = separate_repeated_notes(page.results)
+    for section in results:
         yield TextLine("")
-        yield from (
-            _ruled_heading(title.text, style.width) for title in caption_lines(section, style.width, style.unit)
-        )
+        yield from _ruled_headings(section, style)
         yield from _write_table(section, style)
+    yield from _write_page_notes(results, repeated, style)
+
+
+def _summary_section(result: Result) -> Result:
+    """A result with the columns that it has on the page, without what the page's heading says already."""
+    if result.analysis == "overview":
+        result = replace(result, notes=tuple(note for note in result.notes if note.code != "trace_total"))
+    if result.analysis == "ops":
+        has_duplicates = result.table["name"].is_duplicated().any()
+        return _select_columns(result, OP_COLUMNS_WITH_MODULE if has_duplicates else OP_COLUMNS)
+    names = SUMMARY_COLUMNS.get(result.analysis)
+    return _select_columns(result, names) if names else result
 
 
 def _write_section(page: Summary, result: Result, style: ReportStyle) -> Iterator[TextLine]:
     match result.analysis:
         case "overview":
-            yield from body_lines(_select_columns(result, RANK_COLUMNS), style.width, style.unit)
-            yield from note_lines(note_texts(result.notes[1:]), style.width)  # the heading has the first note
-        case "findings":
-            yield from _write_table(_select_columns(result, FINDING_COLUMNS), style)
+            yield from body_lines(result, style.width, style.unit)
+            yield from caveat_lines(_page_note_texts(result, style), style.width)
         case "breakdown":
-            yield from _write_table(_select_columns(result, BREAKDOWN_COLUMNS), style)
+            yield from _write_table(result, style)
             yield from _draw_breakdown_bars(result, style.width)
         case "steps":
             yield from _write_table(result, style)
             yield from _draw_step_curve(page.lengths, style)
         case "ops":
-            has_duplicates = result.table["name"].is_duplicated().any()
-            yield from _write_table_with_bars(
-                _select_columns(result, OP_COLUMNS_WITH_MODULE if has_duplicates else OP_COLUMNS), style
-            )
-        case "gaps":
-            yield from _write_table(_select_columns(result, GAP_COLUMNS), style)
+            yield from _write_table(result, style, shares=True)
         case "health":
             yield from _write_health_sentences(result, style)
         case _:
@@ -113,15 +136,34 @@ def _select_columns(result: Result, names: Sequence[str]) -> Result:
     return replace(result, columns=columns, table=result.table.select(column.name for column in columns))
 
 
-def _write_table(result: Result, style: ReportStyle) -> Iterator[TextLine]:
-    if result.table.height or not result.notes:
+def _write_table(result: Result, style: ReportStyle, *, shares: bool = False) -> Iterator[TextLine]:
+    """The headline, the table, and the warnings of one section of a page; with `shares` a bar in each row."""
+    texts = _page_note_texts(result, style)
+    yield from headline_lines(texts, style.width)
+    if result.table.height and shares:
+        yield from _body_lines_with_bars(result, style)
+    elif result.table.height or not result.notes:
         yield from body_lines(result, style.width, style.unit)
-    yield from _result_notes(result, style)
+    if result.table.height:
+        yield from note_lines(several_share_bases(result.columns), style.width)
+    yield from caveat_lines(texts, style.width)
 
 
-def _result_notes(result: Result, style: ReportStyle) -> list[TextLine]:
-    shares = describe_share_bases(result.columns) if result.table.height else []
-    return note_lines([*shares, *note_texts(result.notes)], style.width)
+def _page_note_texts(result: Result, style: ReportStyle) -> NoteTexts:
+    """The notes of a section: all if they are asked for or say why there are no rows, else those never folded."""
+    texts = fold_notes(result.notes, unfolded=True)
+    return texts if style.all_notes or result.table.is_empty() else replace(texts, caveats=())
+
+
+def _write_page_notes(results: Sequence[Result], repeated: Sequence[Note], style: ReportStyle) -> Iterator[TextLine]:
+    """The notes that several sections have, and the number of folded caveats of the whole page."""
+    folded = [note for result in results if result.table.height for note in group_notes_by_role(result.notes).caveats]
+    texts = fold_notes([*repeated, *([] if style.all_notes else folded)], unfolded=style.all_notes)
+    lines = [*headline_lines(texts, style.width), *caveat_lines(texts, style.width)]
+    if lines:
+        yield TextLine("")
+        yield _ruled_heading("Notes", style.width)
+        yield from lines
 
 
 def _ruled_heading(text: str, width: int) -> TextLine:
@@ -130,11 +172,13 @@ def _ruled_heading(text: str, width: int) -> TextLine:
     return TextLine(f"{text} {'─' * length}" if length > 2 else text, "title")
 
 
-def _write_table_with_bars(result: Result, style: ReportStyle) -> Iterator[TextLine]:
+def _ruled_headings(result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    """The title of a section."""
+    return (_ruled_heading(title.text, style.width) for title in caption_lines(result, style.width, style.unit))
+
+
+def _body_lines_with_bars(result: Result, style: ReportStyle) -> Iterator[TextLine]:
     """The table, with a bar at the end of each row: its share relative to the largest one."""
-    if result.table.is_empty():
-        yield from _write_table(result, style)
-        return
     shares = [share or 0.0 for share in result.table["share"].to_list()]
     most = max(shares) or 1.0
     lines = body_lines(result, style.width - BAR_CELLS - 2, style.unit)
@@ -143,7 +187,6 @@ def _write_table_with_bars(result: Result, style: ReportStyle) -> Iterator[TextL
     for row in lines:
         drawn = f"{row.text:<{width}}  {draw_bar(next(rest) / most, BAR_CELLS)}" if row.role == "row" else row.text
         yield TextLine(drawn.rstrip(), row.role)
-    yield from _result_notes(result, style)
 
 
 def _draw_breakdown_bars(result: Result, width: int) -> Iterator[TextLine]:

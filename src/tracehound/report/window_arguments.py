@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from tracehound.analysis.window_bounds import rank_windows, steps_per_rank
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.trace import Trace, Window
-from tracehound.model.units import format_duration, format_ranges, format_ranks, parse_duration, parse_number_list
+from tracehound.model.units import (
+    CELL_DIGITS,
+    format_duration,
+    format_ranges,
+    format_ranks,
+    parse_duration,
+    parse_number_list,
+)
 
 
 def parse_times(text: str) -> tuple[int | None, int | None]:
@@ -121,4 +128,5 @@ def _check_overlap(trace: Trace, start: int | None, end: int | None) -> None:
 
 def _describe_extent(trace: Trace) -> str:
     first, last = trace.span
-    return f"the trace goes from {format_duration(first)} to {format_duration(last)}"
+    start, end = (format_duration(time, digits=CELL_DIGITS) for time in (first, last))
+    return f"the trace goes from {start} to {end}"

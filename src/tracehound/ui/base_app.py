@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from rich.console import RenderableType
 from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.actions import ActionParseResult
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
+from textual.command import CommandList, CommandPalette, Provider
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -29,17 +30,35 @@ from tracehound.errors import TracehoundError
 from tracehound.ui.actions.screen_layouts import WIDE_COLUMNS
 from tracehound.ui.bindings.key_remapping import textual_keymap
 from tracehound.ui.bindings.keys import KEYS, Key, textual_bindings
-from tracehound.ui.command_palette import CommandPaletteScreen
 from tracehound.ui.terminal.driver import QuickDriver, minimal_update
 from tracehound.ui.terminal.end_signals import end_when_terminal_gone
 from tracehound.ui.terminal.outside_programs import notify_warning
 from tracehound.ui.terminal.type_ahead import TypeAhead
 from tracehound.ui.themes import THEMES, choose_theme
-from tracehound.ui.widgets.base_screens import comes_from_removed_widget
+from tracehound.ui.widgets.base_screens import DismissOnceScreen, SafeOptionList, comes_from_removed_widget
 from tracehound.ui.widgets.status_bars import KeyBar
 
 NO_JOB_CONTROL: Final = "no shell waits here that could bring this back"
 """Message where the program is the first of its session (``ssh -t HOST tracehound``, a container, a tmux pane)."""
+
+
+class CommandMatchList(CommandList, SafeOptionList, can_focus=False):
+    """List of matching commands. It may change while the user reads it."""
+
+
+class CommandPaletteScreen(CommandPalette, DismissOnceScreen[None]):
+    """Palette that finds commands by name. It has no id, since it may open while the last one is being removed."""
+
+    def __init__(
+        self, providers: Iterable[type[Provider]] | None = None, placeholder: str = "Search for commands"
+    ) -> None:
+        """`providers` supply the commands; by default those of the application and its screen do."""
+        super().__init__(None if providers is None else list(providers), placeholder=placeholder)
+
+    def compose(self) -> ComposeResult:
+        """Yield Textual's widgets, with our list of commands."""
+        for widget in super().compose():
+            yield CommandMatchList() if isinstance(widget, CommandList) else widget
 
 
 class BaseApp(App[None]):

@@ -94,7 +94,7 @@ class ComparisonCommands(ExplorerCommands):
                 target = screen if not key.action.startswith("app.") else app
                 yield (f"{key.meaning} ({key.shown})", "", partial(target.run_action, key.action))
         for key in screen.keys:
-            for side, title in zip(screen.sides, ("Base", "Other"), strict=True):
+            for side, title in zip(screen.sides, ("Baseline", "Candidate"), strict=True):
                 if key.group == "timeline":
                     yield (f"{title}: {key.meaning} ({key.shown})", "", partial(side.timeline.run_action, key.action))
                 if key.group == "lanes":

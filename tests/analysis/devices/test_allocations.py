@@ -162,7 +162,10 @@ def test_of_devices_that_alone_lack_totals_the_name_is_told() -> None:
 
 
 def test_a_peak_beyond_the_device_is_not_believed_and_one_near_it_is_noted() -> None:
-    for size, share, words in ((5000, None, "not to be believed"), (950, 0.95, "nearly full")):
+    for size, share, words in (
+        (5000, None, "implausible: the peak of GPU 0 of rank 0 is above its memory"),
+        (950, 0.95, "nearly full"),
+    ):
         m = Memory(facts=listing(GPU))
         m.give(10, size, 1)
         result = told(m.trace(), "memory")
@@ -367,7 +370,7 @@ def test_what_is_held_in_a_window_against_a_loop(
     assert {row["device"]: (row["at"] // US, row["peak"]) for row in memory.table.rows(named=True)} == peaks
     if events and not peaks:
         (only,) = note_texts(memory.notes)
-        assert only == "no memory event in the window, nor before it: what is held there is not known"
+        assert only == "no memory events in the window or before it: held memory is unknown"
     stretches = rows(trace, "memory_curve", window)
     for name in curves:
         mine = [row for row in stretches if row["device"] == name]
@@ -410,8 +413,17 @@ def test_a_block_that_is_held_as_the_window_begins_is_held_at_its_peak() -> None
     ("before", "told_of"),
     [
         (0, ""),
-        (40, "40 B less than the peak: others were given before the recording (rank 0)"),
-        (-70, "70 B more than the peak, whose total leaves some of them out (rank 0)"),
+        (
+            40,
+            (
+                "the blocks held at the peak add up to 40 B below the peak: others are from before the "
+                "recording (rank 0)"
+            ),
+        ),
+        (
+            -70,
+            ("the blocks held at the peak add up to 70 B above the peak: its total leaves some of them out (rank 0)"),
+        ),
     ],
 )
 def test_blocks_that_do_not_add_up_to_the_peak_are_told_of(before: int, told_of: str) -> None:
@@ -420,7 +432,7 @@ def test_blocks_that_do_not_add_up_to_the_peak_are_told_of(before: int, told_of:
     m.give(10, 300, 1)
     m.give(20, 200, 2)
     m.give(30, -300, 1)
-    expected = [f"the blocks held at the peak are {told_of}"] if told_of else []
+    expected = [told_of] if told_of else []
     assert list(note_texts(told(m.trace(), "memory_blocks").notes)) == expected
     assert list(note_texts(told(m.trace(), "memory_blocks", of="kept").notes)) == ["with of=kept"]
 

@@ -121,7 +121,7 @@ def test_a_gpu_that_its_cores_and_memory_tell_is_looked_up(stats: dict[str, obje
     assert found is not None
     assert known is not None
     assert (found.device, found.flops, found.memory) == (known.device, known.flops, known.memory)
-    assert "that it is one is told by compute capability" in note_text(found.source)
+    assert "recognized by compute capability" in note_text(found.source)
 
 
 @pytest.mark.parametrize(("stats", "rate"), [
@@ -135,7 +135,7 @@ def test_of_devices_with_one_capability_and_two_rates_the_lower_is_assumed_and_t
     found = peaks_of_plane(read_plane_stats(stats), "")
     assert found is not None
     assert found.flops_for_dtype() == rate * 512
-    assert note_text(found.source).endswith("multiply matrices twice as fast: say which one it is by the setting peak")
+    assert note_text(found.source).endswith("multiply matrices twice as fast: name yours with --peak")
     assert peaks_of_plane(read_plane_stats(stats), "NVIDIA L40S") == peaks_of_model("NVIDIA L40S")
 
 

@@ -23,7 +23,7 @@ from tracehound.model.file_facts import FileFacts, HloProgram
 from tracehound.model.trace import Window
 from tracehound.store import load_trace, open_trace_files
 
-OWN_WAIT = "wait is each rank's own, even while it computes; what lateness costs is in stragglers"
+OWN_WAIT = "wait is per rank, even while the rank computes; stragglers shows what late ranks cost"
 """The note under every table of waits."""
 
 
@@ -55,11 +55,11 @@ def test_by_sequence_number_whatever_their_order(tmp_path: Path) -> None:
 def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2})], [(60, 80, {"Seq": 2})])
     notes = note_texts(asked("collective_calls", trace).notes)
-    assert "not matched: 1 call that no other rank here has (all_reduce)" in notes
+    assert "1 call not matched: on no other rank (all_reduce)" in notes
     (parts, _) = rows("distributed", trace)
     assert times(parts, "transfer", "synchronizing", "unmatched") == [20, 10, 20]
     told = note_texts(asked("distributed", trace).notes)[0]
-    assert told == "all ranks: 20.00 % of the matched communication only waits for the last rank"
+    assert told == "20.0 % of matched communication time only waits for the last rank (all ranks)"
 
 
 def two_by_two(**args: Any) -> list[Rank]:
@@ -77,8 +77,11 @@ def test_groups_of_one_name_are_not_one_group(tmp_path: Path, number: dict[str, 
     trace = job(tmp_path, *two_by_two(**number))
     (found,) = rows("collective_calls", trace)
     assert (times(found, "start", "skew", "transfer"), found["ranks"]) == ([55, 6, 24], 4)
-    why = "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)"
-    assert f"not matched: 4 calls {why}" in note_texts(asked("collective_calls", trace).notes)
+    why = (
+        "4 calls not matched: their groups share a name, and the trace does not list their ranks (newer "
+        "PyTorch records Process Group Ranks)"
+    )
+    assert why in note_texts(asked("collective_calls", trace).notes)
 
 
 @pytest.mark.parametrize("said", first(1, [{}, {"Process_Group_Ranks": "[0, ..., 3]"}]))
@@ -120,8 +123,8 @@ def test_of_which_group_of_a_mesh_a_call_is_its_time_tells(tmp_path: Path) -> No
     ]
     assert len(found) == 9
     assert {row["absent"] for row in found} == {None}
-    why = "the largest that the files list whose ranks can have met then"
-    assert f"groups inferred for 24 calls that name none: {why}" in note_texts(asked("collective_calls", trace).notes)
+    why = "process groups inferred for 24 calls without one: the largest listed group whose ranks could all take part"
+    assert why in note_texts(asked("collective_calls", trace).notes)
 
 
 @pytest.mark.thorough
@@ -228,11 +231,14 @@ def test_ranks_that_a_group_names_and_nobody_opened(tmp_path: Path) -> None:
     ranks[0].collective(55, 60, 80, Process_Group_Ranks=members, Group_size=6, Seq=2)
     ranks[1].collective(55, 60, 80, Process_Group_Ranks=members, Group_size=6, Seq=2)
     result = asked("collective_calls", job(tmp_path, *ranks))
-    others = "the last to come is that of those here, transfer may be waiting for the others"
+    others = (
+        "2 collectives lack ranks that are not in this trace: last is the last of those here, transfer "
+        "may include waiting, bandwidth is a lower bound"
+    )
     assert note_texts(result.notes) == (
-        "of process group 0 not in this trace: ranks 2, 4, 7",
-        "1 collective without a call of rank 3",
-        f"not all ranks of 2 collectives are in this trace: {others}, and bandwidths are what they are at least",
+        "process group 0 lacks ranks 2, 4, 7 in this trace",
+        "1 collective without a call on rank 3",
+        others,
         OWN_WAIT,
     )
     assert [(row["ranks"], row["group_size"], row["absent"]) for row in result.table.rows(named=True)] == [
@@ -252,8 +258,11 @@ def test_by_order_within_a_step_and_only_where_they_overlap(tmp_path: Path) -> N
     result = asked("collective_calls", job(tmp_path, *ranks))
     found = result.table.rows(named=True)
     assert [times(row, "start", "skew") for row in found] == [[100, 10], [300, 10], [600, 10]]
-    assert "not matched: 1 call that no other rank here has (all_reduce)" in note_texts(result.notes)
-    assert any(note.startswith("matched by their order: 6 calls") for note in note_texts(result.notes))
+    assert "1 call not matched: on no other rank (all_reduce)" in note_texts(result.notes)
+    assert any(
+        note.startswith("6 calls matched by order (no NCCL sequence numbers in the trace)")
+        for note in note_texts(result.notes)
+    )
 
 
 def test_sends_meet_receives(tmp_path: Path) -> None:
@@ -285,7 +294,7 @@ def test_the_other_end_of_a_send_is_the_rank_that_recorded_it(tmp_path: Path, wo
 
 def test_sends_and_receives_of_two_ranks_are_matched_by_order_for_want_of_peers(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 40, {"what": "send", "Seq": 1})], [(20, 40, {"what": "recv", "Seq": 1})])
-    why = "matched by their order: 2 sends and receives, since the file names no peers"
+    why = "2 sends and receives matched by order (no peers in the trace)"
     assert note_texts(asked("collective_calls", trace).notes) == (why, OWN_WAIT)
 
 
@@ -365,7 +374,8 @@ def test_devices_of_other_hosts_in_the_groups() -> None:
     )
     assert result.table.is_empty()
     assert any(
-        "replica groups of more devices than this trace tells apart" in note for note in note_texts(result.notes)
+        "2 calls not matched: their replica groups have more devices than this trace tells apart" in note
+        for note in note_texts(result.notes)
     )
 
 
@@ -379,7 +389,9 @@ def test_devices_that_are_one_rank_meet_nobody_and_no_file_helps(begun: int, tol
     text = "%all-reduce.1 = f32[9] all-reduce(%a), replica_groups={{0,1},{2,3}}"
     b.ops = [{"op": 0, "name": "all-reduce.1", "category": "all-reduce", "module": "jit_f", "text": text}]
     for name in ("collective_calls", "arrivals", "stragglers"):
-        assert note_texts(asked(name, b.trace()).notes)[1].startswith(f"no collective of two ranks here: {told}")
+        assert note_texts(asked(name, b.trace()).notes)[1].startswith(
+            f"no collective of two ranks was recorded: {told}"
+        )
 
 
 def test_a_start_and_its_done_are_one_call() -> None:

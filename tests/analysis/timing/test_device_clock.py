@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane
+from building import US, Building, Lane, thread
 from short import first
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.analysis.timing.device_clock import DeviceClock, fit_device_clock
@@ -210,7 +210,7 @@ def drifting() -> Trace:
     return b.trace()
 
 
-APART = "the device's own clock measures {}; the trace's, to which the profiler aligned it piece by piece, gives "
+APART = "lengths of {} are on the device's own clock; "
 
 
 def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> None:
@@ -222,7 +222,7 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     for result in (steps, times, parts_of):
         assert [value // US for value in result.table["duration"]] == [22, 22, 22, 20]
         assert any(
-            note == APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us"
+            note == APART.format("steps") + ("2 of 4 differ on the trace's clock (12.0 us to 32.0 us)")
             for note in note_texts(result.notes)
         )
     assert [value // US for value in steps.table["idle"]] == [2, 2, 2, 0]
@@ -235,7 +235,9 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     assert [[value // US for value in row] for row in parts] == [[10, 10, 2]] * 3 + [[10, 10, 0]]
     (program,) = programs.table.rows(named=True)
     assert [program[name] // US for name in ("min", "max", "period", "gap")] == [20, 20, 22, 2]
-    assert APART.format("executions") + "2 of 4 another length: 10.00 us to 30.00 us" in note_texts(programs.notes)
+    assert APART.format("executions") + "2 of 4 differ on the trace's clock (10.0 us to 30.0 us)" in note_texts(
+        programs.notes
+    )
 
 
 def test_the_breakdown_of_steps_is_that_of_the_device_s_own_clock() -> None:
@@ -243,7 +245,9 @@ def test_the_breakdown_of_steps_is_that_of_the_device_s_own_clock() -> None:
     assert [value // US for value in result.table["start"]] == [0, 22, 54, 66]
     lengths = {"span": [22, 22, 22, 20], "compute": [10] * 4, "copy": [10] * 4, "idle": [2, 2, 2, 0]}
     assert {part: [value // US for value in result.table[part]] for part in lengths} == lengths
-    assert APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" in note_texts(result.notes)
+    assert APART.format("steps") + ("2 of 4 differ on the trace's clock (12.0 us to 32.0 us)") in note_texts(
+        result.notes
+    )
     cut = run_analysis(
         get_analysis("breakdown"), drifting(), Window(37 * US, 59 * US), Options(given=(("by", "step"),))
     ).table
@@ -260,8 +264,8 @@ def test_gaps_lie_where_the_timeline_has_them_and_a_note_says_what_the_device_id
     assert result.table.select("start", "duration").rows() == [(10 * US, 20 * US)]
     assert parts.table.select("span", "idle").rows() == [(22 * US, 2 * US)]
     assert note_texts(result.notes)[1] == (
-        "gaps are on the trace's clock, to which the profiler aligned the devices piece by piece; by the devices' own, "
-        "which breakdown shows, they idle 2.000 us, 9.09 % of 22.00 us"
+        "gaps are on the trace's clock; on the devices' own clocks, as in breakdown, idle time is 2.00 "
+        "us, 9.09 % of 22.0 us"
     )
     b.event(CORE, "fusion", 42, 52, "op", op=2, device_start=142 * US, device_end=152 * US)
     assert len(run_analysis(get_analysis("gaps"), b.trace()).notes) == 1, "22 us by either"
@@ -381,3 +385,44 @@ def test_all_that_tell_of_busy_time_agree(executed: Executed, start: int, length
         for kernels, span, utilization in used.select("kernels", "span", "utilization").rows():
             worked = parts["compute"].item() + parts["all_communication"].item() if kernels else 0
             assert (span, utilization or 0) == (parts["span"].item(), pytest.approx(worked / span if span else 0))
+
+
+STEPS_LINE = Lane("Steps", 0, "steps")
+
+
+def marked_by_host_and_device(line_end: float) -> Trace:
+    """Two steps of a host, each with one op of 60 us; the device's own line Steps ends at `line_end` us."""
+    b = Building(format="xplane", ops=[{"op": 0, "name": "dot", "category": "dot"}])
+    for step, start in ((0, 0), (1, 100)):
+        b.event(thread(), "train", start, start + 50, "step", step=step)
+        b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", start + 20, start + 80, "op", op=0, step=step)
+    b.event(STEPS_LINE, "0", 10, 90)
+    b.event(STEPS_LINE, "1", 110, line_end)
+    return b.trace()
+
+
+def test_xprofs_idle_time_includes_the_steps_line_around_the_ops() -> None:
+    """Ops run from 20 to 180 us and idle for 40 us; the line begins 10 us before them and ends 20 us after them."""
+    for name in ("ops", "hlo_ops", "duty_cycle"):
+        notes = note_texts(run_analysis(get_analysis(name), marked_by_host_and_device(200)).notes)
+        assert any("idle 25.0 %" in note for note in notes), name
+        assert "XProf counts the whole Steps line as device time: idle 36.8 % of 190 us" in notes, name
+        cut = run_analysis(get_analysis(name), marked_by_host_and_device(200), Window(30 * US, 170 * US))
+        assert not any("XProf" in note for note in note_texts(cut.notes)), "a window has its own length"
+
+
+def test_the_length_of_steps_by_the_devices_own_line_is_noted_if_it_differs() -> None:
+    notes = note_texts(run_analysis(get_analysis("steps"), marked_by_host_and_device(190)).notes)
+    assert any(note.endswith("on the devices' own Steps line, as in XProf, the median is 80.0 us") for note in notes)
+    b = Building(format="xplane", ops=[{"op": 0, "name": "dot", "category": "dot"}])
+    b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", 10, 80, "op", op=0)
+    b.event(STEPS_LINE, "0", 0, 90, "step", step=0)
+    alone = note_texts(run_analysis(get_analysis("steps"), b.trace()).notes)
+    assert not any("Steps line" in note for note in alone), "these are the steps"
+
+
+def test_an_xla_process_on_a_cpu_gets_no_advice_about_devices() -> None:
+    b = Building(format="xplane")
+    b.event(thread(), "main", 0, 10)
+    (note,) = note_texts(run_analysis(get_analysis("breakdown"), b.trace()).notes)
+    assert note.startswith("no device activity was recorded on rank 0: no compiled program ran while recording")

@@ -41,8 +41,8 @@ def test_steps_that_bear_different_names_are_told_of_by_one_of_them() -> None:
     alike, unlike = (
         note_text(inferred_steps_note(pl.Series(names))) for names in (["loop", "loop"], ["loop0", "loop1"])
     )
-    assert alike == "inferred: no marks; a step is one execution of loop"
-    assert unlike == "inferred: no marks; a step is an annotation such as loop0"
+    assert alike == "steps are inferred (none are marked): a step is one execution of loop"
+    assert unlike == "steps are inferred (none are marked): a step is an annotation such as loop0"
 
 
 def test_averages_tell_the_phases_apart() -> None:
@@ -53,8 +53,11 @@ def test_averages_tell_the_phases_apart() -> None:
         b.event(stream(), "k", 100 * number + 1, 100 * number + 1 + took, correlation=number)
     trace = b.trace()
     assert run_analysis(get_analysis("step_parts"), trace).table["phase"].to_list() == ["prefill", "decode", "decode"]
-    table = run_analysis(get_analysis("step_parts"), trace, options=Options(given=(("by", "part"),))).table
-    kernels = table.filter(pl.col("part") == "kernel")
+    result = run_analysis(get_analysis("step_parts"), trace, options=Options(given=(("by", "part"),)))
+    assert result.column("share").base.endswith("in that phase"), "those of each phase add up to 1"
+    phases = result.table.group_by("phase").agg(pl.col("share").sum())
+    assert phases["share"].to_list() == pytest.approx([1, 1])
+    kernels = result.table.filter(pl.col("part") == "kernel")
     assert kernels.select("phase", "mean").rows() == [("decode", 15_000_000), ("prefill", 60_000_000)]
 
 

@@ -12,9 +12,9 @@ from tracehound.draw.notes import note_texts
 @pytest.mark.parametrize(
     ("first", "told"),
     [
-        (9, "1 partial step is left out of {}: nothing tells when it ended"),
-        (1, "2 partial steps are left out of {}: the recording began or ended within, or the work ran outside;"
-            " nothing tells when the last ended"),
+        (9, "1 partial step left out of {}: its end is unknown"),
+        (1, "2 partial steps left out of {}: the recording began or ended inside, or work ran outside of it; "
+            "the end of the last step is unknown"),
     ],
 )  # fmt: skip
 def test_of_the_last_inferred_step_nothing_tells_when_it_ended(first: int, told: str) -> None:
@@ -26,5 +26,5 @@ def test_of_the_last_inferred_step_nothing_tells_when_it_ended(first: int, told:
         for op in range(first if number == 0 else 9):
             b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", start + 5 * op, start + 5 * op + 5, "op")
     trace = b.trace()
-    for name, of in (("steps", "these lengths"), ("step_time", "these figures"), ("step_parts", "the average")):
+    for name, of in (("steps", "these lengths"), ("step_time", "these figures"), ("step_parts", "the mean")):
         assert told.format(of) in note_texts(run_analysis(get_analysis(name), trace).notes)

@@ -45,8 +45,8 @@ def test_a_chart_has_the_size_asked_for(result: Result, size: tuple[int, int]) -
 
 def test_steps_are_a_curve_of_the_slowest_rank() -> None:
     lines = analysis_charts.draw_chart(steps(20), "", 0, (78, 8))
-    assert lines[0].startswith("34.00 ms")
-    assert lines[-4].startswith("     0 s")
+    assert lines[0].startswith("34.0 ms")
+    assert lines[-4].startswith("    0 s")
     assert lines[-1].rstrip() == "slowest rank's length of each step, by number of the step"
     assert analysis_charts.draw_step_lengths(steps(2), 0, (78, 8)) == []
     assert "step 0" in analysis_charts.draw_chart(steps(2), "", 0, (78, 8))[0], "two steps are rather bars"
@@ -57,10 +57,10 @@ def test_steps_that_hardly_differ_have_a_scale_of_their_own_that_is_told() -> No
     near = replace(near, table=near.table.with_columns(pl.col("duration") + 1000 * MS))
     for width in (40, 64, 78):
         lines = analysis_charts.draw_chart(near, "", 0, (width, 8))
-        assert lines[-4].startswith("1.015 s")
-        assert lines[-1].startswith("scale from 1.015 s, not 0")
+        assert lines[-4].startswith("1.01 s")
+        assert lines[-1].startswith("scale from 1.01 s, not 0")
     alike = replace(near, table=near.table.with_columns(duration=pl.lit(7 * MS)))
-    assert analysis_charts.draw_chart(alike, "", 0, (78, 8))[-4].startswith("     0 s")
+    assert analysis_charts.draw_chart(alike, "", 0, (78, 8))[-4].startswith("    0 s")
 
 
 def test_a_breakdown_is_a_divided_bar_for_each_rank() -> None:
@@ -92,24 +92,24 @@ def test_a_histogram_counts_every_length() -> None:
     lines = histograms.draw_histogram(lengths, (60, 8))
     assert [len(line) for line in lines] == [60] * 8
     assert lines[0].strip() == "█" * (60 // 19)
-    assert lines[-2].startswith("10.00 us")
-    assert lines[-2].rstrip().endswith("20.00 us")
-    assert "90 executions, median 20.00 us, p99 20.00 us" in lines[-1]
+    assert lines[-2].startswith("10.0 us")
+    assert lines[-2].rstrip().endswith("20.0 us")
+    assert "90 executions, median 20.0 us, p99 20.0 us" in lines[-1]
 
 
 def test_lengths_of_very_different_sizes_have_a_logarithmic_scale() -> None:
     once = histograms.draw_histogram(np.array([760_000], np.int64), (60, 8))
-    assert (once[-2].split(), once[-1].strip()) == (["760.0", "ns"], "1 execution")
+    assert (once[-2].split(), once[-1].strip()) == (["760", "ns"], "1 execution")
     alike = histograms.draw_histogram(np.full(3, 760_000, np.int64), (60, 8), "lengths of work")
-    assert alike[-2].split() == ["760.0", "ns"]
-    assert "3 lengths of work, median 760.0 ns" in alike[-1]
+    assert alike[-2].split() == ["760", "ns"]
+    assert "3 lengths of work, median 760 ns" in alike[-1]
     wide = histograms.draw_histogram(np.array([1, 10, 100, 1000], np.int64) * 10**6, (90, 8))
     assert "log scale" in wide[-1]
-    assert "31.62 us" in wide[-2], "the geometric mean is in the middle"
+    assert "31.6 us" in wide[-2], "the geometric mean is in the middle"
     assert "log scale" not in histograms.draw_histogram(np.array([0, 10**9]), (90, 8))[-1]
     near = histograms.draw_histogram(np.array([194_400_000_000, 194_403_000_000, 194_410_000_000]), (60, 8))
-    assert near[-2].split("  ")[0] == "194.4 ms"
-    assert near[-2].split()[2:] == ["+5.000", "us", "+10.00", "us"]
+    assert near[-2].split("  ")[0] == "194 ms"
+    assert near[-2].split()[2:] == ["+5.00", "us", "+10.0", "us"]
 
 
 @pytest.mark.parametrize("size", [(10, 8), (78, 1), (0, 0)])

@@ -64,14 +64,14 @@ def test_a_curve_has_times_shares_and_its_average() -> None:
     assert {len(line) for line in lines} == {70}
     assert lines[0].startswith("100 %")
     assert "500.0" in lines[-2]
-    assert lines[-1].rstrip() == "rank 0: kernels run, 60.00 % on average"
+    assert lines[-1].rstrip() == "rank 0: kernels run, 60.0 % on average"
 
 
 def test_with_room_the_multiprocessors_stand_below() -> None:
     lines = draw_chart(curve(blocks_per_sm=0.5), "utilization", 0, (70, 20))
     assert len(lines) == 20
     assert lines[9].startswith("rank 0: kernels run")
-    assert lines[-1].rstrip() == "rank 0: multiprocessors taken, 30.00 % on average"
+    assert lines[-1].rstrip() == "rank 0: multiprocessors taken, 30.0 % on average"
 
 
 def test_a_single_stretch_is_no_curve() -> None:

@@ -23,20 +23,20 @@ def lengths(ranks: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_one_rank_is_a_histogram() -> None:
     lines = histograms.draw_length_spread(*lengths(1), set(), (70, 8))
-    assert "10 executions, median 14.50 us" in lines[-1]
+    assert "10 executions, median 14.5 us" in lines[-1]
     assert not any("rank" in line for line in lines)
 
 
 def test_several_ranks_have_a_box_each_and_those_apart_a_sign() -> None:
     lines = histograms.draw_rank_boxes(*lengths(3), {2}, (70, 8))
     assert [line.split()[:2] for line in lines[:3]] == [["rank", "0"], ["rank", "1"], ["rank", "2"]]
-    assert lines[0].rstrip().endswith("14.50 us")
+    assert lines[0].rstrip().endswith("14.5 us")
     assert lines[2].startswith("rank 2 !")
     assert lines[2].index("█") > lines[0].rindex("─"), "its median is beyond the longest of the others"
     assert lines[3].startswith("! stands out")
 
 
-@pytest.mark.parametrize(("width", "ends"), [(70, "40.00 us"), (62, "40.00 us"), (48, "to p99")])
+@pytest.mark.parametrize(("width", "ends"), [(70, "40.0 us"), (62, "40.0 us"), (48, "to p99")])
 def test_what_the_boxes_are_is_said_whole_or_not_at_all(width: int, ends: str) -> None:
     each, ranks = np.array([10, 40] * 4) * US, np.repeat(np.arange(2), 4)
     told = histograms.draw_rank_boxes(each, ranks, set(), (width, 4))[-1].rstrip()
@@ -58,7 +58,7 @@ def test_what_launches_cost_is_of_the_row_alone() -> None:
     lines = histograms.draw_launch_histograms(every, {"rank": 0, "call": "copy"}, (60, 18))
     told = [line for line in lines if "median" in line]
     assert [line.split(",")[0] for line in told] == ["3 delays of work", "3 lengths of work", "3 calls"]
-    assert "median 7.000 us" in told[0]
+    assert "median 7.00 us" in told[0]
     assert histograms.draw_launch_histograms(every, {"rank": 1, "call": "copy"}, (60, 18)) == []
 
 
@@ -70,7 +70,7 @@ def test_what_is_said_of_launches_is_said_whole_on_a_small_screen() -> None:
     every = Result("launches", "Launches", columns, table, table.height)
     lines = histograms.draw_launch_histograms(every, {"rank": 0, "call": "launch"}, (78, 18))
     told = [line.rstrip() for line in lines if "median" in line]
-    whole = "median 123.4 us, p99 123.4 us, log scale, highest 4,320"
+    whole = "median 123 us, p99 123 us, log scale, highest 4,320"
     assert told == [f"4,322 {what}, {whole}" for what in ("delays of work", "lengths of work", "calls")]
 
 

@@ -12,14 +12,14 @@ from tracehound.draw.glyphs import to_ascii
 MS = 10**9
 
 
-def table(*changes: tuple[str, int], base: int = 100) -> pl.DataFrame:
+def table(*changes: tuple[str, int], baseline: int = 100) -> pl.DataFrame:
     """From a step of `base` ms by these changes, in ms."""
-    rows: list[tuple[object, ...]] = [("base step", None, base * MS, None, "")]
-    at = base
+    rows: list[tuple[object, ...]] = [("baseline step", None, baseline * MS, None, "")]
+    at = baseline
     for name, change in changes:
         rows.append((name, at * MS, (at + change) * MS, change * MS, "noise"))
         at += change
-    rows.append(("other step", None, at * MS, (at - base) * MS, "slower"))
+    rows.append(("candidate step", None, at * MS, (at - baseline) * MS, "slower"))
     schema = {"part": pl.String, "from": pl.Int64, "to": pl.Int64, "change": pl.Int64, "verdict": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -42,23 +42,23 @@ def test_kinds_whose_names_are_cut_stay_different() -> None:
 
 def test_each_bar_begins_where_the_one_before_ended() -> None:
     lines = draw_waterfall(table(("idle", -40), ("kernel", 20), ("copy", 10)), (100, 12))
-    base, idle, kernel, copy, other = bars(lines)
-    assert idle[1] == base[1]
+    baseline, idle, kernel, copy, candidate = bars(lines)
+    assert idle[1] == baseline[1]
     assert (kernel[0], copy[0]) == (idle[0], kernel[1])
-    assert copy[1] == other[1]
+    assert copy[1] == candidate[1]
     assert LESS_GLYPH in lines[1]
     assert MORE_GLYPH in lines[2]
     assert "-40.00 ms" in lines[1]
-    assert lines[-1].startswith(f"{TOTAL_GLYPH} step  {MORE_GLYPH} more  {LESS_GLYPH} less; from 0 s to 100.0 ms")
+    assert lines[-1].startswith(f"{TOTAL_GLYPH} step  {MORE_GLYPH} more  {LESS_GLYPH} less; from 0 s to 100 ms")
 
 
 def test_small_changes_have_a_scale_of_their_own() -> None:
     lines = draw_waterfall(table(("idle", -2), ("kernel", 1)), (100, 12))
-    base, idle, kernel, other = bars(lines)
+    baseline, idle, kernel, candidate = bars(lines)
     assert idle[1] - idle[0] > 10 < 2 * (kernel[1] - kernel[0])
-    assert lines[-1].startswith(f"from 97.50 ms, not 0, to 100.0 ms; {TOTAL_GLYPH} step's end  ")
-    assert base[1] - base[0] == other[1] - other[0] == 1, "no bar that begins elsewhere than at 0"
-    assert (base[1], other[1]) == (idle[1], kernel[1]), "a mark stands where the step ends"
+    assert lines[-1].startswith(f"from 97.5 ms, not 0, to 100 ms; {TOTAL_GLYPH} step's end  ")
+    assert baseline[1] - baseline[0] == candidate[1] - candidate[0] == 1, "no bar that begins elsewhere than at 0"
+    assert (baseline[1], candidate[1]) == (idle[1], kernel[1]), "a mark stands where the step ends"
 
 
 def test_what_there_is_no_room_for_is_one_row() -> None:
@@ -67,7 +67,7 @@ def test_what_there_is_no_room_for_is_one_row() -> None:
     assert len(lines) == 7
     assert "6 others" in lines[4]
     assert "-21.00 ms" in lines[4]
-    assert lines[5].startswith("other step")
+    assert lines[5].startswith("candidate step")
 
 
 @pytest.mark.parametrize("size", [(width, height) for width in (40, 41, 80, 200) for height in (5, 8, 30)])
@@ -89,4 +89,4 @@ def test_no_room_is_no_chart(size: tuple[int, int]) -> None:
 
 
 def test_a_step_of_no_length_is_drawn_too() -> None:
-    assert draw_waterfall(table(base=0), (60, 10))
+    assert draw_waterfall(table(baseline=0), (60, 10))

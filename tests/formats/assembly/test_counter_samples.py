@@ -123,7 +123,7 @@ def test_memory_of_a_device_that_does_nothing_is_drawn_with_the_host(tmp_path):
 def test_memory_events_without_totals_are_added_up(tmp_path):
     part = read(tmp_path, [kernel(0), delta(3, -40), delta(1, 100), delta(5, 10), delta(5, 7, 0)])
     assert graphs(part) == {"memory change": [(1, 100.0), (3, 60.0), (5, 70.0)], "CPU memory change": [(5, 7.0)]}
-    assert ("inferred", "memory events without totals: drawn is what was allocated since the start", 4) in notes(part)
+    assert ("inferred", "memory events without totals: graphs show memory allocated since the start", 4) in notes(part)
 
 
 def test_what_is_no_number_is_left_out_and_counted(tmp_path):
@@ -136,7 +136,7 @@ def test_what_is_no_number_is_left_out_and_counted(tmp_path):
     assert graphs(part) == {
         "c": [(20, 2.5), (21, 1e300), (24, 1.0)], "memory reserved": [(25, 5.0)],
     }  # fmt: skip
-    assert ("dropped", "counter sample without a time", len(odd) + 5) in notes(part)
+    assert ("dropped", "counter samples without a time or a numeric value", len(odd) + 5) in notes(part)
 
 
 def test_a_sample_far_from_all_events_is_left_out(tmp_path):
@@ -144,7 +144,7 @@ def test_a_sample_far_from_all_events_is_left_out(tmp_path):
         tmp_path, [kernel(1e10), sample("c", 1e10, {"v": 1}), sample("c", 1e13, {"v": 1}), sample("c", 0, {"v": 1})]
     )
     assert graphs(part) == {"c": [(0, 1.0)]}
-    assert ("dropped", "counter sample at time 0 or more than a day from the events", 2) in notes(part)
+    assert ("dropped", "counter samples at time 0", 2) in notes(part)
     (where,) = (note.where for note in part.notes if "a day" in note_text(note))
     assert where.endswith("event 2")
 

@@ -264,7 +264,7 @@ def test_a_repair_in_every_event_is_counted_in_every_slice(tmp_path):
 def test_an_event_beyond_repair_is_dropped(tmp_path):
     found, counts = damaged(tmp_path, json.dumps({"traceEvents": GOOD}).replace('"n30", "ts": 30', '"n30" "ts" 30'))
     assert found == GOOD[:30] + GOOD[31:]
-    assert list(counts) == [("dropped", "event that is not JSON")]
+    assert list(counts) == [("dropped", "events that are not valid JSON")]
 
 
 def test_damage_beside_lists_of_objects_does_not_end_the_array(tmp_path):
@@ -296,13 +296,13 @@ def test_a_cut_file_keeps_its_whole_events(tmp_path, left):
 def test_elements_that_are_no_events_are_left_out(tmp_path):
     found, counts = damaged(tmp_path, json.dumps([GOOD[0], None, 3, [GOOD[1]], GOOD[2], {}]))
     assert found == [GOOD[0], GOOD[2], {}]
-    assert counts["dropped", "array element that is not an event"][0] == 3
+    assert counts["dropped", "array elements that are not events"][0] == 3
 
 
 def test_metadata_that_is_cut_is_noted(tmp_path):
     found, counts = damaged(tmp_path, '{"traceEvents": [{"ph": "X"}], "distributedInfo": {"rank": 3')
     assert found == [{"ph": "X"}]
-    assert list(counts) == [("dropped", "facts around the events that are not JSON")]
+    assert list(counts) == [("dropped", "metadata that is not valid JSON")]
 
 
 def test_quotes_that_never_close_before_the_array_take_as_long_as_they_are(tmp_path: Path) -> None:

@@ -373,10 +373,10 @@ def test_times_that_cannot_be_true_are_left_out(part):
     assert got.events["end"].max() == 9 * 10**6
     notes = {note_text(note): (note.level, note.count, note.where) for note in got.notes}
     assert notes == {
-        "negative duration read as 0": ("repaired", 1, "event 10"),
-        "event without a time, or with one that cannot be": ("dropped", 2, "event 7"),
-        "event at time 0, far from all others": ("dropped", 1, "event 5"),
-        "event that lasts a day, or is as far from the others": ("dropped", 2, "event 6"),
+        "negative durations, read as 0": ("repaired", 1, "event 10"),
+        "events without a valid time": ("dropped", 2, "event 7"),
+        "events at time 0, far from all others": ("dropped", 1, "event 5"),
+        "events that last a day, or are a day from the others": ("dropped", 2, "event 6"),
     }
 
 
@@ -700,7 +700,7 @@ def test_an_instant_is_no_event_that_lacks_its_duration(tmp_path: Path, phase: s
         {"ph": phase, "cat": "cpu_op", "name": "odd", "pid": 10, "tid": 10, "ts": 2},
     ]
     notes = {note_text(note) for note in KINETO.read(write(tmp_path / "t.json", [*events, mark])).notes}
-    assert ("complete event without a duration, read as 0" in notes) == (phase == "X")
+    assert ("complete events without a duration, read as 0" in notes) == (phase == "X")
 
 
 def test_every_phase_is_read_the_same_beside_one_that_is_unknown(tmp_path: Path) -> None:
@@ -781,6 +781,39 @@ def test_events_without_a_name_or_a_thread_are_told_of(tmp_path: Path) -> None:
     for events in ([*nameless, threadless], [*nameless, threadless, *(x("cpu_op", "c", n, 1) for n in range(50, 90))]):
         part = decoded(write(tmp_path / "t.json", [x("cpu_op", "a", 0, 5), *events]))
         notes = {note_text(note).partition(",")[0]: note.count for note in part.notes if "without a" in note_text(note)}
-        assert notes == {"events without a name": 3, "events of the host without a thread": 1}
+        assert notes == {"events without a name": 3, "host events without a thread": 1}
         assert "no thread" in part.lanes["name"].to_list()
     assert not [note for note in decoded(write(tmp_path / "u.json", [x("cpu_op", "a", 0, 5)])).notes if note.count]
+
+
+def test_errors_and_warnings_that_kineto_logged_are_notes(tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    warnings = [f"WARNING:2026-05-22 CuptiActivityProfiler.cpp:976] {number} events dropped" for number in range(2, 22)]
+    path = write(tmp_path / "a.json", [kernel], INFO=["Processing"], WARNING=[*warnings, warnings[0], 7], ERROR=["no"])
+    notes = [(note.level, note.count, note_text(note)) for note in decoded(path).notes]
+    assert notes[:2] == [
+        ("missing", 1, "the profiler reports an error: no"),
+        ("missing", 2, f"the profiler warns: {warnings[0]}"),
+    ]
+    assert [text for *_, text in notes[16:18]] == [
+        f"the profiler warns: {warnings[15]}",
+        "the profiler warns: 4 more",
+    ]
+    assert decoded(write(tmp_path / "b.json", [kernel], WARNING="text", ERROR={"a": 1})).notes == ()
+
+
+def test_copies_keep_the_bandwidth_that_the_file_states(tmp_path: Path) -> None:
+    """However it is decoded: by the scanner, and as objects."""
+    told = [0.5652173913043478, None, "0.25", 1e-9, True, float("nan"), 400]
+    copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    events = [
+        {**copy, "ts": number, "args": {"bytes": 8, "memory bandwidth (GB/s)": value}}
+        for number, value in enumerate(told)
+    ]
+    kernels = [{**copy, "cat": "kernel", "name": "k", "ts": 100 + number} for number in range(40)]
+    scanned = decoded(write(tmp_path / "a.json", [*events, *kernels])).facets["copied"].collect()
+    lonely = [decoded(write(tmp_path / f"{n}.json", [event])).facets.get("copied") for n, event in enumerate(events)]
+    assert scanned.rows() == [(0, told[0]), (2, 0.25), (3, 1e-9), (6, 400.0)]
+    assert [None if facet is None else facet.collect().rows() for facet in lonely] == [
+        [(0, told[0])], None, [(0, 0.25)], [(0, 1e-9)], None, None, [(0, 400.0)],
+    ]  # fmt: skip

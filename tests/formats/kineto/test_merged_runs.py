@@ -173,7 +173,7 @@ def test_a_piece_of_a_merged_file_has_its_own_rank(tmp_path: Path) -> None:
     trace = opened(path)
     assert trace.ranks.select("rank", "inferred").rows() == [(2, False)]
     assert [note_text(note) for note in trace.notes if "merged" in note_text(note)] == [
-        "a piece of a file merged of several ranks' files: TP02"
+        "part of a file merged from several ranks: TP02"
     ]
 
 

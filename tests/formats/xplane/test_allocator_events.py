@@ -109,8 +109,8 @@ def test_an_allocator_has_a_peak_and_what_was_so_then(tmp_path: Path) -> None:
     assert device == ("device 2", 0, 500, 20 * US, 0.5, 0.5, 0.5, 400, 2, 1, 100)
     assert host == ("xla_gpu_host_bfc", None, 7, 25 * US, 7 / 8, None, None, None, 0, 1, None)
     assert note_texts(result.notes) == (
-        "device 2 held 500 B at most, 50.00 % of what it has",
-        "over 25.00 % of the free memory was outside of its largest piece at 1 peak",
+        "device 2 peaked at 500 B (50.0 % of its capacity)",
+        "fragmentation: more than 25.0 % of free memory was outside of the largest free block at 1 peak",
     )
     event = trace.event(result.table["event"][0])
     assert (event["name"], event["start"]) == ("MemoryAllocation", 20 * US)

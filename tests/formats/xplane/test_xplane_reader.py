@@ -160,8 +160,8 @@ def test_what_lies_before_the_end_of_a_cut_file_is_kept(tmp_path: Path) -> None:
     read = XPLANE.read(path, ignore_progress)
     assert on_role(read, "ops")["name"].to_list() == ["%a", "%b"]
     assert on_role(read, "thread")["name"].to_list() == ["event 1"]
-    assert f"the file ends early; what lies before was kept byte {path.stat().st_size:,}" in notes(read)
-    assert "plane '/host:CPU' has events but not their names" in notes(read)
+    assert f"the file ends early; everything before the end was kept byte {path.stat().st_size:,}" in notes(read)
+    assert "plane '/host:CPU' has events without names" in notes(read)
 
 
 def test_an_event_of_a_damaged_length_moves_no_other(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_an_event_of_a_damaged_length_moves_no_other(tmp_path: Path) -> None:
     before, after = found
     assert set(before) - set(after) == {(51_000, "b")}
     assert [note_text(note) for note in read.notes if note.level == "repaired"] == [
-        "fields of an event among those of its line: its length is damaged, and its stats are drawn as events"
+        "damaged event length: some stats of events are shown as events"
     ]
 
 
@@ -355,7 +355,7 @@ def test_counters_of_planes_are_graphs(part: Callable[..., FileFrames]) -> None:
     assert told["power_mw"].select("time", "value").rows() == [(1010, 2.5), (1030, 7.5)]
     assert told["clock"].select("time", "value").rows() == [(1020, 2.0**63 + 2**20), (1040, -7)]
     assert told["HBM"].select("time", "value").rows() == [(5, 1.5), (15, 1.5)]
-    assert "counter samples, drawn as graphs" in notes(read)
+    assert "counter samples, shown as graphs" in notes(read)
 
 
 def test_what_keeps_nothing_busy_lies_beside_the_streams(part: Callable[..., FileFrames]) -> None:
@@ -654,7 +654,7 @@ def test_lines_with_one_id_are_one_lane(part: Callable[..., FileFrames]) -> None
 def test_events_that_only_count_are_noted_and_not_drawn(part: Callable[..., FileFrames]) -> None:
     read = part(Plane("/host:CPU", [Line("python", [Event("a", occurrences=5), Event("b", 1, 1)])]))
     assert read.events["name"].to_list() == ["b"]
-    assert "have no place in time" in notes(read)
+    assert "events that only count occurrences and have no time" in notes(read)
 
 
 def test_devices_that_did_nothing_are_noted(part: Callable[..., FileFrames]) -> None:
@@ -662,7 +662,7 @@ def test_devices_that_did_nothing_are_noted(part: Callable[..., FileFrames]) -> 
     idle = [Plane("/device:TPU:0"), Plane("/device:TPU:1", [Line("XLA Ops", [])]), Plane("/device:TPU:1 SparseCore 0")]
     read = part(*idle, worked)
     assert [(note.level, note_text(note), note.count) for note in read.notes] == [
-        ("missing", "devices without an event: TPU:0, TPU:1", 2)
+        ("missing", "devices without events: TPU:0, TPU:1", 2)
     ]
 
 
@@ -1075,7 +1075,7 @@ def test_a_cut_profile_keeps_its_devices(shared: Path) -> None:
     part = XPLANE.read(shared / "traces" / "broken" / "truncated.xplane.pb", ignore_progress)
     assert part.ranks.height == 4
     assert on_role(part, "ops").height == 6013
-    assert "the file ends early; what lies before was kept byte 517,624" in notes(part)
+    assert "the file ends early; everything before the end was kept byte 517,624" in notes(part)
 
 
 def test_every_profile_at_hand_reads_and_gives_its_args(shared: Path) -> None:

@@ -174,7 +174,7 @@ async def test_a_trace_without_a_path_says_so(samples: Path) -> None:
     async with explored(read_once(samples / "jax_cpu8_b128"), (120, 40)) as (explorer, pilot):
         await press(pilot, "P")
         assert explorer.timeline.path is None
-        assert "no critical path: only a trace of the PyTorch profiler" in said(explorer)
+        assert "no critical path: needs a trace of the PyTorch profiler" in said(explorer)
 
 
 @pytest.mark.parametrize("alphabet", ["NO_COLOR", *in_full("TERM")])

@@ -234,13 +234,13 @@ async def test_slices_of_the_lane_under_the_cursor_in_the_window(opening: TraceR
         pane = explorer.pane_stack.tables["slices"]
         result = pane.table.result
         assert result is not None
-        assert note_texts(result.notes) == ("4 events, busy 360.0 us of 2.000 ms",)
+        assert note_texts(result.notes) == ("4 events, busy 360 us of 2.00 ms",)
         assert sorted(result.table["name"]) == ["kernel 0", "kernel 1"]
 
         await press(pilot, "T", "right_parenthesis")
         result = pane.table.result
         assert result is not None
-        assert note_texts(result.notes) == ("2 events, busy 180.0 us of 1.000 ms",)
+        assert note_texts(result.notes) == ("2 events, busy 180 us of 1.00 ms",)
 
         await press(pilot, "J", "J")
         result = pane.table.result

@@ -74,7 +74,7 @@ def test_an_annotation_on_a_device_leads_to_the_one_of_the_host_whose_work_it_sp
 
 
 def test_the_words_say_how_long_before_it_was_launched() -> None:
-    assert find_cause(TRACE, event("gemm")).words == "launch, 80.00 us before gemm"
+    assert find_cause(TRACE, event("gemm")).words == "launch, 80.0 us before gemm"
     assert find_cause(TRACE, event("of nobody")).words == "of nobody: no launch is recorded"
 
 

@@ -52,7 +52,7 @@ async def test_a_lane_is_its_name_until_its_slices_are_there(gate: Gate) -> None
         gate.open.set()
         await settled(pilot, timeline)
         assert "ncclDevKernel_AllReduce" in lines(timeline)[3]
-        assert lines(timeline)[2].rstrip().endswith("busy 69.00 % of view")
+        assert lines(timeline)[2].rstrip().endswith("busy 69.0 % of view")
         lanes = [wish for wish in gate.made if wish.of == "lane"]
         assert lanes == list(dict.fromkeys(lanes)), "no lane is read twice"
         assert gate.made == sorted(gate.made, key=lambda wish: wish.of), "lanes before how busy ranks are"

@@ -151,10 +151,10 @@ async def test_every_rank_has_its_place_before_anything_is_read(tmp_path: Path) 
 async def test_panes_say_that_there_is_nothing_to_work_out_yet(tmp_path: Path) -> None:
     opening = gated(tmp_path, 4)
     async with exploring(opening) as (explorer, pilot):
-        assert "nothing read yet" in caption(explorer, "ops")
+        assert "loading..." in caption(explorer, "ops")
         await pilot.press("1")
         await quiet(explorer, pilot)
-        assert "nothing read yet" in explorer.pane_stack.overview.sections["overview/ops"].message
+        assert "loading..." in explorer.pane_stack.overview.sections["overview/ops"].message
         await let(explorer, pilot, opening, 2)
         assert not explorer.pane_stack.overview.sections["overview/ops"].message
         await pilot.press("2")
@@ -314,7 +314,7 @@ async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypat
         trace = explorer.trace
         assert trace is not None
         assert [trace.event(rank << 32)["start"] for rank in (0, 1, 3, 4)] == [0, US, 3 * US, (4 + 7) * US]
-        assert "placed by the ends of collectives, to within 5.000 us: see clocks" in note_texts(trace.notes)
+        assert "clock aligned by collective end times (±5.00 us): see clocks" in note_texts(trace.notes)
 
 
 async def test_a_rank_says_how_far_its_file_is(tmp_path: Path) -> None:

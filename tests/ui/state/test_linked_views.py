@@ -55,12 +55,12 @@ def test_the_other_follows_by_its_own_clock(side: int, start: int, length: int, 
     view = View(start=start, end=start + length, focus=start, selection=(start, start + 1))
     state = linked_views.move_view(replace(opened(), offset=offset), side, view)
     assert state.views[side] == view
-    base, other = state.views
-    assert (other.start - base.start, other.end - base.end) == (offset, offset)
-    assert (other.focus or 0) - (base.focus or 0) == offset
-    assert other.selection is not None
-    assert base.selection is not None
-    assert other.selection[0] - base.selection[0] == offset
+    baseline, candidate = state.views
+    assert (candidate.start - baseline.start, candidate.end - baseline.end) == (offset, offset)
+    assert (candidate.focus or 0) - (baseline.focus or 0) == offset
+    assert candidate.selection is not None
+    assert baseline.selection is not None
+    assert candidate.selection[0] - baseline.selection[0] == offset
 
 
 def test_an_event_is_selected_on_one_side_and_stays_so_while_the_other_only_pans() -> None:
@@ -102,7 +102,7 @@ def test_pairs_made_by_hand_stay_when_another_rank_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "other", "expected"),
+    ("baseline", "candidate", "expected"),
     [
         ((3, 4, 5), (3, 4, 5), (0, 1, 2)),
         ((10, 11, 12), (3, 4, 5), (0, 1, 2)),
@@ -113,9 +113,11 @@ def test_pairs_made_by_hand_stay_when_another_rank_is_shown() -> None:
     ],
 )
 def test_steps_meet_by_number_or_in_turn(
-    base: tuple[int, ...], other: tuple[int, ...], expected: tuple[int, ...]
+    baseline: tuple[int, ...], candidate: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    ours, theirs = ([ComparedStep(number, at, at + 1) for at, number in enumerate(side)] for side in (base, other))
+    ours, theirs = (
+        [ComparedStep(number, at, at + 1) for at, number in enumerate(side)] for side in (baseline, candidate)
+    )
     assert linked_views.pair_steps(ours, theirs) == expected
 
 
@@ -168,9 +170,9 @@ def test_steps_are_those_of_the_rank_that_is_shown() -> None:
 
 
 def test_a_pair_of_steps_is_told_by_the_clock_of_the_tables_and_with_its_ranks() -> None:
-    base, other = ComparedStep(6, 0, 50 * US, 0, 40 * US), ComparedStep(6, 0, 44 * US, 1)
-    assert messages.step_text(base) == "step 6, 40.00 us"
-    assert messages.pair_text(base, other, 1) == "step 6: +4.000 us (+10.00 %)"
-    assert messages.pair_text(base, other, 2) == "step 6 of rank 0 against rank 1: +4.000 us (+10.00 %)"
-    assert messages.pair_text(base, ComparedStep(7, 0, 44 * US), 8) == "steps 6 and 7 of rank 0: +4.000 us (+10.00 %)"
+    baseline, candidate = ComparedStep(6, 0, 50 * US, 0, 40 * US), ComparedStep(6, 0, 44 * US, 1)
+    assert messages.step_text(baseline) == "step 6, 40.0 us"
+    assert messages.pair_text(baseline, candidate, 1) == "step 6: +4.00 us (+10.0 %)"
+    assert messages.pair_text(baseline, candidate, 2) == "step 6 of rank 0 against rank 1: +4.00 us (+10.0 %)"
+    assert messages.pair_text(baseline, ComparedStep(7, 0, 44 * US), 8) == "steps 6 and 7 of rank 0: +4.00 us (+10.0 %)"
     assert messages.pair_text(None, None, 8) == ""

@@ -14,7 +14,7 @@ def test_from_the_most_particular_to_the_run() -> None:
     b.event(stream(), "k", 1020, 1030)
     trace = b.trace()
     lane = int(trace.lanes["lane"][0])
-    assert describe_selection(trace, View()) == ("2 events on 1 lane", "30.00 us")
+    assert describe_selection(trace, View()) == ("2 events on 1 lane", "30.0 us")
     assert describe_selection(trace, View(lane=lane)) == ("stream 7", "stream", "2 events")
     assert describe_selection(trace, View(selection=(0, 2 * US)))[0] == "2.000 us selected"
     words = describe_selection(trace, View(event=0, selection=(0, US)))

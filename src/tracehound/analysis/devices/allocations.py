@@ -43,10 +43,11 @@ def no_memory_events_note(context: RunContext, tables: Sequence[pl.DataFrame], *
 
 
 LEVELS_DEFINITION: Final = """\
-allocated is what the allocator holds of tensors, reserved what it has taken from the device; both as the profiler
-recorded them with every allocation (Total Allocated, Total Reserved). Files of before 2021's end tell no totals: there
-allocated is the sum of what was given and taken back since the recording began, which may be below 0. Reserved memory
-that is not allocated is unused: cached or lost in fragments. A window begins with what is held at its start."""
+allocated is memory that the allocator holds for tensors, reserved is memory that it has taken from the device; both as
+the profiler recorded them with every allocation (Total Allocated, Total Reserved). Files from before the end of 2021
+have no totals: allocated is then the sum of allocations and frees since the recording began, which may be below 0.
+Reserved memory that is not allocated is unused: cached or lost to fragmentation. A window begins with the memory held
+at its start."""
 
 
 def read_allocations(rank_trace: RankTrace) -> pl.DataFrame:

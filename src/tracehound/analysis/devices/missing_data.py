@@ -1,20 +1,26 @@
 """Notes about data that the files lack: devices, device work, steps, annotations, and how to record them.
 
-Also finds ranks that are several devices which their file does not tell apart (PyTorch/XLA on CPUs, SPMD).
+Finds launches whose device work was not recorded: `unrecorded_launches` counts them for a rank trace. Also finds ranks
+that are several devices which their file does not tell apart (PyTorch/XLA on CPUs, SPMD).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import Final, NamedTuple, get_args
 
 import polars as pl
+from msgspec import Struct
 
+from tracehound.analysis.hosts.launch_calls import HOST_LAUNCHES
 from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, make_result
 from tracehound.model.file_facts import FileFacts, NoDeviceWork
-from tracehound.model.notes import Note, note
+from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Level, Note, note
 from tracehound.model.trace import Profiler, collect_frame
+from tracehound.model.units import format_instant
 
 
 def no_steps_note(context: RunContext) -> Note:
@@ -86,8 +92,18 @@ def ranks_without_activity_notes(context: RunContext, ranks: Collection[int]) ->
         return []
     hosts = context.ranks.filter(context.ranks["rank"].is_in(list(ranks)))["host"].unique().to_list()
     facts = [context.facts[context.hosts[host].part] for host in hosts]
-    reason = no_device_activity_reason(facts) or _record_devices_note(context, facts, _profiler_names(context))
+    reason = no_device_activity_reason(facts)
+    if reason is None and context.is_xla and _are_cpus(context, ranks):
+        reason = note("no_xla_work_on_cpu")
+    reason = reason or _record_devices_note(context, facts, _profiler_names(context))
     return [note("no_device_activity_on_ranks", ranks=tuple(ranks), why=reason)]
+
+
+def _are_cpus(context: RunContext, ranks: Collection[int]) -> bool:
+    """True if the files name no other device than a CPU for these ranks, and have no device that may be theirs."""
+    labels = context.ranks.filter(pl.col("rank").is_in(list(ranks)))["label"]
+    on_cpu = bool(labels.str.starts_with("CPU").fill_null(value=True).all())
+    return on_cpu and not any(map(_count_device_planes, context.facts))
 
 
 _DEVICE_PLANE: Final = re.compile(r"/device:(?:TPU|GPU):\d+")
@@ -150,3 +166,156 @@ def merged_devices_notes(rows: pl.DataFrame, measured: str) -> list[Note]:
     if not ranks:
         return []
     return [note("ranks_of_several_devices", level="missing", ranks=tuple(ranks), measured=measured)]
+
+
+class UnrecordedLaunches(Struct, frozen=True):
+    """Launches of a rank in its window whose device work was not recorded.
+
+    `launches` counts the calls that put work on the device (kernels, graphs, copies), `missing` those of them without
+    any recorded work. `captured` counts calls that went into a graph, which have no work of their own: they are not
+    among the launches. `shared` counts device events with the correlation id of another event's call, so that their own
+    is not known. `first` is the start of the first call whose work is missing (ps), `step` its step; None without one.
+    """
+
+    launches: int = 0
+    missing: int = 0
+    captured: int = 0
+    shared: int = 0
+    first: int | None = None
+    step: int | None = None
+
+    @property
+    def share(self) -> float:
+        """The fraction of the launches whose work is missing."""
+        return self.missing / self.launches if self.launches else 0.0
+
+    @property
+    def is_notable(self) -> bool:
+        """True if so much work is missing that idle time cannot be trusted."""
+        return self.share > NOTABLE_MISSING_SHARE
+
+
+NOTABLE_MISSING_SHARE: Final = 0.05
+"""With a larger fraction of missing work, tables that rest on idle time have a note; usual files have none missing."""
+
+_WARNING_SHARE: Final = 0.01
+"""A smaller fraction is no warning in `health`."""
+
+
+def unrecorded_launches(rank_trace: RankTrace) -> UnrecordedLaunches:
+    """Count the launches of a rank whose device work was not recorded, among the calls that begin in its window.
+
+    Costs next to nothing where every launch of the file has work, which the file's facts say; else one pass over the
+    names of the host's events and the launches of the device's.
+    """
+    calls = _launches_in_window(rank_trace)
+    missing = calls.filter("missing")
+    captured = int(calls["captured"].sum())
+    first, step = missing.select("start", "step").row(0) if missing.height else (None, None)
+    return UnrecordedLaunches(
+        calls.height - captured, missing.height, captured, int(calls["further"].sum()), first, step
+    )
+
+
+def unrecorded_launches_per_step(rank_trace: RankTrace) -> pl.DataFrame:
+    """Launches and missing ones for each step: step, launches, missing; no rows where every launch has work.
+
+    Counted as by `unrecorded_launches`. The step is that of the call; null for calls in no step.
+    """
+    calls = _launches_in_window(rank_trace).filter(~pl.col("captured"))
+    return calls.group_by("step").agg(pl.len().cast(pl.Int64).alias("launches"), pl.col("missing").sum()).sort("step")
+
+
+def _launches_in_window(rank_trace: RankTrace) -> pl.DataFrame:
+    """The launches of the rank in its window, sorted by start: start, step, missing, captured."""
+    calls = HOST_LAUNCHES.result_for(rank_trace)
+    if not rank_trace.windowed:
+        return calls
+    return calls.filter((pl.col("start") >= rank_trace.start) & (pl.col("start") < rank_trace.end))
+
+
+def count_launches(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """One row: the rank, and its `UnrecordedLaunches`."""
+    del options
+    counts = unrecorded_launches(rank_trace)
+    return pl.DataFrame(
+        [[rank_trace.rank, counts.launches, counts.missing, counts.captured, counts.shared, counts.first, counts.step]],
+        {column.name: pl.Int64() for column in LAUNCH_COUNTS.columns},
+        orient="row",
+    )
+
+
+def _combine_counts(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
+    return make_result(LAUNCH_COUNTS, concat_tables(tables), context, options)
+
+
+LAUNCH_COUNTS: Final = Analysis(
+    name="launch_counts",
+    title="Launch counts",
+    question="How many launches have no recorded device work?",
+    definition="The numbers of `UnrecordedLaunches`, for each rank.",
+    columns=(
+        Column("rank", "count", "rank"),
+        Column("launches", "count", "calls that put work on the device"),
+        Column("missing", "count", "calls without recorded work"),
+        Column("captured", "count", "calls that went into a graph"),
+        Column("shared", "count", "device events with the id of another event's call"),
+        Column("first", "instant", "start of the first call without work"),
+        Column("step", "count", "its step"),
+    ),
+    per_rank=count_launches,
+    combine=_combine_counts,
+)
+"""Counts launches beside the analyses that rest on their work; it is not offered by itself."""
+
+
+LAUNCHES_WITHOUT_WORK: Final = "launches_without_work"
+"""The code of the note of `health` on launches whose device work was not recorded."""
+
+
+def unrecorded_work_notes(tables: Sequence[pl.DataFrame], context: RunContext) -> list[Note]:
+    """Notes that idle time may be work that was not recorded; none: [].
+
+    On ranks with many launches without work, or since the profiler says that it dropped events. `tables` are those of
+    `LAUNCH_COUNTS`.
+    """
+    messages = (each for each in context.notes if each.code in (PROFILER_ERROR, PROFILER_WARNING) and each.count > 1)
+    notes = [note("profiler_dropped_events", level="missing", events=each.count) for each in islice(messages, 1)]
+    counts = concat_tables(tables)
+    if counts.is_empty():
+        return notes
+    notable = counts.filter(pl.col("missing") > NOTABLE_MISSING_SHARE * pl.col("launches"))
+    return [*([_missing_work_note("launched_work_missing", notable)] if notable.height else []), *notes]
+
+
+def missing_work_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
+    """Notes for `health`: launches whose device work was not recorded, and launches captured into graphs."""
+    counts = concat_tables(tables)
+    if counts.is_empty():
+        return []
+    notes, lost = list[Note](), counts.filter(pl.col("missing") > 0)
+    if lost.height:
+        is_warning = bool((lost["missing"] > _WARNING_SHARE * lost["launches"]).any())
+        notes.append(_missing_work_note(LAUNCHES_WITHOUT_WORK, lost, "missing" if is_warning else "info"))
+    if shared := int(counts["shared"].sum()):
+        notes.append(Note("missing", "launch_ids_shared", shared))
+    if captured := int(counts["captured"].sum()):
+        notes.append(Note("info", "launches_captured", captured))
+    return notes
+
+
+def _missing_work_note(code: str, counts: pl.DataFrame, level: Level = "missing") -> Note:
+    """A note with the numbers of these ranks and the first call without work: its rank, step and start."""
+    first = counts.sort("first").row(0, named=True)
+    missing, launches = int(counts["missing"].sum()), int(counts["launches"].sum())
+    values = {
+        "missing": missing,
+        "launches": launches,
+        "ranks": tuple(counts["rank"].unique().sort().to_list()),
+        "rank": first["rank"],
+        "step": first["step"],
+        "at": first["first"],
+    }
+    step = "" if first["step"] is None else f" in step {first['step']}"
+    where = f"first{step} on rank {first['rank']}, at {format_instant(first['first'])}"
+    return Note(level, code, missing, where=where, values=tuple(values.items()))

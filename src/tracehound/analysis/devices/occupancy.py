@@ -38,24 +38,24 @@ from tracehound.numeric.intervals import Intervals, Ints, union
 from tracehound.numeric.self_time import self_intervals
 
 OCCUPANCY_DEFINITION: Final = """\
-utilization = time in which a kernel runs, collectives included and copies not, / span. SM efficiency = blocks per
-multiprocessor of all kernels that run, at most 1, on average over the span: waves are not modeled, a grid of one block
-more than the device has multiprocessors counts as full. occupancy = the profiler's estimated achieved occupancy, and
-blocks per SM = blocks of the grid / multiprocessors, both averaged over kernels, weighted with their time in the span.
-occupancy limit = threads of the grid / threads that the multiprocessors hold, at most 1, likewise: no kernel
-has an achieved occupancy above it. These are the definitions of the PyTorch TensorBoard plugin, but for the limit,
-which is ours.
+utilization = time in which a kernel runs / span; collectives count, copies do not. SM efficiency = blocks per
+multiprocessor of all running kernels, at most 1, averaged over the span; waves are not modeled, so a grid with one
+block more than the device has multiprocessors counts as full. occupancy = the profiler's estimated achieved occupancy.
+blocks per SM = blocks of the grid / multiprocessors. Both are averages over kernels, weighted with their time in the
+span. occupancy limit = threads of the grid / threads that the multiprocessors hold, at most 1, averaged likewise: no
+kernel has an achieved occupancy above it. These are the definitions of the PyTorch TensorBoard plugin, except for the
+limit, which it does not have.
 
-PyTorch's profiler of CUDA records blocks per SM and occupancy; XLA's records grids, and as occupancy what registers and
-shared memory of the kernel allow, whatever its grid. ROCm records neither: blocks per SM and the limit are then derived
-from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel tells its grid in threads), occupancy
-cannot be, since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then.
-What cannot be true is not counted, and noted: an occupancy above 100 %, or one of 0 of a kernel whose blocks hold 1 %
-of the threads or more, which is what PyTorch's profiler says of kernels with much shared memory (most products on
-Hopper). Occupancy is that of the other kernels then, and may be above the limit, which is of all; a note says how much
-of the kernels' time they take. All times of a device with a clock of its own (TPU), and the bounds of steps and of a
-window, are on that, as in breakdown. Kernels without a length weigh nothing in averages over time: other analyses count
-them, this one says in a note how many they are."""
+PyTorch's profiler for CUDA records blocks per SM and occupancy. XLA's records grids, and its occupancy is what
+registers and shared memory of the kernel allow, whatever its grid. ROCm records neither: blocks per SM and the limit
+are computed from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel has its grid in threads);
+occupancy cannot be, since it needs registers. Kernels of replayed graphs have no grid in ROCm, so SM efficiency is a
+lower bound. Implausible values are ignored, and a note counts them: an occupancy above 100 %, or one of 0 for a kernel
+whose blocks hold 1 % of the threads or more, which PyTorch's profiler records for kernels with much shared memory
+(most GEMMs on Hopper). Occupancy is then that of the other kernels, and may exceed the limit, which covers all; a note
+has their share of kernel time. Times of a device with a clock of its own (TPU), and the bounds of steps and of a
+window, are on that clock, as in breakdown. Kernels of length 0 have no weight in averages over time; a note counts
+them."""
 
 
 class DeviceOccupancy(Struct, frozen=True, eq=False):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers
+from tracehound.analysis import breakdown, kernels, step_time, steps, stragglers
 from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables
 from tracehound.analysis.findings import (
     device_rules,
@@ -27,15 +27,18 @@ from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLoca
 from tracehound.analysis.findings.rank_evidence import (
     COLLECTIVE_SCHEMA,
     HOST_CALL_COUNTS,
-    collective_calls_by_kind,
+    collective_calls_by_size,
     complete_location,
     event_times,
     kernel_times_in_steps,
     rank_traits,
     step_kernel_factors,
 )
+from tracehound.analysis.hosts import host_time_parts
 from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS
+from tracehound.analysis.hosts.main_activities import chosen_loader
 from tracehound.analysis.hosts.step_causes import STEP_CAUSE_SCHEMA, find_step_causes
+from tracehound.analysis.idle import DELAY_SETTING
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
 from tracehound.formats.inflate import GZIP_ENDS_EARLY
@@ -59,17 +62,22 @@ RULES: Final = (
 
 DEFINITION = (
     """\
-Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
-cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
-could be gained; it is empty where that is not known. share is of what share_of names: mostly cost, of an average step
-or of the run or window; what passes between steps is a share of the time from step to step, compiling, in steps or not,
-one of the run or window, and time in which devices do nothing outside of steps one of the recording. What happens
-outside steps costs nothing where there are steps. Communication alone is what breakdown, steps, diff and check call
-exposed: no computation runs beside it, whether copies do or not; copies alone are those beside which neither does.
-(step_parts gives an instant of copies and communication to the copies.) In a window the steps count that lie in it
-whole; where none does, costs are of the window. Costs of different rows may be of the same time; idle time of an XLA
-program is told once: what its input, its output, compiling or the host explain is no cost of the pauses in it. start,
-rank and the event lead to where it is seen best. The rules:
+Each row is one cause of lost time, with the name under which the trace has it: an event, an operator, a Python frame,
+an annotation, a rank. A class of causes (CPU-bound, unrecorded host time) stands only where no name is recorded. What
+a cause explains in turn (late ranks, waiting collectives, slow steps) stands under it as effects and has no row of
+its own: no time is in two rows, unless a row says so. certainty says whether the cause was recorded, inferred by a
+rule, or not recorded.
+
+cost is the time per step (of a run without steps: of the run) that the run would win on an average rank without the
+cause, by the rule; it is empty where that is not known. A late rank costs what the ranks win that wait for it. share
+is of what share_of names: mostly cost, of an average step or of the run or window; time between steps is a share of
+the time from step to step, compiling one of the run or window, and devices that do nothing outside of steps one of
+the recording. Costs outside of steps count nothing where there are steps. Communication alone is what breakdown,
+steps, diff and check call exposed: no computation runs beside it, whether copies do or not; copies alone are those
+beside which neither does. (step_parts gives an instant of copies and communication to the copies.) In a window the
+steps count that lie in it whole; where none does, costs are of the window. Costs of kernels (tensor cores, layouts,
+attention) may be of the same time as others. next is what `tracehound report PATH` takes to
+show more; start, rank and event lead to what shows it best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.condition}." for rule in RULES)
@@ -77,39 +85,53 @@ rank and the event lead to where it is seen best. The rules:
 
 The rules with a number are those of the PyTorch TensorBoard plugin, with numbers that are right on today's traces: its
 data loader, communication and utilization come from step times that are wrong since 2023, and its tensor cores know the
-names of 2021. Where it advises a larger batch for every idle device, the idle rule says what the device waited for."""
+names of 2021. Where it advises a larger batch for every idle device, the rules here say what the device waited for."""
 )
 
 COLUMNS: Final = (
-    Column("finding", "text", "what costs time"),
-    Column("cost", "time", "time per step, or of the run, that goes to it"),
+    Column("finding", "text", "the cause of lost time"),
+    Column("cost", "time", "time per step, or of the run, that could be won"),
     Column("share", "share", "cost", "what the next column names"),
     Column(
         "share_of", "text", "of what the share is: a step, the run, window or recording, the time from step to step"
     ),
     Column("evidence", "prose", "what was measured"),
-    Column("advice", "prose", "what helps as a rule"),
-    Column("rank", "number", "rank on which it is seen best", brief=False),
-    Column("start", "instant", "where it is seen best", brief=False),
-    Column("duration", "time", "how long that stretch is", brief=False),
-    Column("event", "id", "event where it is seen best"),
-    Column("certainty", "text", "recorded, inferred, or not recorded: how sure the cause is", brief=False),
     Column("effects", "prose", "what it causes in turn"),
-    Column("next", "prose", "the report that shows more of it"),
+    Column("advice", "prose", "what to do about it"),
+    Column("rank", "number", "rank that shows it best", brief=False),
+    Column("start", "instant", "start of the interval that shows it best", brief=False),
+    Column("duration", "time", "length of that interval", brief=False),
+    Column("event", "id", "event that shows it best"),
+    Column("certainty", "text", "recorded, inferred, or not recorded: how sure the cause is", brief=False),
+    Column("next", "prose", "the command that shows more of it"),
 )
 
 _SOURCE_ANALYSES: Final = {
-    "step_parts": (step_parts.ANALYSIS, Options()),
-    "steps": (steps.ANALYSIS, Options()),
-    "breakdown": (breakdown.ANALYSIS, Options()),
-    "idle": (idle_in_steps.ANALYSIS, Options()),
-    "outside": (idle_outside_steps.ANALYSIS, Options()),
-    "kernels": (kernels.ANALYSIS, Options()),
-    "transfers": (transfer_rules.TRANSFERS, Options()),
-    "stragglers": (replace(stragglers.ANALYSIS, combine=stragglers.combine_with_waits), Options()),
-    "step_time": (step_time.ANALYSIS, Options()),
+    "step_parts": step_rules.HOST_STEP_PARTS,
+    "steps": steps.ANALYSIS,
+    "breakdown": breakdown.ANALYSIS,
+    "idle": idle_in_steps.ANALYSIS,
+    "outside": idle_outside_steps.ANALYSIS,
+    "kernels": kernels.ANALYSIS,
+    "transfers": transfer_rules.TRANSFERS,
+    "stragglers": rank_rules.STRAGGLERS,
+    "step_time": step_time.ANALYSIS,
 }
 """The analyses that rules draw on, by the name under which `Evidence.results` has them."""
+
+SETTINGS: Final = (host_time_parts.LOADER_SETTING, DELAY_SETTING, stragglers.LEAST_SETTING)
+"""Settings of the source analyses that findings take, too."""
+
+
+def _source_analyses(options: Options) -> dict[str, tuple[Analysis, Options]]:
+    """The source analyses, each with those of the chosen settings that it has."""
+    return {name: (analysis, _options_of(analysis, options)) for name, analysis in _SOURCE_ANALYSES.items()}
+
+
+def _options_of(analysis: Analysis, options: Options) -> Options:
+    own = {setting.name for setting in analysis.settings}
+    return Options(None, tuple(choice for choice in options.given if choice[0] in own))
+
 
 _STEP_ANALYSES: Final = ("step_parts", "steps", "step_time")
 """Analyses with a row per step, at full length where a window cuts it."""
@@ -129,10 +151,9 @@ _NOTABLE_COMMUNICATION: Final = 0.05
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The tables of all source analyses, and the rank's kernel times, traits and event times, in one bundle."""
-    del options
     in_steps = cache(partial(idle_in_steps.whole_step_intervals, rank_trace))
     tables, traits, kernel_times = (
-        map_rank(list(_SOURCE_ANALYSES.values()), rank_trace),
+        map_rank(list(_source_analyses(options).values()), rank_trace),
         rank_traits(rank_trace, in_steps),
         kernel_times_in_steps(rank_trace, in_steps),
     )
@@ -153,12 +174,12 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         (breakdown_row["communication"] > _NOTABLE_COMMUNICATION * breakdown_row["span"]).any()
     )
     collectives = (
-        collective_calls_by_kind(rank_trace, in_steps) if communicates else pl.DataFrame(schema=COLLECTIVE_SCHEMA)
+        collective_calls_by_size(rank_trace, in_steps) if communicates else pl.DataFrame(schema=COLLECTIVE_SCHEMA)
     )
     step_causes = (
         pl.DataFrame(schema=STEP_CAUSE_SCHEMA)
         if works
-        else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace))
+        else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace), chosen_loader(options.given))
     )
     return pack_tables(
         [*tables, step_causes, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times]
@@ -182,7 +203,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     if not tables:
         return empty_result(ANALYSIS, context, options, note("no_ranks", level="missing"))
     ranks = [unpack_tables(table) for table in tables]
-    evidence = _gather_evidence(ranks, context)
+    evidence = _gather_evidence(ranks, context, options)
     lost_work = _lost_work_clause(context)
     findings = [
         _add_clause(finding, lost_work if rule.about_idle_time else "")
@@ -199,10 +220,10 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     return make_result(ANALYSIS, rows, context, options, [*_cut_file_notes(context), *_notes(evidence, len(findings))])
 
 
-def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContext) -> Evidence:
+def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContext, options: Options) -> Evidence:
     results = {
-        name: analysis.combine([tables[place] for tables in ranks], context, options)
-        for place, (name, (analysis, options)) in enumerate(_SOURCE_ANALYSES.items())
+        name: analysis.combine([tables[place] for tables in ranks], context, own_options)
+        for place, (name, (analysis, own_options)) in enumerate(_source_analyses(options).items())
     }
     step_marks = context.steps.filter((pl.col("start") >= context.start) & (pl.col("end") <= context.end))["event"]
     for name in _STEP_ANALYSES if context.windowed else ():
@@ -212,7 +233,8 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
     for name in ("step_parts", "steps") if len(working_ranks) else ():  # nothing is known of a rank without work
         chosen_rows = results[name].table.filter(pl.col("rank").is_in(working_ranks.implode()))
         results[name] = replace(results[name], table=chosen_rows)
-    whole_steps = results["step_parts"].table.filter(~pl.col("partial"))
+    results["whole_steps"] = step_rules.select_whole_steps(results)
+    whole_steps = results["whole_steps"].table
     if whole_steps.height:
         late_rows = results["stragglers"]
         in_whole_steps = late_rows.table.filter(pl.col("step").is_in(whole_steps["step"].unique().implode()))
@@ -227,13 +249,23 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
         kernel_times=pl.concat([tables[_KERNEL_TIMES_INDEX] for tables in ranks]),
         step_factors=pl.concat([tables[_STEP_FACTORS_INDEX] for tables in ranks]),
         step_causes=pl.concat([tables[_STEP_CAUSES_INDEX] for tables in ranks]),
-        collectives=pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks]).sort(
-            "total", "collective", descending=[True, False]
-        ),
+        collectives=_sum_collectives(pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks])),
         context=context,
         steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
         base_time=round((lengths if len(lengths) else pl.concat(windows)).to_numpy().mean()),
     )
+
+
+def _sum_collectives(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls of all ranks by kind and size, the kind with most time first.
+
+    The fastest call of any rank is the one that waited least for the others.
+    """
+    sizes = calls.group_by("collective", "group_size", "message").agg(
+        pl.col("count", "total").sum(), pl.col("fastest").min()
+    )
+    kind_total = pl.col("total").sum().over("collective")
+    return sizes.sort(kind_total, "collective", "total", descending=[True, False, True])
 
 
 def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[str, Any]:
@@ -242,7 +274,7 @@ def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[st
         "cost": finding.cost,
         "share": finding.share,
         "share_of": None if finding.share is None else finding.base or base,
-        "evidence": finding.evidence,
+        "evidence": finding.evidence + ("; inferred" if finding.certainty == "inferred" else ""),
         "advice": finding.advice,
         "rank": place.rank,
         "start": place.start,
@@ -255,7 +287,16 @@ def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[st
 
 
 def _notes(evidence: Evidence, found: int) -> list[Note]:
-    """A note on the base of the costs, or that nothing was found."""
+    """A note on the base of the costs, or that nothing was found, after one on ranks that are not judged."""
+    held = (
+        [note("idle_time_not_judged", level="missing", ranks=evidence.untrusted_ranks)]
+        if evidence.untrusted_ranks
+        else []
+    )
+    return [*held, *_base_notes(evidence, found)]
+
+
+def _base_notes(evidence: Evidence, found: int) -> list[Note]:
     if evidence.table("breakdown").is_empty():
         return [note("findings_without_device_work", level="missing"), *_step_time_notes(evidence)]
     if not found:
@@ -299,8 +340,10 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    rests_on_recorded_work=True,
+    settings=SETTINGS,
     host_computations=(
-        *(question for analysis, _ in _SOURCE_ANALYSES.values() for question in analysis.host_computations),
+        *(question for analysis in _SOURCE_ANALYSES.values() for question in analysis.host_computations),
         HOST_CALL_COUNTS,
         HOST_COMPILATIONS,
     ),

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tracehound.analysis.findings.evidence import Evidence
-from tracehound.analysis.hosts.gap_causes import BLOCKED_CALL, LAUNCHES, LONG_OPERATOR
-from tracehound.analysis.hosts.gap_causes import FIRST_USE as FIRST_USE_OF_KERNEL
+from tracehound.analysis.hosts.main_activities import BLOCKED_CALL, LAUNCHES, LONG_OPERATOR
+from tracehound.analysis.hosts.main_activities import FIRST_USE as FIRST_USE_OF_KERNEL
 from tracehound.analysis.hosts.thread_activity import (
     ALLOCATING,
     ASLEEP,
@@ -37,6 +37,8 @@ PIPELINE: Final = "pipeline"
 UNMARKED: Final = "unmarked"
 WITHIN_REPLAYS: Final = "within replays"
 BETWEEN_REPLAYS: Final = "between replays"
+LOADER_WITHOUT_WORKERS: Final = "loader without workers"
+MISSING_CORRELATIONS: Final = "missing correlations"
 COPIES_IN_DEVICE: Final = "copies within the device"
 PAGEABLE_COPIES: Final = "pageable copies"
 LATE_COMMUNICATION: Final = "late communication"
@@ -54,8 +56,10 @@ _BUSY_HOST: Final = (
     "see the report gaps for what the host does; trace less often ({}), read no values inside the loop, and let the"
     " host run ahead"
 )
-_RECORD_STEADY_PART: Final = "record a few steady steps only ({}); if the run itself waits like this, inspect what the"
-" host does in this interval"
+_RECORD_STEADY_PART: Final = (
+    "record a few steady steps only ({}); if the run itself waits like this, inspect what the host does in this"
+    " interval"
+)
 _SHAPES: Final = (
     "compile before the loop begins; keep shapes, types and static arguments the same; see the report compiles"
 )
@@ -72,8 +76,8 @@ _COMMON: Final[Mapping[str, str]] = MappingProxyType(
         " do before it (stragglers)",
         "profiler": "the profiler itself takes this time: record fewer steps, without stacks or shapes",
         "operator on the CPU": "move this operator to the device, or run it ahead of time on another thread",
-        "loading modules": "this is the first use of these kernels: warm up before you measure (a few steps), or load"
-        " all modules at the start (CUDA_MODULE_LOADING=EAGER)",
+        "loading modules": "this is the first use of these kernels: warm up before you measure (a few steps); with"
+        " CUDA, CUDA_MODULE_LOADING=EAGER loads all modules at the start",
         "blocked call": "inspect this interval: such a call blocks when its queue is full, when it allocates memory,"
         " and at its first use; warm up before you measure",
         BEFORE_FIRST_WORK: "record more steps, after a few that are not recorded: the first step of a recording often"
@@ -85,6 +89,8 @@ _COMMON: Final[Mapping[str, str]] = MappingProxyType(
         "other": "inspect this interval: work from before the recording, of another process, or of a library that is"
         " not traced may hold the device; record some steps later, without other jobs on the device",
         "unknown": "record what the host does, too (ProfilerActivity.CPU, or the host tracer)",
+        MISSING_CORRELATIONS: "the device events have no correlation ids that lead to their launches: a newer profiler"
+        " or driver of this device may record them; compare the gaps with the host's threads by time (gaps)",
         FIRST_USE: "the first use of a device allocates and loads what later steps reuse: warm up before you measure (a"
         " few steps), or record later steps",
         WITHIN_REPLAYS: "the host has no part in it, and more graphs do not help: capture fewer and larger kernels"
@@ -118,6 +124,10 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         "compiling": _SHAPES,
         "data loading": "use more num_workers (with persistent_workers and pin_memory), a larger prefetch_factor, less"
         " work per sample",
+        LOADER_WITHOUT_WORKERS: "num_workers is 0, so the main process loads each batch itself: set num_workers to 4 or"
+        " more, with persistent_workers=True and pin_memory=True",
+        "host with stacks": "launch fewer kernels: torch.compile, CUDA graphs, fused or foreach optimizers, a larger"
+        " batch; host and stacks show in which Python functions the time goes",
         "kernel": "launch fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
         BETWEEN_REPLAYS: "the work is in graphs already: prepare the inputs of the next graph while one runs, launch it"
         " before the last one ends, and wait for the device less often",

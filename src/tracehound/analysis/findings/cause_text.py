@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from tracehound.analysis.findings.advice import LOADER_WITHOUT_WORKERS, TOPIC_OF_ACTIVITY
 from tracehound.analysis.findings.evidence import Certainty, Evidence
 from tracehound.analysis.findings.host_causes import HostCause
-from tracehound.analysis.hosts.gap_causes import BLOCKED_CALL, FIRST_USE, LAUNCHES, LONG_OPERATOR
+from tracehound.analysis.hosts.main_activities import BLOCKED_CALL, FIRST_USE, LAUNCHES, LONG_OPERATOR
 from tracehound.analysis.hosts.thread_activity import (
     ALLOCATING,
     ASLEEP,
@@ -67,30 +68,40 @@ UNSPECIFIC_OF_XLA: Final = (LAUNCHES, NOTHING_RECORDED, TRACING)
 
 def cause_title(cause: HostCause, cost: int, evidence: Evidence) -> str:
     """``Python GC, 200 ms in step 103: the GPU idles 124 ms``: what, how often, where, and what it costs."""
-    device, what = evidence.device_word, cause_name(cause)
+    what, costs = cause_name(cause), f"the {evidence.device_word} idles"
+    if cause.gain > cause.idle:
+        costs += " or runs tiny kernels for"
     steps = evidence.steps
     if not steps:
-        often = f", {cause.calls:,} times" if cause.calls > 1 and cause.doing != LAUNCHES else ""
-        return f"{what}{often}: the {device} idles {format_duration(cost)}"
+        often = f", {cause.calls:,} times" if cause.calls > 1 and cause.doing not in _COUNTED_BY_GAPS else ""
+        return f"{what}{often}: {costs} {format_duration(cost)}"
     if len(cause.by_step) == 1 and steps > 1:
         (step,) = cause.by_step
         length = f", {format_duration(cause.host_time)}" if cause.host_time and cause.calls == 1 else ""
         ranks = len(cause.by_rank)
-        return f"{what}{length} in step {step}: the {device} idles {format_duration(round(cause.idle / ranks))}"
+        return f"{what}{length} in step {step}: {costs} {format_duration(round(cause.gain / ranks))}"
     where = "" if len(cause.by_step) >= _EVERY_STEP_SHARE * steps else f" in {len(cause.by_step)} of {steps} steps"
     per_step = cause.calls / steps / len(cause.by_rank)
-    often = f", {per_step:.0f} a step" if per_step >= 1.5 and cause.doing != LAUNCHES and not where else ""
-    return f"{what}{often}{where}: the {device} idles {format_duration(cost)} per step"
+    is_counted = cause.name and cause.doing not in _COUNTED_BY_GAPS
+    often = f", {per_step:,.0f} a step" if per_step >= 1.5 and is_counted and not where else ""
+    return f"{what}{often}{where}: {costs} {format_duration(cost)} per step"
+
+
+_COUNTED_BY_GAPS: Final = (FIRST_USE, BLOCKED_CALL, LONG_OPERATOR)
+"""Causes that are single long ones among many calls of the same name."""
 
 
 def cause_name(cause: HostCause) -> str:
     """The activity of the host with its recorded name: ``reading a value of the device: aten::item``."""
-    inside = f" in {shorten(cause.inside)}" if cause.inside else ""
+    inside = f" in {shorten(cause.inside)}" if cause.inside and cause.name else ""
     source = f" ({shorten(cause.frame)})" if cause.frame and cause.frame != cause.name else ""
+    others = " and others" if cause.doing == PYTHON and len(cause.calls_by_name) > 1 else ""
     names = " and ".join(map(shorten, list(cause.calls_by_name)[:2]))
     phrase = _PHRASES.get(cause.doing, cause.doing + ": {name}{source}")
-    text = phrase.format(name=shorten(cause.name), names=names, inside=inside, source=source, around=source or inside)
-    return text.removesuffix(": ").removesuffix(", mostly ")
+    text = phrase.format(
+        name=shorten(cause.name) + others, names=names, inside=inside, source=source, around=source or inside
+    )
+    return text.removesuffix(": ")
 
 
 _PHRASES: Final[Mapping[str, str]] = {
@@ -111,7 +122,7 @@ _PHRASES: Final[Mapping[str, str]] = {
     FIRST_USE: "first use of a kernel: {name}{inside}",
     BLOCKED_CALL: "a call that blocks: {name}{inside}",
     LONG_OPERATOR: "an operator on the CPU: {name}{source}",
-    LAUNCHES: "kernel launches can't keep up (CPU-bound), mostly {name}",
+    LAUNCHES: "kernel launches can't keep up (CPU-bound): {name}{inside}",
     COMMUNICATING: "waiting for other processes: {name}{inside}",
     OTHERS: "waiting for other processes: {name}{inside}",
     PROFILING: "the profiler: {name}",
@@ -132,14 +143,19 @@ _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 def cause_evidence(cause: HostCause, share: float, evidence: Evidence) -> str:
     """The way from the cause to the lost time, with numbers."""
     parts = [f"{percent(share)} of {evidence.time_phrase}"]
+    if len(cause.by_step) == 1 and evidence.steps > 1:
+        cost = format_duration(evidence.per_step(cause.gain, evidence.device_ranks))
+        parts[0] += f": {cost} on average over {count_noun(evidence.steps, 'step')}"
     if cause.gain > cause.idle:
-        short = format_duration(evidence.per_step(cause.short_work, evidence.device_ranks))
-        parts[0] += f", of which {short} are kernels shorter than {format_duration(SHORT_WORK)}"
+        idle, short = (
+            format_duration(evidence.per_step(time, evidence.device_ranks)) for time in (cause.idle, cause.short_work)
+        )
+        parts[0] += f": {idle} idle and {short} in kernels shorter than {format_duration(SHORT_WORK)}"
     on_rank = f" on rank {cause.longest['rank']}" if evidence.device_ranks > 1 else ""
     parts.append(f"{count_noun(cause.count, 'gap')}, the longest {format_duration(cause.longest['duration'])}{on_rank}")
     if cause.doing == LAUNCHES and cause.calls_by_name:
-        launches = [f"{shorten(name)} ({count:,})" for name, count in list(cause.calls_by_name.items())[:3]]
-        parts.append(f"gaps by the operator that launches next: {', '.join(launches)}")
+        most = sorted(cause.calls_by_name.items(), key=lambda each: -each[1])[:3]
+        parts.append("gaps before " + ", ".join(f"{shorten(name)}: {count:,}" for name, count in most))
     elif cause.host_time:
         inside = f" in {shorten(cause.inside)}" if cause.inside and cause.inside != cause.name else ""
         parts.append(f"the longest call takes {format_duration(cause.host_time)}{inside}")
@@ -150,7 +166,19 @@ def cause_evidence(cause: HostCause, share: float, evidence: Evidence) -> str:
     return "; ".join(parts)
 
 
+_WAITS_FOR_DEVICE: Final = (VALUE, WAITING, COPYING)
+"""Causes that lie before the gaps: the path of the step shows them better than its gaps."""
+
 _NOT_RECORDED: Final = (NOTHING_RECORDED, IN_ANNOTATION)
+
+
+def cause_topic(cause: HostCause, evidence: Evidence) -> str:
+    """The topic of the advice on a cause."""
+    if cause.doing in (LOADER, LOADING) and "_SingleProcess" in cause.name and not evidence.is_xla:
+        return LOADER_WITHOUT_WORKERS
+    if cause.doing == LAUNCHES and int(evidence.rank_traits["frames"].sum()) and not evidence.is_xla:
+        return "host with stacks"
+    return TOPIC_OF_ACTIVITY.get(cause.doing, "host")
 
 
 def cause_certainty(cause: HostCause) -> Certainty:
@@ -161,4 +189,6 @@ def cause_certainty(cause: HostCause) -> Certainty:
 def cause_command(cause: HostCause) -> str:
     """The arguments of the report that shows the gaps of the cause."""
     steps = f" --step {next(iter(cause.by_step))}" if cause.by_step else ""
+    if cause.doing in _WAITS_FOR_DEVICE:
+        return f"critical_path --rank {cause.longest['rank']}{steps}"
     return f"gaps --rank {cause.longest['rank']}{steps} --top 10"

@@ -88,8 +88,26 @@ class Evidence(Struct, frozen=True, dict=True):
 
     @cached_property
     def late_groups(self) -> list[LateRanks]:
-        """The late ranks that others waited for, longest wait first."""
-        return group_late_ranks(self.table("stragglers"), self.context.ranks)
+        """The late ranks that others waited for, longest wait first; nobody is judged by what was not recorded."""
+        groups = group_late_ranks(self.table("stragglers"), self.context.ranks)
+        return [group for group in groups if not set(self.untrusted_ranks) & {*group.ranks, *group.waiting}]
+
+    @cached_property
+    def device_idle(self) -> pl.DataFrame:
+        """Idle time in whole steps, else in the window or the run, of the ranks whose device works: rows of `idle`."""
+        trusted = set(self.device_times["rank"].to_list()) - set(self.untrusted_ranks)
+        return self.table("idle").filter(pl.col("rank").is_in(list(trusted)) & (pl.col("stream") == DEVICE_STREAM))
+
+    @cached_property
+    def untrusted_ranks(self) -> tuple[int, ...]:
+        """Ranks of which much device work was not recorded: their idle time may be that, and is not judged."""
+        working = self.rank_traits.filter(pl.col("rank").is_in(self.device_times["rank"].implode()))
+        return tuple(working.filter("work_missing")["rank"].to_list())
+
+    @cached_property
+    def host_causes(self) -> list[HostCause]:
+        """The causes on the host of the devices' idle time, those with most of it first."""
+        return collect_host_causes(self.device_idle, PART_NAMES)
 
     @cached_property
     def device_idle(self) -> pl.DataFrame:

@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 from msgspec import Struct
 
-from tracehound.analysis.hosts.gap_causes import JOINED, LAUNCHES
+from tracehound.analysis.hosts.gap_causes import JOINED, name_key
+from tracehound.analysis.hosts.main_activities import LAUNCHES
 from tracehound.analysis.idle import EDGES
 
 
@@ -48,12 +49,18 @@ def collect_host_causes(rows: pl.DataFrame, part_names: Sequence[str]) -> list[H
     named = rows.filter(pl.col("doing").fill_null("") != "")
     if named.is_empty():
         return []
-    key = pl.col("name").str.replace_all(r"\d+", "#")
+    key = name_key()
     joined = pl.when(pl.col("doing").is_in(JOINED)).then(pl.lit(""))
     groups = named.with_columns(joined.otherwise(key).alias("key")).partition_by("doing", "key", maintain_order=True)
     return sorted(
         (_sum_rows(group, part_names) for group in groups), key=lambda cause: (-cause.idle, cause.doing, cause.name)
     )
+
+
+def _sum_parts(rows: pl.DataFrame, part_names: Sequence[str]) -> dict[str, int]:
+    """The idle time in each part of the host's time; "other" is in none."""
+    parts = {name: int(rows[name].sum()) for name in part_names}
+    return {**parts, "other": int(rows["idle"].sum()) - sum(parts.values())}
 
 
 def _sum_rows(rows: pl.DataFrame, part_names: Sequence[str]) -> HostCause:
@@ -82,6 +89,6 @@ def _sum_rows(rows: pl.DataFrame, part_names: Sequence[str]) -> HostCause:
         calls=int(rows.unique("rank")["calls"].sum() or 0),
         by_step=steps,
         by_rank=ranks,
-        parts={name: int(rows[name].sum()) for name in part_names},
+        parts=_sum_parts(rows, part_names),
         longest=longest,
     )

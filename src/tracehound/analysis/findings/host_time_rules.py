@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tracehound.analysis.findings.advice import TOPIC_OF_ACTIVITY, advice
-from tracehound.analysis.findings.cause_text import cause_certainty, cause_name
+from tracehound.analysis.findings.advice import advice
+from tracehound.analysis.findings.cause_text import cause_certainty, cause_name, cause_topic
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.host_causes import HostCause, collect_host_causes
+from tracehound.analysis.findings.rank_rules import names_late_ranks
 from tracehound.analysis.findings.step_rules import slow_step_effects
 from tracehound.analysis.hosts.thread_activity import COMMUNICATING, IN_ANNOTATION, NOTHING_RECORDED, PYTHON
 from tracehound.model.units import count_noun, format_duration
@@ -29,7 +30,9 @@ def find_host_time(evidence: Evidence) -> Iterator[Finding]:
     for cause in collect_host_causes(evidence.step_causes, ()):
         cost = evidence.per_step(cause.idle, ranks)
         share = evidence.share_of_base(cost)
-        if cause.doing != COMMUNICATING and share > (GENERAL_SHARE if cause.doing in _GENERAL else NAMED_SHARE):
+        if cause.doing == COMMUNICATING or names_late_ranks(cause, evidence):
+            continue
+        if share > (GENERAL_SHARE if cause.doing in _GENERAL else NAMED_SHARE):
             yield _host_time_finding(cause, cost, share, evidence)
 
 
@@ -42,7 +45,7 @@ def _host_time_finding(cause: HostCause, cost: int, share: float, evidence: Evid
         f"{cause_name(cause)}: {format_duration(cost)}{per}",
         f"{percent(share)} of {evidence.base_phrase}{steps}{calls}; the trace has no device work, this is time of the"
         f" program's own thread{source}",
-        advice(evidence, TOPIC_OF_ACTIVITY.get(cause.doing, "host")),
+        advice(evidence, cause_topic(cause, evidence)),
         FindingLocation.from_row(cause.longest),
         cost,
         share,

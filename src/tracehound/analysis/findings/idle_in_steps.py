@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis import idle, step_parts
 from tracehound.analysis.graphs import LAUNCH_PATTERN
-from tracehound.analysis.hosts.host_time_parts import HOST_PARTS, PART_NAMES
+from tracehound.analysis.hosts.host_time_parts import HOST_PARTS, LOADER_SETTING, PART_NAMES
 from tracehound.analysis.hosts.launch_calls import launching_calls
 from tracehound.analysis.hosts.thread_activity import ALL_ACTIVITIES, NOTHING_RECORDED
 from tracehound.analysis.rank_trace import RankTrace, RunContext
@@ -164,6 +164,7 @@ ANALYSIS: Final = replace(
     ),
     per_rank=per_rank,
     combine=combine,
+    settings=(*idle.ANALYSIS.settings, LOADER_SETTING),
     host_computations=(*idle.ANALYSIS.host_computations, HOST_PARTS),
 )
 """The analysis `idle` for these gaps, under a name of its own, which is the key of its cached tables."""

@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.findings.advice import (
     BETWEEN_REPLAYS,
     FIRST_USE,
-    TOPIC_OF_ACTIVITY,
+    MISSING_CORRELATIONS,
     WITHIN_REPLAYS,
     advice,
 )
@@ -23,6 +23,7 @@ from tracehound.analysis.findings.cause_text import (
     cause_command,
     cause_evidence,
     cause_title,
+    cause_topic,
     costly_host_causes,
 )
 from tracehound.analysis.findings.device_rules import compiled_functions_text, find_compiling
@@ -38,7 +39,7 @@ from tracehound.analysis.findings.xla_rules import (
     find_output_bound,
     find_unrecorded_idle,
 )
-from tracehound.analysis.hosts.gap_causes import LAUNCHES
+from tracehound.analysis.hosts.main_activities import LAUNCHES
 from tracehound.analysis.hosts.thread_activity import ALLOCATING, COMPILING, COPYING
 from tracehound.analysis.idle import AFTER_LAST_WORK, BEFORE_FIRST_WORK, EDGES, FIRST_WORK_QUEUED
 from tracehound.model.units import count_noun, format_duration
@@ -46,6 +47,8 @@ from tracehound.model.units import format_share as percent
 
 EDGE_SHARE: Final = 0.10
 """Idle time before the first work of a recording is often its beginning alone: it must take more than other causes."""
+MIN_KNOWN_LAUNCHES: Final = 0.5
+"""If fewer launches of a rank's work were recorded, nothing tells whether work was launched in time."""
 BUSY_SHARE: Final = 0.50
 FIRST_USE_SHARE: Final = 0.9
 """Above this share of waits for memory at the first use of a device, that is the reason for the waits."""
@@ -61,12 +64,19 @@ def find_host_causes(evidence: Evidence) -> Iterator[Finding]:
             cost = min(evidence.per_step(cause.gain, evidence.device_ranks), evidence.base_time)
             yield _host_cause_finding(cause, cost, evidence)
     for cause in evidence.host_causes if evidence.is_xla else ():
-        if cause in explained or cause.doing not in UNSPECIFIC_OF_XLA or 2 * cause.edges > cause.idle:
+        is_told = cause in explained or cause.doing not in UNSPECIFIC_OF_XLA or 2 * cause.edges > cause.idle
+        if is_told or _is_launch_unknown(cause, evidence):
             continue
         told = sum(cause.parts[part] for part, rule in _RULE_OF_HOST_PART.items() if evidence.findings_of(rule))
         cost = evidence.per_step(cause.gain - told, evidence.device_ranks)
         if evidence.share_of_base(cost) > IDLE_SHARE:
             yield _host_cause_finding(cause, cost, evidence)
+
+
+def _is_launch_unknown(cause: HostCause, evidence: Evidence) -> bool:
+    """True if most gaps of launches that can't keep up end with work whose launch is not known."""
+    rows = _rows_of(cause, evidence).filter(pl.col("cause") == "unknown")
+    return cause.doing == LAUNCHES and 2 * int(rows["idle"].sum()) > cause.idle
 
 
 _RULE_OF_HOST_PART: Final[Mapping[str, FindFunction]] = MappingProxyType(
@@ -82,7 +92,7 @@ _RULE_OF_HOST_PART: Final[Mapping[str, FindFunction]] = MappingProxyType(
 
 def _host_cause_finding(cause: HostCause, cost: int, evidence: Evidence) -> Finding:
     share = evidence.share_of_base(cost)
-    topic = TOPIC_OF_ACTIVITY.get(cause.doing, "host")
+    topic = cause_topic(cause, evidence)
     text = cause_evidence(cause, share, evidence)
     if cause.doing == ALLOCATING and _early_share(cause, evidence) >= FIRST_USE_SHARE:
         topic = FIRST_USE
@@ -122,6 +132,7 @@ def _replay_share(cause: HostCause, evidence: Evidence) -> float:
 def find_device_causes(evidence: Evidence) -> Iterator[Finding]:
     """Idle time that no cause on the host explains, by what the next work waited for."""
     unexplained = evidence.device_idle.filter(pl.col("doing").fill_null("") == "")
+    unexplained = _without_unknown_launches(unexplained, evidence)
     for cause, title in _TITLES.items():
         rows = unexplained.filter(cause=cause)
         total = int(rows["idle"].sum())
@@ -150,13 +161,27 @@ def find_device_causes(evidence: Evidence) -> Iterator[Finding]:
             _TITLES_IN_GRAPHS[cause] if in_graphs else title.format(device=evidence.device_word),
             f"{percent(share)} of {evidence.time_phrase}{gaps}, the longest {format_duration(longest['duration'])} on"
             f" rank {longest['rank']}" + (f"; {activity_phrase}" if activity_phrase else ""),
-            advice(evidence, WITHIN_REPLAYS if in_graphs else cause),
+            advice(evidence, WITHIN_REPLAYS if in_graphs else _topic_of(cause, evidence)),
             FindingLocation.from_row(longest),
             cost,
             share,
             certainty="recorded" if cause == "kernel" or in_graphs else "not recorded",
             command=f"gaps --rank {longest['rank']} --top 10",
         )
+
+
+def _without_unknown_launches(rows: pl.DataFrame, evidence: Evidence) -> pl.DataFrame:
+    """The rows, with "unknown" as the cause of gaps on ranks where nothing tells whether work was launched in time."""
+    known = evidence.rank_traits.select("rank", "launches_known")
+    few = known.filter(pl.col("launches_known") < MIN_KNOWN_LAUNCHES)["rank"]
+    is_guess = pl.col("rank").is_in(few.implode()) & pl.col("cause").is_in(["other", FIRST_WORK_QUEUED])
+    return rows.with_columns(pl.when(is_guess).then(pl.lit("unknown")).otherwise("cause").alias("cause"))
+
+
+def _topic_of(cause: str, evidence: Evidence) -> str:
+    """The topic of the advice on a cause that is not on the host."""
+    is_host_recorded = int(evidence.rank_traits["operators"].sum()) > 0
+    return MISSING_CORRELATIONS if cause == "unknown" and is_host_recorded else cause
 
 
 _TITLES: Final[Mapping[str, str]] = MappingProxyType(
@@ -180,18 +205,21 @@ _TITLES_IN_GRAPHS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Titles for idle time within replays of graphs, which waits for nothing outside of them."""
 
-_CAUSES_OF_STREAMS: Final = ("other", "unknown")
+_CAUSES_OF_STREAMS: Final = ("unknown",)
 """Causes reported for PyTorch only: thread pools carry out XLA's launches, and its own rules cover the host."""
 
 
 def find_low_utilization(evidence: Evidence) -> Iterator[Finding]:
     """A device is idle for more than half of the time, and other findings explain less than half of that."""
     idle_ranks = part_share_by_rank(evidence, "idle").filter(pl.col("share") > 1 - BUSY_SHARE)
+    idle_ranks = idle_ranks.filter(~pl.col("rank").is_in(evidence.untrusted_ranks))
     if idle_ranks.is_empty() or evidence.table("breakdown").is_empty():
         return
     share = int(evidence.device_times["idle"].sum()) / int(evidence.device_times["span"].sum())
     cost = round(share * evidence.base_time)
-    explained = sum(finding.cost or 0 for rule in _IDLE_TIME_RULES for finding in evidence.findings_of(rule))
+    named = sum(cause.idle for cause in costly_host_causes(evidence))
+    others = sum(finding.cost or 0 for rule in _IDLE_TIME_RULES for finding in evidence.findings_of(rule))
+    explained = evidence.per_step(named, evidence.device_ranks) + others
     if 2 * explained >= cost:
         return
     ranks_phrase = ", ".join(f"{rank} (busy {percent(1 - idle)})" for rank, idle in idle_ranks.head(8).rows())
@@ -212,14 +240,13 @@ def find_low_utilization(evidence: Evidence) -> Iterator[Finding]:
 
 
 _IDLE_TIME_RULES: Final[tuple[FindFunction, ...]] = (
-    find_host_causes,
     find_device_causes,
     find_input_bound,
     find_output_bound,
     find_host_bound,
     find_unrecorded_idle,
 )
-"""Rules that explain idle time of devices."""
+"""Rules that explain idle time of devices, beside causes on the host."""
 
 
 def _longest_gap_location(evidence: Evidence, rank: int) -> FindingLocation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile, takewhile
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.devices.allocations import with_levels_at_start
+from tracehound.analysis.devices.missing_data import unrecorded_launches
 from tracehound.analysis.findings.evidence import FindingLocation
 from tracehound.analysis.hosts.host_compilations import (
     LOADED_PROGRAMS,
@@ -19,7 +21,7 @@ from tracehound.analysis.hosts.host_compilations import (
     count_compilations,
     find_compilations,
 )
-from tracehound.analysis.hosts.host_threads import host_events_between, host_events_by_id
+from tracehound.analysis.hosts.host_threads import enclosing_events, host_events_by_id
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
@@ -29,6 +31,8 @@ from tracehound.numeric.intervals import Intervals, covered_lengths, union
 TRAIT_TYPES: Final = {
     "rank": pl.Int64,
     "window": pl.Int64,  # length of the host's window, ps
+    "launches_known": pl.Float64,  # share of the work of streams with a recorded launch; null without any
+    "work_missing": pl.Boolean,  # so many launches have no recorded work that idle time cannot be trusted
     "data_parallel": pl.Int64,  # calls of DataParallel's forward
     "data_parallel_event": pl.Int64,  # the longest of them
     "distributed_data_parallel": pl.Int64,
@@ -42,6 +46,8 @@ TRAIT_TYPES: Final = {
     "pageable_event": pl.Int64,  # the longest of them
     "pageable_operator": pl.String,  # the outermost operator that launched it
     "backward": pl.Int64,  # operators of a backward pass
+    "operators": pl.Int64,  # of ATen
+    "frames": pl.Int64,  # Python frames with a source line
     "compiling": pl.Int64,  # ps in which any thread compiles
     "compiling_in_steps": pl.Int64,  # the part of it in whole steps; null without any
     "compilations": pl.Int64,  # number, as the analysis compiles counts
@@ -63,6 +69,8 @@ _NAME_PATTERNS: Final = {
     "lazy": LAZY_TENSOR_NAMES.pattern,
     "softmax": r"^aten::_softmax$",
     "batched": r"^aten::(?:bmm|baddbmm)$",
+    "operators": r"^aten::",
+    "frames": r"^\$?[^<\s]\S*(?:\(\d+\): |:\d+ )\S",
     "backward": r"^autograd::engine|Backward\d*$",
     "fallback": r"^aten::_scaled_dot_product_attention_math$",
 }
@@ -78,6 +86,8 @@ def rank_traits(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | 
                 {
                     "rank": [rank_trace.rank],
                     "window": [rank_trace.with_host_window.end - rank_trace.with_host_window.start],
+                    "launches_known": [_share_of_known_launches(rank_trace)],
+                    "work_missing": [unrecorded_launches(rank_trace).is_notable],
                 }
             ),
             HOST_CALL_COUNTS.result_for(rank_trace),
@@ -90,9 +100,16 @@ def rank_traits(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | 
     ).select(pl.col(column).cast(dtype) for column, dtype in TRAIT_TYPES.items())
 
 
+def _share_of_known_launches(rank_trace: RankTrace) -> float | None:
+    """The share of the work of streams whose launch was recorded; None without any."""
+    streams = rank_trace.lanes.filter(pl.col("work") & (pl.col("role") == "stream"))["lane"].to_list()
+    work = rank_trace.device_anytime.filter(pl.col("lane").is_in(streams))
+    return collect_frame(work.select(pl.col("launch").is_not_null().mean())).item() if streams else None
+
+
 def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
-    host_calls = rank_trace.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime"]))
+    host_calls = rank_trace.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime", "python"]))
     inside = host_calls.filter((pl.col("start") < rank_trace.end) & (pl.col("end") > rank_trace.start))
     length = pl.col("end") - pl.col("start")
     longest = pl.col("id").sort_by(length, "id", descending=[True, False]).first()
@@ -107,7 +124,7 @@ def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFr
 
 
 HOST_CALL_COUNTS: Final = SharedHostResult(_count_host_calls)
-"""Number of operators, annotations and calls of a host that match `_NAME_PATTERNS`, in the window: one row.
+"""Number of operators, annotations, calls and frames of a host that match `_NAME_PATTERNS`, in the window: one row.
 
 Those in `_TRAITS_WITH_EVENT` also have their longest event.
 """
@@ -121,7 +138,8 @@ def _measure_pageable_copies(rank_trace: RankTrace, step_intervals: Callable[[],
         lengths = covered_lengths(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
         copies = copies.with_columns(pl.Series("length", lengths))
     longest = copies.sort("length", "id", descending=[True, False]).head(1)
-    operator = outermost_operator(rank_trace, longest["launch"])
+    launch: int | None = longest["launch"].first()  # type: ignore[assignment]  # of a column of ids
+    operator = outermost_operator(rank_trace, launch)
     return pl.DataFrame(
         {
             "pageable": [copies["length"].sum()],
@@ -132,23 +150,11 @@ def _measure_pageable_copies(rank_trace: RankTrace, step_intervals: Callable[[],
     )
 
 
-def outermost_operator(rank_trace: RankTrace, call: pl.Series) -> str | None:
-    """The name of the outermost operator around this call (one id, or none); None without one."""
-    found, above = None, call
-    for _ in range(_MAX_DEPTH):
-        event = host_events_between(rank_trace, above).read_columns("name", "kind", "parent")
-        if event["name"].drop_nulls().is_empty():
-            break
-        if event["kind"].cast(pl.String)[0] == "op":
-            found = str(event["name"].cast(pl.String)[0])
-        elif found:
-            break
-        above = event["parent"]
-    return found
-
-
-_MAX_DEPTH: Final = 16
-"""Operators around a copy that are looked at."""
+def outermost_operator(rank_trace: RankTrace, call: int | None) -> str | None:
+    """The name of the outermost of the operators directly around this call; None without one."""
+    around = enclosing_events(rank_trace, call)
+    operators = takewhile(lambda each: each[1] == "op", dropwhile(lambda each: each[1] != "op", around))
+    return next(iter(list(operators)[-1:]), (None, ""))[0]
 
 
 def _select_pageable_copies(events: pl.LazyFrame) -> pl.DataFrame:
@@ -232,17 +238,16 @@ COLLECTIVE_SCHEMA: Final = schema(
         "rank": pl.Int64(),
         "collective": pl.String(),
         "group_size": pl.Int64(),
+        "message": pl.Int64(),  # bytes of one call; null where they are not known
         "count": pl.Int64(),
-        "sized": pl.Int64(),  # calls whose message size is known
-        "bytes": pl.Int64(),  # of these
         "total": pl.Int64(),  # ps
-        "fastest": pl.Int64(),  # ps that the calls would take, if all were as fast as the fastest of their size
+        "fastest": pl.Int64(),  # the shortest call, ps
     }
 )
 
 
-def collective_calls_by_kind(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
-    """Collective calls of a rank in its whole steps (without any, in the window) by kind: `COLLECTIVE_SCHEMA`."""
+def collective_calls_by_size(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """Collective calls of a rank in its whole steps (without any, in the window) by kind and size of their messages."""
     calls = rank_calls(rank_trace)
     steps = step_intervals() if calls.height else None
     if steps is None:
@@ -252,20 +257,12 @@ def collective_calls_by_kind(rank_trace: RankTrace, step_intervals: Callable[[],
         calls = calls.filter(pl.Series(inside > 0))
     length = pl.col("end") - pl.col("start")
     kind = pl.col("collective").cast(pl.String).fill_null("communication")
-    by_size = calls.group_by(
-        kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("each")
-    ).agg(
-        pl.len().cast(pl.Int64).alias("count"),
-        pl.col("bytes").count().cast(pl.Int64).alias("sized"),
-        pl.col("bytes").sum(),
-        length.sum().alias("total"),
-        (length.min() * pl.len()).cast(pl.Int64).alias("fastest"),
+    sizes = calls.group_by(
+        kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("message")
     )
-    kinds = by_size.group_by("collective", "group_size").agg(
-        pl.col("count", "sized", "bytes", "total", "fastest").sum()
-    )
+    rows = sizes.agg(pl.len().cast(pl.Int64).alias("count"), length.sum().alias("total"), length.min().alias("fastest"))
     own = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
-    return kinds.with_columns(own).select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_SCHEMA.items())
+    return rows.with_columns(own).select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_SCHEMA.items())
 
 
 def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:

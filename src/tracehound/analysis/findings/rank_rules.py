@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 
-from tracehound.analysis.findings.advice import SLOW_CLOCK, TOPIC_OF_ACTIVITY, advice
-from tracehound.analysis.findings.cause_text import cause_certainty, cause_command, cause_evidence, cause_name, shorten
+from tracehound.analysis import stragglers
+from tracehound.analysis.findings.advice import SLOW_CLOCK, advice
+from tracehound.analysis.findings.cause_text import (
+    cause_certainty,
+    cause_command,
+    cause_evidence,
+    cause_name,
+    cause_topic,
+    shorten,
+)
 from tracehound.analysis.findings.evidence import Certainty, Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.host_causes import HostCause
 from tracehound.analysis.findings.rank_evidence import length_factors
 from tracehound.analysis.findings.step_rules import MIN_AGREEMENT, whole_step_parts
+from tracehound.analysis.hosts.thread_activity import LOADER, LOADING, event_activity
+from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.ranks.lateness import LAUNCH_DELAY, LateRanks
+from tracehound.analysis.result import Options
 from tracehound.model.short_names import shorten_kernel_name
 from tracehound.model.units import count_noun, format_duration, format_ranks
 from tracehound.model.units import format_share as percent
+
+
+def collect_calls_of_several_ranks(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The rows of `stragglers`; of a rank alone none, for nobody waits for it here."""
+    return pl.DataFrame() if rank_trace.is_only_rank else stragglers.per_rank(rank_trace, options)
+
+
+STRAGGLERS: Final = replace(
+    stragglers.ANALYSIS,
+    name="late ranks",
+    per_rank=collect_calls_of_several_ranks,
+    combine=stragglers.combine_with_waits,
+)
+"""The analysis `stragglers` with the waits, under a name of its own, which is the key of its cached tables."""
 
 LATE_SHARE: Final = 0.03
 _OF_LATE_RANKS: Final = 0.8
@@ -30,8 +57,24 @@ def causes_of_late_ranks(evidence: Evidence) -> list[HostCause]:
     return [cause for group in _costly_groups(evidence) if (cause := _host_cause_of(group, evidence)) is not None]
 
 
+def names_late_ranks(cause: HostCause, evidence: Evidence) -> bool:
+    """True if a finding on late ranks tells of this cause, and these have most of it."""
+    return any(
+        group.cause == cause.name and 2 * sum(cause.by_rank.get(rank, 0) for rank in group.ranks) >= cause.idle
+        for group in _costly_groups(evidence)
+    )
+
+
 def _costly_groups(evidence: Evidence) -> list[LateRanks]:
-    return [group for group in evidence.late_groups if evidence.share_of_base(_gain(group, evidence)) > LATE_SHARE]
+    """The late ranks that have a finding of their own: where lateness moves from rank to rank, only the main ones."""
+    total = sum(group.waited for group in evidence.late_groups)
+    waited_for = [group for group in evidence.late_groups if group.time_lost]
+    main = [group for group in waited_for if 2 * group.waited >= total or len(waited_for) <= _MAX_GROUPS]
+    return [group for group in main if evidence.share_of_base(_gain(group, evidence)) > LATE_SHARE]
+
+
+_MAX_GROUPS: Final = 2
+"""Up to as many late ranks, or hosts, have a finding each; of more, one that is waited for most of the time."""
 
 
 def _gain(group: LateRanks, evidence: Evidence) -> int:
@@ -56,6 +99,11 @@ def _host_cause_of(group: LateRanks, evidence: Evidence) -> HostCause | None:
         if here >= _OF_LATE_RANKS * cause.idle and 2 * here >= group.time_lost * len(group.ranks):
             return cause
     return None
+
+
+def _late_text(group: LateRanks) -> str:
+    """``rank 2``, or ``ranks 2-3 (same host)``."""
+    return f"rank {group.ranks[0]}" if len(group.ranks) == 1 else f"{format_ranks(group.ranks)} (same host)"
 
 
 class _Reason(NamedTuple):
@@ -87,7 +135,7 @@ def find_late_ranks(evidence: Evidence) -> Iterator[Finding]:
             gain,
             share,
             certainty=reason.certainty,
-            effects=(f"communication on {format_ranks(group.waiting)} waits for {group.ranks_text}",)
+            effects=(f"communication on {format_ranks(group.waiting)} waits for {_late_text(group)}",)
             if group.waiting
             else (),
             command=reason.command,
@@ -110,10 +158,10 @@ def _waiting_text(group: LateRanks, ranks: int) -> str:
 def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
     """The reason of lateness: the host, slower kernels, one activity, or the entry into the step."""
     cause = _host_cause_of(group, evidence)
-    late = f"{group.ranks_text} {'is' if len(group.ranks) == 1 else 'are'} late"
-    command = f"stragglers --rank {group.ranks[0]}"
+    late = f"{_late_text(group)} {'is' if len(group.ranks) == 1 else 'are'} late"
+    command = "stragglers"
     if cause is not None:
-        topic = TOPIC_OF_ACTIVITY.get(cause.doing, "host")
+        topic = cause_topic(cause, evidence)
         own_share = evidence.share_of_base(evidence.per_step(cause.gain, len(group.ranks)))
         return _Reason(
             f"{late}: {cause_name(cause)}",
@@ -124,32 +172,51 @@ def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
         )
     if (factor := _kernel_factor(group, evidence)) is not None:
         return _Reason(
-            f"{group.ranks_text}: all kernels take {factor:.3g} times as long as on the other ranks",
+            f"{_late_text(group)}: all kernels take {factor:.3g} times as long as on the other ranks",
             "kernels of every name are longer by about this factor, so the clock or another job is the reason",
             advice(evidence, SLOW_CLOCK),
             "inferred",
             "kernels --set by=rank",
         )
-    if group.cause and group.cause != LAUNCH_DELAY:
+    explains = 2 * group.excess >= group.time_lost
+    if group.cause and group.cause != LAUNCH_DELAY and explains:
         where = "their host spends" if len(group.ranks) > 1 else "it spends"
         excess = evidence.per_step(group.excess, 1)
         per = " per step" if evidence.steps else ""
         return _Reason(
             f"{late}: {shorten_kernel_name(shorten(group.cause), 60)}",
             f"{where} {format_duration(excess)}{per} more in {group.cause_text} than the other ranks",
-            "give every rank the same work: compare what the late rank does before the collective with the others",
+            _advice_on_activity(group, evidence),
             "recorded",
             command,
         )
     if entry := _late_entry(group, evidence):
-        return _Reason(f"{group.ranks_text} {entry[0]}", entry[1], _ENTRY_ADVICE, "inferred", command)
+        return _Reason(f"{_late_text(group)} {entry[0]}", entry[1], _ENTRY_ADVICE, "inferred", command)
     why = "the work waits in the device's queue" if group.cause == LAUNCH_DELAY else ""
+    if group.cause and not explains:
+        part = format_duration(evidence.per_step(group.excess, 1))
+        why = f"it spends {part} more in {group.cause_text} than the other ranks, which explains less than half of it"
     return _Reason(
         f"{late}; the trace does not show why", why, "compare what the late rank does before the collective with what"
         " the"
         " others do; record Python stacks", "not recorded", command,
     )  # fmt: skip
 
+
+def _advice_on_activity(group: LateRanks, evidence: Evidence) -> str:
+    """Advice on what the late ranks do longer than the others: loading data, a kernel, or something else."""
+    activity = event_activity(group.cause or "", "annotation")
+    if activity in (LOADER, LOADING) or re.search(LOADING_WORDS, group.cause or ""):
+        return advice(evidence, "data loading")
+    if evidence.kernels.filter(pl.col("name") == group.cause).height:
+        return (
+            "compare the shapes and counts of this kernel between ranks (kernels --set by=rank): if they differ,"
+            " balance the work; if not, check the clock of the device and other jobs on it"
+        )
+    return "compare what the late rank does before the collective with the others; give every rank the same work"
+
+
+LOADING_WORDS: Final = r"(?i)^(?:data|load|fetch|batch|input|infeed)\b"
 
 _ENTRY_ADVICE: Final = "record more steps: what made the rank late lies before the first recorded step, and may be the"
 " start of the profiler"
@@ -186,7 +253,7 @@ def _late_entry(group: LateRanks, evidence: Evidence) -> tuple[str, str] | None:
 def _find_moving_lateness(evidence: Evidence, costly: list[LateRanks]) -> Iterator[Finding]:
     """Ranks that are late in turn, none of them for long, but together."""
     rest = [group for group in evidence.late_groups if group not in costly and group.time_lost]
-    gain = sum(evidence.per_step(group.time_lost, 1) for group in rest)
+    gain = evidence.per_step(sum(group.waited for group in rest), evidence.context.ranks.height)
     share = evidence.share_of_base(gain)
     if len(rest) < 2 or share <= LATE_SHARE:
         return
@@ -194,7 +261,7 @@ def _find_moving_lateness(evidence: Evidence, costly: list[LateRanks]) -> Iterat
     causes = list(dict.fromkeys(shorten(group.cause) for group in rest if group.cause))
     per = " per step" if evidence.steps else ""
     yield Finding(
-        f"lateness moves from rank to rank; the others wait {format_duration(gain)}{per}",
+        f"lateness moves from rank to rank; an average rank waits {format_duration(gain)}{per}",
         f"{percent(share)} of {evidence.time_phrase}; {format_ranks(ranks)} are late in turn, most often"
         f" {rest[0].ranks_text}" + (f"; they spend more time in {', '.join(causes[:3])}" if causes else ""),
         "uneven work (lengths of samples, garbage collection, noise of the machine) makes another rank late each time:"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
+from tracehound.analysis import step_parts
 from tracehound.analysis.findings.advice import SLOW_CLOCK, advice
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.host_causes import HostCause
 from tracehound.analysis.hosts.rank_time_parts import TIME_PARTS
+from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.result import Options, Result
 from tracehound.model.units import count_noun, format_count, format_duration
 from tracehound.model.units import format_share as percent
 
@@ -26,9 +30,32 @@ STRETCH_SHARE: Final = 0.03
 MAIN_SHARE: Final = 0.5
 
 
+def measure_host_step_parts(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """The rows of `step_parts` of a rank without device work; none of others, whose `steps` say enough."""
+    works = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height
+    return pl.DataFrame() if works else step_parts.per_rank(rank_trace, options)
+
+
+HOST_STEP_PARTS: Final = replace(step_parts.ANALYSIS, name="host step parts", per_rank=measure_host_step_parts)
+"""The analysis `step_parts` of these ranks, under a name of its own, which is the key of its cached tables."""
+
+DEVICE_PARTS: Final = ("compute", "communication", "copy", "idle")
+
+
+def select_whole_steps(results: Mapping[str, Result]) -> Result:
+    """The whole steps of devices, or if none works, of hosts."""
+    source = results["steps" if results["breakdown"].table.height else "step_parts"]
+    return replace(source, table=source.table.filter(~pl.col("partial")))
+
+
 def whole_step_parts(evidence: Evidence) -> pl.DataFrame:
     """The whole steps, with the parts of their time."""
-    return evidence.table("step_parts").filter(~pl.col("partial"))
+    return evidence.table("whole_steps")
+
+
+def _part_names(steps: pl.DataFrame) -> tuple[str, ...]:
+    """The parts that these steps have: of devices, or of hosts."""
+    return TIME_PARTS if set(TIME_PARTS) <= set(steps.columns) else DEVICE_PARTS
 
 
 def find_stretched_steps(evidence: Evidence) -> Iterator[Finding]:
@@ -77,7 +104,7 @@ def _slow_steps(evidence: Evidence) -> pl.DataFrame:
     if steps.height < MIN_STEPS_PER_RANK * max(steps["rank"].n_unique(), 1):
         return steps.clear()
     same = ["rank", "phase"]
-    medians = pl.col("duration", *TIME_PARTS).median().over(same).name.prefix("usual_")
+    medians = pl.col("duration", *_part_names(steps)).median().over(same).name.prefix("usual_")
     enough = pl.len().over(same) >= MIN_STEPS_PER_RANK
     return steps.with_columns(medians).filter(
         enough & (pl.col("duration") > SLOW_STEP_FACTOR * pl.col("usual_duration"))
@@ -105,7 +132,7 @@ def find_slow_steps(evidence: Evidence) -> Iterator[Finding]:
         return
     steps = whole_step_parts(evidence)
     worst = unexplained.sort("duration", descending=True).row(0, named=True)
-    growth = {part: worst[part] - worst[f"usual_{part}"] for part in TIME_PARTS}
+    growth = {part: worst[part] - worst[f"usual_{part}"] for part in _part_names(steps)}
     grown_most = max(growth, key=lambda part: growth[part])
     total = (unexplained["duration"] - unexplained["usual_duration"]).to_numpy().sum()
     cost = evidence.per_step(float(total), steps["rank"].n_unique())

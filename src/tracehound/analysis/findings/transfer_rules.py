@@ -78,9 +78,9 @@ def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
     hidden = (everything - run["communication"][0]) / everything if everything else 0.0
     title, topic, command = _describe_communication(evidence, hidden)
     per = " per step" if evidence.steps else ""
+    most = f", most on rank {ranks['rank'][0]} ({percent(ranks['share'][0])})" if _is_uneven(ranks) else ""
     parts = [
-        f"{percent(share)} of {evidence.time_phrase} is communication alone, most on rank {ranks['rank'][0]}:"
-        f" {percent(ranks['share'][0])}",
+        f"{percent(share)} of {evidence.time_phrase} is communication alone{most}",
         f"{percent(hidden)} of all communication is hidden behind computation",
     ]
     if waiting:
@@ -101,7 +101,7 @@ def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _find_host_communication(evidence: Evidence) -> Iterator[Finding]:
-    steps = evidence.table("step_parts").filter(~pl.col("partial"))
+    steps = evidence.table("whole_steps")
     if steps.is_empty():
         return
     longest = steps.row(steps["communication"].arg_max() or 0, named=True)
@@ -113,7 +113,7 @@ def _find_host_communication(evidence: Evidence) -> Iterator[Finding]:
         return
     missing = "; part of it may be waiting for ranks that are not in this trace"
     yield Finding(
-        f"the host communicates for {format_duration(cost)} per step",
+        f"communication on the host takes {format_duration(cost)} per step",
         f"{percent(share)} of {evidence.base_phrase}, whatever other threads do then"
         + (f"; {format_duration(waiting)} per step more is waiting for late ranks" if waiting else "")
         + (missing if missing_job_ranks_notes(evidence.context) else ""),
@@ -131,47 +131,55 @@ def _describe_communication(evidence: Evidence, hidden: float) -> tuple[str, str
         return "pipeline stages wait for what they receive", PIPELINE, "collectives"
     calls = evidence.collectives
     what = calls.row(0, named=True)["collective"] if calls.height else "communication"
-    count, sized = int(calls["count"].sum()), calls.filter(pl.col("sized") > 0)
-    mean_bytes = float(sized["bytes"].sum()) / max(int(sized["sized"].sum()), 1)
-    per_step = count / max(evidence.steps, 1) / max(evidence.device_ranks, 1)
-    if sized.height and mean_bytes < MAX_SMALL_MESSAGE and per_step >= MIN_SMALL_COLLECTIVES:
-        size = format_bytes(round(mean_bytes))
-        return f"many small collectives: {per_step:.0f} a step of {size} on average", SMALL_COLLECTIVES, "collectives"
-    rate = _bus_bandwidth(calls)
+    sized = calls.drop_nulls("message")
+    size = _mean_message(sized)
+    per_step = int(calls["count"].sum()) / max(evidence.steps, 1) / max(evidence.device_ranks, 1)
+    if sized.height and size < MAX_SMALL_MESSAGE and per_step >= MIN_SMALL_COLLECTIVES:
+        mean = format_bytes(round(size))
+        return f"many small collectives: {per_step:.0f} a step of {mean} on average", SMALL_COLLECTIVES, "collectives"
     alone = missing_job_ranks_notes(evidence.context)  # then calls last as long as ranks that are not here are late
-    if rate is not None and not alone and rate < SLOW_BANDWIDTH and mean_bytes >= MAX_SMALL_MESSAGE:
+    rate = _bus_bandwidth(sized)
+    if evidence.is_xla:
+        title = f"no computation overlaps {what}" if hidden < MIN_HIDDEN_SHARE else f"{what} is partly exposed"
+        return title, "communication", "overlap"
+    if rate is not None and not alone and rate < SLOW_BANDWIDTH and size >= MAX_SMALL_MESSAGE:
         return f"slow link: {what} at {format_bandwidth(rate)}", SLOW_LINK, "collectives"
-    if hidden < MIN_HIDDEN_SHARE and evidence.is_xla:
-        return f"no computation overlaps {what}", "communication", "overlap"
     if hidden < MIN_HIDDEN_SHARE:
         after = "the backward pass" if int(evidence.rank_traits["backward"].sum()) else "the computation"
         return f"{what} starts only after {after}, so that nothing overlaps it", LATE_COMMUNICATION, "overlap"
     return f"{what} takes longer than the computation that overlaps it", "communication", "overlap"
 
 
-def _bus_bandwidth(calls: pl.DataFrame) -> float | None:
+def _mean_message(sized: pl.DataFrame) -> float:
+    """The mean size of messages, bytes; 0 without any."""
+    count = int(sized["count"].sum())
+    return float((sized["message"] * sized["count"]).sum()) / count if count else 0.0
+
+
+def _bus_bandwidth(sized: pl.DataFrame) -> float | None:
     """Bus bandwidth of the fastest calls of each kind and size, bytes per second; None if it is not known."""
-    rated = calls.filter((pl.col("bytes") > 0) & (pl.col("fastest") > 0))
+    rated = sized.filter((pl.col("message") > 0) & (pl.col("fastest") > 0))
     rated = rated.with_columns(bus_factor_column().alias("factor")).drop_nulls("factor")
     if rated.is_empty():
         return None
-    moved = float((rated["bytes"] * rated["factor"]).sum())
-    rate = moved * PS_PER_S / int(rated["fastest"].sum())
+    moved = float((rated["message"] * rated["count"] * rated["factor"]).sum())
+    rate = moved * PS_PER_S / int((rated["fastest"] * rated["count"]).sum())
     return rate if rate <= MAX_LINK_BANDWIDTH else None
 
 
 def _measured_collectives(evidence: Evidence) -> str:
-    """``all_reduce 5 a step, 25 MB on average, 40.1 GB/s bus bandwidth``; "" where nothing is known."""
+    """``all_reduce: 5 a step, 25 MB on average, 40.1 GB/s bus bandwidth``; "" where nothing is known."""
     if evidence.collectives.is_empty():
         return ""
     kind = evidence.collectives.row(0, named=True)["collective"]
     calls = evidence.collectives.filter(collective=kind)
     per_step = int(calls["count"].sum()) / max(evidence.steps, 1) / max(evidence.device_ranks, 1)
-    sized, rate = int(calls["sized"].sum()), _bus_bandwidth(calls)
+    sized = calls.drop_nulls("message")
+    rate = _bus_bandwidth(sized)
     return (
         f"{kind}: {per_step:.3g} a step"
-        + (f", {format_bytes(round(int(calls['bytes'].sum()) / sized))} on average" if sized else "")
-        + (f", {format_bandwidth(rate)} bus bandwidth at best" if rate else "")
+        + (f", {format_bytes(round(_mean_message(sized)))} on average" if sized.height else "")
+        + (f", {format_bandwidth(rate)} bus bandwidth in the fastest calls" if rate else "")
     )
 
 
@@ -186,6 +194,14 @@ def part_share_by_rank(evidence: Evidence, part: str) -> pl.DataFrame:
     device_times = evidence.device_times.group_by("rank").agg(pl.col("span", part).sum()).filter(pl.col("span") > 0)
     shares = device_times.select("rank", (pl.col(part) / pl.col("span")).alias("share"))
     return shares.sort("share", "rank", descending=[True, False])
+
+
+def _is_uneven(ranks: pl.DataFrame) -> bool:
+    """True if the largest share of a rank is well above the mean."""
+    return float(ranks["share"][0]) > _NOTABLY_MORE * float(ranks["share"].to_numpy().mean())
+
+
+_NOTABLY_MORE: Final = 1.1
 
 
 def _longest_event(evidence: Evidence, part: str) -> int | None:
@@ -238,7 +254,7 @@ def find_exposed_copies(evidence: Evidence) -> Iterator[Finding]:
         ]
         if blocked:
             parts.append(f"{format_duration(blocked)}{per} of it the device idles while the host is blocked in them")
-        if with_host and not pageable:
+        if with_host and evidence.is_xla and seconds and int(timed_rows["bytes"].sum()) / seconds >= SLOW_BANDWIDTH:
             parts.append("the link to the host is the limit, not the memory of the device")
         yield Finding(
             f"{title}: the {evidence.device_word} waits {format_duration(cost)}{per}",
@@ -267,12 +283,13 @@ def _find_unmeasured_copies(evidence: Evidence, fed: float) -> Iterator[Finding]
     cost, per = round(share * evidence.base_time), " per step" if evidence.steps else ""
     yield Finding(
         f"copies within the {evidence.device_word}: nothing else runs for {format_duration(cost)}{per}",
-        f"{percent(share)} of {evidence.time_phrase}, most on rank {ranks['rank'][0]}: {percent(ranks['share'][0])}",
+        f"{percent(share)} of {evidence.time_phrase}"
+        + (f", most on rank {ranks['rank'][0]} ({percent(ranks['share'][0])})" if _is_uneven(ranks) else ""),
         advice(evidence, "HLO copies" if evidence.is_xla else COPIES_IN_DEVICE),
         FindingLocation(rank=ranks["rank"][0], event=_longest_event(evidence, "copy")),
         cost,
         share,
-        command="ops --set by=category",
+        command="hlo_ops --set by=category" if evidence.is_xla else "transfers",
     )
 
 

@@ -15,8 +15,9 @@ from tracehound.analysis.findings.advice import UNMARKED, advice
 from tracehound.analysis.findings.cause_text import costly_host_causes
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.findings.idle_in_steps import host_activity_times
+from tracehound.analysis.hosts.host_time_parts import PART_NAMES
 from tracehound.analysis.hosts.thread_activity import ASLEEP, NOTHING_RECORDED, PYTHON
-from tracehound.analysis.idle import EDGES
+from tracehound.analysis.idle import EDGES, FIRST_WORK_QUEUED
 from tracehound.model.units import format_count, format_duration
 from tracehound.model.units import format_share as percent
 
@@ -119,7 +120,14 @@ def _part_share(evidence: Evidence, part: str) -> float:
     steps = _whole_steps(evidence)
     total = float(steps["duration"].to_numpy().sum())
     named = sum(cause.parts.get(part, 0) for cause in costly_host_causes(evidence))
+    if part == "other":
+        queued = evidence.device_idle.filter(pl.col("cause").is_in(_QUEUED))
+        named += int(queued["idle"].sum()) - int(queued.select(pl.col(PART_NAMES)).sum().sum_horizontal().item())
     return max(float(steps[part].to_numpy().sum()) - named, 0.0) / total if total else 0.0
+
+
+_QUEUED: Final = ("other", "kernel", FIRST_WORK_QUEUED)
+"""Causes of idle time after work was launched in time: it is not the host that keeps the device waiting."""
 
 
 def _copy_wait_share(evidence: Evidence, condition: pl.Expr) -> float:
@@ -145,6 +153,8 @@ def _part_finding(evidence: Evidence, part: str, title: str, words: str, topic: 
         FindingLocation.from_row(worst),
         cost,
         share,
+        certainty="not recorded" if part == "other" else "recorded",
+        command=f"step_time --rank {worst['rank']}",
     )
 
 

@@ -18,12 +18,12 @@ from tracehound.model.units import PS_PER_S
 CATEGORY_COLUMN: Final = Column("category", "text", "HLO category", brief=False)
 MODULE_COLUMN: Final = Column("module", "text", "XLA module that the op belongs to", brief=False)
 SELF_TIME_COLUMNS: Final = (
-    Column("self", "time", "length less the time of ops nested inside"),
+    Column("self", "time", "total - time of nested ops"),
     Column("share", "share", "self time", "the self time of all ops"),
 )
 BOUND_COLUMNS: Final = (
-    Column("bound_by", "text", "what is used nearest to its peak", non_key=True),
-    Column("above", "text", "what is beyond the device's peak, and so not true", non_key=True),
+    Column("bound_by", "text", "resource used nearest to its peak", non_key=True),
+    Column("above", "text", "rate above the device's peak, so not true", non_key=True),
     Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
 )
 SOURCE_COLUMN: Final = Column("source", "text", "file and line that made it", brief=False)
@@ -33,27 +33,25 @@ HOST_LINK_BYTES_PER_SECOND: Final = 64e9
 """Bytes per second of a PCIe 5.0 link of 16 lanes in one direction: the assumed peak of the host link."""
 
 COST_DEFINITION: Final = """\
-Operations and bytes of one execution are those that the profile counts (TPU: by XLA's cost model). Where it counts
-none (GPU, CPU), or 0 for a custom call, they are estimated from the shapes of the HLO, by the rules of XLA's
-HloCostAnalysis and, for calls of libraries, of what they are known to compute: products of matrices, convolutions,
-attention without a mask; the column estimated says so, and an estimate beyond the peak is dropped. A rate is operations
-or bytes of all executions / their total time. What a custom call that nothing is known of computes stays unknown.
-XProf's cost model for GPUs takes three operations for an elementwise one and hundreds for a sine, here it is one and
-none.
+Operations and bytes of one execution are those that the profile counts (on TPUs by XLA's cost model). If it counts
+none (GPU, CPU), or 0 for a custom call, they are estimated from the shapes in the HLO, by the rules of XLA's
+HloCostAnalysis. For library calls they are estimated from what the call is known to compute: GEMMs, convolutions,
+attention without a mask. The column estimated marks them, and an estimate above the peak is dropped. A rate is the
+operations or bytes of all executions / their total time. Costs of unknown custom calls stay unknown. XProf's cost
+model for GPUs counts three operations for an elementwise one and hundreds for a sine; here these are one and none.
 
-The bytes of an op that begins and ends in two halves (copy-start, copy-done) are those of the second, and its time is
-that from the start of the first to the end of the second; the first has none. Copies may spend most of it in the queue
-for a link: how fast links are has transfers, and what bounds such a copy is not told by its rate. Of one that a window
-cuts the part inside counts, of both; where the second half itself lies out of the window its row has no execution.
-XProf divides the bytes of each half by the time of that half, which gives 833,333,333 GiB/s for one that only starts a
-copy.
+Bytes of an asynchronous op (copy-start, copy-done) belong to the done, and its time is from the start of the start to
+the end of the done; the start has no bytes. Copies may spend most of that time in the queue of a link, so this rate
+does not tell what bounds them; transfers has the speed of links. If a window cuts such an op, the part inside counts,
+for both time and bytes; if the done is outside of the window, the row has no execution. XProf divides the bytes of
+each half by the time of that half, which gives 833,333,333 GiB/s for a copy-start.
 
-bound by is what is used nearest to its peak: compute, HBM, CMEM or VMEM (reading or writing), or host link, where
-operands or results lie in the host's memory (S(5) in their layouts), and for infeed and outfeed: its bytes are no
-traffic of HBM, whatever the cost model says. Collectives are bound by the interconnect. XProf calls both HBM-bound.
-Without a known peak nothing is said. above names what is beyond the device's peak and therefore not true: operations or
-bytes are counted that were not executed or moved (a cost model knows no caches). The peaks are those that the file
-states, else of the maker's data sheet, else none; the setting peak takes their place."""
+bound by is the resource that is used nearest to its peak: compute, HBM, CMEM or VMEM (reading or writing). It is host
+link if operands or results lie in host memory (S(5) in their layouts), and for infeed and outfeed; these bytes do not
+count as HBM traffic, whatever the cost model says. Collectives are bound by the interconnect. XProf calls both
+HBM-bound. Without a known peak bound by is empty. above names a rate that exceeds the device's peak and so cannot be
+true: the cost model counts operations or bytes that were not executed or moved (it has no caches). Peaks are those
+that the file states, or else those of the vendor's data sheet; the setting peak replaces them."""
 
 
 def add_cost_columns(rows: pl.DataFrame, peaks: Mapping[int, DevicePeaks]) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from tracehound.analysis.timing.device_clock import (
     has_device_clock,
     idle_window_length,
     measure_events,
+    time_outside_work,
 )
 from tracehound.formats.xla.op_executions import EXECUTION_EVENT_SUFFIX
 from tracehound.model.trace import OPS, collect_frame
@@ -170,8 +171,9 @@ def _rank_totals(events: pl.DataFrame, rank_trace: RankTrace) -> dict[str, int]:
     """Totals of the rank: `span`, its time from the first work to the last, and the times within it.
 
     The time is that on the device's own clock where ops have one, of a window too. `used` is the time in which an op
-    runs, `busy` that in which anything runs. `stream_time` is the sum of all kernels on its streams; `unnamed` is the
-    number of those without an op, `unnamed_time` their time; `buffered`: they may have run in command buffers.
+    runs, `busy` that in which anything runs. `outside` is the time of the Steps line outside of the span.
+    `stream_time` is the sum of all kernels on its streams; `unnamed` is the number of those without an op,
+    `unnamed_time` their time; `buffered`: they may have run in command buffers.
     """
     streams = rank_trace.lanes.filter((pl.col("role") == "stream") & pl.col("rank").is_not_null())["lane"].to_list()
     inside = pl.min_horizontal("end", pl.lit(rank_trace.end)) - pl.max_horizontal("start", pl.lit(rank_trace.start))
@@ -197,7 +199,7 @@ def _rank_totals(events: pl.DataFrame, rank_trace: RankTrace) -> dict[str, int]:
         found["span"] = high - low
     elif rank_trace.windowed:
         found["span"] = idle_window_length(rank_trace)
-    return {"rank": rank_trace.rank, **found}
+    return {"rank": rank_trace.rank, **found, "outside": time_outside_work(events, rank_trace)}
 
 
 def _covered_time(sides: pl.DataFrame, low: int, high: int) -> int:

@@ -151,6 +151,17 @@ def host_events_by_id(rank_trace: RankTrace, ids: pl.Series) -> pl.LazyFrame:
     return host_events_between(rank_trace, wanted).events.filter(pl.col("id").is_in(wanted.implode()))
 
 
+def enclosing_events(rank_trace: RankTrace, event: int | None) -> Iterator[tuple[str, str]]:
+    """Name and kind of this event of the host (None: no event), and of all around it, from the inside out."""
+    ids = pl.Series([event], dtype=pl.Int64)
+    while ids[0] is not None:
+        row = host_events_between(rank_trace, ids).read_columns("name", "kind", "parent")
+        if row["kind"][0] is None:
+            return
+        yield str(row["name"].cast(pl.String)[0] or ""), str(row["kind"].cast(pl.String)[0])
+        ids = row["parent"]
+
+
 def lane_batches(rank_trace: RankTrace, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:
     """The events of these lanes of the host (None: of all), in batches of as many lanes as fit, at least one."""
     for some, _ in _batch_lanes(rank_trace, lanes):

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.hosts.gap_causes import CAUSE_SCHEMA, describe_rows, outermost_of_activity
+from tracehound.analysis.hosts.gap_causes import CAUSE_SCHEMA
 from tracehound.analysis.hosts.host_threads import (
     THREAD_COLUMNS,
     host_lane_events,
     main_thread_lane,
     overlaps_any_window,
 )
+from tracehound.analysis.hosts.main_activities import EventRules, classify_events, describe_rows, outermost_of_activity
 from tracehound.analysis.hosts.thread_activity import (
     ACTIVITIES,
     ASLEEP,
     IN_ANNOTATION,
     LAUNCHING,
-    LOADER,
-    LOADING,
     NOTHING_RECORDED,
     OPERATORS,
     PYTHON,
     RUNTIME,
-    activity_codes,
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
@@ -65,10 +64,10 @@ _BY_FRAME: Final = (PYTHON, ASLEEP, IN_ANNOTATION)
 """Activities named after a frame, or annotation, in which more than half of their time is spent."""
 
 
-def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
+def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame, loader: re.Pattern[str] | None = None) -> pl.DataFrame:
     """The time of `steps` (step, start, end, event; in order, disjoint) by cause: `STEP_CAUSE_SCHEMA`.
 
-    A row for each activity and name, but for operators and calls of the runtime.
+    A row for each activity and name, but for operators and calls of the runtime. Events that match `loader` load data.
     """
     lane = main_thread_lane(rank_trace)
     if lane < 0 or steps.is_empty():
@@ -78,8 +77,7 @@ def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame) -> pl.DataFrame
         host_lane_events(rank_trace, [lane]).filter(overlaps_any_window(windows)).select(THREAD_COLUMNS)
     )
     start, end, parent = events["start"].to_numpy(), events["end"].to_numpy(), parent_rows(events)
-    code = activity_codes(events, parent, events["name"].unique().cast(pl.String).drop_nulls().to_list())
-    code[code == ACTIVITIES.index(LOADING)] = ACTIVITIES.index(LOADER)
+    code = classify_events(events, parent, EventRules(loader=loader))
     owned = innermost_intervals(start, end, parent, np.zeros(len(start), np.int64))
     elsewhere = _work_of_other_threads(rank_trace, lane, windows)
     known = np.flatnonzero(code[owned.owner] >= 0)
@@ -150,7 +148,7 @@ def _rows_by_name(
     result = []
     for (name,), part in parts.partition_by("name", as_dict=True, maintain_order=True).items():
         by_step = part.group_by("window").agg(pl.col("time").sum()).sort("time", "window", descending=[True, False])
-        calls = part["row"].unique()
+        calls = int((names == name).sum()) if name else 0
         longest = (
             part.group_by("row").agg(pl.col("time").sum()).sort("time", "row", descending=[True, False])["row"][:1]
         )
@@ -161,8 +159,8 @@ def _rows_by_name(
             {
                 **described,
                 "doing": doing,
-                "names": [{"name": name, "count": len(calls), "time": total}] if name else [],
-                "calls": len(calls) if name else 0,
+                "names": [{"name": name, "count": calls, "time": total}] if name else [],
+                "calls": calls,
                 "idle": total,
                 "count": by_step.height,
                 "by_step": [{"step": steps["step"][at], "time": spent} for at, spent in by_step.iter_rows()],

@@ -31,28 +31,28 @@ from tracehound.model.notes import Note, note
 from tracehound.numeric.intervals import Ints
 
 MATCHING_DEFINITION: Final = f"""\
-Calls on different ranks are one collective when they have the same process group, the same collective and the same
-sequence number in it (XLA: the same execution of the program by its run_id, HLO op and replica group). Where a file has
-no sequence numbers, or its devices count executions each for themselves (equal run_ids are rare among them, or at
-different times), calls are matched by their order among those of that group (else stream), collective, type, size and
-step, and only where they overlap in time: by the wall clocks that the files have, whatever order would make of these,
-the recordings do, and without steps the calls themselves. Calls that a rank lacks or has too many are matched to those
-that end nearest. The ranks of a group are those that a call names, else those that the file lists for its name; where
-neither tells, what more ranks have than the size of their group allows is matched with nothing: it is several groups.
-{process_groups.UNNAMED_GROUPS_DEFINITION}
-Sends are matched to receives by both ranks and their order in the step, those of two ranks by their order alone where
-the file names no peers. A kernel for several of them (batch_isend_irecv, all-to-all in a graph) of which nothing tells
-the peers is matched with nothing in a group of more than two, unless no file lists the groups of its rank. What no
-other rank has stays unmatched, and is counted. Where a group has ranks that are not in this trace, the last to come is
-the last of those that are, and what is called transfer may be waiting for the others. A window keeps the collectives
-that any rank here has a call of in it, with the calls of all."""
+Calls on different ranks are one collective if they have the same process group, the same collective and the same
+sequence number in it (XLA: the same execution of the program by its run_id, HLO op and replica group). If a file has
+no sequence numbers, or its devices count executions on their own (equal run_ids are rare among them, or at different
+times), calls are matched by their order among those of that group (or else stream), collective, type, size and step.
+They are matched only if they overlap in time: by the files' wall clocks, the recordings must overlap, and without
+steps the calls themselves. If a rank lacks calls or has too many, calls are matched to those that end nearest. The
+ranks of a group are those that a call names, or else those that the file lists for its name; if neither tells, and
+more ranks have calls than the group's size allows, nothing is matched, since these are several groups.
+{process_groups.UNNAMED_GROUPS_DEFINITION} Sends are matched to receives by both ranks and their order in the step; if
+the file names no peers, only those of two ranks are matched, by order. A kernel for several of them
+(batch_isend_irecv, all-to-all in a graph) without known peers is not matched in a group of more than two, unless no
+file lists the groups of its rank. Calls that no other rank has stay unmatched, and are counted. If a group has ranks
+that are not in this trace, last is the last of those here, and transfer may include waiting for the others. A window
+keeps the collectives of which any rank here has a call in it, with the calls of all ranks."""
 
 WAITS_DEFINITION: Final = """\
-Three numbers tell of waiting for the last rank. wait (arrivals, collectives, collective_calls) is each rank's own, from
-its arrival to that of the last, also while it computes something else; over ranks it adds up. waited for (the first
-note of stragglers) is the time in which any of the others had nothing to compute meanwhile, once however many they are:
-what the lateness cost. synchronizing (distributed) is the time by which a rank's calls are longer than the shortest of
-the same collective, also while it computes, without what transfers of others hide: it needs no common clock."""
+Three numbers measure waiting for the last rank. wait (arrivals, collectives, collective_calls) is per rank: from its
+arrival to that of the last rank, even while it computes something else. Over ranks it adds up. The waiting in the
+headline of stragglers is the time in which at least one of the other ranks had nothing to compute meanwhile, counted
+once for all ranks: the cost of the lateness. synchronizing (distributed) is the time by which a rank's calls are
+longer than the shortest call of the same collective, even while it computes, without waiting that is hidden by
+transfers of other collectives. It needs no common clock."""
 
 WAIT_PER_RANK_NOTE: Final = "wait_per_rank"
 """Code of the note under a table of waits."""

@@ -19,18 +19,16 @@ from tracehound.model.trace import schema
 from tracehound.numeric.intervals import union
 
 CAUSE_DEFINITION: Final = f"""\
-cause = what the rank did longer than the other ranks of the collective before it came: the host activity or the kernel
-with the largest excess, its own time (without what is nested in it) less the median of the others', zero where they did
-none of it. Compared is what was issued since the collective before that had ended when the rank came to this one; where
-that explains less than half of the lateness, all of the step up to here (unless an excess there is more than three
-times the lateness, and so was made good since).
-Where a rank has collectives in between that others of its group here lack, not the same was recorded of all of them
-(sampled traces, edges of captures), and no cause is named.
-Of a rank that is late by little at each of many collectives, all of the step up to the last of these is compared.
-Of a host that waits for its device, and a kernel that takes as long, the kernel is the cause. Where nothing took longer
-there, but the collective began later after its launch than on the other ranks, that delay is the cause; of what one
-launch enqueues (a program, a graph) only the first has one. took and usual are the times of what is compared alone.
-{MERGING_DEFINITION}"""
+cause = the activity that took longer on this rank than on the other ranks of the collective before it came: the host
+activity or kernel with the largest excess. excess = its self time minus the median self time on the other ranks (0 if
+they have none of it). What is compared was launched after the last collective that had ended when the rank came to
+this one. If that explains less than half of the lateness, the whole step up to here is compared, unless an excess
+there is more than three times the lateness, and so was made up for since. If a rank has collectives in between that
+others of its group here lack, the ranks did not record the same (sampled traces, edges of recordings), and no cause is
+named. If a rank is a little late at each of many collectives, the whole step up to the last of these is compared. If
+the host waits for a kernel that takes as long, the kernel is the cause. If nothing took longer, but the collective
+began later after its launch than on the other ranks, that delay is the cause; of the work of one launch (a program, a
+graph) only the first has such a delay. took and usual are the times of what was compared. {MERGING_DEFINITION}"""
 
 LAUNCH_DELAY: Final = "delay from launch to start"
 _ANY_ROW: Final = pl.lit(value=True)

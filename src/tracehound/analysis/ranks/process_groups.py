@@ -281,11 +281,11 @@ def _parse_numbers(text: str) -> set[int]:
 
 
 UNNAMED_GROUPS_DEFINITION: Final = """\
-A call that names no group, of ranks whose files list several (gloo, in a mesh; NCCL in CUDA graphs), is of the largest
-of these whose ranks here all have such a call at the same place of their steps, and at the same time where they are of
-one machine: nobody leaves a collective that all wait for before everybody has come. Where no clock tells, it is matched
-with nothing. Calls of one kind on two streams of a rank are of two groups; which stream of another rank is which of
-these the order of their numbers tells, or their names where no file lists groups."""
+A call without a group, of ranks whose files list several (gloo, in a mesh; NCCL in CUDA graphs), belongs to the
+largest listed group whose ranks here all have such a call at the same place of their steps, and at the same time if
+they are of one machine: nobody leaves a collective before everybody has come. If no clock tells, it is not matched.
+Calls of one kind on two streams of a rank belong to two groups; the order of stream numbers tells which streams of two
+ranks belong together, or stream names if no file lists groups."""
 
 _PAIRWISE_PATTERN: Final = rf"{POINT_TO_POINT_PATTERN}|^send_recv$"
 """Collectives that need not be of all ranks of a group."""

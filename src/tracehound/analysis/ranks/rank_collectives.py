@@ -25,10 +25,10 @@ from tracehound.model.units import PS_PER_S
 from tracehound.numeric.intervals import complement, overlapping_pairs
 
 BANDWIDTH_DEFINITION: Final = """\
-algorithm bandwidth = message / transfer, and bus bandwidth = that times what nccl-tests multiplies it with, so that it
-can be held against the links whatever the number n of ranks: all_reduce 2(n-1)/n; all_gather, reduce_scatter,
-all_to_all, gather and scatter (n-1)/n; all others 1. The message is that of one rank, of what gathers or scatters the
-larger side. n is the size of the group as the file has it, else the ranks seen here."""
+algorithm bandwidth = message / transfer. bus bandwidth = algorithm bandwidth * the factor of nccl-tests, which makes
+it comparable with the speed of links for any number n of ranks: all_reduce 2(n-1)/n; all_gather, reduce_scatter,
+all_to_all, gather and scatter (n-1)/n; all others 1. The message is that of one rank; for collectives that gather or
+scatter, the larger side. n is the size of the group in the file, or else the number of ranks seen here."""
 
 _DISTRIBUTED_KINDS: Final = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
 _WHOLE_MESSAGE_KINDS: Final = ("broadcast", "reduce", "collective_permute", "send", "recv")
@@ -91,7 +91,7 @@ CALL_SCHEMA: Final = schema(
 ranks. Times in ps; null if the file does not say."""
 
 CALLS_OF_STEPS_DEFINITION: Final = """\
-Of steps that are asked for are the collectives of which any rank here has a call of these steps, whenever it ran."""
+With --step, the collectives are those of which any rank here has a call of these steps, whenever it ran."""
 
 POINT_TO_POINT_PATTERN: Final = r"(^| )(send|recv)$"
 """Sends and receives, also as suffix of the halves of collectives between slices (``all_reduce send``)."""

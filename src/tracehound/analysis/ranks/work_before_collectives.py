@@ -51,9 +51,9 @@ MERGED_ROWS_PER_STEP: Final = 400
 """In larger steps, activities below this fraction of a step are merged until they reach it."""
 
 MERGING_DEFINITION: Final = f"""\
-Of a step with more than {MAX_UNMERGED_ROWS:,} pairs of a collective and a name before it, what takes less than \
-1/{MERGED_ROWS_PER_STEP} of a step
-counts at a later collective of the step, together with more of the same, and not at all where all of it takes less."""
+In a step with more than {MAX_UNMERGED_ROWS:,} pairs of a collective and a name before it, activities of less than
+1/{MERGED_ROWS_PER_STEP} of a step count at a later collective of the step, together with more of the same, and not at
+all if all of them take less."""
 
 _WAITING_PATTERN: Final = re.compile(WAITING_NAMES)
 _STEP_PATTERN: Final = re.compile(STEP_MARK)

@@ -15,6 +15,7 @@ import polars as pl
 
 from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedRankResult, device_lane_events
 from tracehound.analysis.timing.device_busy import parent_rows, work_bounds
+from tracehound.formats.xla.xla_names import SPARSE_CORE_STEPS_LANE
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import membership_mask
@@ -217,6 +218,32 @@ def device_time_bounds(events: pl.DataFrame, rank_trace: RankTrace) -> tuple[int
         windows = _lane_windows(events, rank_trace)
         return int(windows["from"].to_numpy().min()), int(windows["until"].to_numpy().max())
     return int(events["device_start"].to_numpy().min()), int(events["device_end"].to_numpy().max())
+
+
+def steps_lines(rank_trace: RankTrace) -> pl.DataFrame:
+    """The lanes with the steps that the device itself recorded, such as a TPU's line Steps."""
+    lanes = rank_trace.lanes.filter((pl.col("role") == "steps") & pl.col("rank").is_not_null())
+    return lanes.filter(~pl.col("name").str.contains(SPARSE_CORE_STEPS_LANE))
+
+
+def time_outside_work(events: pl.DataFrame, rank_trace: RankTrace) -> int:
+    """The part of the device's Steps line before the first and after the last of this work, ps; 0 in a window.
+
+    XProf counts it as idle device time.
+    """
+    lines = steps_lines(rank_trace).drop_nulls("first")
+    if rank_trace.windowed or lines.is_empty() or events.is_empty():
+        return 0
+    first, last = int(lines["first"].to_numpy().min()), int(lines["last"].to_numpy().max())
+    start, end = int(events["start"].to_numpy().min()), int(events["end"].to_numpy().max())
+    return max(0, start - first) + max(0, last - end)
+
+
+def xprof_idle_notes(idle: int, device_time: int, outside: int) -> list[Note]:
+    """A note with XProf's idle share if the Steps lines make device time longer (by `outside`)."""
+    if outside <= CLOCK_TOLERANCE / 10 * device_time:
+        return []
+    return [note("xprof_device_time", idle=idle + outside, of=device_time + outside)]
 
 
 def _lane_windows(events: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:

@@ -18,18 +18,17 @@ from tracehound.model.trace import CPU_LABEL, collect_frame
 from tracehound.numeric.intervals import Ints
 
 PARTIAL_STEPS_DEFINITION: Final = """\
-The first or last step of a rank is partial where the recording began or ended within it: it has less than 80 % as many
-device events, with or without a known launch, as the median of the rank's other steps (but for the one at the other
-edge, where three or more are left). But a marked one that has any is whole where the recording began long before it, or
-went on long after it: by half of their median length or more, from the mark and from all that it has (of an XLA program
-the recording of the device). Where no device work of steps is recorded, and there are three or more, its mark is less
-than half as long as the median of theirs; but PyTorch records no mark that began before it did, so that its first one
-is whole, and a last one with at least 80 % as many operators of the host as their median is, too. The last of inferred
-steps that last until the next one starts (executions of a module, replays of graphs) is partial, too: nothing tells
-when it ended. In the export of a window, which says from when to when it lasts, that is the recording: every step is
-partial whose mark or work crosses its edges, and work without a known launch, which may be of another step, counts only
-where none has one. Partial steps are shown, and left out of averages, percentiles and
-shares."""
+The first or last step of a rank is partial if the recording began or ended inside it: it has less than 80 % as many
+device events (with or without a known launch) as the median of the rank's other steps, leaving out the step at the
+other edge if three or more remain. A marked step with device events is whole if the recording began long before it, or
+went on long after it: by half of the median length or more, counted from the mark and all its work (in an XLA profile,
+in the recording of the device). If no device work of steps is recorded and there are three or more steps, a first or
+last step is partial if its mark is less than half as long as the median of the others. PyTorch records no mark that
+began before the recording, so its first step is whole then, as is a last one with at least 80 % as many host operators
+as the median. The last of inferred steps that last until the next one starts (module executions, graph replays) is
+partial, too, since its end is unknown. In an exported window, the window counts as the recording: every step whose
+mark or work crosses an edge is partial, and work without a known launch counts only if no work has one. Partial steps
+are shown, and left out of means, percentiles and shares."""
 """For the definitions of analyses. It does not depend on the window."""
 
 _COMPLETE_SHARE: Final = 0.8

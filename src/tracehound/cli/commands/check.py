@@ -23,7 +23,7 @@ from tracehound.diff import (
     refuse_non_baseline,
     save_baseline,
 )
-from tracehound.draw.notes import note_text
+from tracehound.draw.notes import note_text, note_texts
 from tracehound.errors import TracehoundError, printable
 from tracehound.report import ReportFormat, find_writer, result_page
 from tracehound.report.result_page import ResultPage, write_junit
@@ -57,7 +57,7 @@ def measure_or_load_profile(
     if baseline is not None:
         if options.rank or options.step or options.window:
             console.print_message(
-                printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the other run alone")
+                printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the candidate alone")
             )
         return baseline
     try:
@@ -91,7 +91,8 @@ def print_verdicts(
         options,
     )
     if form:
-        print_page_notes(form, page.results, page.runs)
+        headline = [("headline", text) for text in note_texts(page.headline)]
+        print_page_notes(form, page.results, [*headline, *page.runs])
     else:
         print_named_notes(page.runs)
     if options.save_baseline:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from tracehound.analysis.analysis_settings import parse_settings
 from tracehound.cli.commands.check import measure_or_load_profile, page_writer, print_verdicts, warn_incomplete_runs
 from tracehound.cli.commands.trace_input import open_read_context
-from tracehound.diff import compare_runs, judge_comparison, parse_condition, refuse_non_baseline
+from tracehound.diff import COMPARISON_SETTINGS, compare_runs, judge_comparison, parse_condition, refuse_non_baseline
 from tracehound.report import result_page
 
 
@@ -14,16 +15,17 @@ def run(options: Namespace) -> int:
     """Print the comparison; returns 1 if a condition fails."""
     # report errors before a trace is read
     conditions = [parse_condition(text) for text in options.fail_on]
+    given = parse_settings(COMPARISON_SETTINGS, options.set)
     form = page_writer(options)
     if options.save_baseline:
         refuse_non_baseline(options.save_baseline)
     with open_read_context(options) as context:
         first, second = options.paths
-        base, other = (
+        baseline, candidate = (
             measure_or_load_profile([first], options, context, more=True),
             measure_or_load_profile([second], options, context),
         )
-    warn_incomplete_runs({"base": base, "other run": other}, conditions)
-    verdicts = judge_comparison(base, other, conditions)
-    told = result_page.comparison_page(compare_runs(base, other, options.top), verdicts)
-    return print_verdicts(told, other, verdicts, form, options)
+    warn_incomplete_runs({"baseline": baseline, "candidate": candidate}, conditions)
+    verdicts = judge_comparison(baseline, candidate, conditions)
+    page = result_page.comparison_page(compare_runs(baseline, candidate, options.top, given), verdicts)
+    return print_verdicts(page, candidate, verdicts, form, options)

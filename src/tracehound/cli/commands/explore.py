@@ -39,18 +39,20 @@ def run(options: Namespace) -> int:
 def _explore_comparison(options: Namespace) -> int:
     """Show two runs side by side in the explorer; print their comparison if there is no terminal."""
     if len(options.paths) != 1:
-        raise TracehoundError("--diff compares one PATH with OTHER", remedy="a folder holds all ranks of a run")
+        raise TracehoundError("--diff compares one PATH with CANDIDATE", remedy="a folder holds all ranks of a run")
     if not console.is_interactive():
         return diff.run(to_diff_arguments(options))
     for path in (*options.paths, options.diff):
         if load_baseline(Path(path)) is not None:
-            remedy = "compare with it by: tracehound diff BASE OTHER"
+            remedy = "compare with it by: tracehound diff BASELINE CANDIDATE"
             raise TracehoundError("is a baseline: it has no events to draw", Path(path), remedy=remedy)
     with open_read_context(options) as context:
-        base, other = (find_trace([path], options, context, leaving=True) for path in (*options.paths, options.diff))
-        base.start_workers()
-        other.start_workers()
+        baseline, candidate = (
+            find_trace([path], options, context, leaving=True) for path in (*options.paths, options.diff)
+        )
+        baseline.start_workers()
+        candidate.start_workers()
         from tracehound.ui.launch import run_comparison  # noqa: PLC0415, a headless run must not import it
 
         keep_large_freed_memory()
-        return run_comparison(base, other, options, console.stdout_alphabet(options))
+        return run_comparison(baseline, candidate, options, console.stdout_alphabet(options))

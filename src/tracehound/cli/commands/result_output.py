@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+
+import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis import Result
 from tracehound.analysis.timing import other_step_work
@@ -18,12 +22,22 @@ from tracehound.report.report_header import add_doubt_note
 def print_result(result: Result, trace: Trace, window: Window, form: ReportFormat, options: Namespace) -> int:
     """Print a result in its format, with notes about the window; notes that the format cannot hold go to stderr."""
     facts = build_header(trace, window)
+    result = complete_commands(result, options.paths)
     result = add_doubt_note(other_step_work.with_other_steps_note(result, trace, window), facts)
     console.print_lines(form.write_result(facts, result, console.text_report_style(options)), options)
     if not form.notes:
         for note in _remark_lines(result):
             console.print_message(printable(note))
     return 0
+
+
+def complete_commands(result: Result, paths: Sequence[str]) -> Result:
+    """The result; commands of findings are complete, with the paths of the trace as they were given."""
+    if result.analysis != "findings" or result.table.is_empty():
+        return result
+    command = pl.lit(f"tracehound report {printable(shlex.join(paths))} ")
+    complete = pl.when(pl.col("next") != "").then(command + pl.col("next")).otherwise("next").alias("next")
+    return replace(result, table=result.table.with_columns(complete))
 
 
 def print_page_notes(form: ReportFormat, results: Sequence[Result], runs: Sequence[tuple[str, str]] = ()) -> None:

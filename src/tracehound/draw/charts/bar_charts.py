@@ -28,7 +28,7 @@ from tracehound.draw.cell_text import (
 from tracehound.draw.charts import primitives
 from tracehound.draw.charts.primitives import ChartSize
 from tracehound.draw.name_shortening import shorten_and_pad, shorten_names_distinctly
-from tracehound.model.units import format_duration, format_time_difference
+from tracehound.model.units import CELL_DIGITS, format_duration, format_time_difference
 
 MORE_GLYPH, LESS_GLYPH = "▒", "░"
 """Characters of positive and negative differences: in ASCII + and -."""
@@ -270,7 +270,10 @@ def draw_waterfall(table: pl.DataFrame, size: tuple[int, int]) -> list[str]:
     low, high = _waterfall_scale(rows)
     names = [row.name for row in rows]
     amounts = [
-        format_duration(row.end) if row.start is None else format_time_difference(row.change or 0) for row in rows
+        format_duration(row.end, digits=CELL_DIGITS)
+        if row.start is None
+        else format_time_difference(row.change or 0, digits=CELL_DIGITS)
+        for row in rows
     ]
     room = min(max(map(cell_len, names)), width // LABEL_FRACTION)
     cut = shorten_names_distinctly(names, room)
@@ -349,6 +352,6 @@ def draw_operator_pairs(result: Result, cursor: int, size: ChartSize) -> list[st
 
 def _draw_bar_with_duration(amount: int, most: int, side: int) -> str:
     """A bar with its length in words, if that is not zero."""
-    word = format_duration(amount) if amount else ""
+    word = format_duration(amount, digits=CELL_DIGITS) if amount else ""
     room = max(0, side - 10)
     return f"{word:>9} {primitives.draw_bar(amount / most, room)}"[:side].ljust(side)

@@ -13,7 +13,7 @@ from tracehound.draw.charts import primitives
 from tracehound.draw.charts.primitives import ChartSize
 from tracehound.draw.name_shortening import shorten_and_pad
 from tracehound.errors import printable
-from tracehound.model.units import format_bandwidth, format_flops, format_number, format_share
+from tracehound.model.units import SENTENCE_DIGITS, format_bandwidth, format_flops, format_number, format_share
 
 OP_GLYPHS: Final = "123456789"
 """The ops with most time, in order; other ops are `OTHER_GLYPH`, the one under the cursor is `CURSOR_GLYPH`."""
@@ -48,7 +48,7 @@ def draw_roofline(result: Result, cursor: int, size: ChartSize) -> list[str]:
     marked = dict(zip((point.row for point in order), OP_GLYPHS, strict=False))
     legend = [f"{marked[point.row]} {point.words}" for point in order[: min(len(OP_GLYPHS), max(1, height // 4))]]
     caption = "FLOP/s over FLOP/byte of memory; roof: " + "; ".join(
-        f"{format_flops(peak)} and {format_bandwidth(memory)}, ridge {format_number(round(peak / memory, 1))}"
+        f"{format_flops(peak)} and {format_bandwidth(memory)}, ridge {format_number(peak / memory, SENTENCE_DIGITS)}"
         for peak, memory in roofs
     )
     xs, ys = [point.x for point in points], [point.y for point in points]

@@ -6,12 +6,14 @@ import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
@@ -26,28 +28,54 @@ from tracehound.draw.notes import (
     step_notes,
     table_notes,
 )
-from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
-from tracehound.model.notes import Note
+from tracehound.model.notes import WARNING_LEVELS, Note, NoteRole, SentenceTemplate
+
+_NOTE_MODULES: Final = (
+    device_notes,
+    file_notes,
+    finding_notes,
+    hlo_notes,
+    host_notes,
+    memory_notes,
+    rank_notes,
+    step_notes,
+    table_notes,
+)
 
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = MappingProxyType(
-    {
-        code: sentence
-        for group in (
-            device_notes,
-            file_notes,
-            finding_notes,
-            hlo_notes,
-            host_notes,
-            memory_notes,
-            rank_notes,
-            step_notes,
-            table_notes,
-        )
-        for code, sentence in group.SENTENCES.items()
-    }
+    {code: sentence for module in _NOTE_MODULES for code, sentence in module.SENTENCES.items()}
 )
 """The sentence of every code."""
+
+HEADLINES: Final = frozenset[str]().union(*(getattr(module, "HEADLINES", ()) for module in _NOTE_MODULES))
+"""Codes of notes that answer the question of their table."""
+
+WARNINGS: Final = frozenset[str]().union(*(getattr(module, "WARNINGS", ()) for module in _NOTE_MODULES))
+"""Codes of notes on lost or doubtful data, whatever their level."""
+
+
+class NotesByRole(Struct, frozen=True):
+    """Notes of a table by role, in their order: those that are always shown, and the caveats, which may be folded."""
+
+    headlines: tuple[Note, ...] = ()
+    warnings: tuple[Note, ...] = ()
+    caveats: tuple[Note, ...] = ()
+
+
+def note_role(note: Note) -> NoteRole:
+    """The role of a note, by its level and code."""
+    if note.level in WARNING_LEVELS or note.code in WARNINGS:
+        return "warning"
+    return "headline" if note.code in HEADLINES else "caveat"
+
+
+def group_notes_by_role(notes: Iterable[Note]) -> NotesByRole:
+    """Notes by their role."""
+    groups: dict[NoteRole, list[Note]] = {"headline": [], "warning": [], "caveat": []}
+    for note in notes:
+        groups[note_role(note)].append(note)
+    return NotesByRole(tuple(groups["headline"]), tuple(groups["warning"]), tuple(groups["caveat"]))
 
 
 def note_text(note: Note) -> str:
@@ -60,6 +88,35 @@ def note_text(note: Note) -> str:
 def note_texts(notes: Iterable[Note]) -> tuple[str, ...]:
     """The sentences of notes."""
     return tuple(map(note_text, notes))
+
+
+class NoteTexts(Struct, frozen=True):
+    """The sentences of a table's notes by role. `folded` caveats are only counted."""
+
+    headlines: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    folded: int = 0
+
+
+def fold_notes(notes: Iterable[Note], *, unfolded: bool = False) -> NoteTexts:
+    """The sentences of notes; several caveats are folded unless all are wanted (`unfolded`)."""
+    groups = group_notes_by_role(notes)
+    hidden = len(groups.caveats) > 1 and not unfolded
+    return NoteTexts(
+        headlines=note_texts(groups.headlines),
+        warnings=note_texts(groups.warnings),
+        caveats=() if hidden else note_texts(groups.caveats),
+        folded=len(groups.caveats) if hidden else 0,
+    )
+
+
+def separate_repeated_notes(results: Sequence[Result]) -> tuple[list[Result], list[Note]]:
+    """The results of one page without the notes that several of them have, and these notes, each once."""
+    counts = Counter(note for result in results for note in dict.fromkeys(result.notes))
+    repeated = [note for note, times in counts.items() if times > 1]
+    kept = [replace(result, notes=tuple(n for n in result.notes if n not in repeated)) for result in results]
+    return kept, repeated
 
 
 def render_note_columns(result: Result) -> Result:

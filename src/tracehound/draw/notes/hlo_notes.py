@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tracehound.draw.notes.sentence_template import SentenceTemplate
 from tracehound.errors import printable
 from tracehound.formats.xla.xla_names import NO_COMMAND_BUFFERS_FLAG
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import (
+    SENTENCE_DIGITS,
     count_noun,
     format_bandwidth,
     format_bytes,
@@ -22,7 +23,7 @@ from tracehound.model.units import (
 
 def _buffer_assignment_damaged(program: str, more: int) -> str:
     others = f" and {count_noun(more, 'more program')}" if more else ""
-    return f"no buffer assignment here: the HLO proto of {printable(program)}{others} is damaged and cannot be read"
+    return f"no buffer assignment: the HLO proto of {printable(program)}{others} is damaged"
 
 
 def _program_peak(program: str, peak: int, space: str) -> str:
@@ -30,21 +31,23 @@ def _program_peak(program: str, peak: int, space: str) -> str:
 
 
 def _host_memory_of_programs(peak: int) -> str:
-    return f"programs keep up to {format_bytes(peak)} in host memory: what is offloaded crosses the link to the host"
+    return f"programs keep up to {format_bytes(peak)} in host memory; offloaded data crosses the link to the host"
 
 
 def _no_kernel_names_hlo_op(*, buffered: bool) -> str:
-    return f"no kernel of the GPUs names an HLO op{_command_buffer_hint(buffered=buffered)}"
+    return f"no GPU kernel names an HLO op: see ops and kernels{_command_buffer_hint(buffered=buffered)}"
 
 
 def _kernels_without_hlo_op(kernels: int, time: int, of: int, *, buffered: bool) -> str:
-    part = f": {format_duration(time)}, {format_share(time / of)} of the kernels' time" if of else ""
-    return f"{kernels:,} kernels name no HLO op and are in no row{part}{_command_buffer_hint(buffered=buffered)}"
+    part = f": {format_duration(time)}, {format_share(time / of)} of kernel time" if of else ""
+    return (
+        f"{count_noun(kernels, 'kernel')} without an HLO op, in no row{part}{_command_buffer_hint(buffered=buffered)}"
+    )
 
 
 def _command_buffer_hint(*, buffered: bool) -> str:
     """The remedy if kernels without an op may have run in command buffers."""
-    return f" (those of command buffers do, with {NO_COMMAND_BUFFERS_FLAG})" if buffered else ""
+    return f" (kernels of command buffers name theirs with {NO_COMMAND_BUFFERS_FLAG})" if buffered else ""
 
 
 def _hlo_ops_total(ops: int, ranks: int) -> str:
@@ -52,16 +55,16 @@ def _hlo_ops_total(ops: int, ranks: int) -> str:
 
 
 def _hlo_ops_at_once(self_time: int, busy: int) -> str:
-    return f"ops run at once: their self times sum up to {format_share(self_time / busy)} of the time in which any runs"
+    return f"ops overlap: their self times add up to {format_share(self_time / busy)} of the time in which any runs"
 
 
 def _hlo_ops_wait_for_host_memory(share: float) -> str:
-    return f"{format_share(share)} of the ops' self time waits for the host's memory"
+    return f"{format_share(share)} of the ops' self time waits for host memory"
 
 
 def _hlo_ops_far_from_peaks(ops: int, share: float) -> str:
     which = f"{count_noun(ops, 'op')}, {format_share(share)} of the self time"
-    return f"less than a tenth of any peak: {which}; what such an op is bound by is only what it uses most, if little"
+    return f"below a tenth of every peak: {which}; their bound is only the resource that they use most"
 
 
 def _roofline_judged(
@@ -69,18 +72,18 @@ def _roofline_judged(
 ) -> str:
     """`waits` are the times of ops that wait for one of `bounds`, which the roofline does not model."""
     rest = [(wait, f"waits for the {bound}") for bound, wait in zip(bounds, waits, strict=True)]
-    rest += [(beyond_peak, "counted beyond the peak"), (unknown_cost, "of unknown cost")]
-    untold = ", ".join(f"{format_share(part / of)} {why}" for part, why in sorted(rest, reverse=True) if part)
-    return f"judged {format_share(time / of)} of the ops' self time" + (f"; not: {untold}" if untold else "")
+    rest += [(beyond_peak, "above the peak"), (unknown_cost, "of unknown cost")]
+    unjudged = ", ".join(f"{format_share(part / of)} {why}" for part, why in sorted(rest, reverse=True) if part)
+    return f"covers {format_share(time / of)} of the ops' self time" + (f"; the rest: {unjudged}" if unjudged else "")
 
 
 def _costs_estimated_from_shapes(share: float) -> str:
-    return f"of {format_share(share)} operations or bytes are estimated from shapes"
+    return f"operations or bytes of {format_share(share)} are estimated from shapes"
 
 
 def _rate_of_all_ops(rate: float, intensity: float) -> str:
-    rates = f"{format_flops(rate)} at {format_number(round(intensity, 3))} operations per byte"
-    return f"all ops together: {rates}, idle time included"
+    rates = f"{format_flops(rate)} at {format_number(intensity, SENTENCE_DIGITS)} operations per byte"
+    return f"all ops: {rates} (device time, idle included)"
 
 
 def _peak_of_device(device: str, compute: float | None, memory: float | None, source: str) -> str:
@@ -115,50 +118,58 @@ def _peaks_from_capability(capability: str, cores: float, hertz: float, *, halve
     device = f"compute capability {capability}, {cores:.0f} cores at {hertz / 1e6:,.0f} MHz in the profile"
     if not halved:
         return device
-    return f"{device}; some devices of that multiply matrices twice as fast: say which one it is by the setting peak"
+    return f"{device}; some such devices multiply matrices twice as fast: name yours with --peak"
 
 
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "no_buffer_assignment": (
-        "no buffer assignment here: XLA profiles (xplane.pb) have it in the HLO protos of their programs, recorded with"
-        " enable_hlo_proto, the default of jax.profiler and of torch_xla's xp.trace"
+        "no buffer assignment: xplane.pb has it in the HLO protos of programs, recorded with enable_hlo_proto (the"
+        " default of jax.profiler and of torch_xla's xp.trace)"
     ),
     "buffer_assignment_damaged": _buffer_assignment_damaged,
-    "no_temporary_buffers": "no program with temporary buffers; {why}",
-    "no_program_called_so": "or no program is called so",
+    "no_temporary_buffers": "no program has temporary buffers; {why}",
+    "no_program_called_so": "or no program has that name",
     "program_peak": _program_peak,
     "host_memory_of_programs": _host_memory_of_programs,
-    "peaks_in_hlo_buffers_and_hlo_heap": "hlo_buffers lists what is there at the peak, hlo_heap the way to it",
+    "peaks_in_hlo_buffers_and_hlo_heap": "hlo_buffers lists the buffers at the peak, hlo_heap the memory over time",
     "no_hlo_ops": (
-        "no HLO op here: XLA profiles have them (JAX's ProfileOptions: host_tracer_level of 2 or more for CPUs,"
-        " device_tracer_level of 1 for GPUs); the kernels and operators of others are in the analysis ops"
+        "no HLO ops: XLA profiles record them (on CPUs with ProfileOptions.host_tracer_level=2 or more); see ops for"
+        " kernels and operators"
     ),
-    "no_hlo_ops_in_window": "no HLO op in the window",
+    "no_hlo_ops_in_window": "no HLO ops in the window",
     "no_kernel_names_hlo_op": _no_kernel_names_hlo_op,
     "kernels_without_hlo_op": _kernels_without_hlo_op,
     "hlo_ops_total": _hlo_ops_total,
     "hlo_ops_at_once": _hlo_ops_at_once,
     "hlo_ops_wait_for_host_memory": _hlo_ops_wait_for_host_memory,
     "bandwidth_includes_queueing": (
-        "the bandwidth of a copy in two halves is over the time from start to end, in which it may only queue behind"
-        " others: transfers has the speed of links"
+        "bandwidth of asynchronous copies is over the time from start to done, which includes queueing; transfers has"
+        " the speed of links"
     ),
     "hlo_ops_far_from_peaks": _hlo_ops_far_from_peaks,
     "roofline_judged": _roofline_judged,
     "costs_estimated_from_shapes": _costs_estimated_from_shapes,
     "rate_of_all_ops": _rate_of_all_ops,
     "no_peak_known": (
-        "no peak is known of the device, so nothing is said of what bounds ops: the setting peak tells (v6e, H100,"
-        " 989T,3.35TB/s)"
+        "the peaks of the device are unknown, so bounds are empty: set them with --peak (v6e, H100, 989T,3.35TB/s)"
     ),
     "peak_of_device": _peak_of_device,
     "peaks_of_device": _peaks_of_device,
-    "peaks_of_ranks_differ": "the ranks' devices differ: all are held against that of the first",
+    "peaks_of_ranks_differ": "the ranks have different devices: all are compared with the first one's peaks",
     "peaks_from_table": _peaks_from_table,
     "peaks_from_table_by_capability": (
-        "{source}; that it is one is told by compute capability {capability}, {cores:.0f} cores and the memory's rate"
+        "{source}; recognized by compute capability {capability}, {cores:.0f} cores and memory bandwidth"
     ),
     "peaks_from_capability": _peaks_from_capability,
     "peaks_stated_in_profile": "stated in the profile",
-    "peaks_given_by_setting": "given by the setting peak",
+    "peaks_given_by_setting": "set with --peak",
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "program_peak",
+        "hlo_ops_total",
+        "rate_of_all_ops",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

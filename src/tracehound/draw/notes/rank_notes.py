@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from tracehound.analysis.ranks.lateness import late_ranks_text, quote_cause
-from tracehound.draw.notes.sentence_template import SentenceTemplate
+from tracehound.model.notes import SentenceTemplate
 from tracehound.model.units import count_noun, format_duration, format_ranks, format_share, format_time_difference
 
 
 def _one_clock(ranks: int, machine: str | None) -> str:
-    of = "of one file" if machine is None else f"processes of {machine}"
-    return f"one clock: all {ranks:,} ranks are {of}, so no shift between them is to be told"
+    of = "one file" if machine is None else f"one machine ({machine})"
+    return f"all {ranks:,} ranks share one clock: they are of {of}"
 
 
 def _clocks_corrected(ranks: int, low: int, high: int, exact: int, drift: int | None) -> str:
@@ -21,32 +21,29 @@ def _clocks_corrected(ranks: int, low: int, high: int, exact: int, drift: int | 
         if low == high
         else f"{format_time_difference(low)} to {format_time_difference(high)}"
     )
-    left = "" if drift is None else f", with a drift of {format_duration(drift)} left"
-    text = f"told by the ends of collectives, to within {format_duration(exact)}{left}"
-    return f"clocks of {count_noun(ranks, 'rank')} corrected by {span}, {text}: see clocks"
+    left = "" if drift is None else f", {format_duration(drift)} drift left"
+    text = f"±{format_duration(exact)}, from collective end times{left}"
+    return f"clock skew of {count_noun(ranks, 'rank')} corrected ({span}; {text}): see clocks"
 
 
 def _no_shared_collectives(why: str | None) -> str:
-    return f"no collective of two ranks here{f': {why}' if why else ''}"
+    return f"no collective of two ranks was recorded{f': {why}' if why else ''}"
 
 
 def _collectives_incomplete(collectives: int, *, sure: bool) -> str:
-    whole = f"{'not' if sure else 'perhaps not'} all ranks of {count_noun(collectives, 'collective')} are in this trace"
-    bandwidths = "bandwidths are what they are at least"
-    return f"{whole}: the last to come is that of those here, transfer may be waiting for the others, and {bandwidths}"
+    lack = "lacks" if collectives == 1 else "lack"
+    whole = f"{count_noun(collectives, 'collective')} {lack if sure else 'may lack'} ranks that are not in this trace"
+    return f"{whole}: last is the last of those here, transfer may include waiting, bandwidth is a lower bound"
 
 
 def _calls_matched_by_order(calls: int, *, numbered: bool) -> str:
     """`numbered`: executions have numbers, which each device counts for itself."""
-    recorded = "Seq, which newer PyTorch records of NCCL"
-    why = f"the file has neither their sequence numbers ({recorded}) nor executions of a program"
-    if numbered:
-        why = "the devices count the executions of programs each for themselves"
-    return f"matched by their order: {count_noun(calls, 'call')}, since {why}"
+    why = "each device numbers its executions on its own" if numbered else "no NCCL sequence numbers in the trace"
+    return f"{count_noun(calls, 'call')} matched by order ({why})"
 
 
 def _sends_matched_by_order(calls: int) -> str:
-    return f"matched by their order: {_count_sends_and_receives(calls)}, since the file names no peers"
+    return f"{_count_sends_and_receives(calls)} matched by order (no peers in the trace)"
 
 
 def _count_sends_and_receives(calls: int) -> str:
@@ -57,105 +54,103 @@ def _calls_not_matched(kinds: tuple[str, ...], calls: int, without_peers: int, *
     """`kinds` are those of the collectives, "" if unknown."""
     what = ", ".join(sorted(kind or "of unknown kind" for kind in kinds))
     why = f", {without_peers:,} of them sends and receives of unknown peers" if without_peers else ""
-    remedy = " (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)" if recordable else ""
-    return f"{_unmatched_calls(calls)} that no other rank here has ({what}){why}{remedy}"
+    remedy = " (newer PyTorch records Src Rank and Dst Rank of NCCL calls)" if recordable else ""
+    return f"{_unmatched_calls(calls)}: on no other rank ({what}){why}{remedy}"
 
 
 def _calls_with_unknown_replica_groups(calls: int) -> str:
-    return f"{_unmatched_calls(calls)} with replica groups of more devices than this trace tells apart"
+    return f"{_unmatched_calls(calls)}: their replica groups have more devices than this trace tells apart"
 
 
 def _calls_of_another_run(calls: int, ranks: tuple[int, ...]) -> str:
-    claimed = f"of {format_ranks(ranks)}, whose files claim ranks that others have"
-    return f"{_unmatched_calls(calls)} {claimed}: open the files of one run at a time"
+    claimed = f"several files claim the ranks of {format_ranks(ranks)}"
+    return f"{_unmatched_calls(calls)}: {claimed}; open the files of one run only"
 
 
 def _calls_with_shared_group_name(calls: int) -> str:
-    why = "of which nothing tells the ranks (newer PyTorch records Process Group Ranks)"
-    return f"{_unmatched_calls(calls)} of groups that share a name, {why}"
+    why = "and the trace does not list their ranks (newer PyTorch records Process Group Ranks)"
+    return f"{_unmatched_calls(calls)}: their groups share a name, {why}"
 
 
 def _calls_without_group(calls: int) -> str:
-    return f"{_unmatched_calls(calls)} that name no group, of ranks whose files list several"
+    return f"{_unmatched_calls(calls)}: they name no group, and their files list several"
 
 
 def _unmatched_calls(calls: int) -> str:
-    return f"not matched: {count_noun(calls, 'call')}"
+    return f"{count_noun(calls, 'call')} not matched"
 
 
 def _process_groups_inferred(calls: int) -> str:
-    what = "the largest that the files list whose ranks can have met then"
-    return f"groups inferred for {count_noun(calls, 'call')} that name none: {what}"
+    what = "the largest listed group whose ranks could all take part"
+    return f"process groups inferred for {count_noun(calls, 'call')} without one: {what}"
 
 
 def _process_group_ranks_missing(group: str, description: str, ranks: tuple[int, ...]) -> str:
     called = f"{group} ({description})" if description else group
-    return f"of process group {called} not in this trace: {format_ranks(ranks)}"
+    return f"process group {called} lacks {format_ranks(ranks)} in this trace"
 
 
 def _more_process_group_ranks_missing(groups: int) -> str:
-    return f"of {count_noun(groups, 'more process group')} ranks are missing too"
+    return f"{count_noun(groups, 'more process group')} lack ranks, too"
 
 
 def _collectives_without_call(collectives: int, ranks: tuple[int, ...]) -> str:
-    return f"{count_noun(collectives, 'collective')} without a call of {format_ranks(ranks)}"
+    return f"{count_noun(collectives, 'collective')} without a call on {format_ranks(ranks)}"
 
 
 def _sizes_not_recorded(executions: int) -> str:
-    return f"the size of {count_noun(executions, 'execution')} was not recorded"
+    return f"{count_noun(executions, 'execution')} without a recorded size"
 
 
 def _process_groups_not_recorded(executions: int) -> str:
-    return f"no process group is recorded of {count_noun(executions, 'execution')}: that column names their streams"
+    return f"{count_noun(executions, 'execution')} without a recorded process group: the column has their streams"
 
 
 def _transfers_include_wait(rows: int, of: int) -> str:
     where = f" in {count_noun(rows, 'row')}" if rows < of else ""
-    wait = "transfers include the wait, bandwidths are what they are at least"
-    return f"no other rank's calls to match{where}: {wait}"
+    return f"transfer includes waiting{where} (no calls of other ranks to match): bandwidth is a lower bound"
 
 
 def _bandwidths_impossible(rows: int) -> str:
-    return f"no bandwidth in {count_noun(rows, 'row')}: it would be more than any link carries"
+    return f"no bandwidth in {count_noun(rows, 'row')}: it would exceed any link"
 
 
 def _communication_waits(waiting: float, *, every: bool) -> str:
     """`every`: all communication was matched, not only a part."""
-    what = "the communication" if every else "the matched communication"
-    return f"all ranks: {format_share(waiting)} of {what} only waits for the last rank"
+    what = "communication" if every else "matched communication"
+    return f"{format_share(waiting)} of {what} time only waits for the last rank (all ranks)"
 
 
 def _overlap_included(computation: float, communication: float) -> str:
-    both = f"computation is {format_share(computation)} and communication is {format_share(communication)}"
-    return f"with the overlap {both} of the spans"
+    both = f"computation is {format_share(computation)} and communication {format_share(communication)}"
+    return f"including the overlap, {both} of the spans"
 
 
 def _waited_by_arrivals(time: int) -> str:
-    waited = f"all ranks together waited {format_duration(time)} (arrivals)"
-    return f"by when the last rank came, {waited}: calls end apart here"
+    return (
+        f"by arrival times, all ranks together waited {format_duration(time)} (see arrivals): calls of one collective"
+        " do not end together here"
+    )
 
 
 def _computation_of_host(ranks: tuple[int, ...]) -> str:
-    return f"no device activity was recorded on {format_ranks(ranks)}: computation is that of operators on the host"
+    return f"no device activity was recorded on {format_ranks(ranks)}: computation is of host operators"
 
 
 def _short_latenesses_left_out(latenesses: int, least: int) -> str:
-    return f"{latenesses:,} more latenesses of less than {format_duration(least)} are left out"
+    return f"{latenesses:,} more late arrivals of less than {format_duration(least)} left out"
 
 
 def _waited_for_ranks(ranks: tuple[int, ...], time: int, steps: int, of: int, cause: str | None, excess: int) -> str:
-    more = f"{format_duration(excess)} more than on the others"
-    why = f", most of all because of {quote_cause(cause)}: {more}" if cause else ""
-    return f"{_late_ranks_and_verb(ranks)} waited for {format_duration(time)}{_in_steps_of(steps, of)}{why}"
+    more = f"{format_duration(excess)} longer than on the others"
+    why = f"; main cause: {quote_cause(cause)}, {more}" if cause else ""
+    who = f"{late_ranks_text(ranks)} {'keeps' if len(ranks) == 1 else 'keep'} the others waiting"
+    return f"{who}: {format_duration(time)}{_in_steps_of(steps, of)}{why}"
 
 
 def _late_without_waits(ranks: tuple[int, ...], time: int, steps: int, of: int) -> str:
-    who = f"{_late_ranks_and_verb(ranks)} late by {format_duration(time)}{_in_steps_of(steps, of)}"
-    return f"nobody waited with nothing to compute; {who}"
-
-
-def _late_ranks_and_verb(ranks: tuple[int, ...]) -> str:
-    return f"{late_ranks_text(ranks)} {'was' if len(ranks) == 1 else 'were'}"
+    who = f"{late_ranks_text(ranks)} {'was' if len(ranks) == 1 else 'were'} late by {format_duration(time)}"
+    return f"{who}{_in_steps_of(steps, of)}, but the others had work to do meanwhile"
 
 
 def _in_steps_of(steps: int, of: int) -> str:
@@ -164,19 +159,19 @@ def _in_steps_of(steps: int, of: int) -> str:
 
 
 def _sends_and_receives_left_out(calls: int) -> str:
-    why = "who receives depends on what it is sent, as the stages of a pipeline do"
-    return f"left out: {_count_sends_and_receives(calls)}: {why}"
+    why = "a receiver depends on its sender, as pipeline stages do"
+    return f"{_count_sends_and_receives(calls)} left out ({why})"
 
 
 SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "one_clock": _one_clock,
-    "clocks_unknown": "no collectives of ranks in different files were matched well enough to tell of their clocks",
+    "clocks_unknown": "clocks are not compared: too few collectives of ranks in different files could be matched",
     "clocks_corrected": _clocks_corrected,
-    "no_collectives": "no collective ran here",
+    "no_collectives": "no collectives were recorded",
     "no_shared_collectives": _no_shared_collectives,
     "open_all_ranks": "open the files of all ranks together",
-    "devices_merged": "the file has several devices as one rank, and does not say which of them made a call",
-    "wait_per_rank": "wait is each rank's own, even while it computes; what lateness costs is in stragglers",
+    "devices_merged": "the file has several devices as one rank and does not tell which of them made a call",
+    "wait_per_rank": "wait is per rank, even while the rank computes; stragglers shows what late ranks cost",
     "collectives_incomplete": _collectives_incomplete,
     "calls_matched_by_order": _calls_matched_by_order,
     "sends_and_receives_matched_by_order": _sends_matched_by_order,
@@ -193,15 +188,15 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "process_groups_not_recorded": _process_groups_not_recorded,
     "transfers_include_wait": _transfers_include_wait,
     "asynchronous_transfers": (
-        "transfers of asynchronous collectives last from start to done, and are longer than the time that these two"
-        " take on the device (total, mean, min, max): async_overlap has what is hidden between"
+        "transfer of asynchronous collectives is from start to done, longer than their time on the device (total,"
+        " mean, min, max); async_overlap shows what hides it"
     ),
     "bandwidths_impossible": _bandwidths_impossible,
     "communication_waits": _communication_waits,
     "communication_not_matched": (
-        "no communication of these ranks could be matched: nothing tells transfer and waiting apart"
+        "no communication of these ranks could be matched: transfer and waiting are not separated"
     ),
-    "waiting_needs_several_ranks": "transfer and waiting are told apart where several ranks are looked at together",
+    "waiting_needs_several_ranks": "open several ranks to separate transfer from waiting",
     "overlap_included": _overlap_included,
     "waited_by_arrivals": _waited_by_arrivals,
     "computation_of_host": _computation_of_host,
@@ -209,12 +204,22 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "waited_for_ranks": _waited_for_ranks,
     "late_without_waits": _late_without_waits,
     "causes_unknown": (
-        "the cause is not known in {rows:,} of {of:,} rows: nothing recorded before took longer than on the others, or"
-        " not the same was recorded of all ranks"
+        "cause unknown in {rows:,} of {of:,} rows (no recorded event before took longer than on the other ranks)"
     ),
     "waited_for_counted_once": (
-        "waited for: others had nothing to compute, counted once; wait in arrivals is each rank's own, computing or not"
+        "waiting counts only while the others have nothing to compute, and once for all; arrivals has each rank's wait"
     ),
     "short_latenesses_left_out": _short_latenesses_left_out,
     "sends_and_receives_left_out": _sends_and_receives_left_out,
 }
+
+HEADLINES: Final = frozenset(
+    {
+        "communication_waits",
+        "no_late_rank",
+        "waited_for_ranks",
+        "late_without_waits",
+        "one_clock",
+    }
+)
+"""Codes of notes that answer the question of their table, or say what its rows were chosen by."""

@@ -31,12 +31,15 @@ from tracehound.formats.assembly.event_batches import (
 )
 from tracehound.formats.assembly.inherited_ids import index_executions, index_module_runs, inherit_calls
 from tracehound.formats.assembly.lane_nesting import (
+    RECORDED_END,
     ContainerRules,
     LaneSurvey,
     NestedEvents,
     OpenEvents,
+    cut_impossible_ends,
     nest_events,
     survey_lane,
+    survey_queue,
 )
 from tracehound.formats.assembly.launch_links import IS_PART_OF_RUN, HostCallCollector, consumed_ids, lacks_call_ids
 from tracehound.formats.assembly.step_detection import (
@@ -88,12 +91,13 @@ HOST_LANES, MODULE_LANES, OTHER_LANES = range(3)
 
 
 class LaneProperties(Struct, frozen=True, eq=False):
-    """Properties of each lane, by its number."""
+    """Properties of each lane, by its number. `queues` are streams that run their kernels one after the other."""
 
     group: Ints
     host: Ints
     rank: Ints  # -1: a host's lane
     containers: ContainerRules
+    queues: Mask
 
 
 class RawEvents(Struct, frozen=True, eq=False):
@@ -130,7 +134,9 @@ class FileEventSummary(Struct, frozen=True, eq=False):
     """Depth and time bounds of each lane, ids of events that mark steps, and records of events with impossible sizes.
 
     It grows with every batch. `repeated` has the number of correlation ids that refer to several calls, `twice` the
-    records of work that equals the one before it on its lane in all: name, times and the id of its launch.
+    records of work that equals the one before it on its lane in all: name, times and the id of its launch. `cut` has
+    the records and recorded lengths of kernels whose impossible ends were cut, `unmatched` the number of launches whose
+    correlation id no device event has.
     """
 
     rows: Ints
@@ -140,6 +146,8 @@ class FileEventSummary(Struct, frozen=True, eq=False):
     unsized: list[Ints]
     repeated: list[int]
     twice: list[Ints]
+    cut: list[tuple[Ints, Ints]]
+    unmatched: list[int]
 
     def add(self, events: EventRows, depth: Ints) -> None:
         """Add the events of a batch, with their depths."""
@@ -160,13 +168,17 @@ class FileEventSummary(Struct, frozen=True, eq=False):
         ):
             is_equal &= values[1:] == values[:-1]
         self.twice.append(_event_records(events)[1:][is_equal])
+        if RECORDED_END in events.columns:
+            cut = events.has_value(RECORDED_END)
+            lengths = events.columns[RECORDED_END].values[cut] - events.start[cut]
+            self.cut.append((_event_records(events)[cut], lengths))
 
 
 def empty_totals(lanes: int) -> FileEventSummary:
     """Return the totals of a file with so many lanes, before any event."""
     none = np.iinfo(np.int64)
     return FileEventSummary(
-        np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [], []
+        np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [], [], [], []
     )
 
 
@@ -336,6 +348,7 @@ def derive_event_columns(
         yield _output_columns(batch, lanes, step, batch.call) | _checked_sizes(batch.events, totals)
     launches = calls.build_launch_table()
     totals.repeated.append(launches.repeated_id_count)
+    totals.unmatched.append(calls.unmatched_launches)
     runs = index_module_runs(executions, lanes.rank)
     calls_of_executions = launches.match_by_id(executions)
     if by_order and (calls_of_executions < 0).all():
@@ -461,11 +474,19 @@ def _nest_batches(
 
 
 def _read_batches_with_survey(raw: RawEvents, group: int) -> Iterator[tuple[EventRows, LaneSurvey | None]]:
-    """Yield the events of each batch of a group of lanes, with the survey of its lane where that is long."""
+    """Yield the events of each batch of a group of lanes, with the survey of its lane where that is long.
+
+    Impossible ends of kernels are cut.
+    """
+    queues = raw.lanes.queues
     for group_batches in raw.batches(group):
         batches, survey = survey_lane(group_batches, raw.lanes.containers)
+        later = survey_queue(batches, queues) if queues.any() else {}
         for batch in batches:
-            yield batch.read(_EVENT_COLUMNS), survey
+            events = batch.read(_EVENT_COLUMNS)
+            if queues.any() and (later or survey is None):
+                events = cut_impossible_ends(events, queues, later.get(batch.first))
+            yield events, survey
 
 
 def _output_columns(batch: _NestedBatch, lanes: LaneProperties, step: Ints, launch: Ints) -> dict[str, MaskedColumn]:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from tracehound.formats.assembly.arrow_storage import write_events
+from tracehound.formats.assembly.arrow_storage import scan_facets, store_facet, write_events
 from tracehound.formats.assembly.counter_samples import FileCounters
 from tracehound.formats.assembly.derived_columns import (
     HOST_LANES,
@@ -36,9 +37,10 @@ from tracehound.formats.assembly.launch_links import CORRELATION_IDS_REPEATED
 from tracehound.formats.assembly.step_detection import add_step_events, inference_source
 from tracehound.formats.spill import Spill, SpilledRows
 from tracehound.formats.value_bounds import SIZE_OUT_OF_RANGE
+from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
-from tracehound.model.trace import CPU_LABEL, LANES, OPS, RANKS, ROLE, FileFrames, schema
+from tracehound.model.trace import CPU_LABEL, GPU_LABEL, LANES, OPS, RANKS, ROLE, FileFrames, schema
 from tracehound.numeric.intervals import Ints
 
 __all__ = ["RAW_EVENTS", "RAW_LANES", "DecodedFile", "RawChunk", "assemble_file", "single_chunk"]
@@ -78,6 +80,9 @@ class RawChunk(Struct, frozen=True, eq=False):
 
 DEVICE_EVENTS_DOUBLED: Final = "device_events_doubled"
 
+KERNEL_ENDS_CUT: Final = "kernel_ends_cut"
+"""The code of the note on kernels and copies whose recorded ends are impossible, and were cut."""
+
 CONTAINER_CATEGORIES: Final = ("while", "conditional", "cond", "call")
 """Categories of ops that run other ops; conditionals known only by their names are ``cond``."""
 
@@ -87,7 +92,8 @@ class DecodedFile(Struct, frozen=True):
 
     Times are ps from `wall_ns`, or from any instant when that is unknown. `unmarked` infers the steps of a file without
     step marks and modules, where the format can; `repeating` is the module whose executions are the steps, where the
-    file names it. `counted` is the unit of records in notes.
+    file names it. `counted` is the unit of records in notes. `has_queues`: its streams of GPUs run their kernels one
+    after the other.
     """
 
     path: Path
@@ -105,6 +111,7 @@ class DecodedFile(Struct, frozen=True):
     unmarked: StepInference | None = None
     repeating: str = ""
     counted: str = "event"
+    has_queues: bool = False
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
 
@@ -138,6 +145,10 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
     doubled = np.concatenate([np.empty(0, np.int64), *totals.twice])
     if len(doubled):
         notes.append(Note("info", DEVICE_EVENTS_DOUBLED, len(doubled), where=f"{decoded.counted} {doubled.min():,}"))
+    cut_kernels = _cut_kernel_facet(totals.cut)
+    if cut_kernels.height:
+        first = int(cut_kernels["record"].to_numpy().min())
+        notes.append(Note("repaired", KERNEL_ENDS_CUT, cut_kernels.height, where=f"{decoded.counted} {first:,}"))
     if repeated_ids := sum(totals.repeated):
         notes.append(Note("inferred", CORRELATION_IDS_REPEATED, repeated_ids))
     if steps.height and steps["inferred"].all():
@@ -158,12 +169,25 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         ops=_conform_to_schema(decoded.ops, OPS) if decoded.ops is not None else pl.DataFrame(schema=OPS),
         hosts=decoded.hosts,
         wall_ns=decoded.wall_ns,
-        facts=decoded.facts,
+        facts=replace(decoded.facts, unmatched_launches=None if repeated_ids else sum(totals.unmatched)),
         notes=tuple(notes),
         places=decoded.places,
         counters=decoded.counters.samples.with_columns(pl.col("lane") + lanes.height),
-        facets=decoded.facets,
+        facets={**decoded.facets, **scan_facets(store_facet("cut", [cut_kernels], spill))}
+        if cut_kernels.height
+        else decoded.facets,
     )
+
+
+def _cut_kernel_facet(cut: Sequence[tuple[Ints, Ints]]) -> pl.DataFrame:
+    """Return the facet of kernels whose ends were cut: their records and recorded lengths."""
+    columns = zip(*cut, strict=True) if cut else ([], [])
+    return pl.DataFrame(
+        [
+            pl.Series(name, np.concatenate([np.empty(0, np.int64), *values]))
+            for name, values in zip(FACET_SCHEMAS["cut"], columns, strict=True)
+        ]
+    ).sort("record")
 
 
 def _counter_lanes(counters: FileCounters, first: int) -> pl.DataFrame:
@@ -222,8 +246,11 @@ def _lane_properties(lanes: pl.DataFrame, decoded: DecodedFile) -> LanePropertie
     labels = _conform_to_schema(decoded.ranks, RANKS)["label"]
     on_cpu = labels.str.starts_with(CPU_LABEL).fill_null(value=False).arg_true()
     ops = pl.DataFrame(schema=OPS) if decoded.ops is None else _conform_to_schema(decoded.ops, OPS)
+    on_gpu = labels.str.starts_with(GPU_LABEL).fill_null(value=False).arg_true()
+    streams = (lanes["role"] == "stream") & lanes["work"] & lanes["rank"].is_in(on_gpu.implode()).fill_null(value=False)
     return LaneProperties(
         group=_lane_groups(lanes),
+        queues=streams.to_numpy() & decoded.has_queues,
         host=lanes["host"].cast(pl.Int64).to_numpy(),
         rank=lanes["rank"].cast(pl.Int64).fill_null(-1).to_numpy(),
         containers=ContainerRules(

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from tracehound.formats.assembly.call_tables import CallTable, SpilledCalls, concat_call_tables, differs_from_previous
 from tracehound.formats.assembly.event_batches import EventRows
+from tracehound.formats.runtime_names import RECORDED_LAUNCH_CALL
 from tracehound.formats.spill import MaskedColumn, Spill, columns_to_frame
 from tracehound.model.trace import KINDS
 from tracehound.numeric.id_set import IdSet, find_rows, sorted_distinct
@@ -154,7 +155,7 @@ class HostCallCollector(Struct):
     `device_columns` are the columns that device events have, `correlation_ids` their ids of `correlation`: most calls
     of the runtime launch nothing. `executed_ids` are the ids that executions on devices consume, sorted; `by_order`
     says that executions may have to be matched to calls by order; `host` is that of each lane. Collected calls wait in
-    the `spill`.
+    the `spill`. `unmatched_launches` counts launches whose correlation id no device event has.
     """
 
     device_columns: Collection[str]
@@ -163,6 +164,7 @@ class HostCallCollector(Struct):
     by_order: bool
     host: Ints
     spill: Spill
+    unmatched_launches: int = 0
     _found: dict[str, SpilledCalls] = field(default_factory=dict)
     _executes: list[CallTable] = field(default_factory=list)
     _functions: FunctionNumbers = field(default_factory=FunctionNumbers)
@@ -182,7 +184,10 @@ class HostCallCollector(Struct):
                 has = has & ~IS_PART_OF_RUN[kind]
             rows = np.flatnonzero(has)
             if host_column == _CORRELATION and len(rows):
-                rows = rows[self.correlation_ids.has(events.columns[host_column].values[rows])]
+                matched = self.correlation_ids.has(events.columns[host_column].values[rows])
+                others = rows[~matched & (kind[rows] == _RUNTIME)]
+                self.unmatched_launches += _count_launches(events.columns["name"].values[others])
+                rows = rows[matched]
             if host_column == _RUN:
                 rows = rows[~self._produced_execution(events, rows)]
             if len(rows):
@@ -250,6 +255,15 @@ class HostCallCollector(Struct):
             self._functions,
             self.host,
         )
+
+
+def _count_launches(names: Ints) -> int:
+    """Count the names (as codes) of calls whose device work profilers record."""
+    codes, count = np.unique(names, return_counts=True)
+    if not len(codes):
+        return 0
+    is_launch = [RECORDED_LAUNCH_CALL.search(name) is not None for name in _decode_names(codes).to_list()]
+    return int(count[np.array(is_launch)].sum())
 
 
 def _choose_calls(name: str) -> Callable[[CallTable], CallTable]:

@@ -59,6 +59,7 @@ class EventArgs(msgspec.Struct, gc=False, frozen=True):
     blocks_per_sm: Any = msgspec.field(default=None, name="blocks per SM")
     warps_per_sm: Any = msgspec.field(default=None, name="warps per SM")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+    copy_bandwidth: Any = msgspec.field(default=None, name="memory bandwidth (GB/s)")
     occupancy_old: Any = msgspec.field(default=None, name="theoretical occupancy %")  # before May 2021
 
 

@@ -17,7 +17,13 @@ from tracehound.formats.kineto.process_ids import MergedRuns
 from tracehound.formats.runtime_names import LAUNCH_CALL, RUNTIME_CALL, runtime_family
 from tracehound.formats.torch_names import MODULE_PREFIX
 from tracehound.model.file_facts import DeviceProperties, FileFacts, NoDeviceWork, PeekedFacts, ProcessGroup
-from tracehound.model.notes import Note, is_truncated
+from tracehound.model.notes import (
+    PROFILER_ERROR,
+    PROFILER_WARNING,
+    Note,
+    is_truncated,
+    profiler_message_note,
+)
 from tracehound.model.trace import FileFrames, collect_frame
 
 MERGED_RANKS_KEY: Final = "mergedRanks"
@@ -114,6 +120,19 @@ def clock_notes(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
     if ranks is None or most is None:
         return ()
     return (Note("missing", "clocks_apart", values=(("ranks", ranks), ("most", most))),)
+
+
+def profiler_message_notes(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
+    """Errors and warnings that Kineto logged while it recorded, and wrote into the file."""
+    notes = []
+    for key, code in (("ERROR", PROFILER_ERROR), ("WARNING", PROFILER_WARNING)):
+        texts = list(dict.fromkeys(each for each in _list_or_empty(metadata.get(key)) if isinstance(each, str)))
+        shown, more = texts[:_MAX_MESSAGES], len(texts) - _MAX_MESSAGES
+        notes += [profiler_message_note(code, text) for text in (*shown, *([f"{more:,} more"] if more > 0 else []))]
+    return tuple(notes)
+
+
+_MAX_MESSAGES: Final = 16
 
 
 def has_module_calls(events: pl.LazyFrame) -> bool:

@@ -29,6 +29,7 @@ from tracehound.formats.kineto.kineto_facts import (
     has_module_calls,
     merged_file_notes,
     normalize_metadata,
+    profiler_message_notes,
 )
 from tracehound.formats.kineto.merged_segments import merge_segment_results
 from tracehound.formats.kineto.native_scan import native_decoder
@@ -95,6 +96,7 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
                 notes=(
                     *read.notes,
                     *events.notes,
+                    *profiler_message_notes(metadata),
                     *merged_file_notes(metadata, events.file_lanes.runs),
                     *clock_notes(metadata),
                     *truncated_source_notes(metadata),
@@ -103,10 +105,11 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
                 places=read.places,
                 counters=events.counters,
                 unmarked=steps_from_recurrence,
+                has_queues=True,
             ),
             spill,
         )
-        frames = replace(frames, facets=scan_facets(facets()))
+        frames = replace(frames, facets={**frames.facets, **scan_facets(facets())})
     host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames)
     facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
     return add_device_curves(replace(frames, facts=facts))

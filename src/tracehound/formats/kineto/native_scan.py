@@ -52,8 +52,8 @@ FLOW_PHASES: Final = "stf"
 ) = range(14)  # fmt: skip
 """Columns of numbers; times are ns."""
 
-LOCATION, NAME, _LAUNCH, _CALL = range(4)
-"""Groups of fields: location of an event, its name, launch args of a kernel, call args of an operator."""
+LOCATION, NAME, _LAUNCH, _CALL, _COPY = range(5)
+"""Groups of fields: location of an event, its name, args of a kernel's launch, of an operator's call, of a copy."""
 
 _NUMBER_COLUMNS: Final = {
     "correlation": CORRELATION,
@@ -80,6 +80,7 @@ _LAUNCH_ARGS: Final = (
     "occupancy_old",
 )
 _CALL_ARGS: Final = ("dims", "dims_old", "types", "strides", "concrete", "stack", "hierarchy")
+_COPY_ARGS: Final = ("copy_bandwidth",)
 _RARE_ARGS: Final = (
     "collective", "dtype", "group", "description", "ranks", "size", "collective_number", "elements_in",
     "elements_out", "split_in", "split_out", "source", "destination", "awaited_stream", "recorded",
@@ -103,7 +104,7 @@ _SCANNED_FIELDS: Final = (
     *(JsonField(key, FieldKind.WHOLE, nested=True, column=column) for key, column in _NUMBER_COLUMNS.items()),
     *(
         JsonField(_ARG_SPELLINGS[name], FieldKind.PART, nested=True, column=group, part=part, types=ANY_TYPE)
-        for group, names in ((_LAUNCH, _LAUNCH_ARGS), (_CALL, _CALL_ARGS))
+        for group, names in ((_LAUNCH, _LAUNCH_ARGS), (_CALL, _CALL_ARGS), (_COPY, _COPY_ARGS))
         for part, name in enumerate(names)
     ),
     *(JsonField(_ARG_SPELLINGS[name], FieldKind.ODD, nested=True) for name in _RARE_ARGS),
@@ -147,8 +148,8 @@ class ScannedEvents(Struct, frozen=True, eq=False):
     """A list of events as columns, which are valid until the next list is scanned.
 
     `leftovers` are the events that are decoded as objects, `leftover_rows` their positions in the list, and
-    `leftover_texts` their JSON. Codes keep their meaning as long as their table is the same object. `launched` and
-    `called` have the keys of `ArgCombinations`.
+    `leftover_texts` their JSON. Codes keep their meaning as long as their table is the same object. `launched`,
+    `called` and `copied` have the keys of `ArgCombinations`.
     """
 
     objects: ObjectColumns
@@ -159,6 +160,7 @@ class ScannedEvents(Struct, frozen=True, eq=False):
     names: KeyTable[str]
     launched: KeyTable[tuple[Any, ...]]
     called: KeyTable[bytes]
+    copied: KeyTable[tuple[Any, ...]]
 
     def __len__(self) -> int:
         return len(self.objects.tags)
@@ -204,12 +206,15 @@ def native_decoder() -> NativeDecoder | None:
     return None if native is None else NativeDecoder(native)
 
 
-def _new_key_tables() -> tuple[KeyTable[EventLaneKey], KeyTable[str], KeyTable[tuple[Any, ...]], KeyTable[bytes]]:
+def _new_key_tables() -> tuple[
+    KeyTable[EventLaneKey], KeyTable[str], KeyTable[tuple[Any, ...]], KeyTable[bytes], KeyTable[tuple[Any, ...]]
+]:
     return (
         KeyTable(LOCATION, _parse_location),
         KeyTable(NAME, _parse_name),
         KeyTable(_LAUNCH, _parse_launch_args),
         KeyTable(_CALL, _parse_call_args),
+        KeyTable(_COPY, _parse_copy_args),
     )
 
 
@@ -251,6 +256,10 @@ def _parse_launch_args(parts: list[bytes]) -> tuple[Any, ...]:
         _decode_number(warps),
     )
     return (grid, block, *numbers, _decode_number(theoretical) if achieved is None else achieved)
+
+
+def _parse_copy_args(parts: list[bytes]) -> tuple[Any, ...]:
+    return (_decode_number(parts[0]),)
 
 
 def _decode_number(text: bytes, default: Any = None) -> Any:  # noqa: ANN401

@@ -58,7 +58,7 @@ from tracehound.formats.kineto.note_counts import (
     MEMORY_WITHOUT_SIZE,
     NoteCounts,
 )
-from tracehound.formats.kineto.segment_facets import NO_CALL_ARGS, SegmentFacets
+from tracehound.formats.kineto.segment_facets import NO_CALL_ARGS, NO_COPY_ARGS, SegmentFacets
 from tracehound.formats.spill import MaskedColumn
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.native.scanners import (
@@ -161,6 +161,8 @@ class ScannedColumnBuilder:
         )
         self._launched = _ValuePerKey[tuple[Any, ...]](lambda key: facets.combination_number("launched", key))
         self._called = _ValuePerKey[bytes](lambda key: facets.combination_number("called", key))
+        self._copied = _ValuePerKey[tuple[Any, ...]](lambda key: facets.combination_number("copied", key))
+        self._no_copy_args = facets.combination_number("copied", NO_COPY_ARGS)
         self._no_call_args = facets.combination_number("called", NO_CALL_ARGS)
 
     def add(self, events: ScannedEvents, first: int) -> EventColumns:
@@ -203,7 +205,7 @@ class ScannedColumnBuilder:
 
     def _event_columns(self, events: ScannedEvents, rows: Ints, complete: Mask, first: int) -> EventColumns:
         number_columns = {column: events.objects.numbers[column].take(rows) for column in _COMMON_NUMBERS}
-        locations, names, launched, called = (codes.take(rows) for codes in events.objects.codes)
+        locations, names, launched, called, copied = (codes.take(rows) for codes in events.objects.codes)
         record = rows + first
         self._note_counts.add_mask(
             EVENT_WITHOUT_DURATION, (number_columns[DUR] == ABSENT_NUMBER) & complete[rows], record
@@ -213,6 +215,10 @@ class ScannedColumnBuilder:
         if len(device_rows):
             numbers = self._launched.values_of(events.launched, launched[device_rows])
             self._facets.add_columns("launched", record[device_rows], {}, numbers.astype(np.int32))
+            copies = self._copied.values_of(events.copied, copied[device_rows]).astype(np.int32)
+            with_args = np.flatnonzero(copies != self._no_copy_args)
+            if len(with_args):
+                self._facets.add_columns("copied", record[device_rows[with_args]], {}, copies[with_args])
         call_rows = np.flatnonzero(self._calls.values_of(events.locations, locations))
         self._add_calls(events, rows[call_rows], first, called[call_rows])
         return EventColumns(

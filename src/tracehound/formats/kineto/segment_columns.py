@@ -239,6 +239,8 @@ class SegmentColumns:
             for each in args
         ]
         self.facets.add("launched", columns.record[rows], args)
+        copies = [row for row, each in enumerate(args) if each.copy_bandwidth is not None]
+        self.facets.add("copied", columns.record[rows[copies]], [args[row] for row in copies])
 
     def _add_collective_params(self, rows: Ints, args: Sequence[EventArgs], columns: EventColumns) -> None:
         recorded = list(self.signatures) if len(rows) else []

@@ -221,6 +221,9 @@ _SEPARATOR: Final = b"\0"
 """Separator of JSON texts, which cannot hold it: one joined key is faster to make and look up than several."""
 
 
+NO_COPY_ARGS: Final = (None,)
+"""Key of an event without args of a copy."""
+
 NO_CALL_ARGS: Final = _SEPARATOR * 5
 """Key of six missing texts."""
 
@@ -302,6 +305,7 @@ _COLUMN_PARSERS: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = Mappi
             "warps_per_sm": parse_float,
             "occupancy": parse_percentage,
         },
+        "copied": {"bandwidth": parse_float},
         "called": {
             "dims": parse_shapes,
             "types": compact_json,
@@ -347,6 +351,7 @@ _COLUMN_PARSERS: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = Mappi
 _OWN_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "launched": (),
+        "copied": (),
         "called": ("sequence", "forward"),
         "communicated": (),
         "waited": ("recorded",),
@@ -358,6 +363,7 @@ _OWN_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _ARG_FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "launched": {column: column for column in _COLUMN_PARSERS["launched"]},
+        "copied": {"bandwidth": "copy_bandwidth"},
         "called": {column: column for column in _COLUMN_PARSERS["called"]},
         "communicated": {
             **{column: column for column in _COLUMN_PARSERS["communicated"]},

@@ -67,6 +67,7 @@ def source_stream_of_line(line: str) -> int | None:
 
 
 SPARSE_CORE_OPS_LANE, SPARSE_CORE_MODULES_LANE = r"(?i)\bsparse core ops$", r"(?i)\bsparse core modules$"
+SPARSE_CORE_STEPS_LANE = r"(?i)\bsparse core steps$"
 """Patterns for the names of lanes of SparseCore ops and modules."""
 
 _INSTANCE_SUFFIX = re.compile(r"(\.(\d+|clone|remat\d*|sunk|kd))+$")

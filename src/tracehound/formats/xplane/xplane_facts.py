@@ -15,7 +15,7 @@ from tracehound.formats.xplane.xplane_args import printable_value
 from tracehound.formats.xplane.xplane_ops import LocatedProgram, replica_and_partition_counts
 from tracehound.formats.xplane.xspace import XSpace
 from tracehound.model.file_facts import FileFacts, HloProgram, PlaneStats
-from tracehound.model.notes import Note
+from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Note, profiler_message_note
 
 
 def read_plane_stats(stats: Mapping[str, object]) -> PlaneStats:
@@ -121,8 +121,8 @@ def damaged_program_notes(located: Sequence[HloProgram]) -> list[Note]:
 
 def space_notes(space: XSpace) -> list[Note]:
     """Notes of the profiler and of the file's structure."""
-    notes = [Note("info", "profiler_error", values=(("text", text),)) for text in space.errors]
-    notes += [Note("info", "profiler_warning", values=(("text", text),)) for text in space.warnings]
+    notes = [profiler_message_note(PROFILER_ERROR, text) for text in space.errors]
+    notes += [profiler_message_note(PROFILER_WARNING, text) for text in space.warnings]
     return [*notes, *_idle_device_notes(space), *space.notes]
 
 

@@ -49,7 +49,7 @@ NO_OP_COMPARED = "no op here: select an execution of one, or a row of the table 
 
 NO_HLO = "no HLO was recorded of this op: XLA writes it to xplane.pb"
 
-RUN_NAMES: Final = ("base", "other run")
+RUN_NAMES: Final = ("baseline", "candidate")
 """What the two runs of a comparison are called."""
 
 
@@ -181,7 +181,7 @@ class ComparisonHloOpener:
         self._screen = screen
 
     def of_cursor(self) -> None:
-        """Show the HLO of the op of the row under the cursor, in the base where it is there, else in the other run.
+        """Show the HLO of the op of the row under the cursor, in the baseline where it is there, else in the candidate.
 
         In a timeline it is that of the selected event.
         """

@@ -117,9 +117,9 @@ class ExplorerLayout:
         self.show(self.active)
 
 
-VisiblePart = Literal["base", "other", "tables"]
+VisiblePart = Literal["baseline", "candidate", "tables"]
 
-TIMELINES: Final[tuple[VisiblePart, ...]] = ("base", "other")
+TIMELINES: Final[tuple[VisiblePart, ...]] = ("baseline", "candidate")
 EVERYTHING: Final[tuple[VisiblePart, ...]] = (*TIMELINES, "tables")
 
 BAR_LINES: Final = 3
@@ -135,21 +135,21 @@ MIN_TABLE_LINES: Final = 4
 class ComparisonLayout:
     """Both timelines above the tables; on a small screen those, or the one of them, that have the keys.
 
-    `sides` are the base and the other run, in this order whenever it is looked at.
+    `sides` are the baseline and the candidate, in this order whenever it is looked at.
     """
 
     def __init__(self, sides: Sequence[TitledTimeline], differences: ComparisonPanes) -> None:
         self.tabs = TabBar()
         self._sides = sides
         self._differences = differences
-        self._wanted: VisiblePart = "base"
+        self._wanted: VisiblePart = "baseline"
         self.alone = False
         """Whether the timelines have the screen alone."""
 
     @property
     def _boxes(self) -> dict[VisiblePart, Widget]:
-        base, other = self._sides
-        return {"base": base, "other": other, "tables": self._differences}
+        baseline, candidate = self._sides
+        return {"baseline": baseline, "candidate": candidate, "tables": self._differences}
 
     @property
     def _room(self) -> int:
@@ -164,7 +164,7 @@ class ComparisonLayout:
         """The wanted parts that fit on the screen."""
         if not self.alone and self._room >= 2 * MIN_TIMELINE_LINES + MIN_TABLE_LINES:
             return EVERYTHING
-        wanted = "base" if self.alone and self._wanted == "tables" else self._wanted
+        wanted = "baseline" if self.alone and self._wanted == "tables" else self._wanted
         return TIMELINES if wanted != "tables" and not self.fits_one_part_only else (wanted,)
 
     def show_part(self, part: VisiblePart) -> None:
@@ -203,4 +203,4 @@ class ComparisonLayout:
     def neighbor_part(self, by: int) -> VisiblePart:
         """The part after the wanted one (1) or before it (-1), whether or not it fits now."""
         parts = TIMELINES if self.alone else EVERYTHING
-        return parts[(parts.index(self._wanted) + by) % len(parts)] if self._wanted in parts else "base"
+        return parts[(parts.index(self._wanted) + by) % len(parts)] if self._wanted in parts else "baseline"

@@ -46,7 +46,7 @@ class StepAligner:
             screen.state = linked_views.show_pair(screen.state, screen.state.at)
 
     def change_partner_step(self, by: int) -> None:
-        """Hold the step of the base against another one."""
+        """Hold the step of the baseline against another one."""
         state = self._screen.state
         if state.partners:
             self._show(linked_views.change_partner(state, by), state.at)
@@ -129,5 +129,5 @@ def _step_places(state: LinkedViews) -> tuple[StepInterval, StepInterval] | None
     """Rank, start and end of the two steps that are shown."""
     if state.pair is None:
         return None
-    base, other = (StepInterval(step.rank, step.start, step.end) for step in state.pair)
-    return base, other
+    baseline, candidate = (StepInterval(step.rank, step.start, step.end) for step in state.pair)
+    return baseline, candidate

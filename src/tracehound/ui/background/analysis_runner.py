@@ -152,7 +152,7 @@ TracePair = tuple[Trace, Trace]
 
 
 class ComparisonRunner(BackgroundThread):
-    """Compares two traces; the first of a pair is the base."""
+    """Compares two traces; the first of a pair is the baseline."""
 
     @dataclass
     class Compared(Message):

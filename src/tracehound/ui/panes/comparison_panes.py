@@ -20,6 +20,7 @@ from tracehound.draw.charts import analysis_charts
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
+from tracehound.errors import printable
 from tracehound.ui.bindings.keys import Key
 from tracehound.ui.panes.table_pane import Caption, TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
@@ -35,8 +36,8 @@ COMPARISON_TABS: Final = (
 TAB_TABLES: Final = {
     "ops": ("diff-ops",),
     "categories": ("diff-categories",),
-    "parts": ("diff",),
-    "causes": ("diff-causes",),
+    "parts": ("diff", "diff-phases", "diff-ranks"),
+    "causes": ("diff-causes", "diff-idle"),
     "marks": ("diff-marks",),
     "counters": ("diff-memory", "diff-counters"),
 }
@@ -53,10 +54,17 @@ EMPTY_TEXTS: Final = {
     "diff-categories": "no ops in either run",
     "diff": "no steps",
     "diff-causes": "no launches, pauses or compilations in either run",
+    "diff-phases": "no phases of inference (prefill, decode) in the names of steps",
+    "diff-ranks": "not several ranks, the same in both runs",
+    "diff-idle": "no idle time with known reasons in both runs",
     "diff-marks": "neither run has annotations or modules: record_function(...), TraceAnnotation, with_stack=True",
     "diff-memory": "no counter of bytes in both runs; a run of PyTorch has one with profile_memory=True",
     "diff-counters": "no counter of anything but bytes in both runs",
 }
+
+
+MAX_HEADLINE_LINES: Final = 3
+"""Lines of the headline above the tables; all of it is in the full text."""
 
 
 class WaterfallPane(VerticalBox, can_focus=True):
@@ -96,8 +104,12 @@ class ComparisonPanes(VerticalBox):
     active: reactive[str] = reactive(FIRST_TAB)
     """Active tab."""
 
+    DEFAULT_CSS = f"ComparisonPanes > .headline {{ dock: top; max-height: {MAX_HEADLINE_LINES}; }}"
+
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
+        self.headline = Caption(glyphs)
+        self.headline.add_class("headline")
         self.tables = {name: TablePane(name, glyphs) for names in TAB_TABLES.values() for name in names}
         self.waterfall = WaterfallPane(glyphs)
         self._tabs: dict[str, VerticalBox] = {
@@ -107,12 +119,15 @@ class ComparisonPanes(VerticalBox):
         self._tabs["change"] = self.waterfall
 
     def compose(self) -> ComposeResult:
-        """Yield the active tab; others are mounted when they are first shown."""
+        """Yield the headline and the active tab; others are mounted when they are first shown."""
+        yield self.headline
         yield self._tabs[self.active]
 
     def show(self, found: Comparison) -> None:
         """Show the differences of two runs, with doubts about them first."""
         doubt = "; ".join(note_texts(comparability_notes(found.baseline, found.candidate)))
+        self.headline.parts = tuple(map(printable, note_texts(found.headline_notes)))
+        self.headline.display = bool(self.headline.parts)
         known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
             if name in known:
@@ -126,17 +141,20 @@ class ComparisonPanes(VerticalBox):
         for pane in self.tables.values():
             pane.set_full_text_key(key)
         self.waterfall.caption.key = key
+        self.headline.key = key
 
     def show_waiting(self, message: str) -> None:
         """Show why there is nothing yet."""
         for pane in self.tables.values():
             pane.show_waiting(message)
+        self.headline.display = False
         self.waterfall.caption.parts = (message,)
 
     def show_failure(self, message: str) -> None:
         """Show why there is no result."""
         for pane in self.tables.values():
             pane.show_failure(message)
+        self.headline.display = False
         self.waterfall.caption.parts = (message,)
 
     @property
@@ -147,9 +165,11 @@ class ComparisonPanes(VerticalBox):
 
     @property
     def full_text(self) -> list[FactSection]:
-        """All notes of the active tab as sections of text."""
+        """The headline and all notes of the active tab as sections of text."""
         names = TAB_TABLES.get(self.active, ())
-        return [section for name in names for section in self.tables[name].full_text] or self.waterfall.full_text
+        sections = [section for name in names for section in self.tables[name].full_text] or self.waterfall.full_text
+        headline = self.headline.parts
+        return [result_details.notes_section(("Comparison", ""), headline), *sections] if headline else sections
 
     def focus_active(self) -> None:
         """Focus the first table of the active tab, or its chart, so that no hidden table has the focus."""

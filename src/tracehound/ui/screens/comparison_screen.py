@@ -140,7 +140,7 @@ class ComparisonScreen(SafeScreen[None]):
 
     @on(TitledTimeline.ReadingEnded)
     def _reading_ended(self, message: TitledTimeline.ReadingEnded) -> None:
-        """Start to read the other run, or to compare both."""
+        """Start to read the candidate, or to compare both."""
         waiting = [side for side in self.sides if side is not message.side and side.reading.is_not_started]
         for side in waiting:
             side.start()
@@ -159,8 +159,8 @@ class ComparisonScreen(SafeScreen[None]):
     @property
     def traces(self) -> tuple[Trace, Trace] | None:
         """Both traces as far as they are read; None while one has no data."""
-        base, other = (side.trace for side in self.sides)
-        return (base, other) if base is not None and other is not None else None
+        baseline, candidate = (side.trace for side in self.sides)
+        return (baseline, candidate) if baseline is not None and candidate is not None else None
 
     @on(ComparisonRunner.Compared)
     def _show_comparison(self, message: ComparisonRunner.Compared) -> None:
@@ -240,8 +240,8 @@ class ComparisonScreen(SafeScreen[None]):
         """Update the header: alignment, current steps and selected events."""
         state, slots = self.state, self.aligning.slots
         self.header.place = f"aligned: {linked_views.ALIGNMENT_NAMES[state.alignment]}"
-        base, other = state.aligned_pair
-        told = (messages.pair_text(base, other, self._most_ranks), messages.slots_text(slots))
+        baseline, candidate = state.aligned_pair
+        told = (messages.pair_text(baseline, candidate, self._most_ranks), messages.slots_text(slots))
         self.header.facts = tuple(filter(None, told))
         self.key_bar.ops_matched = slots is not None
         for side, event, step in zip(self.sides, self._selected_events, state.aligned_pair, strict=True):
@@ -297,7 +297,7 @@ class ComparisonScreen(SafeScreen[None]):
     def _go_to_row(self, message: ResultTable.RowChosen) -> None:
         """Go to the longest execution of an op in each run."""
         traces, row, found = self.traces, message.row, self.comparison
-        chosen = (row.get("base_event"), row.get("other_event"))
+        chosen = (row.get("baseline_event"), row.get("candidate_event"))
         if traces is None or found is None or not any(message.result is each for each in found.results):
             self.key_bar.say("this row is of the runs as they stood before: they are being compared anew")
             return
@@ -305,7 +305,7 @@ class ComparisonScreen(SafeScreen[None]):
             self.key_bar.say("this row leads nowhere: those of ops (3) lead to their executions")
             return
         self._go_to_events(traces, chosen)
-        alone = "" if None not in chosen else f"only in the {'base' if chosen[1] is None else 'other run'}: "
+        alone = "" if None not in chosen else f"only in the {'baseline' if chosen[1] is None else 'candidate'}: "
         self.key_bar.say(f"{alone}longest execution of {row.get('name', '')}")
 
     def _go_to_events(self, traces: tuple[Trace, Trace], chosen: EventPair) -> None:
@@ -322,17 +322,20 @@ class ComparisonScreen(SafeScreen[None]):
         """Events that a key is about: those of the row under the cursor, or the selected ones."""
         if isinstance(self.focused, ResultTable):
             row = (self.focused.row if self.comparison is not None else None) or {}
-            return row.get("base_event"), row.get("other_event")
-        base, other = self._selected_events
-        return (base, None) if self.focused is self.sides[0].timeline else (None, other)
+            return row.get("baseline_event"), row.get("candidate_event")
+        baseline, candidate = self._selected_events
+        return (baseline, None) if self.focused is self.sides[0].timeline else (None, candidate)
 
     @property
     def _selected_events(self) -> EventPair:
         """Selected events of both runs, in the numbering of the runs even while matched ops are shown."""
-        slots, (base, other) = self.aligning.slots, (view.event for view in self.state.views)
+        slots, (baseline, candidate) = self.aligning.slots, (view.event for view in self.state.views)
         if slots is None:
-            return base, other
-        found = [None if at is None else int(place[at]) for at, place in zip((base, other), slots.origins, strict=True)]
+            return baseline, candidate
+        found = [
+            None if at is None else int(place[at])
+            for at, place in zip((baseline, candidate), slots.origins, strict=True)
+        ]
         return found[0], found[1]
 
     def action_show_hlo(self) -> None:
@@ -343,8 +346,8 @@ class ComparisonScreen(SafeScreen[None]):
         """Go to an execution in one run."""
         traces = self.traces
         if traces is not None and side in self.sides:
-            base = self.sides.index(side) == 0
-            self._go_to_events(traces, (found.event, None) if base else (None, found.event))
+            is_baseline = self.sides.index(side) == 0
+            self._go_to_events(traces, (found.event, None) if is_baseline else (None, found.event))
             side.timeline.focus()
 
     @on(TablePane.SaveRequested)
@@ -394,10 +397,10 @@ class ComparisonScreen(SafeScreen[None]):
 
     def action_copy_command(self) -> None:
         """Copy the command that prints the tables; with a timeline focused, for the current steps."""
-        base, other = self.state.aligned_pair
+        baseline, candidate = self.state.aligned_pair
         step = None
-        if base is not None and other is not None and isinstance(self.focused, Timeline):
-            step = base.number if base.number == other.number else None
+        if baseline is not None and candidate is not None and isinstance(self.focused, Timeline):
+            step = baseline.number if baseline.number == candidate.number else None
         line = equivalent_commands.diff_command(
             self.sides[0].command_words, self.sides[1].command_words, self.command_words, step
         )
@@ -446,7 +449,7 @@ class ComparisonScreen(SafeScreen[None]):
 
     def _update_titles(self) -> None:
         """Show the name and role of each run."""
-        for side, sign, part in zip(self.sides, RUN_SIGNS, ("base", "other"), strict=True):
+        for side, sign, part in zip(self.sides, RUN_SIGNS, ("baseline", "candidate"), strict=True):
             side.bar.title = f"{sign} {part} {side.opening.name}"
 
 

@@ -88,13 +88,13 @@ def search_command(said: Sequence[str], needle: str) -> str:
     return query_command(said, statement, Window())
 
 
-def diff_command(base: str, other: str, how: Sequence[str], step: int | None) -> str:
-    """``tracehound diff BASE OTHER --step N``, quoted for a shell; without a step it is about an average one.
+def diff_command(baseline: str, candidate: str, how: Sequence[str], step: int | None) -> str:
+    """``tracehound diff BASELINE CANDIDATE --step N``, quoted for a shell; without a step it is about an average one.
 
     `how` are the options of reading that the comparison was started with.
     """
     narrowed = [] if step is None else ["--step", str(step)]
-    return _quote_words(["tracehound", "diff", base, other, *how, *narrowed])
+    return _quote_words(["tracehound", "diff", baseline, candidate, *how, *narrowed])
 
 
 def _window_options(window: tuple[int, int] | None, ranks: Sequence[int] | None) -> list[str]:

@@ -32,7 +32,7 @@ MARGIN_SHARE: Final = 16
 
 
 class ComparedStep(NamedTuple):
-    """A stretch of a rank that is compared with one of the other run; `measured` is by a clock of the device's own."""
+    """A stretch of a rank that is compared with one of the candidate; `measured` is by a clock of the device's own."""
 
     number: int
     start: int
@@ -49,8 +49,9 @@ class ComparedStep(NamedTuple):
 class LinkedViews(Struct, frozen=True):
     """The views of both timelines, of which neither moves alone.
 
-    An instant of the base is drawn above the instant `offset` later of the other run. `steps` are those of both runs,
-    `partners` says for each of the base which of the other it is held against, and `at` is the pair that is looked at.
+    An instant of the baseline is drawn above the instant `offset` later of the candidate. `steps` are those of both
+    runs, `partners` says for each step of the baseline which one of the candidate it is compared with, and `at` is the
+    pair that is looked at.
     """
 
     alignment: Alignment = "start"
@@ -77,32 +78,32 @@ def link_views(traces: tuple[Trace, Trace], views: tuple[View, View]) -> LinkedV
     """Both runs from their starts on, on one scale, as long as the longer one."""
     spans = [view_moves.run_bounds(trace, view) for trace, view in zip(traces, views, strict=True)]
     length = max(end - start for start, end in spans)
-    base, other = (view.with_bounds(low, low + length) for view, (low, _) in zip(views, spans, strict=True))
-    return LinkedViews(views=(base, other), offset=spans[1][0] - spans[0][0])
+    baseline, candidate = (view.with_bounds(low, low + length) for view, (low, _) in zip(views, spans, strict=True))
+    return LinkedViews(views=(baseline, candidate), offset=spans[1][0] - spans[0][0])
 
 
-def pair_steps(base: Sequence[ComparedStep], other: Sequence[ComparedStep]) -> tuple[int, ...]:
+def pair_steps(baseline: Sequence[ComparedStep], candidate: Sequence[ComparedStep]) -> tuple[int, ...]:
     """For each step of the baseline, the step of the candidate that it is compared with.
 
-    Matched by number if the numbers of one run are a subset of the other's; then steps without a match get the nearest
-    number. Else matched in order; what is left over is matched with the last.
+    Matched by number if the numbers of one run are a subset of the other's; then steps without a match get the
+    nearest number. Else matched in order; what is left over is matched with the last.
     """
-    if not base or not other:
+    if not baseline or not candidate:
         return ()
-    known = {step.number: at for at, step in enumerate(other)}
-    ours = {step.number for step in base}
+    known = {step.number: at for at, step in enumerate(candidate)}
+    ours = {step.number for step in baseline}
     if ours <= known.keys() or known.keys() <= ours:
-        near = [min(known, key=lambda number, mine=step.number: (abs(number - mine), number)) for step in base]  # type: ignore[misc]
+        near = [min(known, key=lambda number, mine=step.number: (abs(number - mine), number)) for step in baseline]  # type: ignore[misc]
         return tuple(known[number] for number in near)
-    return tuple(min(at, len(other) - 1) for at in range(len(base)))
+    return tuple(min(at, len(candidate) - 1) for at in range(len(baseline)))
 
 
-def with_steps(state: LinkedViews, base: Sequence[ComparedStep], other: Sequence[ComparedStep]) -> LinkedViews:
+def with_steps(state: LinkedViews, baseline: Sequence[ComparedStep], candidate: Sequence[ComparedStep]) -> LinkedViews:
     """With these steps, looking at a pair of usual length; of another rank's as many steps pairs stay as they are."""
-    steps = (tuple(base), tuple(other))
+    steps = (tuple(baseline), tuple(candidate))
     if state.partners and [len(side) for side in steps] == [len(side) for side in state.steps]:
         return show_pair(replace(state, steps=steps), state.at)
-    known = replace(state, steps=steps, partners=pair_steps(base, other), at=0)
+    known = replace(state, steps=steps, partners=pair_steps(baseline, candidate), at=0)
     return show_pair(known, _typical_pair(known)) if known.partners else known
 
 
@@ -118,12 +119,12 @@ def show_pair(state: LinkedViews, at: int) -> LinkedViews:
     if not 0 <= at < len(state.partners):
         return state
     there = replace(state, alignment="step", at=at)
-    base, other = there.pair or (ComparedStep(0, 0, 1), ComparedStep(0, 0, 1))
-    length = max(base.end - base.start, other.end - other.start, 1)
+    baseline, candidate = there.pair or (ComparedStep(0, 0, 1), ComparedStep(0, 0, 1))
+    length = max(baseline.end - baseline.start, candidate.end - candidate.start, 1)
     air = length // MARGIN_SHARE
-    view = replace(state.views[0], event=None, selection=None, focus=base.start)
-    shown = view.with_bounds(base.start - air, base.start + length + air)
-    return _link_other_view(replace(there, offset=other.start - base.start), 0, shown)
+    view = replace(state.views[0], event=None, selection=None, focus=baseline.start)
+    shown = view.with_bounds(baseline.start - air, baseline.start + length + air)
+    return _link_other_view(replace(there, offset=candidate.start - baseline.start), 0, shown)
 
 
 def move_view(state: LinkedViews, side: int, view: View) -> LinkedViews:
@@ -131,8 +132,8 @@ def move_view(state: LinkedViews, side: int, view: View) -> LinkedViews:
     if state.alignment != "step" or not state.partners:
         return _link_other_view(state, side, view)
     at = _pair_at(state, side, view_moves.focus_time(view))
-    base, other = state.steps[0][at], state.steps[1][state.partners[at]]
-    return _link_other_view(replace(state, at=at, offset=other.start - base.start), side, view)
+    baseline, candidate = state.steps[0][at], state.steps[1][state.partners[at]]
+    return _link_other_view(replace(state, at=at, offset=candidate.start - baseline.start), side, view)
 
 
 def _pair_at(state: LinkedViews, side: int, time: int) -> int:
@@ -173,7 +174,7 @@ def fit_both_runs(state: LinkedViews, side: int, traces: tuple[Trace, Trace]) ->
 
 
 def align_starts(state: LinkedViews, traces: tuple[Trace, Trace]) -> LinkedViews:
-    """With the starts of both runs one under the other; the base shows what it showed."""
+    """With the starts of both runs one under the other; the baseline shows what it showed."""
     lows = [view_moves.run_bounds(trace, view)[0] for trace, view in zip(traces, state.views, strict=True)]
     return _link_other_view(replace(state, alignment="start", offset=lows[1] - lows[0]), 0, state.views[0])
 
@@ -190,7 +191,7 @@ def leave_slots(state: LinkedViews, views: tuple[View, View]) -> LinkedViews:
 
 
 def change_partner(state: LinkedViews, by: int) -> LinkedViews:
-    """With the step of the base held against another one of the other run."""
+    """With the step of the baseline held against another one of the candidate."""
     to = min(max(state.partners[state.at] + by, 0), len(state.steps[1]) - 1)
     partners = (*state.partners[: state.at], to, *state.partners[state.at + 1 :])
     return replace(state, partners=partners)
@@ -214,7 +215,7 @@ def show_ranks_of_events(
 def show_instances(
     state: LinkedViews, traces: tuple[Trace, Trace], events: tuple[int | None, int | None]
 ) -> LinkedViews:
-    """Both timelines at an event each, that begin one under the other; with one event alone, the other run's place."""
+    """Both timelines at an event each, that begin one under the other; with one event alone, the candidate's place."""
     lead = 0 if events[0] is not None else 1
     chosen = events[lead]
     if chosen is None:
@@ -232,14 +233,14 @@ def show_instances(
 
 
 def swap_runs(state: LinkedViews) -> LinkedViews:
-    """With base and other in each other's place; pairs stay pairs, as far as each step can be in one alone."""
-    base, other = state.steps
+    """With baseline and candidate swapped; pairs stay pairs, as far as each step can be in one alone."""
+    baseline, candidate = state.steps
     back = {theirs: ours for ours, theirs in reversed(list(enumerate(state.partners)))}
-    usual = pair_steps(other, base)
+    usual = pair_steps(candidate, baseline)
     partners = tuple(back.get(at, usual[at]) for at in range(len(usual)))
     at = state.partners[state.at] if state.partners else 0
     views = (state.views[1], state.views[0])
-    return replace(state, views=views, offset=-state.offset, steps=(other, base), partners=partners, at=at)
+    return replace(state, views=views, offset=-state.offset, steps=(candidate, baseline), partners=partners, at=at)
 
 
 def compared_steps(stretches: pl.DataFrame, rank: int | None) -> tuple[ComparedStep, ...]:

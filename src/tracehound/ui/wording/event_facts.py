@@ -52,12 +52,16 @@ def event_facts(trace: Trace, event: int) -> EventFacts:
         ("name", str(found["name"])),
         ("kind", str(found["kind"])),
         ("start", units.format_instant(found["start"])),
-        ("duration", units.format_duration(found["end"] - found["start"])),
+        ("duration", units.format_duration(found["end"] - found["start"], digits=units.CELL_DIGITS)),
     ]
+    if (recorded := _recorded_duration(trace, found)) is not None:
+        told.append(("recorded duration", f"{units.format_duration(recorded)}, impossible: cut at the next start"))
     if found["self"] is not None and found["self"] != found["end"] - found["start"]:
-        told.append(("self", units.format_duration(found["self"])))
+        told.append(("self", units.format_duration(found["self"], digits=units.CELL_DIGITS)))
     if found["device_start"] is not None:
-        told.append(("on device", units.format_duration(found["device_end"] - found["device_start"])))
+        told.append(
+            ("on device", units.format_duration(found["device_end"] - found["device_start"], digits=units.CELL_DIGITS))
+        )
     told.append(("lane", _lane_facts(trace, lane)))
     if lane["role"] == "thread" and (words := _host_activity(trace, found, around)):
         told.append(("the host is", words))
@@ -72,13 +76,22 @@ def event_facts(trace: Trace, event: int) -> EventFacts:
     return tuple(_fact_section(title, pairs) for title, pairs in sections if pairs)
 
 
+def _recorded_duration(trace: Trace, found: Mapping[str, Any]) -> int | None:
+    """Duration of a kernel in its file, ps, if its impossible end was cut."""
+    facet = trace.facets[file_index_of(found["id"])].get("cut")
+    if facet is None or found["record"] is None:
+        return None
+    rows = collect_frame(facet.filter(pl.col("record") == found["record"]))
+    return None if rows.is_empty() else int(rows["recorded_duration"][0])
+
+
 def window_facts(window: tuple[int, int], steps: Sequence[int]) -> EventFacts:
     """A selected window, where no event is selected; `steps` are those that were marked to last just as long."""
     start, end = window
     told = [
         ("start", units.format_instant(start)),
         ("end", units.format_instant(end)),
-        ("duration", units.format_duration(end - start)),
+        ("duration", units.format_duration(end - start, digits=units.CELL_DIGITS)),
     ]
     told += [("step", f"{step}, as it is marked") for step in steps]
     return (_fact_section("Selected window", told),)
@@ -234,7 +247,10 @@ def describe_selection(trace: Trace, view: View) -> tuple[str, ...]:
         return _describe_event(trace, view.event)
     if view.selection is not None:
         start, end = view.selection
-        return f"{format_duration(end - start)} selected", f"{format_instant(start)} to {format_instant(end)}"
+        return (
+            f"{units.format_duration(end - start, digits=units.CELL_DIGITS)} selected",
+            f"{format_instant(start)} to {format_instant(end)}",
+        )
     if view.lane is not None:
         return _describe_lane(trace, view.lane)
     events = int(trace.lanes["events"].sum())
@@ -245,7 +261,7 @@ def describe_selection(trace: Trace, view: View) -> tuple[str, ...]:
 def _describe_event(trace: Trace, event: int) -> tuple[str, ...]:
     found = trace.event(event)
     lane = trace.lanes.filter(pl.col("lane") == found["lane"])["name"][0]
-    length = format_duration(found["end"] - found["start"])
+    length = units.format_duration(found["end"] - found["start"], digits=units.CELL_DIGITS)
     return printable(found["name"]), length, f"at {format_instant(found['start'])}", found["kind"], printable(lane)
 
 

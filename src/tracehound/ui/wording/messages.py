@@ -29,7 +29,7 @@ from tracehound.ui.state.linked_views import ComparedStep
 FORMAT_TITLES = {
     "kineto": "PyTorch",
     "xplane": "XLA",
-    "chrome": "XLA (Chrome form)",
+    "chrome": "XLA (trace.json)",
     "memory_timeline": "PyTorch memory timeline",
 }
 """What the formats are called in a header."""
@@ -150,19 +150,19 @@ EMPTY_REASONS = {
     "ops": NO_DEVICE,
     "gaps": NO_DEVICE,
     "breakdown": NO_DEVICE,
-    "collectives": "no collectives: one device, or communication was not recorded on its lanes",
-    "search": "no event of the trace has such a name",
-    "prompt": "type a part of a name, or ~ and a regular expression",
+    "collectives": "no collectives: there is one device, or no communication was recorded",
+    "search": "no event has such a name",
+    "prompt": "type part of a name, or ~ and a regular expression",
 }
 """What would have to be recorded for a table to have rows, where its own notes do not say."""
 
 
-NOTHING_READ = "nothing read yet"
-NO_WALK = "n and N go through what was found, or an op: / searches, Enter selects an event"
-NOTHING_SELECTED = "nothing to zoom to: Enter selects the event at the focus, v begins a range"
-ROW_OF_WHOLE_RANK = "this row is of a whole rank, which is in sight"
-LONGEST_INTERVAL = "the longest stretch without an event; by=event lists all"
-NO_EVENTS = "this row has no events to go through: nothing was recorded there"
+NOTHING_READ = "loading..."
+NO_WALK = "n and N go through matches: / searches, Enter selects an event"
+NOTHING_SELECTED = "nothing to zoom to: Enter selects the event at the focus, v begins a window"
+ROW_OF_WHOLE_RANK = "this row is of a whole rank, which is in view"
+LONGEST_INTERVAL = "the longest interval without an event; by=event lists all"
+NO_EVENTS = "this row has no events: nothing was recorded there"
 NO_LANE = "no lane under the cursor: j and k go to one"
 NO_EVENT = "no event selected: Enter selects the one at the focus"
 
@@ -179,7 +179,7 @@ def no_match_message(needle: str) -> str:
 
 def work_of_other_steps(share: float) -> str:
     """That this part of what the device does in the selected step was launched in other steps."""
-    return f"{units.format_share(share)} of the device's work here is of other steps: the host runs ahead"
+    return f"{units.format_share(share)} of the device work here is of other steps: the host runs ahead"
 
 
 def step_selected_message(step: int | None, window: tuple[int, int], mark: tuple[int, int] | None, until: str) -> str:
@@ -210,7 +210,7 @@ def no_gap_message(trace: Trace, least: int, direction: int) -> str:
     return f"no {which} of {units.format_duration(least)} or more here: zoom in for shorter ones"
 
 
-NO_STREAMS = "no lane of a device, whose streams could stand together"
+NO_STREAMS = "no device lanes to group by stream"
 
 
 def why_empty(result: Result, trace: Trace, window: tuple[int, int] | None) -> str:
@@ -280,17 +280,21 @@ def step_text(step: ComparedStep) -> str:
     return f"step {step.number}, {format_duration(step.length)}"
 
 
-def pair_text(base: ComparedStep | None, other: ComparedStep | None, ranks: int) -> str:
-    """``step 6: -48.97 ms (-27.96 %)``: which steps lie one under the other, and how much longer the other one is.
+def pair_text(baseline: ComparedStep | None, candidate: ComparedStep | None, ranks: int) -> str:
+    """``step 6: -48.97 ms (-27.96 %)``: which steps lie one under the other, and how much longer the candidate's is.
 
     Of several `ranks` it says whose they are: the tables have the average of all.
     """
-    if base is None or other is None:
+    if baseline is None or candidate is None:
         return ""
-    before, after = base.length, other.length
+    before, after = baseline.length, candidate.length
     relative = f" ({format_growth((after - before) / before)})" if before else ""
-    which = f"step {base.number}" if base.number == other.number else f"steps {base.number} and {other.number}"
-    whose = " against ".join(dict.fromkeys(f"rank {step.rank}" for step in (base, other)))
+    which = (
+        f"step {baseline.number}"
+        if baseline.number == candidate.number
+        else f"steps {baseline.number} and {candidate.number}"
+    )
+    whose = " against ".join(dict.fromkeys(f"rank {step.rank}" for step in (baseline, candidate)))
     return f"{which}{f' of {whose}' * (ranks > 1)}: {format_time_difference(after - before)}{relative}"
 
 
