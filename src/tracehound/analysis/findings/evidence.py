@@ -110,18 +110,6 @@ class Evidence(Struct, frozen=True, dict=True):
         return collect_host_causes(self.device_idle, PART_NAMES)
 
     @cached_property
-    def device_idle(self) -> pl.DataFrame:
-        """Idle time in whole steps, else in the window or the run, of the ranks whose device works: rows of `idle`."""
-        return self.table("idle").filter(
-            pl.col("rank").is_in(self.device_times["rank"].implode()) & (pl.col("stream") == DEVICE_STREAM)
-        )
-
-    @cached_property
-    def host_causes(self) -> list[HostCause]:
-        """The causes on the host of the devices' idle time, those with most of it first."""
-        return collect_host_causes(self.device_idle, PART_NAMES)
-
-    @cached_property
     def device_times(self) -> pl.DataFrame:
         """Time of each rank's device in its whole steps, else in the window or the run.
 

@@ -85,6 +85,7 @@ _RULE_OF_HOST_PART: Final[Mapping[str, FindFunction]] = MappingProxyType(
         "output": find_output_bound,
         "compile": find_compiling,
         "host": find_host_bound,
+        "other": find_unrecorded_idle,
     }
 )
 """The rule that reports each part of the host's time for an XLA program."""
