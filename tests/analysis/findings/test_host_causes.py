@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -95,8 +96,8 @@ def test_launches_that_cannot_keep_up_are_named_after_the_operators_that_launch(
             b.event(MAIN, "cudaLaunchKernel", start + 1, start + 2, "runtime", correlation=len(b.rows))
             b.event(stream(), "k", start + 2, start + 4, correlation=len(b.rows) - 1)
     row = only_row(find_rows(b.trace()), LAUNCHES, "aten::add_")
-    assert "aten::add_ (80)" in row["evidence"]
-    assert "aten::mul (40)" in row["evidence"]
+    assert re.search(r"aten::add_\W+80\b", row["evidence"]), "gaps before it"
+    assert re.search(r"aten::mul\W+40\b", row["evidence"])
     assert row["cost"] == 120 * US, "with the kernels, which are as short as what a launch costs"
     assert has_time(row["evidence"], 60 * US), "of these kernels"
     assert row["certainty"] == "recorded"
@@ -125,7 +126,6 @@ def test_a_call_that_began_before_the_only_gap_has_its_length_in_the_title() -> 
     assert has_time(find_row(find_rows(collect_in_third_step().trace()), "Python GC")["finding"], 69 * MS)
 
 
-@pytest.mark.xfail(strict=True, reason="all launches of the run count as first uses")
 def test_a_kernel_is_used_first_once() -> None:
     """In the only step one launch takes 50 ms, and 20 others next to nothing."""
     b = make_steps(1, busy=0, unit=MS)

@@ -140,12 +140,10 @@ def test_idle_time_without_a_record_of_the_host_may_be_input() -> None:
     assert find_row(rows, "sleeping", "$time sleep")["cost"] == 10 * US
 
 
-@pytest.mark.xfail(strict=True, reason="no rule on steps takes off what causes on the host explain of unrecorded time")
 def test_idle_time_without_a_record_of_the_host_is_told_once() -> None:
     assert total_cost(find_rows(make_xla_steps(90).trace())) == 10 * US
 
 
-@pytest.mark.xfail(strict=True, reason="no rule on steps takes off what causes on the host explain of unrecorded time")
 def test_a_program_that_sleeps_is_told_once() -> None:
     b = make_xla_steps(90)
     for start in step_starts(b):
