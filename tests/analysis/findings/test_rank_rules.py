@@ -22,7 +22,7 @@ def test_late_ranks_of_recorded_runs_are_told_with_their_causes(shared: Path) ->
     captures = shared / "captures"
     for capture, words, rank in (
         ("torch/ddp", ("rank 0 is late", "aten::mm"), 0),
-        ("jax/multiproc", ("ranks 2 and 3 of one host", "time sleep", "jax_multiproc.py:14"), 2),
+        ("jax/multiproc", ("ranks 2-3", "time sleep", "jax_multiproc.py:14"), 2),
     ):
         rows = read_rows(captures / capture)
         row = find_row(rows, *words)
@@ -134,7 +134,7 @@ def make_two_hosts(scale: int) -> Trace:
 
 @pytest.mark.thorough
 def test_ranks_of_one_host_that_are_late_at_once_cost_the_time_that_passes() -> None:
-    row = find_row(find_rows(make_two_hosts(1)), "ranks 2 and 3 of one host", "aten::slow", "the other ranks wait")
+    row = find_row(find_rows(make_two_hosts(1)), "ranks 2-3", "aten::slow", "the other ranks wait")
     assert row["cost"] == 40 * US
     assert "3 steps" in row["evidence"]
 
