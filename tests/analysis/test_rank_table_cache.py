@@ -37,7 +37,7 @@ def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_p
     trace, fresh = cached([samples / sample], tmp_path), load_trace(open_trace_files([samples / sample]))
     first = run_analyses(ASKED, trace)
     tables = kept(tmp_path)
-    alone = {analysis.name for analysis, _ in findings._SOURCE_ANALYSES.values()} - {each.name for each in ANALYSES}
+    alone = {analysis.name for analysis in findings._SOURCE_ANALYSES.values()} - {each.name for each in ANALYSES}
     assert len(tables) == (len(ASKED) + len(alone)) * trace.ranks.height, (
         "one for each, and for those of findings alone"
     )
