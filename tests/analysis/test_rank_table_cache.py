@@ -37,7 +37,7 @@ def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_p
     trace, fresh = cached([samples / sample], tmp_path), load_trace(open_trace_files([samples / sample]))
     first = run_analyses(ASKED, trace)
     tables = kept(tmp_path)
-    assert len(tables) == (len(ASKED) + 2) * trace.ranks.height, "one for each, and for the two of findings alone"
+    assert len(tables) == (len(ASKED) + 3) * trace.ranks.height, "one for each, and for the three of findings alone"
     for made, again, alone in zip(first, run_analyses(ASKED, trace), run_analyses(ASKED, fresh), strict=True):
         assert_frame_equal(again.table, made.table)
         assert_frame_equal(again.table, alone.table)

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, copied_by, stream
+from finding_runs import find_row, find_rows
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
 from tracehound.model.file_facts import FileFacts, PlaneStats
@@ -200,8 +201,8 @@ def test_copies_of_nothing_take_time_at_an_unknown_rate() -> None:
     b.event(CORE, "copy-start", 0, 1, "transfer", op=0)
     b.event(CORE, "copy-done", 1, 60, "transfer", op=1)
     b.event(CORE, "fusion", 60, 100, "op")
-    found = run_analysis(get_analysis("findings"), b.trace()).table.row(0, named=True)
-    assert found["finding"] == "the device waits for copies from host to HBM"
+    found = find_row(find_rows(b.trace()), "copies from host to HBM")
+    assert found["cost"] == 60 * US
     assert "at an unknown rate" in found["evidence"]
 
 

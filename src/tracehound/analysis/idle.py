@@ -267,11 +267,12 @@ def _idle_table(
 
 
 def _short_work_after(gaps: StreamGaps, rows: npt.NDArray[np.intp], events: pl.DataFrame) -> int:
-    """The length of the work after these gaps, as far as it is shorter than `SHORT_WORK`."""
+    """The length of the kernels after these gaps that are shorter than `SHORT_WORK`."""
     after = gaps.after[rows]
     after = after[np.append(True, after[1:] != after[:-1])]  # parts of one gap follow one another
     length = events["end"].to_numpy()[after] - events["start"].to_numpy()[after]
-    return int(length[length < SHORT_WORK].sum())
+    is_kernel = (events["kind"] == "kernel").to_numpy()[after]
+    return int(length[is_kernel & (length < SHORT_WORK)].sum())
 
 
 def _host_causes(
@@ -329,7 +330,7 @@ HOST_CAUSE_SCHEMA: Final = schema(
     {
         **CAUSE_SCHEMA,
         "by_step": pl.List(pl.Struct({"step": pl.Int64(), "time": pl.Int64()})),  # idle time by step, longest first
-        "short_work": pl.Int64(),  # ps of the work after the gaps, as far as it is shorter than `SHORT_WORK`
+        "short_work": pl.Int64(),  # ps of the kernels after the gaps that are shorter than `SHORT_WORK`
     }
 )
 

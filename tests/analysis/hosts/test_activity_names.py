@@ -156,7 +156,7 @@ def nested(name: str) -> Building:
     return b
 
 
-def test_python_in_a_step_of_lazy_tensors_is_tracing_and_elsewhere_python() -> None:
+def test_annotations_in_a_step_of_lazy_tensors_are_tracing_and_elsewhere_annotations() -> None:
     lazy, other = said(nested("StepMarker").trace()), said(nested("PjitFunction(f)").trace())
     waits = {
         "TensorCollectionBarrier": "waiting for the device",
@@ -165,7 +165,7 @@ def test_python_in_a_step_of_lazy_tensors_is_tracing_and_elsewhere_python() -> N
     tracing = dict.fromkeys(("train_step", "forward", "StepMarker", "SomethingElse"), "tracing the next step")
     assert lazy == {**tracing, **waits}
     launching = dict.fromkeys(("PjitFunction(f)", "SomethingElse"), "launching work")
-    assert other == {"train_step": None, "forward": "running Python", **launching, **waits}
+    assert other == {"train_step": None, "forward": "in an annotation", **launching, **waits}
 
 
 def test_the_mark_of_a_step_is_no_frame_of_python() -> None:
