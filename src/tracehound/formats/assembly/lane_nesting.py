@@ -330,7 +330,7 @@ class _OpenEnds(NamedTuple):
 RECORDED_END: Final = "recorded_end"
 """The column with the ends that the file has, in batches with kernels whose ends were cut."""
 
-_QUEUE_COLUMNS: Final = ("start", "end", "kind", "correlation", "bytes")
+_QUEUE_COLUMNS: Final = ("start", "end", "name", "kind", "correlation", "bytes")
 _KERNEL_KINDS: Final = np.array([KIND_CODES["kernel"], KIND_CODES["collective"]])
 _ROUNDING: Final = 1_000_000
 """Two times that differ by less may be one time, rounded: a microsecond, in ps."""
@@ -382,9 +382,11 @@ def cut_impossible_ends(events: EventRows, queues: Mask, later: LaterEvents | No
 
     A queue begins a kernel when the one before has ended, or is about to (programmatic dependent launch): a kernel
     that begins before another and ends after it has an end that cannot be true. Copies may run beside kernels, on an
-    engine of their own: only those that are too slow to be true are examined, too. Not examined are kernels of one
-    launch (branches of a graph), and lanes on which more kernels run beside others than have such ends: those are no
-    queues. `later` has what follows on a long lane, None for a batch of whole lanes.
+    engine of their own: only those that are too slow to be true are examined, too. Kernels of one launch may be
+    branches of a graph: a kernel that contains only such is cut if few with its name run beside the next one. Lanes on
+    which more kernels run beside others than have such ends are no queues.
+
+    `later` has what follows on a long lane, None for a batch of whole lanes.
     """
     if not len(events.lane):
         return events
@@ -409,21 +411,43 @@ def cut_impossible_ends(events: EventRows, queues: Mask, later: LaterEvents | No
 def _cut_ends(events: EventRows, low: int, high: int, later: LaterEvents) -> Ints:
     """Return the ends of the rows `[low, high)`, which are of one queue; impossible ones are cut."""
     start, end = events.start[low:high], events.end[low:high]
-    is_kernel, launch = _kernel_mask(events)[low:high], _launch_keys(events)[low:high]
-    next_row = np.searchsorted(start, start, side="right")
-    _, number, count = np.unique(launch, return_inverse=True, return_counts=True)
-    last_row = np.zeros(len(count), np.int64)
-    np.maximum.at(last_row, number, np.arange(len(launch)))
-    is_lasting = _lasting_kernel_mask(events)[low:high]
-    first_end = np.append(np.where(is_lasting, end, _NEVER), later.first_kernel_end)
-    first_end = np.minimum.accumulate(first_end[::-1])[::-1][np.maximum(next_row, last_row[number] + 1)]
+    is_kernel = _kernel_mask(events)[low:high]
     is_examined = is_kernel | _slow_copy_mask(events, low, high)
-    rows = np.flatnonzero(is_examined & (end - _ROUNDING > first_end))
+    next_row = np.searchsorted(start, start, side="right")
+    lasting_end = np.where(_lasting_kernel_mask(events)[low:high], end, _NEVER)
+    first_end = np.minimum.accumulate(np.append(lasting_end, later.first_kernel_end)[::-1])[::-1]
+    rows = np.flatnonzero(is_examined & (end - _ROUNDING > first_end[next_row]))
+    if not len(rows):
+        return end
+    next_start = np.append(start, later.first_start)[next_row]
+    beside_next = is_kernel & (end - _ROUNDING > next_start)
+    behind_launch = np.maximum(next_row, _last_rows(_launch_keys(events)[low:high]) + 1)
+    is_other_launch = end - _ROUNDING > first_end[behind_launch]
+    rows = rows[(is_other_launch | _is_rare(events.columns["name"].values[low:high], is_kernel, beside_next))[rows]]
     cut = end.copy()
-    cut[rows] = np.append(start, later.first_start)[next_row[rows]]
+    cut[rows] = next_start[rows]
     for row in rows[next_row[rows] > rows + 1][::-1]:  # of equal starts the longest comes first, before and after
         cut[row] = max(cut[row], cut[row + 1])
     return cut
+
+
+def _last_rows(values: Ints) -> Ints:
+    """Return, for each row, the last row with its value."""
+    _, number = np.unique(values, return_inverse=True)
+    last = np.zeros(number.max(initial=0) + 1, np.int64)
+    np.maximum.at(last, number, np.arange(len(values)))
+    return last[number]
+
+
+def _is_rare(names: Ints, is_kernel: Mask, beside_next: Mask) -> Mask:
+    """Mask of the rows with a name of which few kernels run beside the next: branches of a graph do each time."""
+    _, number = np.unique(names, return_inverse=True)
+    total, beside = np.bincount(number, is_kernel), np.bincount(number, beside_next)
+    return np.asarray((beside * _RARELY < total)[number])
+
+
+_RARELY: Final = 10
+"""One in more than this many is rare."""
 
 
 class _Kernels(NamedTuple):
