@@ -32,7 +32,7 @@ Work = tuple[float, float, float]
 def story(marks: list[tuple[float, float]], work: list[Work], gone: list[tuple[float, float]] | None = None) -> Trace:
     """Steps on the host, kernels on a stream, and others that no recorded call launched."""
     built = Building()
-    built.event(thread("first"), "begin", 0, 0, "candidate")
+    built.event(thread("first"), "begin", 0, 0, "other")
     for step, (start, end) in enumerate(marks):
         built.event(Lane("marks"), f"ProfilerStep#{step}", start, end, "step", step=step)
     for number, (called, start, end) in enumerate(work, 1):

@@ -188,7 +188,10 @@ def test_what_is_not_alike_is_not_judged() -> None:
     asked = [parse_condition("step_time > +3%")]
     on_host = replace(SLOWER, of="operators on the host")
     whole = replace(SLOWER, what="the whole run")
-    for candidate, why in ((on_host, "of the candidate operators on the host"), (whole, "of the candidate the whole run")):
+    for candidate, why in (
+        (on_host, "of the candidate operators on the host"),
+        (whole, "of the candidate the whole run"),
+    ):
         with pytest.raises(TracehoundError, match=why):
             judge_comparison(BASE, candidate, asked)
         assert not judge_comparison(BASE, candidate, [parse_condition("step_time > 1s")])[0].failed, (

@@ -45,7 +45,8 @@ def story(pause: float = 40, compiled: float = 0) -> Trace:
 
 
 def told(found: RunProfile, step: int = 2) -> dict[str, tuple[float, float]]:
-    rows = found.measures.filter(step=step).select("topic", "name", "count", "value").rows()
+    others = found.measures.filter(pl.col("topic") != "reasons")
+    rows = others.filter(step=step).select("topic", "name", "count", "value").rows()
     return {name if topic == "launches" else f"{topic} {name}": (count, value) for topic, name, count, value in rows}
 
 

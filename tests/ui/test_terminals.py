@@ -19,8 +19,8 @@ from textual.screen import Screen
 from exploring import in_full, press, rows_in_full, settled
 from terminal import Terminal
 from tracehound.store import open_trace_files
-from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.base_app import CommandPaletteScreen
+from tracehound.ui.bindings.keys import KEYS
 from tracehound.ui.explorer_app import ExplorerApp
 from tracehound.ui.panes.choice_dialogs import ColumnsDialog, SettingsDialog
 from tracehound.ui.panes.pane_menu import menu_keys

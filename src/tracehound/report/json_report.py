@@ -100,10 +100,8 @@ def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
 
 def _with_old_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values with those of renamed keys under their older names, too: programs may still read these."""
-    return {
-        **values,
-        **{OLD_COMPARISON_KEYS[name]: value for name, value in values.items() if name in OLD_COMPARISON_KEYS},
-    }
+    older = {old: values[name] for name, old in OLD_COMPARISON_KEYS.items() if name in values}
+    return {**values, **older}
 
 
 def _document_head(header: ReportHeader) -> dict[str, Any]:

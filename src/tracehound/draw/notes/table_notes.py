@@ -310,8 +310,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "outlier_step": _outlier_step,
     "more_outlier_steps": _more_outlier_steps,
     "categories_of_own_run": (
-        "ops are in the categories of their own run, which for {ops:,} of them differ: what one category is without"
-        " another may have"
+        "{ops:,} matched ops are of another category in the candidate: what one category lost another may have gained"
     ),
     "matched_across_categories": _matched_across_categories,
     "ops_matched": _ops_matched,
