@@ -6,6 +6,7 @@ ratio of the work is that of samples or tokens, as given, or of recorded shapes.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import orjson
@@ -123,11 +124,14 @@ def given_work(given: ChosenSettings) -> WorkRatio | None:
     return None
 
 
-def work_ratio(baseline: pl.DataFrame, candidate: pl.DataFrame) -> WorkRatio | None:
+def work_ratio(
+    baseline: pl.DataFrame, candidate: pl.DataFrame, flops: tuple[float, float] | None = None
+) -> WorkRatio | None:
     """The ratio by which most dimensions of the recorded shapes differ that differ at all; None where none does.
 
     Ops of one name are paired by the order of their different shapes; each pair of dimensions counts once for each pair
-    of shapes.
+    of shapes. It is the ratio of the work only where the FLOPs of a step say so, too (a program divided among more
+    devices has smaller shapes), or where these are unknown and it is the first dimension: the batch.
     """
     ours, theirs = (_shapes_by_name(frame) for frame in (baseline, candidate))
     votes: dict[float, dict[tuple[int, int], tuple[int, int]]] = {}
@@ -146,7 +150,14 @@ def work_ratio(baseline: pl.DataFrame, candidate: pl.DataFrame) -> WorkRatio | N
     if counted[ratio] < MIN_VOTES * sum(counted.values()):
         return None
     (before, after), (many, first) = max(votes[ratio].items(), key=lambda each: (each[1][0], -each[0][0]))
-    return WorkRatio("", before, after, first * 2 > many)
+    found = WorkRatio("", before, after, first * 2 > many)
+    if flops is None:
+        return found if found.is_first else None
+    return found if abs(math.log(flops[1] / flops[0] / found.ratio)) <= math.log(EQUAL_RATIO) else None
+
+
+EQUAL_RATIO: Final = 1.25
+"""The ratios of FLOPs and of shapes are equal up to this factor: some ops do not grow with the batch."""
 
 
 MIN_VOTES: Final = 0.5

@@ -222,6 +222,7 @@ def find_headline(
     before, after = (float(each.sum()) / max(1, len(each)) for each in steps)
     scope = _scope_of_parts(baseline, candidate, after - before)
     factor = times.kernel_factor()
+    flops = _amounts_per_step(runs, WORK, "FLOPs", "value")
     phases = {phase for run in runs for phase in run.steps["phase"].unique().to_list()}
     return Headline(
         before,
@@ -239,8 +240,8 @@ def find_headline(
         phases.pop() if len(phases) == 1 else "",
         _matched_shares(sides, matches),
         _amounts_per_step(runs, "launches", "launches", "count"),
-        _amounts_per_step(runs, WORK, "FLOPs", "value"),
-        given or work_ratio(baseline.shapes, candidate.shapes),
+        flops,
+        given or work_ratio(baseline.shapes, candidate.shapes, flops),
     )
 
 

@@ -26,7 +26,7 @@ from tracehound.formats.kineto.kineto_counters import HOST_MEMORY_COUNTER
 from tracehound.formats.torch_names import MODULE_PREFIX, UTILIZATION_COUNTERS
 from tracehound.model.ids import file_index_of
 from tracehound.model.trace import Trace, collect_frame
-from tracehound.numeric.intervals import Ints, covered_lengths, union
+from tracehound.numeric.intervals import Ints, Mask, covered_lengths, union
 
 INSTANCE_SUFFIX: Final = r"_\d+$"
 """The number behind the class of a module: a model has many layers of a class, which are compared together."""
@@ -244,9 +244,11 @@ def _work_measures(work: ComparedWork) -> list[pl.DataFrame]:
     """FLOPs and bytes of the HLO ops of each step, and the shapes of ops in one step from the middle of the run."""
     intervals, events = work.intervals, work.events
     at, inside = _interval_of_times(events["start"].to_numpy(), intervals)
-    executed = events.filter(pl.Series(inside)).select("op", pl.Series("interval", at[inside]))
+    executed = events.filter(pl.Series(inside)).select(
+        "op", pl.Series("interval", at[inside]), (pl.col("end") - pl.col("start")).alias("length")
+    )
     known = work.rank_trace.ops.select(
-        "op", "name", "module", "text", flops=pl.coalesce("flops", "estimated_flops"),
+        "op", "name", "category", "text", flops=pl.coalesce("flops", "estimated_flops"),
         bytes=pl.coalesce("bytes_accessed", "estimated_bytes"),
     )  # fmt: skip
     rows = executed.drop_nulls("op").join(known, on="op", how="left", maintain_order="left")
@@ -255,6 +257,7 @@ def _work_measures(work: ComparedWork) -> list[pl.DataFrame]:
         _, amount = _count_and_sum(
             rows["interval"].to_numpy(), rows[column].fill_null(0).to_numpy(), len(intervals.number)
         )
+        amount = np.where(_is_known_work(rows, column, len(intervals.number)), amount, 0)
         found.append(_interval_rows(intervals, WORK, name, np.zeros(len(amount), np.int64), amount))
     if not len(intervals.number):
         return found
@@ -265,6 +268,21 @@ def _work_measures(work: ComparedWork) -> list[pl.DataFrame]:
     place = pl.int_range(1, len(names) + 1, eager=True)
     return [*found, pl.DataFrame({**shapes, "value": place}).select("step", "topic", "name", "count", "value")]
 
+
+def _is_known_work(rows: pl.DataFrame, column: str, size: int) -> Mask:
+    """A mask of the intervals in which custom calls, of whose work nothing is known, take little time of the ops."""
+    is_unknown = (pl.col("category") == "custom-call") & (pl.col(column).fill_null(0) == 0)
+    unknown = pl.when(is_unknown.fill_null(value=False)).then("length").otherwise(0)
+    times = rows.select("interval", "length", unknown.alias("unknown"))
+    of_all, of_unknown = (
+        _count_and_sum(times["interval"].to_numpy(), times[name].to_numpy(), size)[1] for name in ("length", "unknown")
+    )
+    found: Mask = of_unknown <= MAX_UNKNOWN_WORK * of_all
+    return found
+
+
+MAX_UNKNOWN_WORK: Final = 0.1
+"""The work of a step is unknown if custom calls take a larger share of its ops' time."""
 
 MAX_SHAPES: Final = 1_000
 """At most so many ops with different shapes are held."""

@@ -149,7 +149,7 @@ _PART_NAMES: Final = {"communication": "communication", "copy": "copies"}
 _CATEGORY_NAMES: Final = {
     "gemm": "GEMMs",
     "convolution": "convolutions",
-    "data loading": "data loading",
+    "op": "operators",
     "synchronization": "idle in synchronization",
     "allocation": "idle in memory allocation",
 }
