@@ -289,12 +289,14 @@ def _clip_gaps(intervals: Intervals, gaps: StreamGaps, cause: Ints) -> tuple[Str
 class DeviceGaps(NamedTuple):
     """Gaps of a whole device at any time: the cause of each as a position in `CAUSES`, and the lane of the next launch.
 
-    `launch_lane` is that of the call that launched the work after the gap, -1 where that is unknown.
+    `launch_lane` is that of the call that launched the work after the gap, `first_lane` that of the first work; -1
+    where that is unknown.
     """
 
     gaps: StreamGaps
     cause: Ints
     launch_lane: Ints
+    first_lane: int
 
 
 def device_gaps(rank_trace: RankTrace, options: Options) -> DeviceGaps:
@@ -302,8 +304,10 @@ def device_gaps(rank_trace: RankTrace, options: Options) -> DeviceGaps:
     events = device_work(replace(rank_trace, device=rank_trace.device_anytime), "lane", "launch")
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     gaps = find_stream_gaps(events, rows)
-    calls = find_work_launches(rank_trace, events).select_rows(gaps.after)
-    return DeviceGaps(gaps, _gap_causes(gaps, calls, DELAY_SETTING.value_in(options.given)), calls.lane)
+    launches = find_work_launches(rank_trace, events)
+    calls = launches.select_rows(gaps.after)
+    first_lane = int(launches.lane[rows[0]]) if len(rows) else -1
+    return DeviceGaps(gaps, _gap_causes(gaps, calls, DELAY_SETTING.value_in(options.given)), calls.lane, first_lane)
 
 
 def find_stream_gaps(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> StreamGaps:

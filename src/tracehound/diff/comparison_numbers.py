@@ -253,7 +253,7 @@ class OpTimes:
     def main_op(self, group: str, change: float, ranks: tuple[int, ...]) -> tuple[str, float | None]:
         """The op that explains most of the change of a category, and the ratio of the times of one execution."""
         of_group = np.flatnonzero(np.array([name == group for name in self._groups], np.bool_))
-        if not len(of_group) or not change:
+        if not len(of_group) or not change or (ranks and any(run.rank_ops.is_empty() for run in self._runs)):
             return "", None
         time, count = self._of_ranks(ranks) if ranks else (self._time, self._count)
         effect = (time if ranks else self._exposed)[1] - (time if ranks else self._exposed)[0]

@@ -333,7 +333,7 @@ def _part_changes(scope: PartScope, times: OpTimes) -> tuple[PartChange, ...]:
     """The changes of all parts, the largest first: idle time by reasons, computation as a whole if of one factor."""
     groups: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
     factor = times.factor_of_ranks(scope.late_ranks)
-    for part, name in {**scope.baseline, **scope.candidate}:
+    for part, name in sorted({**scope.baseline, **scope.candidate}):
         reason, _, event = name.partition(NAME_SEPARATOR) if part == "idle" else (name, "", "")
         shown = ALL_KERNELS if factor and part == "compute" else "" if part in ("communication", "copy") else reason
         values = (scope.baseline.get((part, name), 0.0), scope.candidate.get((part, name), 0.0))
@@ -358,8 +358,8 @@ def _part_change(
         return PartChange(part, name, before, after, factor=factor)
     if part == "compute":
         return PartChange(part, name, before, after, *times.main_op(name, after - before, ranks))
-    event, low, high = max(members, key=lambda member: abs(member[2] - member[1]))
-    is_main = abs(high - low) >= DETAIL_SHARE * abs(after - before)
+    event, low, high = max(members, key=lambda member: (abs(member[2] - member[1]), member[0]))
+    is_main = after != before and abs(high - low) >= DETAIL_SHARE * abs(after - before)
     return PartChange(part, name, before, after, event if is_main else "")
 
 

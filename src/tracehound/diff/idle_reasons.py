@@ -29,7 +29,7 @@ from tracehound.diff.compared_intervals import ComparedIntervals, ComparedWork, 
 from tracehound.diff.op_identity import DEVICE_WORK
 from tracehound.formats.torch_names import MODULE_PREFIX
 from tracehound.model.trace import collect_frame
-from tracehound.numeric.intervals import Intervals, Ints, complement, overlapping_pairs, union
+from tracehound.numeric.intervals import Intervals, Ints, Mask, complement, overlapping_pairs, union
 from tracehound.numeric.self_time import innermost_intervals
 
 BETWEEN_KERNELS: Final = "pauses between kernels"
@@ -121,11 +121,11 @@ def idle_reasons(work: ComparedWork, options: Options) -> pl.DataFrame:
 def _device_pieces(work: ComparedWork, options: Options) -> _IdlePieces:
     """The gaps of the device in the steps, and the time of steps before its first work and after its last."""
     rank_trace, intervals = work.rank_trace, work.intervals
-    gaps, cause, lane = device_gaps(rank_trace, options)
+    gaps, cause, lane, first = device_gaps(rank_trace, options)
     main = main_thread_lane(rank_trace)
     if rank_trace.profiler == "XLA":
-        lane = np.full(len(lane), main)
-    lane = np.where(lane < 0, main, lane)
+        lane, first = np.full(len(lane), main), main
+    lane, first = np.where(lane < 0, main, lane), main if first < 0 else first
     owner, interval, start, end = cut_at_intervals(np.arange(len(cause)), gaps.start, gaps.end, intervals)
     edges = _edge_pieces(work.events, gaps, intervals)
     return _sort_pieces(
@@ -137,15 +137,15 @@ def _device_pieces(work: ComparedWork, options: Options) -> _IdlePieces:
                     (start, edges[1]),
                     (end, edges[2]),
                     (cause[owner], np.full(len(edges[0]), -1)),
-                    (lane[owner], np.full(len(edges[0]), main)),
+                    (lane[owner], np.where(edges[3], first, main)),
                 )
             )
         )
     )
 
 
-def _edge_pieces(events: pl.DataFrame, gaps: StreamGaps, intervals: ComparedIntervals) -> tuple[Ints, Ints, Ints]:
-    """The parts of steps before the first work of the device and after its last: step, start and end."""
+def _edge_pieces(events: pl.DataFrame, gaps: StreamGaps, intervals: ComparedIntervals) -> tuple[Ints, Ints, Ints, Mask]:
+    """The parts of steps before the device's first work and after its last: step, start, end, and True if before."""
     starts, ends = (
         np.append(times, events[name].to_numpy()) for times, name in ((gaps.start, "start"), (gaps.end, "end"))
     )
@@ -154,7 +154,8 @@ def _edge_pieces(events: pl.DataFrame, gaps: StreamGaps, intervals: ComparedInte
     until = np.concatenate([np.minimum(intervals.end, first), intervals.end])
     row = np.tile(np.arange(len(intervals.start)), 2)
     there = until > begin
-    return row[there], begin[there], until[there]
+    is_before = np.arange(len(row)) < len(intervals.start)
+    return row[there], begin[there], until[there], is_before[there]
 
 
 def _host_pieces(work: ComparedWork) -> _IdlePieces:

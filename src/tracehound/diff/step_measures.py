@@ -209,7 +209,8 @@ def _launch_measures(rank_trace: RankTrace, intervals: ComparedIntervals) -> pl.
 
 def _idle_measures(work: ComparedWork, options: Options) -> list[pl.DataFrame]:
     """The gaps of the whole device by their causes, and the idle time at the edges."""
-    (gaps, cause, _), intervals = device_gaps(work.rank_trace, options), work.intervals
+    found_gaps, intervals = device_gaps(work.rank_trace, options), work.intervals
+    gaps, cause = found_gaps.gaps, found_gaps.cause
     if work.clock is not None:
         begin, until = work.clock.to_device_bounds(gaps.start, gaps.end)
         gaps = gaps._replace(start=begin, end=until)
