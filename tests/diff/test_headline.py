@@ -344,7 +344,8 @@ def test_the_headline_comes_first_in_every_form() -> None:
         for name in ("text", "markdown", "json")
     )
     assert text[1].startswith("step time 7")
-    assert text[2].startswith("why, on rank 0: Python GC +50")
+    assert text[2].startswith("why: Python GC +50")
+    assert "on rank 0; the other 2 ranks wait in communication meanwhile" in " ".join(text[2:4])
     assert markdown[2].startswith("- step time 7")
     data = json.loads("".join(document))
     headline = data["headline"]

@@ -213,7 +213,12 @@ class OpTimes:
         self._runs = baseline, candidate
         self._sides = sides
         self._matches = matches
-        self._names, self._groups, self._is_compute = _describe_matches(sides, matches)
+        self._names, self._groups, parts = _describe_matches(sides, matches)
+        self._communicates = np.array([part == "communication" for part in parts], np.bool_)
+        self._is_compute = np.array(
+            [part == "compute" and match.how != NO_MATCH for part, match in zip(parts, matches, strict=True)],
+            np.float64,
+        )
         self._numbers = [
             _match_of_ops(run, side, matches, at) for at, (run, side) in enumerate(zip(self._runs, sides, strict=True))
         ]
@@ -265,6 +270,13 @@ class OpTimes:
         ratio = time[1][most] / count[1][most] / (time[0][most] / count[0][most])
         return self._names[most], float(ratio)
 
+    def communication_change(self, ranks: tuple[int, ...]) -> float | None:
+        """The change of the time of communication, hidden or not; None where it is unknown for these ranks."""
+        if ranks and any(run.rank_ops.is_empty() for run in self._runs):
+            return None
+        time, _ = self._of_ranks(ranks) if ranks else (self._time, self._count)
+        return float((time[1] - time[0])[self._communicates].sum())
+
     @property
     def _common_ranks(self) -> list[int]:
         """The ranks of which both runs know the times, if these are all."""
@@ -307,21 +319,16 @@ MAX_FACTOR_STEPS: Final = 1_000
 
 def _describe_matches(
     sides: tuple[RunOpQuantities, RunOpQuantities], matches: Sequence[OpMatch]
-) -> tuple[list[str], list[str], Floats]:
-    """Name and category of each match, and 1.0 where it computes on both sides (0.0: communication, copies, alone)."""
+) -> tuple[list[str], list[str], list[str]]:
+    """Name and category of each match, and the part of a step that it belongs to: those of its longest op."""
     categories = [op_categories(side.ops).to_list() for side in sides]
     names, kinds, times = ([side.ops[column].to_list() for side in sides] for column in ("name", "category", "time"))
     found = []
     for match in matches:
         at, members = (0, match.baseline) if match.baseline else (1, match.candidate)
         row = max(members, key=lambda op, at=at: (times[at][op], -op))  # type: ignore[misc]
-        kind = kinds[at][row]
-        moves = kind in (*COMMUNICATION_KINDS, *COPY_KINDS) or op_kind(names[at][row], kind) in (
-            "communication",
-            "copy",
-        )
-        found.append((names[at][row], categories[at][row], 0.0 if moves or match.how == NO_MATCH else 1.0))
-    return [row[0] for row in found], [row[1] for row in found], np.array([row[2] for row in found])
+        found.append((names[at][row], categories[at][row], part_of_op(names[at][row], kinds[at][row])))
+    return [row[0] for row in found], [row[1] for row in found], [row[2] for row in found]
 
 
 def _match_of_ops(run: RunProfile, side: RunOpQuantities, matches: Sequence[OpMatch], at: int) -> Ints:

@@ -37,6 +37,12 @@ PartTimes = Mapping[tuple[str, str], float]
 ALL_KERNELS: Final = "all kernels"
 """Name of the part of all computation, where it changed by one factor."""
 
+HIDDEN: Final = ("communication less hidden by computation", "communication more hidden by computation")
+"""Names of the part of communication that takes more, or less, of a step though it lasts about as long."""
+
+HIDING_SHARE: Final = 0.25
+"""Communication lasts about as long if its own change is no larger share of the change of its exposed time."""
+
 UNKNOWN_REASON: Final = "idle time"
 """Name of idle time whose reasons were not measured."""
 
@@ -124,21 +130,17 @@ def headline_notes(headline: Headline) -> list[Note]:
         )
     ]
     if parts := headline.main_parts:
-        rank, rank_change = headline.uneven or (-1, 0.0)
         found.append(
             note(
                 "change_explained",
-                total=round(headline.change),
                 parts=tuple(part.part for part in parts),
                 names=tuple(part.name for part in parts),
                 changes=tuple(round(part.change) for part in parts),
                 details=tuple(part.detail for part in parts),
                 factors=tuple(part.factor or 0.0 for part in parts),
+                total=round(headline.change),
                 rest=round(sum(part.change for part in headline.parts) - sum(part.change for part in parts)),
-                late_ranks=headline.late_ranks,
-                waiting=headline.waiting,
-                uneven_rank=rank,
-                rank_change=round(rank_change),
+                ranks=_note_ranks(headline),
             )
         )
     if (kernels := headline.kernels) is not None:
@@ -177,6 +179,16 @@ def headline_notes(headline: Headline) -> list[Note]:
             )
         )
     return found
+
+
+def _note_ranks(headline: Headline) -> Note | None:
+    """A note about the ranks that the parts of the headline are of; None for the mean over ranks."""
+    if headline.late_ranks:
+        return note("change_of_late_ranks", ranks=headline.late_ranks, waiting=headline.waiting)
+    if headline.uneven is not None:
+        rank, change = headline.uneven
+        return note("change_of_uneven_rank", rank=rank, change=round(change))
+    return None
 
 
 def headline_facts(headline: Headline) -> dict[str, Any]:
@@ -358,6 +370,10 @@ def _part_change(
         return PartChange(part, name, before, after, factor=factor)
     if part == "compute":
         return PartChange(part, name, before, after, *times.main_op(name, after - before, ranks))
+    if part == "communication":
+        own = times.communication_change(ranks)
+        hiding = own is not None and abs(own) <= HIDING_SHARE * abs(after - before)
+        return PartChange(part, HIDDEN[after < before] if hiding and after != before else name, before, after)
     event, low, high = max(members, key=lambda member: (abs(member[2] - member[1]), member[0]))
     is_main = after != before and abs(high - low) >= DETAIL_SHARE * abs(after - before)
     return PartChange(part, name, before, after, event if is_main else "")

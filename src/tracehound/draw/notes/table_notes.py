@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from tracehound.analysis.devices.kernel_classes import KERNEL_CLASSES
 from tracehound.analysis.result import SETTING_NOTE
@@ -165,39 +165,39 @@ def _change_explained(
     changes: tuple[int, ...],
     details: tuple[str, ...],
     factors: tuple[float, ...],
-    **where: Any,  # noqa: ANN401, see `_ranks_of_parts`
+    total: int,
+    rest: int,
+    ranks: str | None,
 ) -> str:
-    """The parts that explain the change, the largest first, and the ranks that they are of."""
+    """The parts that explain the change, the largest first; `ranks` is a phrase about the ranks that they are of."""
     items = [
         f"{_part_name(part, name, detail, factor)}{_op_detail(part, detail, factor)} {_signed_duration(change)}"
         for part, name, change, detail, factor in zip(parts, names, changes, details, factors, strict=True)
     ]
-    total, rest = where.pop("total"), where.pop("rest")
-    before, behind = _ranks_of_parts(**where)
+    where = f", {ranks}" if ranks else ""
     if len(items) == 1 and changes[0] * total > 0:
-        return f"why{before}: {items[0]} of {_signed_duration(total)}{behind}"
+        return f"why: {items[0]} of {_signed_duration(total)}{where}"
     if abs(rest) >= _LITTLE_REST * max(abs(total), *map(abs, changes)):
         items.append(f"all else {_signed_duration(rest)}")
-    return f"why{before}: {', '.join(items)}{behind}"
+    return f"why: {', '.join(items)}{where}"
 
 
 _LITTLE_REST: Final = 0.02
 """What is left of a change is told from this share of it on."""
 
 
-def _ranks_of_parts(late_ranks: tuple[int, ...], waiting: int, uneven_rank: int, rank_change: int) -> tuple[str, str]:
-    """Phrases about ranks, before and behind the parts that explain a change."""
-    if waiting:
-        others = f"the other {count_noun(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}"
-        return f", on {format_ranks(late_ranks)}", f"; {others} in communication meanwhile"
-    if uneven_rank >= 0:
-        return "", f"; most on rank {uneven_rank}: {_signed_duration(rank_change)} outside communication"
-    return "", ""
+def _late_ranks(ranks: tuple[int, ...], waiting: int) -> str:
+    others = f"the other {count_noun(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}"
+    return f"on {format_ranks(ranks)}; {others} in communication meanwhile"
+
+
+def _uneven_rank(rank: int, change: int) -> str:
+    return f"most on rank {rank}: {_signed_duration(change)} outside communication"
 
 
 def _part_name(part: str, name: str, detail: str, factor: float) -> str:
     if part in _PART_NAMES:
-        return _PART_NAMES[part]
+        return name or _PART_NAMES[part]
     if part == "idle":
         activity = f"host {name}" if name.startswith(_ACTIVITY_STARTS) else _CATEGORY_NAMES.get(name, name)
         return f"{activity}{f' ({_short_name(detail)})' if detail else ''}"
@@ -322,6 +322,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "memory_from_before": _memory_from_before,
     "step_time_changed": _step_time_changed,
     "change_explained": _change_explained,
+    "change_of_late_ranks": _late_ranks,
+    "change_of_uneven_rank": _uneven_rank,
     "kernels_changed_by_factor": _kernels_changed_by_factor,
     "runs_compared": _runs_compared,
     "work_differs": _work_differs,
