@@ -263,7 +263,8 @@ def test_pages_in_csv_keep_their_notes_too(job: Path, samples: Path, capsys: pyt
     assert "tracehound: gaps: 1 of 2 rows\n" in capsys.readouterr().err
     main(["diff", str(job), str(job), "--format", "csv"])
     err = capsys.readouterr().err
-    assert err.startswith(f"tracehound: base: {job.name}: 2 steps on 2 ranks")
+    assert err.startswith("tracehound: headline: no change: step time 900 us in both runs\n")
+    assert f"tracehound: baseline: {job.name}: 2 steps on 2 ranks" in err
     assert "tracehound: diff: too few steps to tell a change from chance" in err
     main(["hlo", str(samples / "jax_cpu8_b128"), "all-reduce.11", "--top", "2", "--format", "csv"])
     out, err = capsys.readouterr()
@@ -456,7 +457,7 @@ def test_a_gate_fails_in_every_form(form: str, job: Path, capsys: pytest.Capture
     if form == "json":
         document = json.loads(said.out)
         assert (document["schema"], document["failed"]) == ("tracehound.comparison/1", True)
-        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops", "diff-causes"]
+        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops", "diff-idle", "diff-causes"]
 
 
 def test_a_gate_for_ci(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

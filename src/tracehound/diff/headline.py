@@ -194,6 +194,7 @@ def _note_ranks(headline: Headline) -> Note | None:
 def headline_facts(headline: Headline) -> dict[str, Any]:
     """The headline as data, for programs: times in ps of a mean step, shares as fractions."""
     kernels, work = headline.kernels, headline.work
+    by_rank, by_step = (kernels.by_rank, kernels.by_step) if kernels else ((), ())
     return {
         "baseline_ps": headline.baseline,
         "candidate_ps": headline.candidate,
@@ -210,8 +211,8 @@ def headline_facts(headline: Headline) -> dict[str, Any]:
         "parts_of_ranks": list(headline.late_ranks),
         "waiting_ranks": headline.waiting,
         "kernel_factor": kernels.factor if kernels else None,
-        "kernel_factor_by_rank": dict(kernels.by_rank) if kernels else {},
-        "kernel_factor_by_step": dict(kernels.by_step) if kernels else {},
+        "kernel_factor_by_rank": [{"rank": rank, "factor": factor} for rank, factor in by_rank],
+        "kernel_factor_by_step": [{"step": step, "factor": factor} for step, factor in by_step],
         "matched": headline.matched,
         "launches_per_step": headline.launches,
         "flops_per_step": headline.flops,

@@ -18,10 +18,11 @@ its own, of its own steps, within ``window``. ``rows_total`` counts the rows bef
 
 The summary is ``{"schema": "tracehound.summary/1", "tracehound", "trace", "window", "steps", "ranks", "results":
 {analysis: RESULT}}``, where RESULT is the shape above without the keys that the page already has. A comparison is
-``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"baseline": text, "candidate": text}, "failed":
-bool or null, "results": {name: RESULT}}`` with the results ``gate`` (where conditions were given), ``diff``, ``diff-
-categories``, ``diff-ops`` and, where there is anything of them, ``diff-causes``, ``diff-marks``, ``diff-memory`` and
-``diff-counters``; a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone.
+``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"baseline": text, "candidate": text},
+"headline": FACTS or null, "failed": bool or null, "results": {name: RESULT}}`` with the results ``gate`` (where
+conditions were given), ``diff``, ``diff-categories``, ``diff-ops`` and, where there is anything of them,
+``diff-phases``, ``diff-idle``, ``diff-causes``, ``diff-marks``, ``diff-memory`` and ``diff-counters``; a check of one
+run is the same with ``tracehound.check/1`` and its ``gate`` alone. FACTS are those of `diff.headline_facts`.
 """
 
 from __future__ import annotations
@@ -92,10 +93,10 @@ def write_page(page: ResultPage, style: ReportStyle) -> Iterator[TextLine]:
         each.analysis: _result_body(each, [_with_old_names(row) for row in each.table.to_dicts()])
         for each in page.results
     }
+    sentences = {"sentences": list(note_texts(page.headline))}
+    headline = None if page.facts is None else {**page.facts, **sentences}
     head = {"schema": page.schema, "tracehound": __version__, "title": page.title, "runs": runs}
-    if page.facts is not None:
-        head["headline"] = {**page.facts, "sentences": list(note_texts(page.headline))}
-    yield TextLine(_dump_json({**head, "failed": page.failed, "results": results}))
+    yield TextLine(_dump_json({**head, "headline": headline, "failed": page.failed, "results": results}))
 
 
 def _with_old_names(values: Mapping[str, Any]) -> dict[str, Any]:
