@@ -102,7 +102,7 @@ class ComparisonPanes(VerticalBox):
     active: reactive[str] = reactive(FIRST_TAB)
     """Active tab."""
 
-    DEFAULT_CSS = f"ComparisonPanes > .headline {{ max-height: {MAX_HEADLINE_LINES}; }}"
+    DEFAULT_CSS = f"ComparisonPanes > .headline {{ dock: top; max-height: {MAX_HEADLINE_LINES}; }}"
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
