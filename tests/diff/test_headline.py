@@ -227,6 +227,15 @@ def test_a_run_against_itself_did_not_change() -> None:
     assert len(lines) == 2
 
 
+def test_parts_that_offset_one_another_are_named() -> None:
+    other = changed(0, changed(1, length=100.0), length=150.0)
+    lines = note_texts(compared(run(seed=1, noise=1e-4), run(other, seed=2, noise=1e-4)).headline_notes)
+    assert lines[0].endswith("no change beyond chance")
+    assert lines[1].startswith("but parts of it changed: ")
+    assert "GEMMs (gemm_nt 0.75 times as long) -50" in lines[1]
+    assert "softmax kernels (softmax_warp 2 times as long) +50" in lines[1]
+
+
 def test_few_steps_are_inconclusive_and_explained() -> None:
     lines = note_texts(compared(job(Plan(steps=1)), job(Plan(steps=1, slow=1.5))).headline_notes)
     assert lines[0].endswith("inconclusive: only 1 against 1; record at least 4 of each")

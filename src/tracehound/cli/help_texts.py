@@ -167,9 +167,10 @@ is put into the folder that is read, where it would be read as one more rank, on
 """
 
 DIFF = """\
-Compare two runs step for step, over all ranks: the step and what it goes to, kinds of ops, and every op, matched
-whatever numbers a compiler gave it; the largest effect on the step comes first. A change is called one only where the
-steps of both runs tell it from chance.
+Compare two runs step for step, over all ranks. The first lines say by how much a step changed, whether that is more
+than chance, because of what and on which ranks, and how comparable the runs are. Tables follow: the step and what it
+goes to, categories of ops, and every op, matched whatever numbers a compiler gave it; the largest effect on the step
+comes first. A change is called one only where the steps of both runs tell it from chance.
 
 BASELINE and CANDIDATE are files or folders, as for the explorer; BASELINE may also be a file of --save-baseline.
 
@@ -184,6 +185,7 @@ DIFF_EXAMPLES = """\
 examples:
   tracehound diff before/ after/                        what changed?
   tracehound diff before/ after/ --top 50 --format markdown > change.md
+  tracehound diff before/ after/ --set samples=64,128   other batch sizes: time per sample, too
   tracehound diff before/ after/ --rank 0 --format json | jq '.results."diff-ops".rows'
   tracehound diff main.json after/ --fail-on 'step_time > +3%' --fail-on 'op:all.?reduce > +10%'
 """

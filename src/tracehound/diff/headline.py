@@ -43,6 +43,9 @@ HIDDEN: Final = ("communication less hidden by computation", "communication more
 HIDING_SHARE: Final = 0.25
 """Communication lasts about as long if its own change is no larger share of the change of its exposed time."""
 
+NO_CHANGE: Final = ("noise", "the same")
+"""Verdicts on a step that hardly changed."""
+
 UNKNOWN_REASON: Final = "idle time"
 """Name of idle time whose reasons were not measured."""
 
@@ -99,10 +102,15 @@ class Headline(Struct, frozen=True):
         return self.candidate - self.baseline
 
     @property
+    def is_changed(self) -> bool:
+        """False where the steps tell that there is next to no change."""
+        return self.verdict not in NO_CHANGE
+
+    @property
     def main_parts(self) -> tuple[PartChange, ...]:
         """The parts that are worth a name: the largest, until what is left is small."""
         limit = MIN_PART_SHARE * max(abs(self.change), max((abs(part.change) for part in self.parts), default=0.0))
-        least = MIN_STEP_SHARE * max(self.baseline, self.candidate)
+        least = (MIN_STEP_SHARE if self.is_changed else MIN_OFFSET_SHARE) * max(self.baseline, self.candidate)
         return tuple(part for part in self.parts if abs(part.change) >= max(limit, least))[:MAX_PARTS]
 
 
@@ -114,6 +122,9 @@ MIN_PART_SHARE: Final = 0.05
 
 MIN_STEP_SHARE: Final = 0.001
 """Parts that change the step by less than this share of it are not named."""
+
+MIN_OFFSET_SHARE: Final = 0.02
+"""Where the step did not change, parts that offset one another are named from this share of it on."""
 
 
 def headline_notes(headline: Headline) -> list[Note]:
@@ -132,7 +143,7 @@ def headline_notes(headline: Headline) -> list[Note]:
     if parts := headline.main_parts:
         found.append(
             note(
-                "change_explained",
+                "change_explained" if headline.is_changed else "changes_offset",
                 parts=tuple(part.part for part in parts),
                 names=tuple(part.name for part in parts),
                 changes=tuple(round(part.change) for part in parts),

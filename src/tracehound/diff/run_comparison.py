@@ -62,14 +62,26 @@ DEFINITION: Final = """\
 Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
 most time, else the whole run. A step lasts until the device work that it launched has ended, and begins no earlier than
 the step before has ended (as in step_parts); partial steps are left out, and of the work in no step a note says how
-much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a device was
-recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that have it and
-then over the steps. compute, communication, copy and idle add up to the step: communication that computation hides
-costs nothing, copies that either hides neither. Memsets are among the copies, in the step as in the categories; where a
-file tells HLO categories, those are the categories, and what copies has several. An op's time is its own (what is
-nested inside does not count), and ops of several streams add up to more than the time that passes; exposed is the part
-of it that the step's time goes to: an instant belongs to one op alone, of the classes in that order, then to the one
-that began first. So the differences in exposed time and in idle time add up to the difference of the step.
+much it is. Steps with a phase of inference in their names (prefill, decode) are compared with those of the same phase
+alone: tables are of the phase with most time, or of phase=NAME. A device with a clock of its own (TPU) measures its
+steps, ops and pauses. Where no work of a device was recorded the operators of the host are compared. A time is that of
+one step, averaged over the ranks that have it and then over the steps. compute, communication, copy and idle add up to
+the step: communication that computation hides costs nothing, copies that either hides neither. Memsets are among the
+copies, in the step as in the categories. The category of a kernel is its class (gemm, attention, elementwise, as in
+kernels --set by=class), that of an HLO op its HLO category. An op's time is its own (what is nested inside does not
+count), and ops of several streams add up to more than the time that passes; exposed is the part of it that the step's
+time goes to: an instant belongs to one op alone, of the classes in that order, then to the one that began first. So the
+differences in exposed time and in idle time add up to the difference of the step.
+
+The headline has the mean step of both runs and the parts that changed most: computation by category, communication,
+copies, and idle time by reason. All parts add up to the change; they are named however sure the steps are of each. They
+are means over ranks; but where communication is at least a quarter of the change, and some ranks (at most half) explain
+half of it or more without communication, they are those of these ranks: the others wait for them. Kernels changed by
+one factor where those that both runs execute equally often are at least 80 % of the time of all, the mean of the
+logarithms of their ratios, weighted by time, is that of a factor of 1.02 or more, and their standard deviation at most
+a quarter of the mean; that is looked for in the mean step, on each rank and in each step. The work of a step is that of
+the recorded shapes: of dimensions that differ the ratio that most have, if FLOPs of HLO ops (where known) have it, too,
+within a factor of 1.25, or if it is that of the first dimension.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
@@ -77,21 +89,25 @@ one op may stand against many: it has the name and category of the longest in th
 candidate's longest where they are others. Of categories each run's ops count in their own. What has no partner is
 listed as added or removed, and so is a category, an annotation or a class of modules that one run alone has.
 
-Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
-in a step is compared, of others the average over its time; only counters that both runs have. What PyTorch's allocator
-of the host has is counted while a profiler records: of it, what is left from before a recording and never taken back in
-it is not compared.
+Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. The reason of idle time is that
+cause; where the cause is the host, and before the first work of a run and after its last, each instant has what the
+thread that launches the next work (XLA: the program's own) is at, named by the innermost event there: so reasons add up
+to the idle time. Time in which nothing but an annotation or the mark of a step is open is unrecorded host time. Of a
+counter of bytes the peak in a step is compared, of others the average over its time; only counters that both runs have.
+What PyTorch's allocator of the host has is counted while a profiler records: of it, what is left from before a
+recording and never taken back in it is not compared.
 
 A change is called one (slower, faster, more, less; more or less often, alone or behind the others, where the count
 tells and changed in proportion by no less than the time, so that each is no slower, or no faster, than before) only
-where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
-rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
-steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
-called a change. "noise" is said where they tell that there is next to none (with three standard errors on top the
-change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average, however sure;
-"unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
-it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other number,
-takes the average of neighboring steps for one, as many as leave 1,000 at most."""
+where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself, of reasons
+of idle time and each phase by themselves, and of all rows of all other tables at once, so that each of these errs in
+one comparison of a hundred at most (of thirty-five with 4 steps on a side); "perhaps" stands before what errs in one of
+twenty. "as all kernels" is said of a kernel that changed by the factor of all. With fewer than 4 steps on a side
+nothing is called a change. "noise" is said where they tell that there is next to none (with three standard errors on
+top the change is below 5 % of the larger average), and of what differs by less than 0.01 % of the larger average,
+however sure; "unclear" where they tell neither, since they differ too much among themselves: however large a change of
+averages is, it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no
+other number, takes the average of neighboring steps for one, as many as leave 1,000 at most."""
 
 
 class Comparison(Struct, frozen=True, eq=False):

@@ -170,16 +170,42 @@ def _change_explained(
     ranks: str | None,
 ) -> str:
     """The parts that explain the change, the largest first; `ranks` is a phrase about the ranks that they are of."""
-    items = [
-        f"{_part_name(part, name, detail, factor)}{_op_detail(part, detail, factor)} {_signed_duration(change)}"
-        for part, name, change, detail, factor in zip(parts, names, changes, details, factors, strict=True)
-    ]
+    items = _changed_parts(parts, names, changes, details, factors)
     where = f", {ranks}" if ranks else ""
     if len(items) == 1 and changes[0] * total > 0:
         return f"why: {items[0]} of {_signed_duration(total)}{where}"
     if abs(rest) >= _LITTLE_REST * max(abs(total), *map(abs, changes)):
         items.append(f"all else {_signed_duration(rest)}")
     return f"why: {', '.join(items)}{where}"
+
+
+def _changes_offset(
+    parts: tuple[str, ...],
+    names: tuple[str, ...],
+    changes: tuple[int, ...],
+    details: tuple[str, ...],
+    factors: tuple[float, ...],
+    total: int,
+    rest: int,
+    ranks: str | None,
+) -> str:
+    """The parts that changed though the step did not."""
+    del total
+    items = [*_changed_parts(parts, names, changes, details, factors), f"all else {_signed_duration(rest)}"]
+    return f"but parts of it changed: {', '.join(items)}{f', {ranks}' if ranks else ''}"
+
+
+def _changed_parts(
+    parts: tuple[str, ...],
+    names: tuple[str, ...],
+    changes: tuple[int, ...],
+    details: tuple[str, ...],
+    factors: tuple[float, ...],
+) -> list[str]:
+    return [
+        f"{_part_name(part, name, detail, factor)}{_op_detail(part, detail, factor)} {_signed_duration(change)}"
+        for part, name, change, detail, factor in zip(parts, names, changes, details, factors, strict=True)
+    ]
 
 
 _LITTLE_REST: Final = 0.02
@@ -322,6 +348,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "memory_from_before": _memory_from_before,
     "step_time_changed": _step_time_changed,
     "change_explained": _change_explained,
+    "changes_offset": _changes_offset,
     "change_of_late_ranks": _late_ranks,
     "change_of_uneven_rank": _uneven_rank,
     "kernels_changed_by_factor": _kernels_changed_by_factor,
