@@ -218,6 +218,7 @@ def test_an_unclear_change_is_explained_all_the_same() -> None:
     lines = note_texts(found.headline_notes)
     assert "inconclusive: steps vary too much for 6 against 6; record more" in lines[0]
     assert lines[1].startswith("why: Python GC +33")
+    assert lines[2].startswith("step 3 of the candidate takes 2.7")
 
 
 def test_a_run_against_itself_did_not_change() -> None:

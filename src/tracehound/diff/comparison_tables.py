@@ -350,6 +350,9 @@ median step, and `OUTLIER_MIN_SHARE` of the median."""
 
 OUTLIER_MIN_SHARE: Final = 0.1
 
+OUTLIER_STEP: Final = "outlier_step"
+"""Code of the note about a step that is far from the median of its run."""
+
 _MAX_OUTLIER_NOTES: Final = 3
 _MAD_TO_DEVIATION: Final = 1.4826
 
@@ -464,4 +467,4 @@ def _outlier_note(run: RunProfile, name: str, row: int, off: float) -> Note:
     grown = parts.to_numpy()[row] - np.median(parts.to_numpy(), axis=0)
     most = int(np.argmax(grown * np.sign(off)))
     step, length = run.steps.select("step", "duration").row(row)
-    return note("outlier_step", run=name, step=step, length=round(length), off=round(off), part=STEP_PARTS[most])
+    return note(OUTLIER_STEP, run=name, step=step, length=round(length), off=round(off), part=STEP_PARTS[most])

@@ -35,6 +35,7 @@ from tracehound.diff.comparison_numbers import (
 from tracehound.diff.comparison_tables import (
     CATEGORY_COLUMNS,
     OP_COLUMNS,
+    OUTLIER_STEP,
     STEP_COLUMNS,
     WATERFALL_COLUMNS,
     category_notes,
@@ -139,6 +140,8 @@ class Comparison(Struct, frozen=True, eq=False):
         """The first facts of the comparison as notes: none of a memory timeline."""
         unlike = note_unlike_runs(self.baseline, self.candidate)
         notes = headline_notes(self.headline) if self.headline is not None else []
+        if self.headline is not None and self.headline.verdict == UNCLEAR:
+            notes[-1:-1] = [each for each in self.step.notes if each.code == OUTLIER_STEP][:1]
         notes += [
             note(
                 "phases_compared",
