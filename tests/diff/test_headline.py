@@ -120,6 +120,7 @@ HEALTHY = {ranks: job(Plan(ranks, seed=9)) for ranks in (1, 3)}
     [
         (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", 500), "data loading"),
         (("Python GC", "python", 500), "Python GC"),
+        (("<built-in function collect>", "python", 500), "Python GC"),
         (("train.py(7): augment", "python", 500), "train.py(7): augment"),
         (("cudaMalloc", "runtime", 500), "allocation"),
     ],

@@ -39,6 +39,9 @@ LAUNCH_UNKNOWN: Final = "launch not recorded"
 UNRECORDED: Final = "unrecorded host time"
 COLLECTING_GARBAGE: Final = "Python GC"
 
+_GARBAGE_COLLECTION: Final = r"^Python GC\b|^\$gc\W+collect$|^<built-in function collect>"
+"""Events of garbage collection: PyTorch's own, and the frame as JAX and as PyTorch spell it."""
+
 _REASONS_OF_CAUSES: Final = {
     SYNCHRONIZATION: SYNCHRONIZATION,
     ALLOCATION: ALLOCATION,
@@ -239,15 +242,16 @@ _ACTIVITY_SCHEMA: Final = {
 def _named_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with reasons as names: interval, name, value."""
     activity, kind, event = pl.col("activity"), pl.col("kind"), pl.col("event")
+    collecting = event.str.contains(_GARBAGE_COLLECTION)
     marked = (activity == thread_activity.PYTHON) & kind.is_in(["annotation", "step"])
     reason = (
-        pl.when(event == COLLECTING_GARBAGE)
+        pl.when(collecting)
         .then(pl.lit(COLLECTING_GARBAGE))
         .when(marked)
         .then(pl.lit(UNRECORDED))
         .otherwise(activity.replace(_REASONS_OF_ACTIVITIES))
     )
-    is_named = activity.is_in(_NAMED_ACTIVITIES) & (event != COLLECTING_GARBAGE) & (kind != "step")
+    is_named = activity.is_in(_NAMED_ACTIVITIES) & ~collecting & (kind != "step")
     shown = event.str.strip_prefix(MODULE_PREFIX).str.replace(COUNTER_SUFFIX, "").str.replace_all(_ADDRESS, "")
     named = rows.select(
         "interval", reason.alias("reason"), pl.when(is_named).then(shown).otherwise(pl.lit("")).alias("event"), "value"
