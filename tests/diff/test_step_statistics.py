@@ -113,6 +113,7 @@ def rare(steps: int, names: int, seed: int) -> RunProfile:
     length = time.reshape(steps, 2).sum(axis=1)
     parts = {name: length if name == "compute" else np.zeros(steps) for name in STEP_PARTS}
     of_steps = {"step": np.arange(steps), "ranks": np.ones(steps, np.int64), "duration": length, **parts}
+    of_steps["phase"] = [""] * steps
     return RunProfile("rare", 1, "steps", DEVICE_WORK, pl.DataFrame(of_steps), pl.DataFrame(ops))
 
 

@@ -303,9 +303,9 @@ class OpTimes:
         """The factor of each step of the candidate, against the mean step of the baseline."""
         side, found = self._sides[1], []
         groups = [match.candidate for match in self._matches]
-        sums = [side.sum_groups(column, groups).dense_columns(0, len(groups)) for column in ("time", "count")]
-        if side.steps.len() > MAX_FACTOR_STEPS:
+        if side.steps.len() * len(groups) > MAX_FACTOR_CELLS:
             return []
+        sums = [side.sum_groups(column, groups).dense_columns(0, len(groups)) for column in ("time", "count")]
         for row, step in enumerate(side.steps.to_list()):
             time, count = (values[:, row] for values in sums)
             pairs = (self._time[0], time), (self._count[0], count)
@@ -313,8 +313,8 @@ class OpTimes:
         return found
 
 
-MAX_FACTOR_STEPS: Final = 1_000
-"""With more steps none is named by the factor of its kernels."""
+MAX_FACTOR_CELLS: Final = 1_000_000
+"""Where steps times ops are more, no step is named by the factor of its kernels: a matrix of all takes much memory."""
 
 
 def _describe_matches(
