@@ -53,7 +53,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for source, target in ((asked.base, "base.json"), (asked.other, "other.json")):
+        for source, target in ((asked.baseline, "base.json"), (asked.candidate, "other.json")):
             grown = made(source, folder / target, asked.events)
             say(f"{target}: {size_text(grown.size)}, {grown.copies} x {source.name}")
         first, *again = (
