@@ -457,7 +457,15 @@ def test_a_gate_fails_in_every_form(form: str, job: Path, capsys: pytest.Capture
     if form == "json":
         document = json.loads(said.out)
         assert (document["schema"], document["failed"]) == ("tracehound.comparison/1", True)
-        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops", "diff-idle", "diff-causes"]
+        assert list(document["results"]) == [
+            "gate",
+            "diff",
+            "diff-categories",
+            "diff-ops",
+            "diff-ranks",
+            "diff-idle",
+            "diff-causes",
+        ]
 
 
 def test_a_gate_for_ci(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

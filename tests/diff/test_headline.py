@@ -176,6 +176,17 @@ def test_the_ranks_and_steps_of_a_factor_are_named() -> None:
     assert (factor, step_factor) == (pytest.approx(1.15, rel=0.01), pytest.approx(1.8, rel=0.01))
 
 
+def test_the_rank_that_changed_comes_first() -> None:
+    found = compared(HEALTHY[3], job(Plan(3, wait=("Python GC", "python", 500), at=1)))
+    (ranks,) = (each.table for each in found.sections if each.analysis == "diff-ranks")
+    assert ranks["rank"][0] == 1
+    assert (ranks["idle_change"] / US).to_list() == pytest.approx([500, 0, 0], abs=2)
+    assert (ranks["communication_change"] / US).to_list() == pytest.approx([0, 500, 500], abs=5)
+    parts = ranks.select(pl.sum_horizontal("^(compute|communication|copy|idle)_change$")).to_series()
+    assert (parts - ranks["change"]).abs().max() <= 4, "each is rounded"
+    assert not [each for each in compared(HEALTHY[1], HEALTHY[1]).sections if each.analysis == "diff-ranks"]
+
+
 def test_one_slow_kernel_is_named_and_is_no_factor_of_all() -> None:
     headline = headline_of(run(seed=1), run(changed(0, length=400.0), seed=2))
     assert headline.kernels is None

@@ -1,4 +1,4 @@
-"""Comparable work of two runs: steps of one phase of inference, and the ratio of the work of a step in both.
+"""Comparable work of two runs: ranks of both, steps of one phase of inference, and the ratio of the work of a step.
 
 Prefill steps and decode steps do different work, so that only steps of one phase are compared with each other. The
 ratio of the work is that of samples or tokens, as given, or of recorded shapes.
@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings, Setting
-from tracehound.diff.run_profile import RunProfile
+from tracehound.analysis.result import Column, Result
+from tracehound.diff.comparison_numbers import MIN_RANKS, rows_to_table
+from tracehound.diff.run_profile import STEP_PARTS, RunProfile
 from tracehound.errors import TracehoundError, printable
 
 
@@ -64,6 +66,43 @@ def compared_phase(baseline: RunProfile, candidate: RunProfile, given: ChosenSet
         raise TracehoundError(f"not both runs have steps of phase {printable(wanted)!r}", remedy=f"there is {known}")
     phase = wanted or next(iter(phases), "")
     return (steps_of_phase(baseline, phase), steps_of_phase(candidate, phase)) if phase else (baseline, candidate)
+
+
+RANK_COLUMNS: Final = (
+    Column("rank", "count", "rank"),
+    Column("baseline", "time", "average of a step in the baseline"),
+    Column("candidate", "time", "average of a step in the candidate"),
+    Column("change", "difference", "candidate less baseline"),
+    Column("relative", "growth", "change / baseline"),
+    *(Column(f"{part}_change", "difference", f"change of {part} on the rank") for part in STEP_PARTS),
+)
+
+
+def rank_table(baseline: RunProfile, candidate: RunProfile, top: int | None) -> Result | None:
+    """The mean step of each rank, if both runs have the same ranks and more than one; None otherwise.
+
+    The rank that changed most by itself, without communication, comes first: others may wait for it there.
+    """
+    sums = [
+        run.rank_parts.group_by("rank").agg(
+            pl.col("time").sum().alias("step"),
+            *(pl.col("time").filter(pl.col("part") == part).sum().alias(part) for part in STEP_PARTS),
+        )
+        for run in (baseline, candidate)
+    ]
+    ranks = [each["rank"].sort().to_list() for each in sums]
+    if ranks[0] != ranks[1] or len(ranks[0]) < MIN_RANKS:
+        return None
+    rows = sums[0].join(sums[1], on="rank", suffix="_after").with_columns(
+        pl.col("step").alias("baseline"),
+        pl.col("step_after").alias("candidate"),
+        (pl.col("step_after") - pl.col("step")).alias("change"),
+        (pl.col("step_after") / pl.col("step") - 1).alias("relative"),
+        *((pl.col(f"{part}_after") - pl.col(part)).alias(f"{part}_change") for part in STEP_PARTS),
+    )  # fmt: skip
+    own = (pl.col("change") - pl.col("communication_change")).abs()
+    table = rows_to_table(rows.sort(-own, "rank").to_dict(as_series=False), RANK_COLUMNS)
+    return Result("diff-ranks", "Ranks", RANK_COLUMNS, table.head(top) if top else table, table.height)
 
 
 class WorkRatio(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.result import Column, Result
-from tracehound.diff.comparable_work import compared_phase, given_work
+from tracehound.diff.comparable_work import compared_phase, given_work, rank_table
 from tracehound.diff.compared_intervals import IN_WINDOW, WHOLE_RUN
 from tracehound.diff.comparison_numbers import (
     ADDED,
@@ -171,7 +171,15 @@ _SCOPE_PHRASES: Final = {
 }
 
 
-SECTION_ORDER: Final = ("diff-phases", "diff-idle", "diff-causes", "diff-marks", "diff-memory", "diff-counters")
+SECTION_ORDER: Final = (
+    "diff-phases",
+    "diff-ranks",
+    "diff-idle",
+    "diff-causes",
+    "diff-marks",
+    "diff-memory",
+    "diff-counters",
+)
 """The order of the tables beside the step, the categories and the ops."""
 
 
@@ -241,7 +249,7 @@ def compare_runs(
     is_timed = MEMORY_ONLY not in (baseline.of, candidate.of)
     verdict, work = step_verdict[0][0], given_work(given)
     headline = find_headline(baseline, candidate, sides, ops, kernels, verdict, work) if is_timed else None
-    sections = [*others, *([phases] if phases is not None else [])]
+    sections = [*others, *(each for each in (phases, rank_table(baseline, candidate, top)) if each is not None)]
     sections.sort(key=lambda each: SECTION_ORDER.index(each.analysis))
     keys = _match_numbers(sides, ops)
     return Comparison(baseline, candidate, whole_step, of_category, of_op, waterfall, tuple(sections), keys, headline)

@@ -21,8 +21,9 @@ The summary is ``{"schema": "tracehound.summary/1", "tracehound", "trace", "wind
 ``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"baseline": text, "candidate": text},
 "headline": FACTS or null, "failed": bool or null, "results": {name: RESULT}}`` with the results ``gate`` (where
 conditions were given), ``diff``, ``diff-categories``, ``diff-ops`` and, where there is anything of them,
-``diff-phases``, ``diff-idle``, ``diff-causes``, ``diff-marks``, ``diff-memory`` and ``diff-counters``; a check of one
-run is the same with ``tracehound.check/1`` and its ``gate`` alone. FACTS are those of `diff.headline_facts`.
+``diff-phases``, ``diff-ranks``, ``diff-idle``, ``diff-causes``, ``diff-marks``, ``diff-memory`` and ``diff-counters``;
+a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone. FACTS are those of
+`diff.headline_facts`.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ COMPARISON_TABS: Final = (
 TAB_TABLES: Final = {
     "ops": ("diff-ops",),
     "categories": ("diff-categories",),
-    "parts": ("diff", "diff-phases"),
+    "parts": ("diff", "diff-phases", "diff-ranks"),
     "causes": ("diff-causes", "diff-idle"),
     "marks": ("diff-marks",),
     "counters": ("diff-memory", "diff-counters"),
@@ -54,6 +54,7 @@ EMPTY_TEXTS: Final = {
     "diff": "no steps",
     "diff-causes": "no launches, pauses or compilations in either run",
     "diff-phases": "no phases of inference (prefill, decode) in the names of steps",
+    "diff-ranks": "not several ranks, the same in both runs",
     "diff-idle": "no idle time with known reasons in both runs",
     "diff-marks": "neither run has annotations or modules: record_function(...), TraceAnnotation, with_stack=True",
     "diff-memory": "no counter of bytes in both runs; a run of PyTorch has one with profile_memory=True",
