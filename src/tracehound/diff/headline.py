@@ -433,4 +433,4 @@ def _amounts_per_step(runs: Sequence[RunProfile], topic: str, name: str, column:
     before, after = (
         float(run.measures.filter(topic=topic, name=name)[column].sum()) / max(1, run.steps.height) for run in runs
     )
-    return (before, after) if before and after else None
+    return (before, after) if before > 0 and after > 0 else None

@@ -255,10 +255,9 @@ def _work_measures(work: ComparedWork) -> list[pl.DataFrame]:
     rows = executed.drop_nulls("op").join(known, on="op", how="left", maintain_order="left")
     found = []
     for column, name in (("flops", "FLOPs"), ("bytes", "bytes accessed")):
-        _, amount = _count_and_sum(
-            rows["interval"].to_numpy(), rows[column].fill_null(0).to_numpy(), len(intervals.number)
-        )
-        amount = np.where(_is_known_work(rows, column, len(intervals.number)), amount, 0)
+        at, size = rows["interval"].to_numpy(), len(intervals.number)
+        total = np.bincount(at, rows[column].fill_null(0).to_numpy(), size) if len(at) else np.zeros(size)
+        amount = np.where(_is_known_work(rows, column, size), total.clip(0, MAX_WORK), 0).astype(np.int64)
         found.append(_interval_rows(intervals, WORK, name, np.zeros(len(amount), np.int64), amount))
     if not len(intervals.number):
         return found
@@ -281,6 +280,9 @@ def _is_known_work(rows: pl.DataFrame, column: str, size: int) -> Mask:
     found: Mask = of_unknown <= MAX_UNKNOWN_WORK * of_all
     return found
 
+
+MAX_WORK: Final = 2.0**62
+"""No step does more work: what a damaged file says beyond that is cut."""
 
 MAX_UNKNOWN_WORK: Final = 0.1
 """The work of a step is unknown if custom calls take a larger share of its ops' time."""

@@ -20,6 +20,7 @@ from tracehound.draw.charts import analysis_charts
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
+from tracehound.errors import printable
 from tracehound.ui.bindings.keys import Key
 from tracehound.ui.panes.table_pane import Caption, TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
@@ -125,7 +126,7 @@ class ComparisonPanes(VerticalBox):
     def show(self, found: Comparison) -> None:
         """Show the differences of two runs, with doubts about them first."""
         doubt = "; ".join(note_texts(comparability_notes(found.baseline, found.candidate)))
-        self.headline.parts = note_texts(found.headline_notes)
+        self.headline.parts = tuple(map(printable, note_texts(found.headline_notes)))
         self.headline.display = bool(self.headline.parts)
         known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
