@@ -46,6 +46,16 @@ STRAGGLERS: Final = replace(
 )
 """The analysis `stragglers` with the waits, under a name of its own, which is the key of its cached tables."""
 
+
+def clip_waits(rows: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """The rows of late ranks with the part of their waits that lies in a window (ps)."""
+    inside = [pl.element().struct.field(name).clip(start, end) for name in ("start", "end")]
+    is_inside = pl.element().struct.field("start") < pl.element().struct.field("end")
+    lates = pl.col("lates").list.eval(pl.struct(*inside)).list.eval(pl.element().filter(is_inside))
+    waits = pl.col("waits").list.eval(pl.struct(pl.element().struct.field("rank"), *inside))
+    return rows.with_columns(lates, waits.list.eval(pl.element().filter(is_inside))) if rows.height else rows
+
+
 LATE_SHARE: Final = 0.03
 _SLOW_RANK_STRETCH: Final = 1.03
 """Kernels of a late rank that are longer by a smaller factor are not called slow."""
