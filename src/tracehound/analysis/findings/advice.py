@@ -179,8 +179,8 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         " steps",
         "blocking copy": "prefetch arrays to the device a batch ahead (flax prefetch_to_device)",
         "allocation": "keep the same shapes in every step; donate buffers",
-        "data loading": "prefetch to the device (a second batch in flight), use more workers in the input pipeline,"
-        " less work per sample",
+        "data loading": _XLA_LOADING,
+        LOADER_WITHOUT_WORKERS: _XLA_LOADING,
         "kernel": "run fewer and larger programs: jit what runs separately, scan over steps",
         BETWEEN_REPLAYS: _XLA_RUN_AHEAD,
         "outside": _RECORD_STEADY_PART.format("jax.profiler.start_trace and stop_trace around steps after the first"),
