@@ -60,6 +60,7 @@ def test_findings_come_by_their_cost_and_those_without_one_last() -> None:
     assert [row["cost"] for row in rows] == [20 * US, 20 * US, None]
 
 
+@pytest.mark.thorough
 def test_every_finding_has_a_certainty_and_text() -> None:
     rows = find_rows(add_each_step(make_steps(busy=60), "cudaStreamSynchronize", 60, 99, "sync").trace())
     for row in rows:
@@ -191,6 +192,7 @@ def test_what_the_plugin_advises_on_is_found_on_every_variant(shared: Path, vari
     assert sum(reasons) == pytest.approx(0.514, abs=0.005)
 
 
+@pytest.mark.thorough
 @pytest.mark.xfail(strict=True, reason="a cause in less than half of a gap is lost, whatever it costs")
 def test_the_data_loader_of_the_plugin_s_rule_is_found(shared: Path) -> None:
     """It takes 10 % of each step, and less than half of the one gap in which it waits."""
@@ -220,12 +222,14 @@ def test_a_device_that_works_in_one_burst_of_a_long_recording_is_found() -> None
     assert "torch.profiler.schedule" in row["advice"]
 
 
+@pytest.mark.thorough
 def test_a_device_that_works_for_half_of_the_recording_is_none_that_does_nothing() -> None:
     b = Building(facts=listing(V100))
     add_work(b, "elementwise_kernel", 300, 810)
     assert find_rows(extend_recording(b, 1000).trace()) == []
 
 
+@pytest.mark.thorough
 def test_idle_time_outside_of_steps_costs_them_nothing() -> None:
     row = only_row(find_rows(extend_recording(make_steps(busy=99), 2000).trace()), OUTSIDE, "outside of steps")
     assert (row["cost"], row["share"], row["share_of"]) == (None, pytest.approx(0.8), "recording")
@@ -233,6 +237,7 @@ def test_idle_time_outside_of_steps_costs_them_nothing() -> None:
     assert rows_with(find_rows(extend_recording(make_steps(busy=20), 400).trace()), OUTSIDE) == []
 
 
+@pytest.mark.thorough
 def test_idle_time_between_steps_is_no_share_of_a_step() -> None:
     """In steps the device waits for launches, for 30 us of each; between steps for the data loader, for longer."""
     b = Building(facts=listing(V100))

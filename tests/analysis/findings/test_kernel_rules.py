@@ -71,6 +71,7 @@ def test_gemms_outside_the_steps_cost_none_of_them() -> None:
     assert "sgemm_32x32_nn" in row["evidence"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "finds"),
     some(
@@ -104,6 +105,7 @@ def test_gemms_of_a_run_without_steps_cost_half_of_what_they_take_in_it() -> Non
     assert (half["finding"], half["cost"], half["share"]) == (row["finding"], 10 * US, 0.25)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("peak", "finds"), [(950, True), (900, False)])
 def test_memory_that_is_nearly_full_is_found_at_its_peak(peak: int, finds: bool) -> None:  # noqa: FBT001
     part = make_steps(busy=99).part()
@@ -149,6 +151,7 @@ def test_data_parallel_is_found_where_it_drives_several_devices() -> None:
     assert row["event"] is not None
 
 
+@pytest.mark.thorough
 def test_another_backend_than_nccl_is_found() -> None:
     b = make_steps(busy=99)
     b.event(MAIN, "DistributedDataParallel.forward", 1, 5, "annotation")
@@ -172,6 +175,7 @@ def test_compiling_that_work_hides_is_found_with_the_longest() -> None:
     assert row["next"] == "compiles"
 
 
+@pytest.mark.thorough
 @pytest.mark.xfail(strict=True, reason="compiling that keeps nothing waiting has its whole time as its cost")
 def test_compiling_that_work_hides_costs_nothing() -> None:
     """The device is busy all the while: without it the run would be as long."""
@@ -180,6 +184,7 @@ def test_compiling_that_work_hides_costs_nothing() -> None:
     assert not sum(row["cost"] or 0 for row in find_rows(b.trace()))
 
 
+@pytest.mark.thorough
 def test_compiling_that_keeps_the_device_idle_is_one_finding() -> None:
     b = add_each_step(make_steps(busy=60), "compile f", 60, 99, "compile")
     row = only_row(find_rows(b.trace()), "compiling", "compile f")
@@ -246,8 +251,6 @@ BFLOAT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64"
         ],
         [
             (CUTLASS.format(2), 8, "", UNALIGNED, 0.5),
-            (CUTLASS.format(8), 8, "", None, 0),
-            (CONVERSION, 8, "", LAYOUTS, 1),
             ("ampere_sgemm_128x64_nn", 8, AMPERE, TF32, 0.5),
             (AMPERE, 9, "", f"{OLDER}Ampere", None),
             (AMPERE, 8, "", None, 0),
@@ -272,6 +275,7 @@ def test_slow_kernels_are_known_by_their_names(
     assert row["certainty"] == "inferred"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("length", [2, 0.5])
 def test_slow_kernels_that_take_little_time_are_left_alone(length: float) -> None:
     """2 % of the time of all kernels; or more of that, and less than 1 % of the steps."""
@@ -289,6 +293,7 @@ def attention_calls(softmax: str, *operators: str) -> Building:
     return b
 
 
+@pytest.mark.thorough
 def test_attention_that_is_not_fused_is_known_by_its_softmax_between_products() -> None:
     kernel = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 7, {}, false>(float*)"
     eager = ("aten::bmm", "aten::_softmax", "aten::bmm")

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from building import US, Building, stream, thread
 from finding_runs import Row, find_rows, read_rows
+from short import some
 from tracehound.model.trace import Trace
 from tracehound.store import merge_file_frames
 
@@ -180,7 +181,7 @@ PLANTS: Final[Mapping[str, tuple[Plant, Length, tuple[str, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", PLANTS)
+@pytest.mark.parametrize("case", some(PLANTS, ("loader", "item", "tiny", "gc", "throttled step")))
 def test_a_planted_cause_is_the_first_finding_at_its_cost(case: str) -> None:
     plant, length, words = PLANTS[case]
     (trace, planted), (_, healthy) = replay(plant, length), replay(no_plant)
@@ -316,18 +317,7 @@ def planted_runs(causes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(
-            case,
-            marks=pytest.mark.xfail(strict=True, reason="of several calls that allocate one is named")
-            if case == "cuda_malloc"
-            else (),
-        )
-        for case in FIRST_WORDS
-    ],
-)
+@pytest.mark.parametrize("case", FIRST_WORDS)
 def test_a_cause_planted_in_a_recorded_run_is_the_first_finding(case: str, causes: Path, planted_runs: Path) -> None:
     with (causes / "truth.tsv").open(encoding="utf-8") as file:
         cost = {row["case"]: row["true cost ms per step"] for row in csv.DictReader(file, delimiter="\t")}

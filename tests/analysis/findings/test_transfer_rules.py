@@ -70,6 +70,7 @@ def test_communication_that_nothing_overlaps_starts_late(operator: str, words: s
     assert "bucket" in row["advice"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("world", some([1, 4], [4]))
 def test_communication_may_be_waiting_for_ranks_that_nobody_opened(world: int) -> None:
     b = make_steps(busy=80)
@@ -90,6 +91,7 @@ def test_communication_beside_copies_is_communication_alone_as_in_the_steps() ->
     assert set(run_analysis(get_analysis("steps"), b.trace()).table["communication"]) == {20 * US}
 
 
+@pytest.mark.thorough
 def test_hidden_communication_is_told_with_the_exposed_one() -> None:
     """In each step 30 us of communication, of which computation hides 10; 100 us more are in no step."""
     b = make_steps(busy=60)
@@ -131,6 +133,7 @@ def make_collectives(folder: Path, *, count: int, elements: int, length: int) ->
     return find_rows(job(folder, *ranks))
 
 
+@pytest.mark.thorough
 def test_many_small_collectives_are_told_with_their_number_and_size(tmp_path: Path) -> None:
     row = find_row(
         make_collectives(tmp_path, count=50, elements=1024, length=50), "many small collectives", "50 a step"
@@ -139,6 +142,7 @@ def test_many_small_collectives_are_told_with_their_number_and_size(tmp_path: Pa
     assert row["cost"] == pytest.approx(2500 * US, rel=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("length", "words"), [(2000, "nothing overlaps"), (4000, "slow link")])
 def test_a_slow_link_is_told_with_its_bandwidth(tmp_path: Path, length: int, words: str) -> None:
     """16 MB in 2 ms are 8 GB/s of bus bandwidth between two ranks; in 4 ms 4 GB/s."""
@@ -148,6 +152,7 @@ def test_a_slow_link_is_told_with_its_bandwidth(tmp_path: Path, length: int, wor
     assert ("GB/s" in row["finding"]) == (length == 4000)
 
 
+@pytest.mark.thorough
 @pytest.mark.xfail(strict=True, reason="without steps a collective is counted 'a step'")
 def test_collectives_of_a_run_without_steps_are_none_a_step() -> None:
     b = Building()
@@ -170,6 +175,7 @@ def test_pageable_copies_cost_the_time_of_the_copies() -> None:
     assert "pin_memory" in row["advice"]
 
 
+@pytest.mark.thorough
 @pytest.mark.xfail(strict=True, reason="short copies count as short kernels, too")
 def test_short_copies_are_told_once() -> None:
     """A copy of 3 us in each step, between gaps of 1 us."""
@@ -195,6 +201,7 @@ def test_blocking_copies_cost_what_the_device_idles_for_them() -> None:
     assert has_time(row["evidence"], 15 * MS), "of it idle"
 
 
+@pytest.mark.thorough
 @pytest.mark.xfail(strict=True, reason="pageable copies of one direction make those of the other pageable")
 def test_pinned_copies_are_not_pageable_for_those_of_the_other_direction() -> None:
     b = make_steps(busy=60)

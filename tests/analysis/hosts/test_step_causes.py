@@ -69,28 +69,30 @@ def test_causes_of_random_steps(events: list[tuple[int, int, int]], others: list
 def check_rows(doing: str, rows: list[dict[str, Any]], times: Counter[tuple[int, int]], threads: list[Event]) -> None:
     """The rows of one activity have its time by name and step; `times` has it by step and innermost event."""
     expected = defaultdict[str, Counter[int]](Counter)
-    calls = defaultdict[str, set[int]](set)
     for (step, event), time in times.items():
         if doing in BY_FRAME:
             (row,) = rows
             assert row["name"] in main_names(times, threads)
             name = row["name"]
-            calls[name] = {0}
         elif doing == NOTHING_RECORDED:
             name = ""
         else:
-            outermost = outermost_event(threads, event)
-            name = threads[outermost]["name"]
-            calls[name].add(outermost)
+            name = threads[outermost_event(threads, event)]["name"]
         expected[name][step] += time
     assert {row["name"]: row["idle"] // US for row in rows} == {name: spent.total() for name, spent in expected.items()}
     for row in rows:
         by_step = expected[row["name"]]
         longest = sorted(by_step.items(), key=lambda each: (-each[1], each[0]))
         assert [(each["step"], each["time"] // US) for each in row["by_step"]] == longest
-        assert (row["count"], row["calls"]) == (len(by_step), len(calls[row["name"]]))
+        assert (row["count"], row["calls"]) == (len(by_step), count_events(threads, row["name"]))
         start, end = STEPS[longest[0][0]]
         assert (row["event"], row["duration"]) == (longest[0][0], (end - start) * US)
+
+
+def count_events(threads: list[Event], name: str) -> int:
+    """The events with a name that are in any step."""
+    mine = [event for event in threads if event["name"] == name]
+    return sum(any(event["start"] < end and event["end"] > start for start, end in STEPS) for event in mine)
 
 
 def main_names(times: Counter[tuple[int, int]], threads: list[Event]) -> set[str]:
@@ -128,7 +130,9 @@ def step_rows() -> pl.DataFrame:
     return pl.DataFrame({"step": range(len(STEPS)), "start": start, "end": end, "event": range(len(STEPS))})
 
 
-def build_host(events: list[tuple[str, float, float, str]], others: Sequence[tuple[float, float]] = ()) -> RankTrace:
+def build_host(
+    events: Sequence[tuple[str, float, float, str]], others: Sequence[tuple[float, float]] = ()
+) -> RankTrace:
     """A host whose program has these events (name, start, end, kind), beside a thread with operators at these times."""
     b = Building()
     b.event(thread("python (1)"), "begin", 0, 0, "annotation")
