@@ -17,7 +17,9 @@ from building import Building, Lane, stream, thread
 from short import first
 from tracehound.analysis import Options, get_analysis
 from tracehound.analysis import run_analysis as analyzed
+from tracehound.analysis.result import Column
 from tracehound.diff import Comparison, RunProfile, compare_runs, load_baseline, save_baseline
+from tracehound.diff.comparison_numbers import rows_to_table
 from tracehound.diff.step_measures import _interval_averages, _interval_peaks
 from tracehound.draw.notes import note_texts
 from tracehound.formats.assembly.counter_samples import FileCounters
@@ -233,3 +235,9 @@ def test_counters_are_as_a_slow_loop_says(times: list[int], data: st.DataObject)
 def _at(times: list[int], values: list[int], time: int) -> int | None:
     before = [value for at, value in zip(times, values, strict=True) if at <= time]
     return before[-1] if before else None
+
+
+def test_values_that_no_frame_holds_are_cut() -> None:
+    most = 2**63 - 1024
+    table = rows_to_table({"peak": [1e300, -1e300, float("nan"), 7.4]}, (Column("peak", "bytes", ""),))
+    assert table["peak"].to_list() == [most, -most, None, 7]

@@ -349,5 +349,8 @@ def test_why_something_is_unclear_is_said_where_it_is(last: float, told: str, no
     load = found.sections[-1]
     assert load.table.select("counter", "verdict").rows() == [("load", told)]
     assert [
-        result.analysis for result in found.results for note in note_texts(result.notes) if note.startswith("unclear")
+        result.analysis
+        for result in found.results
+        for note in note_texts(result.notes)
+        if note.startswith("inconclusive")
     ] == (["diff-counters"] * notes)

@@ -39,8 +39,9 @@ Impossible ends (PyTorch): a stream of a GPU runs its kernels one after the othe
 early. A kernel that begins before another one of its stream and ends more than 1 us after it has an end that cannot be
 true: it is cut at the next start on the stream, in all tables and on the timeline. So is a copy that takes at least a
 millisecond and moves less than 0.1 GB/s; other copies may run beside kernels. The details of the event have the
-recorded duration. Not cut are kernels of one launch (a graph may have branches), and streams on which more kernels run
-beside others than have such ends."""
+recorded duration. Not cut is a kernel that contains only kernels of its own launch (branches of a graph), unless less
+than 10 % with its name run beside the next one, nor any on a stream on which more kernels run beside others than have
+such ends."""
 
 COLUMNS = (
     Column("level", "text", "repaired, dropped, missing, inferred or info"),

@@ -24,7 +24,9 @@ from tracehound.analysis.hosts.launch_calls import (
 )
 from tracehound.analysis.hosts.main_activities import EventRules, chosen_loader
 from tracehound.analysis.hosts.thread_activity import (
+    ACTIVITIES,
     ALL_ACTIVITIES,
+    ALLOCATING,
     ASLEEP,
     COLLECTING_GARBAGE,
     COMPILING,
@@ -38,6 +40,7 @@ from tracehound.analysis.hosts.thread_activity import (
     read_thread_activities,
     responsible_lanes,
 )
+from tracehound.analysis.hosts.thread_activity import LOADING as LOADING_ACTIVITY
 from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
 from tracehound.analysis.timing.device_busy import device_work, rounding_gap
@@ -51,6 +54,7 @@ from tracehound.numeric.intervals import (
     Mask,
     covered_lengths,
     overlapping_pairs,
+    subtract,
     union,
 )
 
@@ -181,7 +185,10 @@ def idle_within(
     activities = _host_activity_during(rank_trace, calls.lane, blocking_copies, [gaps for _, gaps, _ in stream_gaps])
     leading_lanes = responsible_lanes(rank_trace, activities, calls.lane)
     result_rows = list[dict[str, object]]()
-    for name, gaps, cause in stream_gaps:
+    for name, whole_gaps, whole_cause in stream_gaps:
+        gaps, cause = whole_gaps, whole_cause
+        if with_host_causes:
+            gaps, cause = _split_at_activities(gaps, cause, leading_lanes[gaps.after], activities)
         times = {part: covered_lengths(holds, gaps.start, gaps.end) for part, holds in conditions.items()}
         kinds = (*separate, "")
         mainly = _main_part(gaps, cause, [times[part] for part in separate])
@@ -267,11 +274,48 @@ def _idle_table(
 
 
 def _short_work_after(gaps: StreamGaps, rows: npt.NDArray[np.intp], events: pl.DataFrame) -> int:
-    """The length of the work after these gaps, as far as it is shorter than `SHORT_WORK`."""
+    """The length of the kernels after these gaps that are shorter than `SHORT_WORK`."""
     after = gaps.after[rows]
     after = after[np.append(True, after[1:] != after[:-1])]  # parts of one gap follow one another
     length = events["end"].to_numpy()[after] - events["start"].to_numpy()[after]
-    return int(length[length < SHORT_WORK].sum())
+    is_kernel = (events["kind"] == "kernel").to_numpy()[after]
+    return int(length[is_kernel & (length < SHORT_WORK)].sum())
+
+
+def _split_at_activities(
+    gaps: StreamGaps, cause: Ints, lane: Ints, activities: ThreadActivities
+) -> tuple[StreamGaps, Ints]:
+    """The gaps, with parts of their own for what the host does in some of their time, and not in most of it.
+
+    Parts are at least a tenth of a gap; they have the cause of the gap.
+    """
+    starts, ends = list[Ints](), list[Ints]()
+    for number, doing in activities.by_lane.items():
+        mine = np.flatnonzero(lane == number)
+        chosen = np.isin(doing.codes, [ACTIVITIES.index(each) for each in _SEPARATE_ACTIVITIES])
+        pieces = Intervals(doing.intervals.start[chosen], doing.intervals.end[chosen])
+        if not len(mine) or not len(pieces.start):
+            continue
+        gap, piece = overlapping_pairs(gaps.start[mine], gaps.end[mine], pieces)
+        start = np.maximum(gaps.start[mine[gap]], pieces.start[piece])
+        end = np.minimum(gaps.end[mine[gap]], pieces.end[piece])
+        length = (gaps.end - gaps.start)[mine[gap]]
+        separate = (10 * (end - start) >= length) & (2 * (end - start) <= length)
+        starts.append(start[separate])
+        ends.append(end[separate])
+    if not sum(map(len, starts)):
+        return gaps, cause
+    cut = union(np.concatenate(starts), np.concatenate(ends))
+    left = subtract(Intervals(gaps.start, gaps.end), cut)
+    start, end = np.concatenate([cut.start, left.start]), np.concatenate([cut.end, left.end])
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    of_gap = np.searchsorted(gaps.start, start, side="right") - 1
+    return StreamGaps(start, end, gaps.after[of_gap]), cause[of_gap]
+
+
+_SEPARATE_ACTIVITIES: Final = (LOADER, LOADING_ACTIVITY, COMPILING, PROGRAM, COLLECTING_GARBAGE, FILE_IO, ALLOCATING)
+"""Activities that are causes by themselves, also in a part of a gap."""
 
 
 def _host_causes(
@@ -329,7 +373,7 @@ HOST_CAUSE_SCHEMA: Final = schema(
     {
         **CAUSE_SCHEMA,
         "by_step": pl.List(pl.Struct({"step": pl.Int64(), "time": pl.Int64()})),  # idle time by step, longest first
-        "short_work": pl.Int64(),  # ps of the work after the gaps, as far as it is shorter than `SHORT_WORK`
+        "short_work": pl.Int64(),  # ps of the kernels after the gaps that are shorter than `SHORT_WORK`
     }
 )
 

@@ -62,11 +62,15 @@ class QuantityPair(Struct, frozen=True, eq=False):
 
 
 def rows_to_table(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFrame:
-    """The rows with the types of these columns: values in whole units are rounded."""
+    """The rows with the types of these columns: values in whole units are rounded, and cut where a frame ends."""
     types = empty_table(columns).schema
     found = pl.DataFrame({name: rows[name] for name in types}, strict=False)
     fractions = [name for name in types if types[name].is_integer() and found[name].dtype.is_float()]
-    return found.with_columns(pl.col(fractions).fill_nan(None).round()).cast(types)
+    return found.with_columns(pl.col(fractions).fill_nan(None).round().clip(-MAX_WHOLE, MAX_WHOLE)).cast(types)
+
+
+MAX_WHOLE: Final = 2.0**63 - 1024
+"""The largest fraction that a frame can hold as a whole number: a damaged file may state more."""
 
 
 class RunOpQuantities:

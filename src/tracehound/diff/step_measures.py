@@ -428,7 +428,8 @@ def _interval_peaks(time: Ints, value: _Floats, start: Ints, end: Ints) -> _Floa
 
 def _interval_averages(time: Ints, value: _Floats, start: Ints, end: Ints) -> _Floats:
     """The average of each `[start, end)` over its time, from the first sample on; NaN before that."""
-    before = np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(time))])
+    with np.errstate(over="ignore", invalid="ignore"):  # of a damaged file: what is not finite is left out
+        before = np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(time))])
 
     def until(times: Ints) -> _Floats:
         last = np.searchsorted(time, times, side="right") - 1
@@ -436,7 +437,7 @@ def _interval_averages(time: Ints, value: _Floats, start: Ints, end: Ints) -> _F
         return work
 
     low, known = np.maximum(start, time[0]), end > time[0]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.where(known, (until(np.maximum(end, low)) - until(low)) / (end - low), np.nan)
 
 

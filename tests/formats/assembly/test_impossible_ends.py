@@ -114,13 +114,27 @@ def test_a_graph_that_contains_kernels_of_the_next_launch_is_cut() -> None:
     assert times(built(events))[0] == (0, 100)
 
 
+@pytest.mark.parametrize(("count", "cut"), [(1, True), (3, True), (6, False)])
+def test_in_a_graph_a_kernel_is_cut_that_seldom_runs_beside_the_next(count: int, *, cut: bool) -> None:
+    """Branches of a graph run at the same time in each layer; an impossible end is an exception."""
+    events = [(100 * number, 100 * number + 80, "kernel", 1) for number in range(40)]
+    for number in range(count):
+        events[6 * number] = (600 * number, 600 * number + 350, "kernel", 1)
+    assert cut_count(built(events)) == (count if cut else 0)
+
+
 def slow(events: Sequence[Event]) -> list[tuple[float, float]]:
     """The times after the repair, by looking at every pair."""
     rows = sorted(events, key=lambda event: (event[0], -event[1]))
     last = {event[3]: number for number, event in enumerate(rows) if event[3] is not None}
     ends, cut = [event[1] for event in rows], []
+    kernels = [number for number, row in enumerate(rows) if row[2] in KERNELS]
+    beside_next = [
+        number for number in kernels if any(rows[number][0] < row[0] < rows[number][1] - 1 for row in rows[number:])
+    ]
     for number, (start, end, kind, launch) in enumerate(rows):
-        behind = number if launch is None else last[launch]
+        rare = 10 * len(beside_next) < len(kernels)
+        behind = number if launch is None or rare else last[launch]
         inside = [
             later
             for place, later in enumerate(rows)
@@ -132,15 +146,15 @@ def slow(events: Sequence[Event]) -> list[tuple[float, float]]:
     for number in reversed(cut):
         if number + 1 < len(rows) and rows[number + 1][0] == rows[number][0]:
             ends[number] = max(ends[number], ends[number + 1])
-    kernels = [
+    cut_kernels = [
         (row[0], end, number if row[3] is None else ("launch", row[3]))
         for number, (row, end) in enumerate(zip(rows, ends, strict=True))
         if row[2] in KERNELS
     ]
     beside = 0
-    for number, (start, end, launch) in enumerate(kernels[1:], 1):
-        overlap = min(max(each[1] for each in kernels[:number]), end) - start
-        beside += overlap > 1 and 2 * overlap > end - start and launch != kernels[number - 1][2]
+    for number, (start, end, launch) in enumerate(cut_kernels[1:], 1):
+        overlap = min(max(each[1] for each in cut_kernels[:number]), end) - start
+        beside += overlap > 1 and 2 * overlap > end - start and launch != cut_kernels[number - 1][2]
     changed = sum(row[1] != end for row, end in zip(rows, ends, strict=True))
     return [(row[0], row[1] if beside > changed else end) for row, end in zip(rows, ends, strict=True)]
 

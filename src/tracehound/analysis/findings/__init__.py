@@ -239,6 +239,10 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
         late_rows = results["stragglers"]
         in_whole_steps = late_rows.table.filter(pl.col("step").is_in(whole_steps["step"].unique().implode()))
         results["stragglers"] = replace(late_rows, table=in_whole_steps)
+    elif context.windowed:
+        late_rows = results["stragglers"]
+        clipped = rank_rules.clip_waits(late_rows.table, context.start, context.end)
+        results["stragglers"] = replace(late_rows, table=clipped)
     lengths = (whole_steps if whole_steps.height else results["breakdown"].table.rename({"span": "duration"}))[
         "duration"
     ]

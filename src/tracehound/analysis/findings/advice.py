@@ -88,7 +88,6 @@ _COMMON: Final[Mapping[str, str]] = MappingProxyType(
         " record more steps to see whether every step ends like this",
         "other": "inspect this interval: work from before the recording, of another process, or of a library that is"
         " not traced may hold the device; record some steps later, without other jobs on the device",
-        "unknown": "record what the host does, too (ProfilerActivity.CPU, or the host tracer)",
         MISSING_CORRELATIONS: "the device events have no correlation ids that lead to their launches: a newer profiler"
         " or driver of this device may record them; compare the gaps with the host's threads by time (gaps)",
         FIRST_USE: "the first use of a device allocates and loads what later steps reuse: warm up before you measure (a"
@@ -101,10 +100,6 @@ _COMMON: Final[Mapping[str, str]] = MappingProxyType(
         " earlier",
         SLOW_CLOCK: "check the clocks, power limit and temperature of this device (nvidia-smi -q -d PERFORMANCE,"
         " rocm-smi, DCGM), and other jobs on it",
-        COPIES_IN_DEVICE: "avoid the copies: write results in place, keep tensors contiguous (look for .contiguous(),"
-        " .clone(), cat), or let torch.compile fuse them",
-        SLOW_LINK: "check the link between these ranks: NCCL_DEBUG=INFO shows the transport in use, nccl-tests what it"
-        " can do",
     }
 )
 """Advice that holds for all frameworks."""
@@ -126,6 +121,11 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         " work per sample",
         LOADER_WITHOUT_WORKERS: "num_workers is 0, so the main process loads each batch itself: set num_workers to 4 or"
         " more, with persistent_workers=True and pin_memory=True",
+        COPIES_IN_DEVICE: "avoid the copies: write results in place, keep tensors contiguous (look for .contiguous(),"
+        " .clone(), cat), or let torch.compile fuse them",
+        "unknown": "record what the host does, too (ProfilerActivity.CPU, or the host tracer)",
+        SLOW_LINK: "check the link between these ranks: NCCL_DEBUG=INFO shows the transport in use, nccl-tests what it"
+        " can do",
         "host with stacks": "launch fewer kernels: torch.compile, CUDA graphs, fused or foreach optimizers, a larger"
         " batch; host and stacks show in which Python functions the time goes",
         "kernel": "launch fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
@@ -150,25 +150,42 @@ _XLA_RUN_AHEAD: Final = (
     "let the host run ahead: no block_until_ready and no conversion to NumPy inside the loop, several steps in one"
     " program (lax.scan), a larger batch"
 )
+_XLA_COMMUNICATION: Final = (
+    "overlap it (latency hiding scheduler, asynchronous collectives), shard differently, or use a"
+    " larger batch per device"
+)
+_XLA_LOADING: Final = (
+    "prefetch to the device (a second batch in flight), use more workers in the input pipeline, less work per sample"
+)
+_HLO_COPIES: Final = (
+    "see which ops they are (hlo_ops, data formatting): transposes and layout copies; donate buffers,"
+    " keep parameters in the layout in which they are used, transpose once outside of the loop"
+)
 _XLA: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **_PYTORCH,
+        **_COMMON,
         "host": _XLA_RUN_AHEAD,
+        "host with stacks": _XLA_RUN_AHEAD,
+        "unknown": "record what the host does, too (the host tracer)",
+        "compiling": _SHAPES,
+        LATE_COMMUNICATION: _XLA_COMMUNICATION,
+        SMALL_COLLECTIVES: "merge them: fewer, larger arrays per collective (XLA's combiner thresholds)",
+        SLOW_LINK: "check the link between these devices, and the mesh: keep large collectives inside a host or slice",
+        COPIES_IN_DEVICE: _HLO_COPIES,
+        PAGEABLE_COPIES: "prefetch arrays to the device a batch ahead, and send fewer, larger ones",
         "value": "do not read values of the device in every step (float(loss), np.asarray, print): read them every N"
         " steps, or those of an earlier step (copy_to_host_async)",
         "synchronization": "remove block_until_ready from the loop; read values of the device rarely, and from earlier"
         " steps",
         "blocking copy": "prefetch arrays to the device a batch ahead (flax prefetch_to_device)",
         "allocation": "keep the same shapes in every step; donate buffers",
-        "data loading": "prefetch to the device (a second batch in flight), use more workers in the input pipeline,"
-        " less work per sample",
+        "data loading": _XLA_LOADING,
+        LOADER_WITHOUT_WORKERS: _XLA_LOADING,
         "kernel": "run fewer and larger programs: jit what runs separately, scan over steps",
         BETWEEN_REPLAYS: _XLA_RUN_AHEAD,
         "outside": _RECORD_STEADY_PART.format("jax.profiler.start_trace and stop_trace around steps after the first"),
-        "communication": "overlap it (latency hiding scheduler, asynchronous collectives), shard differently, or use a"
-        " larger batch per device",
-        "HLO copies": "see which ops they are (hlo_ops, data formatting): transposes and layout copies; donate buffers,"
-        " keep parameters in the layout in which they are used, transpose once outside of the loop",
+        "communication": _XLA_COMMUNICATION,
+        "HLO copies": _HLO_COPIES,
         "copies": "keep the data on the device, or move it earlier: offload less, prefetch it a layer ahead, donate"
         " buffers",
         "input": _INPUT.format("flax prefetch_to_device, tf.data prefetch(AUTOTUNE), Grain with worker_count above 0"),
@@ -186,6 +203,8 @@ _PYTORCH_XLA: Final[Mapping[str, str]] = MappingProxyType(
     {
         **_XLA,
         "host": _PYTORCH_XLA_RUN_AHEAD,
+        "host with stacks": _PYTORCH_XLA_RUN_AHEAD,
+        "blocking copy": "send batches to the device ahead of time (MpDeviceLoader)",
         BETWEEN_REPLAYS: _PYTORCH_XLA_RUN_AHEAD,
         "value": "do not read values of tensors inside a step (.item(), .cpu(), printing a loss): that ends the graph"
         " there and waits for it; read them rarely, from earlier steps (xm.add_step_closure)",

@@ -151,12 +151,16 @@ def find_compiling(evidence: Evidence) -> Iterator[Finding]:
     row = _most_compiling(evidence)
     if row is None or row["compiling"] / row["window"] <= MIN_COMPILE_SHARE:
         return
+    if evidence.step_causes.filter(doing=COMPILING).height:
+        return
     idle = sum(cause.idle for cause in evidence.host_causes if cause.doing == COMPILING)
     if evidence.share_of_base(evidence.per_step(idle, evidence.device_ranks)) > MIN_COMPILE_SHARE:
         return
     share, in_steps = row["compiling"] / row["window"], row["compiling_in_steps"]
-    cost = evidence.per_step(in_steps or 0 if evidence.steps else row["compiling"], 1)
-    base_phrase = evidence.extent_phrase if cost else f"{evidence.extent_phrase}, all of it outside of whole steps"
+    works = evidence.table("breakdown").height
+    cost = evidence.per_step(idle, evidence.device_ranks) if works else evidence.per_step(in_steps or 0, 1)
+    is_outside = evidence.steps and not in_steps
+    base_phrase = evidence.extent_phrase + (", all of it outside of whole steps" if is_outside else "")
     what = row["recompiled"] if (row["recompilations"] or 0) > 1 else row["compiled"]
     yield Finding(
         "programs are compiled during the run" + (f": {shorten_kernel_name(what, 60)}" if what else ""),

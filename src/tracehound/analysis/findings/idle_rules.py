@@ -143,7 +143,7 @@ def find_device_causes(evidence: Evidence) -> Iterator[Finding]:
                 for each in evidence.host_causes
                 if 2 * each.edges > each.idle and each.doing in UNSPECIFIC_AT_EDGES
             ]
-            total += sum(each.idle for each in edges)
+            total += sum(each.edges for each in edges)
             rows = evidence.device_idle.filter(cause=cause)
         cost = evidence.per_step(total, evidence.device_ranks)
         share = evidence.share_of_base(cost)

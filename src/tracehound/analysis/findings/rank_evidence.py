@@ -43,6 +43,7 @@ TRAIT_TYPES: Final = {
     "batched": pl.Int64,  # batched matrix products
     "fallback": pl.Int64,  # attention without a fused kernel
     "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
+    "pageable_to_device": pl.Int64,  # the part of it of copies to the device
     "pageable_event": pl.Int64,  # the longest of them
     "pageable_operator": pl.String,  # the outermost operator that launched it
     "backward": pl.Int64,  # operators of a backward pass
@@ -75,6 +76,7 @@ _NAME_PATTERNS: Final = {
     "fallback": r"^aten::_scaled_dot_product_attention_math$",
 }
 _TRAITS_WITH_EVENT: Final = ("data_parallel", "distributed_data_parallel")
+_TO_DEVICE_PATTERN: Final = r"(?i)HtoD|Pageable\s*->"
 _PAGEABLE_PATTERN: Final = r"(?i)memcpy.*pageable"
 
 
@@ -138,11 +140,13 @@ def _measure_pageable_copies(rank_trace: RankTrace, step_intervals: Callable[[],
         lengths = covered_lengths(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
         copies = copies.with_columns(pl.Series("length", lengths))
     longest = copies.sort("length", "id", descending=[True, False]).head(1)
+    to_device = pl.col("name").cast(pl.String).str.contains(_TO_DEVICE_PATTERN)
     launch: int | None = longest["launch"].first()  # type: ignore[assignment]  # of a column of ids
     operator = outermost_operator(rank_trace, launch)
     return pl.DataFrame(
         {
             "pageable": [copies["length"].sum()],
+            "pageable_to_device": [copies.filter(to_device)["length"].sum()],
             "pageable_event": [longest["id"].first()],
             "pageable_operator": [operator],
         },

@@ -23,6 +23,7 @@ from tracehound.analysis.findings.evidence import Certainty, Evidence, Finding, 
 from tracehound.analysis.findings.host_causes import HostCause
 from tracehound.analysis.findings.rank_evidence import length_factors
 from tracehound.analysis.findings.step_rules import MIN_AGREEMENT, whole_step_parts
+from tracehound.analysis.findings.transfer_rules import OF_LATE_RANKS, gain_of_others
 from tracehound.analysis.hosts.thread_activity import LOADER, LOADING, event_activity
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.ranks.lateness import LAUNCH_DELAY, LateRanks
@@ -45,9 +46,17 @@ STRAGGLERS: Final = replace(
 )
 """The analysis `stragglers` with the waits, under a name of its own, which is the key of its cached tables."""
 
+
+def clip_waits(rows: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """The rows of late ranks with the part of their waits that lies in a window (ps)."""
+    inside = [pl.element().struct.field(name).clip(start, end) for name in ("start", "end")]
+    is_inside = pl.element().struct.field("start") < pl.element().struct.field("end")
+    lates = pl.col("lates").list.eval(pl.struct(*inside)).list.eval(pl.element().filter(is_inside))
+    waits = pl.col("waits").list.eval(pl.struct(pl.element().struct.field("rank"), *inside))
+    return rows.with_columns(lates, waits.list.eval(pl.element().filter(is_inside))) if rows.height else rows
+
+
 LATE_SHARE: Final = 0.03
-_OF_LATE_RANKS: Final = 0.8
-"""A cause on the host is that of late ranks, if this share of it is on them."""
 _SLOW_RANK_STRETCH: Final = 1.03
 """Kernels of a late rank that are longer by a smaller factor are not called slow."""
 
@@ -70,33 +79,18 @@ def _costly_groups(evidence: Evidence) -> list[LateRanks]:
     total = sum(group.waited for group in evidence.late_groups)
     waited_for = [group for group in evidence.late_groups if group.time_lost]
     main = [group for group in waited_for if 2 * group.waited >= total or len(waited_for) <= _MAX_GROUPS]
-    return [group for group in main if evidence.share_of_base(_gain(group, evidence)) > LATE_SHARE]
+    return [group for group in main if evidence.share_of_base(gain_of_others(group, evidence)) > LATE_SHARE]
 
 
 _MAX_GROUPS: Final = 2
 """Up to as many late ranks, or hosts, have a finding each; of more, one that is waited for most of the time."""
 
 
-def _gain(group: LateRanks, evidence: Evidence) -> int:
-    """Time that the other ranks would win in a step: that in which any of them waits with nothing to compute.
-
-    Where the same ranks are late in nearly all steps, communication that is exposed on the others for longer than on
-    them is lost, too: it would run beside computation.
-    """
-    waited = evidence.per_step(group.time_lost, 1)
-    if group.steps < _OF_LATE_RANKS * evidence.steps or not evidence.steps:
-        return waited
-    of_group = pl.col("rank").is_in(list(group.ranks))
-    exposed = evidence.device_times.group_by(of_group.alias("late")).agg(pl.col("communication").mean())
-    times = dict(exposed.iter_rows())
-    return max(waited, round((times.get(False) or 0) - (times.get(True) or 0)))
-
-
 def _host_cause_of(group: LateRanks, evidence: Evidence) -> HostCause | None:
     """The cause on the host of the lateness of these ranks: one that they alone have, and for long enough."""
     for cause in evidence.host_causes:
         here = sum(cause.by_rank.get(rank, 0) for rank in group.ranks)
-        if here >= _OF_LATE_RANKS * cause.idle and 2 * here >= group.time_lost * len(group.ranks):
+        if here >= OF_LATE_RANKS * cause.idle and 2 * here >= group.time_lost * len(group.ranks):
             return cause
     return None
 
@@ -120,7 +114,7 @@ def find_late_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that others wait for, each with the cause of its lateness."""
     costly = _costly_groups(evidence)
     for group in costly:
-        gain = _gain(group, evidence)
+        gain = gain_of_others(group, evidence)
         share = evidence.share_of_base(gain)
         reason = _reason(group, evidence)
         others = _waiting_text(group, evidence.context.ranks.height)
@@ -224,14 +218,12 @@ _ENTRY_ADVICE: Final = "record more steps: what made the rank late lies before t
 
 def _kernel_factor(group: LateRanks, evidence: Evidence) -> float | None:
     """The factor by which all kernels of a late rank are longer than on the others; None if they are not."""
-    times = evidence.kernels.filter(~pl.col("class").is_in(_NO_COMPUTE).fill_null(value=False))
+    types = evidence.table("kernels").unique("name").select("name", "type")
+    times = evidence.kernels.join(types, on="name", how="left").filter(pl.col("type") == "computation")
     factors = length_factors(times.select("rank", "name", "total", "count"), "rank")
     mine = factors.filter(pl.col("rank").is_in(list(group.ranks)))
     slow = mine.filter((pl.col("factor") >= _SLOW_RANK_STRETCH) & (pl.col("agreement") >= MIN_AGREEMENT))
     return float(slow["factor"].to_numpy().max()) if slow.height and slow.height == mine.height else None
-
-
-_NO_COMPUTE: Final = ("communication", "copy", "memset", "memory")
 
 
 def _late_entry(group: LateRanks, evidence: Evidence) -> tuple[str, str] | None:

@@ -64,10 +64,12 @@ def find_stretched_steps(evidence: Evidence) -> Iterator[Finding]:
     if steps.height < MIN_STEPS_PER_RANK * max(steps["rank"].n_unique(), 1):
         return
     keys = ["rank", "step"]
-    stretched = _find_stretched(evidence).join(steps.select(*keys, "start", "duration", "event"), on=keys)
+    median = pl.col("duration").median().over("rank").alias("usual")
+    stretched = _find_stretched(evidence).join(steps.select(*keys, "start", "duration", "event", median), on=keys)
     if stretched.is_empty():
         return
-    lost = stretched["kernels"] * (1 - 1 / stretched["factor"])
+    longer = (stretched["duration"] - stretched["usual"]).clip(lower_bound=0)
+    lost = pl.select(pl.min_horizontal(stretched["kernels"] * (1 - 1 / stretched["factor"]), longer)).to_series()
     cost = evidence.per_step(float(lost.sum()), steps["rank"].n_unique())
     share = evidence.share_of_base(cost)
     if share <= STRETCH_SHARE:
@@ -75,7 +77,6 @@ def find_stretched_steps(evidence: Evidence) -> Iterator[Finding]:
     worst = stretched.row(lost.arg_max() or 0, named=True)
     numbers = stretched["step"].unique().sort().to_list()
     where = f"step {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} steps, most in step {worst['step']}"
-    usual = float(steps["duration"].median() or 0)  # type: ignore[arg-type]  # of a column of Int64
     yield Finding(
         f"{where}: all kernels take {worst['factor']:.3g} times as long as in the other steps",
         f"{percent(share)} of {evidence.time_phrase}; {percent(worst['agreement'])} of the kernel time of step"
@@ -87,7 +88,7 @@ def find_stretched_steps(evidence: Evidence) -> Iterator[Finding]:
         certainty="inferred",
         effects=(
             f"step {worst['step']} takes {format_duration(worst['duration'])} against a median of"
-            f" {format_duration(round(usual))}",
+            f" {format_duration(round(worst['usual']))}",
         ),
         command=f"kernels --rank {worst['rank']} --step {worst['step']}",
     )

@@ -22,6 +22,7 @@ from tracehound.analysis.findings.advice import (
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.hosts.thread_activity import COPYING
 from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.ranks.lateness import LateRanks
 from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.analysis.ranks.rank_collectives import MAX_LINK_BANDWIDTH, bus_factor_column
 from tracehound.analysis.result import Options, concat_tables
@@ -60,6 +61,40 @@ TRANSFERS: Final = replace(transfers.ANALYSIS, name="copies and feeds", per_rank
 """The analysis `transfers` of these rows, under a name of its own, which is the key of its cached tables."""
 
 
+OF_LATE_RANKS: Final = 0.8
+"""Share of the steps in which the same ranks are late, or of a cause on them, from which on it is theirs."""
+
+
+def gain_of_others(group: LateRanks, evidence: Evidence) -> int:
+    """Time that the other ranks would win in a step: that in which any of them waits with nothing to compute.
+
+    Where the same ranks are late in nearly all steps, communication that is exposed on the others for longer than on
+    them is lost, too: it would run beside computation.
+    """
+    waited = evidence.per_step(group.time_lost, 1)
+    if group.steps < OF_LATE_RANKS * evidence.steps or not evidence.steps:
+        return waited
+    of_group = pl.col("rank").is_in(list(group.ranks))
+    exposed = evidence.device_times.group_by(of_group.alias("late")).agg(pl.col("communication").mean())
+    times = dict(exposed.iter_rows())
+    return max(waited, round((times.get(False) or 0) - (times.get(True) or 0)))
+
+
+def explained_waits(evidence: Evidence) -> int:
+    """Exposed communication of an average rank per step that is due to late ranks: what the waiting ranks would win."""
+    ranks, total = max(evidence.device_ranks, 1), 0
+    for group in evidence.late_groups:
+        waited = evidence.per_step(group.waited, ranks)
+        won = gain_of_others(group, evidence) * (ranks - len(group.ranks)) / ranks
+        total += max(waited, round(won)) if _leads(group, evidence) else waited
+    return total
+
+
+def _leads(group: LateRanks, evidence: Evidence) -> bool:
+    """True if these ranks are waited for most of the time."""
+    return 2 * group.waited >= sum(each.waited for each in evidence.late_groups)
+
+
 def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
     """Devices do nothing but communicate, without waiting for late ranks; in a run without devices, hosts do."""
     if evidence.table("breakdown").is_empty():
@@ -67,7 +102,7 @@ def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
         return
     total_span = int(evidence.device_times["span"].sum())
     exposed = int(evidence.device_times["communication"].sum()) / total_span if total_span else 0.0
-    waiting = sum(evidence.per_step(group.waited, evidence.device_ranks) for group in evidence.late_groups)
+    waiting = explained_waits(evidence)
     cost = max(round(exposed * evidence.base_time) - waiting, 0)
     share = evidence.share_of_base(cost)
     if share <= COMMUNICATION_SHARE:
@@ -134,9 +169,10 @@ def _describe_communication(evidence: Evidence, hidden: float) -> tuple[str, str
     sized = calls.drop_nulls("message")
     size = _mean_message(sized)
     per_step = int(calls["count"].sum()) / max(evidence.steps, 1) / max(evidence.device_ranks, 1)
+    each = " a step" if evidence.steps else ""
     if sized.height and size < MAX_SMALL_MESSAGE and per_step >= MIN_SMALL_COLLECTIVES:
         mean = format_bytes(round(size))
-        return f"many small collectives: {per_step:.0f} a step of {mean} on average", SMALL_COLLECTIVES, "collectives"
+        return f"many small collectives: {per_step:.0f}{each} of {mean} on average", SMALL_COLLECTIVES, "collectives"
     alone = missing_job_ranks_notes(evidence.context)  # then calls last as long as ranks that are not here are late
     rate = _bus_bandwidth(sized)
     if evidence.is_xla:
@@ -177,7 +213,7 @@ def _measured_collectives(evidence: Evidence) -> str:
     sized = calls.drop_nulls("message")
     rate = _bus_bandwidth(sized)
     return (
-        f"{kind}: {per_step:.3g} a step"
+        f"{kind}: {per_step:.3g} {'a step' if evidence.steps else 'calls on each rank'}"
         + (f", {format_bytes(round(_mean_message(sized)))} on average" if sized.height else "")
         + (f", {format_bandwidth(rate)} bus bandwidth in the fastest calls" if rate else "")
     )
@@ -298,7 +334,9 @@ def _pageable_share(evidence: Evidence, source: str, target: str, copying: int) 
     if HOST not in (source, target) or not copying:
         return 0.0
     traits = evidence.rank_traits.filter(pl.col("rank").is_in(evidence.device_times["rank"].implode()))
-    return evidence.per_step(int(traits["pageable"].sum()), evidence.device_ranks) / copying
+    to_device = int(traits["pageable_to_device"].sum())
+    pageable = to_device if source == HOST else int(traits["pageable"].sum()) - to_device
+    return evidence.per_step(pageable, evidence.device_ranks) / copying
 
 
 def _blocked_in_copies(evidence: Evidence) -> int:

@@ -80,6 +80,8 @@ def find_time_between_steps(evidence: Evidence) -> Iterator[Finding]:
         round(between / pairs.height),
         between / total,
         "step to step",
+        certainty="not recorded",
+        command=f"gaps --rank {worst['rank']} --top 10",
     )
 
 

@@ -302,9 +302,9 @@ def _add_annotation(rank_trace: RankTrace, causes: pl.DataFrame) -> pl.DataFrame
 
 
 def _count_calls(rank_trace: RankTrace, causes: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
-    """The causes with `calls`, the number of events of the host with their names that begin in `[low, high)`."""
+    """The causes with `calls`, the number of events of the host with their names in `[low, high)`."""
     names = causes["name"].filter(causes["name"] != "").unique().to_list()
-    inside = rank_trace.threads.filter(pl.col("name").is_in(names) & pl.col("start").is_between(low, high, "left"))
+    inside = rank_trace.threads.filter(pl.col("name").is_in(names) & (pl.col("start") < high) & (pl.col("end") > low))
     counts = collect_frame(inside.group_by("name").agg(pl.len().cast(pl.Int64).alias("calls"))) if names else None
     if counts is None:
         return causes

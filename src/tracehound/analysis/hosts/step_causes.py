@@ -94,9 +94,10 @@ def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame, loader: re.Patt
             named = np.full(len(row), _main_event(events, parent, row, time))
         else:
             named = outermost[row]
-        rows += _rows_by_name(events, parent, doing, named, window, time, steps)
+        rows += _rows_by_name(events, parent, doing, (named, row), window, time, steps)
     _, window, time = _time_in_windows(silent, windows, EMPTY_INTERVALS)
-    rows += _rows_by_name(events, parent, NOTHING_RECORDED, np.full(len(time), -1), window, time, steps)
+    nothing = np.full(len(time), -1)
+    rows += _rows_by_name(events, parent, NOTHING_RECORDED, (nothing, nothing), window, time, steps)
     found = pl.DataFrame(rows, schema={name: dtype for name, dtype in STEP_CAUSE_SCHEMA.items() if name != "rank"})
     return found.with_columns(rank=pl.lit(rank_trace.rank, pl.Int64)).select(STEP_CAUSE_SCHEMA.keys())
 
@@ -136,11 +137,22 @@ def _main_event(events: pl.DataFrame, parent: Ints, row: Ints, time: Ints) -> in
 
 
 def _rows_by_name(
-    events: pl.DataFrame, parent: Ints, doing: str, named: Ints, window: Ints, time: Ints, steps: pl.DataFrame
+    events: pl.DataFrame,
+    parent: Ints,
+    doing: str,
+    rows: tuple[Ints, Ints],
+    window: Ints,
+    time: Ints,
+    steps: pl.DataFrame,
 ) -> list[dict[str, object]]:
-    """A row for each name of the events `named` (-1: none) of one activity."""
+    """A row for each name of one activity.
+
+    `rows` are the events that pieces of time are named after, and the innermost ones (-1: none).
+    """
     kind = events["kind"].cast(pl.String)
-    parts = pl.DataFrame({"row": named, "window": window, "time": time}).filter(pl.col("time") > 0)
+    named, innermost = rows
+    parts = pl.DataFrame({"row": named, "innermost": innermost, "window": window, "time": time})
+    parts = parts.filter(pl.col("time") > 0)
     names = events["name"].cast(pl.String)
     parts = parts.with_columns(
         pl.when(pl.col("row") >= 0).then(names.gather(parts["row"].clip(0)) if len(names) else None).alias("name")
@@ -148,11 +160,9 @@ def _rows_by_name(
     result = []
     for (name,), part in parts.partition_by("name", as_dict=True, maintain_order=True).items():
         by_step = part.group_by("window").agg(pl.col("time").sum()).sort("time", "window", descending=[True, False])
-        calls = int((names == name).sum()) if name else 0
-        longest = (
-            part.group_by("row").agg(pl.col("time").sum()).sort("time", "row", descending=[True, False])["row"][:1]
-        )
-        described = describe_rows(events, parent, kind, longest.to_numpy(), longest.to_numpy()).row(0, named=True)
+        calls = int((names == name).sum()) if doing in _BY_FRAME else part["row"].n_unique()
+        longest, deepest = (_row_with_most_time(part, column) for column in ("row", "innermost"))
+        described = describe_rows(events, parent, kind, longest, deepest).row(0, named=True)
         worst = steps.row(int(by_step["window"][0]), named=True)
         total = int(part["time"].sum())
         result.append(
@@ -160,7 +170,7 @@ def _rows_by_name(
                 **described,
                 "doing": doing,
                 "names": [{"name": name, "count": calls, "time": total}] if name else [],
-                "calls": calls,
+                "calls": calls if name else 0,
                 "idle": total,
                 "count": by_step.height,
                 "by_step": [{"step": steps["step"][at], "time": spent} for at, spent in by_step.iter_rows()],
@@ -170,3 +180,9 @@ def _rows_by_name(
             }
         )
     return result
+
+
+def _row_with_most_time(parts: pl.DataFrame, column: str) -> Ints:
+    """The event in this column with the most time, in an array of one."""
+    times = parts.group_by(column).agg(pl.col("time").sum()).sort("time", column, descending=[True, False])
+    return times[column].head(1).to_numpy()

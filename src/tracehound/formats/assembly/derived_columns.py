@@ -22,24 +22,24 @@ from tracehound.formats.assembly.async_handoff import (
     find_handoff_steps,
 )
 from tracehound.formats.assembly.event_batches import (
+    RECORDED_END,
     EventBatch,
     EventRows,
     RowRanges,
     ShiftedChunk,
     concat_column_sets,
+    cut_impossible_ends,
     split_into_batches,
+    survey_queue,
 )
 from tracehound.formats.assembly.inherited_ids import index_executions, index_module_runs, inherit_calls
 from tracehound.formats.assembly.lane_nesting import (
-    RECORDED_END,
     ContainerRules,
     LaneSurvey,
     NestedEvents,
     OpenEvents,
-    cut_impossible_ends,
     nest_events,
     survey_lane,
-    survey_queue,
 )
 from tracehound.formats.assembly.launch_links import IS_PART_OF_RUN, HostCallCollector, consumed_ids, lacks_call_ids
 from tracehound.formats.assembly.step_detection import (

@@ -1,6 +1,7 @@
 """Raw events in chunks -> batches of events in their final order, each small enough for memory.
 
-A batch has many whole lanes, or a time interval of one long lane.
+A batch has many whole lanes, or a time interval of one long lane. On streams that run their kernels in order, one that
+contains later ones has an impossible end: those of a batch are cut.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from tracehound.formats.spill import MaskedColumn, SpilledRows
+from tracehound.model.trace import KIND_CODES
 from tracehound.numeric.id_set import sorted_distinct
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.nesting import lane_sort_order, outermost_rows, still_open_rows
@@ -264,3 +266,190 @@ def _read_starts(runs: RowRanges, sources: Sequence[ShiftedChunk], run: int) -> 
     source = sources[int(runs.source[run])]
     starts: Ints = source.spilled.read(int(runs.low[run]), int(runs.high[run]), ["start"])["start"].values
     return starts + source.shift
+
+
+RECORDED_END: Final = "recorded_end"
+"""The column with the ends that the file has, in batches with kernels whose ends were cut."""
+
+_QUEUE_COLUMNS: Final = ("start", "end", "name", "kind", "correlation", "bytes")
+_KERNEL_KINDS: Final = np.array([KIND_CODES["kernel"], KIND_CODES["collective"]])
+_ROUNDING: Final = 1_000_000
+"""Two times that differ by less may be one time, rounded: a microsecond, in ps."""
+
+_NEVER: Final = int(np.iinfo(np.int64).max)
+_BEFORE_ALL: Final = int(np.iinfo(np.int64).min) // 2
+
+
+class LaterEvents(NamedTuple):
+    """Events of a long lane after one of its batches: the first start, and the first end of a kernel that takes time.
+
+    Kernels of launches that have events in the batch are left out.
+    """
+
+    first_start: int = _NEVER
+    first_kernel_end: int = _NEVER
+
+
+def survey_queue(group: Sequence[EventBatch], queues: Mask) -> Mapping[int, LaterEvents]:
+    """Survey the batches of a long lane that is a queue: what follows each of them, by the first id of the batch.
+
+    Empty if no kernel of the lane has an impossible end, or if the lane runs kernels at the same time.
+    """
+    lane = group[0].runs.lane[0]
+    if len(group) == 1 or not queues[lane]:
+        return {}
+    found, later, next_rows, impossible = dict[int, LaterEvents](), LaterEvents(), None, 0
+    for batch in reversed(group):
+        rows = batch.read(_QUEUE_COLUMNS)
+        if next_rows is not None:
+            launched_here = np.isin(_launch_keys(next_rows), _launch_keys(rows))
+            ends = next_rows.end[_lasting_kernel_mask(next_rows) & ~launched_here]
+            later = LaterEvents(int(next_rows.start[0]), min(later.first_kernel_end, int(ends.min(initial=_NEVER))))
+        found[batch.first] = later
+        impossible += int(np.count_nonzero(_cut_ends(rows, 0, len(rows.lane), later) != rows.end))
+        next_rows = rows
+    if not impossible:
+        return {}
+    concurrent, before = 0, _NO_KERNEL
+    for batch in group:
+        rows = batch.read(_QUEUE_COLUMNS)
+        kernels = _kernels(rows, 0, len(rows.lane), _cut_ends(rows, 0, len(rows.lane), found[batch.first]), before)
+        concurrent += _count_concurrent(kernels)
+        before = kernels.last_as_one
+    return found if concurrent <= impossible else {}
+
+
+def cut_impossible_ends(events: EventRows, queues: Mask, later: LaterEvents | None) -> EventRows:
+    """Cut the ends of kernels that contain later kernels of their queue at the next start on the lane.
+
+    A queue begins a kernel when the one before has ended, or is about to (programmatic dependent launch): a kernel
+    that begins before another and ends after it has an end that cannot be true. Copies may run beside kernels, on an
+    engine of their own: only those that are too slow to be true are examined, too. Kernels of one launch may be
+    branches of a graph: a kernel that contains only such is cut if few with its name run beside the next one. Lanes on
+    which more kernels run beside others than have such ends are no queues.
+
+    `later` has what follows on a long lane, None for a batch of whole lanes.
+    """
+    if not len(events.lane):
+        return events
+    edges = np.append(events.lane_start_rows, len(events.lane))
+    falls = np.flatnonzero((events.end[:-1] - events.end[1:] > _ROUNDING) & (events.lane[:-1] == events.lane[1:]))
+    lanes = np.unique(np.searchsorted(edges, falls, side="right") - 1) if later is None else np.zeros(1, np.intp)
+    end = events.end.copy()
+    for number in lanes[queues[events.lane[edges[lanes]]]].tolist():
+        low, high = int(edges[number]), int(edges[number + 1])
+        cut = _cut_ends(events, low, high, later or LaterEvents())
+        impossible = np.count_nonzero(cut != end[low:high])
+        if later is None and _count_concurrent(_kernels(events, low, high, cut, _NO_KERNEL)) > impossible:
+            continue
+        end[low:high] = cut
+    is_cut = end != events.end
+    if not is_cut.any():
+        return events
+    columns = {**events.columns, "end": MaskedColumn(end), RECORDED_END: MaskedColumn(events.end, is_cut)}
+    return EventRows(events.lane, columns, events.first)
+
+
+def _cut_ends(events: EventRows, low: int, high: int, later: LaterEvents) -> Ints:
+    """Return the ends of the rows `[low, high)`, which are of one queue; impossible ones are cut."""
+    start, end = events.start[low:high], events.end[low:high]
+    is_kernel = _kernel_mask(events)[low:high]
+    is_examined = is_kernel | _slow_copy_mask(events, low, high)
+    next_row = np.searchsorted(start, start, side="right")
+    lasting_end = np.where(_lasting_kernel_mask(events)[low:high], end, _NEVER)
+    first_end = np.minimum.accumulate(np.append(lasting_end, later.first_kernel_end)[::-1])[::-1]
+    rows = np.flatnonzero(is_examined & (end - _ROUNDING > first_end[next_row]))
+    if not len(rows):
+        return end
+    next_start = np.append(start, later.first_start)[next_row]
+    beside_next = is_kernel & (end - _ROUNDING > next_start)
+    behind_launch = np.maximum(next_row, _last_rows(_launch_keys(events)[low:high]) + 1)
+    is_other_launch = end - _ROUNDING > first_end[behind_launch]
+    rows = rows[(is_other_launch | _is_rare(events.columns["name"].values[low:high], is_kernel, beside_next))[rows]]
+    cut = end.copy()
+    cut[rows] = next_start[rows]
+    for row in rows[next_row[rows] > rows + 1][::-1]:  # of equal starts the longest comes first, before and after
+        cut[row] = max(cut[row], cut[row + 1])
+    return cut
+
+
+def _last_rows(values: Ints) -> Ints:
+    """Return, for each row, the last row with its value."""
+    _, number = np.unique(values, return_inverse=True)
+    last = np.zeros(number.max(initial=0) + 1, np.int64)
+    np.maximum.at(last, number, np.arange(len(values)))
+    return last[number]
+
+
+def _is_rare(names: Ints, is_kernel: Mask, beside_next: Mask) -> Mask:
+    """Mask of the rows with a name of which few kernels run beside the next: branches of a graph do each time."""
+    _, number = np.unique(names, return_inverse=True)
+    total, beside = np.bincount(number, is_kernel), np.bincount(number, beside_next)
+    return np.asarray((beside * _RARELY < total)[number])
+
+
+_RARELY: Final = 10
+"""One in more than this many is rare."""
+
+
+class _Kernels(NamedTuple):
+    """Kernels of a queue in order, after one that stands for all before them, with the latest end so far."""
+
+    start: Ints
+    end: Ints
+    launch: Ints
+
+    @property
+    def last_as_one(self) -> _Kernels:
+        """The latest end and the last launch, to stand before later kernels."""
+        return _Kernels(self.start[-1:], np.maximum.reduce(self.end, keepdims=True), self.launch[-1:])
+
+
+_NO_KERNEL: Final = _Kernels(*(np.array([_BEFORE_ALL]) for _ in range(3)))
+
+
+def _kernels(events: EventRows, low: int, high: int, end: Ints, before: _Kernels) -> _Kernels:
+    """Return the kernels among the rows `[low, high)`, with these ends, after those `before`."""
+    rows = np.flatnonzero(_kernel_mask(events)[low:high])
+    columns = (events.start[low:high], end, _launch_keys(events)[low:high])
+    return _Kernels(*(np.append(first, column[rows]) for first, column in zip(before, columns, strict=True)))
+
+
+def _count_concurrent(kernels: _Kernels) -> int:
+    """Count the kernels of which most runs beside an earlier one of another launch."""
+    start, end, launch = kernels
+    beside = np.minimum(np.maximum.accumulate(end)[:-1], end[1:]) - start[1:]
+    is_concurrent = (beside > _ROUNDING) & (2 * beside > end[1:] - start[1:]) & (launch[1:] != launch[:-1])
+    return int(np.count_nonzero(is_concurrent))
+
+
+def _kernel_mask(events: EventRows) -> Mask:
+    """Mask of kernels and collectives: copies may run on engines of their own."""
+    return np.isin(events.columns["kind"].values, _KERNEL_KINDS)
+
+
+def _lasting_kernel_mask(events: EventRows) -> Mask:
+    """Mask of kernels and collectives that take time: one of no length inside another may be at a wrong time itself."""
+    return _kernel_mask(events) & (events.end > events.start)
+
+
+def _slow_copy_mask(events: EventRows, low: int, high: int) -> Mask:
+    """Mask of the copies among the rows `[low, high)` that are too slow to be true: no link moves so few bytes."""
+    if "bytes" not in events.columns:
+        return np.zeros(high - low, np.bool_)
+    is_copy = events.columns["kind"].values[low:high] == KIND_CODES["copy"]
+    length = events.end[low:high] - events.start[low:high]
+    is_slow = (length >= _LONG_COPY) & (events.columns["bytes"].values[low:high] < length // _SLOWEST_COPY)
+    return np.asarray(is_copy & is_slow & events.has_value("bytes")[low:high])
+
+
+_LONG_COPY: Final = 1_000_000_000
+_SLOWEST_COPY: Final = 10_000
+"""A copy of at least a millisecond that takes longer than 10 ns for each byte (0.1 GB/s) is too slow; ps."""
+
+
+def _launch_keys(events: EventRows) -> Ints:
+    """A number for each launch: the correlation id, or one of its own for an event without it."""
+    known = events.has_value("correlation")
+    own = -1 - events.ids
+    return np.where(known, events.columns["correlation"].values, own) if known.any() else own
