@@ -230,7 +230,7 @@ def test_how_exact_the_clocks_are_is_said_wherever_ranks_are_compared(tmp_path: 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(path) for path in files(tmp_path, *ranks_with_clocks(0, 3000))]
     assert main(["report", *paths, "health", "--align", "collectives", "--no-cache"]) == 0
-    assert "placed by the ends of collectives" in capsys.readouterr().out
+    assert "clock aligned by collective end times (±0 s): see clocks" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:
         main(["report", *paths, "health", "--align", "moon"])
     assert stopped.value.code == 2

@@ -112,7 +112,13 @@ def test_what_wait_and_waited_for_are_is_said_where_they_stand(tmp_path: Path) -
     for name in ("collectives", "collective_calls", "arrivals"):
         assert asked(name, trace).notes[-1].code == WAIT_PER_RANK_NOTE
     notes = note_texts(asked("stragglers", trace).notes)
-    assert any(note.startswith("waited for: others had nothing to compute") for note in notes)
+    assert any(
+        note.startswith(
+            "waiting counts only while the others have nothing to compute, and once for all; arrivals has "
+            "each rank's wait"
+        )
+        for note in notes
+    )
     for name in ("collectives", "collective_calls", "arrivals", "stragglers", "distributed"):
         assert WAITS_DEFINITION in get_analysis(name).definition
     alone = job(tmp_path, *sized()[:1])
@@ -143,7 +149,7 @@ def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_of_groups_of_which_one_rank_is_here_it_is_said_beside_whole_ones(tmp_path: Path) -> None:
-    said = "no other rank's calls to match in 1 row: transfers include the wait, bandwidths are what they are at least"
+    said = "transfer includes waiting in 1 row (no calls of other ranks to match): bandwidth is a lower bound"
     pair = [Rank(0), Rank(1)]
     for rank in pair:
         rank.collective(5, 10, 20, Seq=1)

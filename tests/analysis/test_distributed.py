@@ -82,7 +82,7 @@ def test_with_the_overlap_it_is_what_breakdown_and_overlap_have(tmp_path: Path) 
     told = [(row["communication"] + row["overlap"], row["computation"] + row["overlap"]) for row in ours]
     assert told == [(row["first"], row["second"]) for row in groups if row["rank"] is not None]
     note = note_texts(asked("distributed", trace).notes)[1]
-    assert note == "with the overlap computation is 25.53 % and communication is 44.68 % of the spans"
+    assert note == "including the overlap, computation is 25.5 % and communication 44.7 % of the spans"
     notes = note_texts(asked("distributed", trace, Window(70 * US, 200 * US)).notes)
     assert not any("overlap" in each for each in notes)
 

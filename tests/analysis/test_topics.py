@@ -63,7 +63,7 @@ def test_no_analysis_is_listed_twice() -> None:
             ("kineto", False, "operators", ""),
             ("xplane", False, "steps", ""),
             ("xplane", False, "health", ""),
-            ("kineto", True, "arrivals", "one rank is open"),
+            ("kineto", True, "arrivals", "only one rank is open"),
             ("kineto", True, "memory", "no memory events"),
             ("xplane", True, "memory", "only PyTorch records memory events; for XLA see allocator and hlo_memory"),
             ("xplane", True, "allocator", "no allocator events"),

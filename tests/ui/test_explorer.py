@@ -497,7 +497,7 @@ async def test_tables_have_the_room_of_the_details_until_there_is_something_to_s
 async def test_a_key_of_another_pane_says_so(opening: TraceReader) -> None:
     async with explored(opening, (120, 24)) as (explorer, pilot):
         await press(pilot, "9")
-        for key, meaning in (("R", "Choose the ranks"), ("(", "Select the previous step"), ("0", "Fit the whole run")):
+        for key, meaning in (("R", "Choose ranks"), ("(", "Select the previous step"), ("0", "Fit the whole run")):
             await press(pilot, key)
             does = f"{key} does nothing in the details; in the timeline (T goes there): {meaning}"
             assert does in explorer.key_bar.message

@@ -190,7 +190,7 @@ def test_the_curve_says_that_each_of_its_columns_is_the_most_of_a_stretch() -> N
     m = Memory()
     m.give(0, 100, 1)
     found = told(m.trace(), "memory_curve")
-    assert all("at any time of" in found.column(name).meaning for name in ("allocated", "reserved", "unused"))
+    assert all("in the interval" in found.column(name).meaning for name in ("allocated", "reserved", "unused"))
     assert note("memory_levels_are_maxima") in found.notes
 
 

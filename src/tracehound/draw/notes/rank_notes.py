@@ -63,7 +63,7 @@ def _calls_with_unknown_replica_groups(calls: int) -> str:
 
 
 def _calls_of_another_run(calls: int, ranks: tuple[int, ...]) -> str:
-    claimed = f"several files claim the ranks of {format_ranks(ranks)}"
+    claimed = f"several files claim {format_ranks(ranks)}"
     return f"{_unmatched_calls(calls)}: {claimed}; open the files of one run only"
 
 
