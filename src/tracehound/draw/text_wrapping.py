@@ -114,6 +114,16 @@ def _find_break(words: str, start: int, reach: int) -> int:
     return reach
 
 
+def shorten_at_word(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` cells: what is left out at its end begins with a word, if a word fits at all."""
+    if cell_len(text) <= width:
+        return text
+    room = max(0, width - cell_len(ellipsis))
+    head = set_cell_size(text, room)
+    cut = head if text[len(head) : len(head) + 1] == " " else head.rpartition(" ")[0]
+    return f"{(cut or head).rstrip(' ,;:(-')}{ellipsis}" if width > 0 else ""
+
+
 class _Paragraph(Struct):
     """Words that continue over lines behind `lead`, which precedes the first; `written` is the length of the last."""
 

@@ -24,7 +24,7 @@ from tracehound.draw import overview_panels, result_details
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs, to_ascii
 from tracehound.draw.notes import note_texts
-from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelLine, PanelStyle
+from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelContext, PanelLine, PanelStyle
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
 from tracehound.ui.wording import messages
@@ -111,7 +111,8 @@ class OverviewSection:
             return overview_panels.draw_message_panel(
                 self.message, width, height, "warn" if self.result is None else "dim"
             )
-        return overview_panels.draw_panel(self.result, width, height)
+        context = PanelContext(self.window is not None, self._pane.keys.get(self.name, ""))
+        return overview_panels.draw_panel(self.result, width, height, context)
 
 
 class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
@@ -128,7 +129,7 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
         height: 1fr; width: 1fr; color: $text;
         & > .overview-pane--title { color: $text; text-style: bold; }
         & > .overview-pane--key { color: $primary; text-style: bold; }
-        & > .overview-pane--cursor { background: $primary; color: $background; text-style: bold; }
+        & > .overview-pane--cursor { background: $accent; color: $background; text-style: bold; }
         & > .overview-pane--dim { color: $text-muted; }
         & > .overview-pane--bad { color: $error; text-style: bold; }
         & > .overview-pane--warn { color: $warning; }
@@ -212,6 +213,8 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
             return self.rich_style + appearance_of(self.app, self._glyphs).kind_style(_TEXT_KINDS[sort])
         if sort in ("plain", "strong"):
             return self.rich_style + Style(bold=sort == "strong")
+        if sort == "headline":
+            return self.get_component_rich_style("overview-pane--title", partial=False)
         name = {"idle": "dim", "slow": "bad"}.get(sort, sort)
         return self.get_component_rich_style(f"overview-pane--{name}", partial=False)
 
