@@ -65,12 +65,12 @@ class PanelContext(Struct, frozen=True):
     key: str = ""
 
 
-def draw_panel(result: Result, width: int, height: int, context: PanelContext = PanelContext()) -> OverviewPanel:  # noqa: B008, frozen
+def draw_panel(result: Result, width: int, height: int, context: PanelContext | None = None) -> OverviewPanel:
     """A result in at most `height` lines of `width` cells."""
     if result.table.is_empty():
         words = note_text(result.notes[0]) if result.notes else "nothing to show"
         return OverviewPanel("", _wrap_panel_text(words, width, height, "dim"))
-    panel = _PANEL_DRAWERS.get(result.analysis, draw_rows_panel)(result, width, height, context)
+    panel = _PANEL_DRAWERS.get(result.analysis, draw_rows_panel)(result, width, height, context or PanelContext())
     return OverviewPanel(panel.note, [_cut_panel_line(line, width) for line in panel.lines[:height]])
 
 
@@ -115,9 +115,9 @@ def draw_steps_panel(result: Result, width: int, height: int, context: PanelCont
         footer = _step_extremes(by_step, inferred, several_ranks=by_step.height < whole_steps.height)
     slow_from = SLOW_STEP_RATIO * middle
     style: PanelStyle = "slow" if lengths.max() > slow_from else "plain"
-    words = [(footer[0], style), *((f", {part}", "dim") for part in _fitting_parts(footer, width))]
+    words: PanelLine = [(footer[0], style), *((f", {part}", "dim") for part in _fitting_parts(footer, width))]
     chart = _draw_length_chart(lengths, slow_from, width, height - 1) if height > 1 and width >= 16 else []
-    return OverviewPanel(note, [*chart, list[PanelPiece](words)])  # type: ignore[arg-type]  # styles are literals
+    return OverviewPanel(note, [*chart, words])
 
 
 def _rank_extremes(ranks: pl.DataFrame) -> str:
@@ -271,9 +271,7 @@ def draw_health_panel(result: Result, width: int, height: int, context: PanelCon
     infos = result.table.height - problems.height
     counted = f"{count_noun(infos, 'info')}{f' ({context.key})' if context.key else ''}" if infos else ""
     if problems.is_empty():
-        return OverviewPanel(
-            "", [[("nothing dropped, repaired or missing", "plain")], *([[(counted, "dim")]] if counted else [])]
-        )
+        return OverviewPanel("", [[("nothing dropped, repaired or missing", "plain")], [(counted, "dim")]])
     below: list[PanelLine] = [[(counted, "dim")]] if counted and height > 1 else []
     room, lines = height - len(below), list[PanelLine]()
     rows = problems.select("level", "count", "what").rows()
@@ -316,7 +314,7 @@ def draw_findings_panel(result: Result, width: int, height: int, context: PanelC
     return OverviewPanel(", ".join(parts), lines)
 
 
-def _shorten_findings(texts: Sequence[str], width: int) -> dict[str, str]:
+def _shorten_findings(texts: Sequence[str], width: int) -> Mapping[str, str]:
     """Each text in `width` cells, cut behind a word; in its middle where several would look alike."""
     short = {text: shorten_at_word(text, width) for text in texts}
     return short if len(set(short.values())) == len(short) else shorten_names_distinctly(texts, width)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.model.units import count_noun
 
 BREAK_CHARACTERS = (" ", ",;/", ":.(){}[]=<>_-")
 """A line ends after one of these if possible; earlier groups are preferred."""
@@ -25,8 +26,8 @@ _TWO_COLUMN_LINE: Final = re.compile(r"(\s*\S.*?\s{2,})(\S.*)")
 _BELOW_INDENT: Final = 6
 """Indentation of a description below its name."""
 
-CaptionStyle = Literal["title", "scope", "plain", "more"]
-"""The style of a piece: first part, second part, another part, or the key that shows what is left out."""
+CaptionStyle = Literal["title", "scope", "plain", "headline", "more"]
+"""The style of a piece: first part, second part, another part, the headline, or the key that shows what is left out."""
 
 WIDE_CAPTION: Final = 60
 """Width from which the caption says in words what the key does."""
@@ -176,30 +177,84 @@ class CaptionPiece(NamedTuple):
     sort: CaptionStyle
 
 
-def count_caption_lines(parts: Sequence[str], glyphs: Glyphs, width: int) -> int:
-    """The number of lines of `width` cells that the parts take."""
-    return len(wrap_spans(_join_caption_parts(parts, glyphs), width, width))
+CaptionLine = list[CaptionPiece]
 
 
-def lay_out_caption(
-    parts: Sequence[str], glyphs: Glyphs, size: tuple[int, int], key: str = ""
-) -> list[list[CaptionPiece]]:
-    """The parts, separated by dots, on lines of a width. If they do not fit the height, with an ellipsis and a key.
+class CaptionText(Struct, frozen=True):
+    """What stands above a table: title, scope and number of rows; the note that matters; and all other notes."""
 
-    `size` is width and height in cells, `key` the key that shows what is left out.
-    """
-    width, height = size
-    text = _join_caption_parts(parts, glyphs)
-    spans = wrap_spans(text, width, width)
-    ends = [len(_join_caption_parts(parts[:many], glyphs)) for many in (1, 2)]
-    if len(spans) <= height:
-        return [_split_caption_line(text, span, ends) for span in spans]
-    key_text = f" {key} shows all" if width >= WIDE_CAPTION else f" {key}"
-    ellipsis = [CaptionPiece(glyphs.ellipsis, "plain"), *([CaptionPiece(key_text, "more")] if key else [])]
-    start = spans[height - 1][0]
-    fitting = set_cell_size(text[start:], max(0, width - sum(cell_len(piece.words) for piece in ellipsis))).rstrip()
-    last = _split_caption_line(text, (start, start + len(fitting)), ends)
-    return [*(_split_caption_line(text, span, ends) for span in spans[: height - 1]), [*last, *ellipsis]]
+    heading: tuple[str, ...] = ()
+    headline: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class CaptionLayout(Struct, frozen=True):
+    """An alphabet, the width of the lines, and the key that shows what is left out."""
+
+    glyphs: Glyphs
+    width: int
+    key: str = ""
+
+    def count_lines(self, text: CaptionText) -> int:
+        """The number of lines that a caption takes."""
+        return len(self.lay_out(text, _UNBOUNDED_LINES))
+
+    def lay_out(self, text: CaptionText, height: int) -> list[CaptionLine]:
+        """A caption on at most `height` lines: the heading, the headline, and a single note if it fits on a line.
+
+        Several notes are only counted, in the heading. On one line the headline follows title and scope.
+        """
+        if height < 2 and text.headline:
+            parts = (*text.heading[:2], text.headline, *text.heading[2:], *self._counted(len(text.notes)))
+            return self._heading_lines(parts, 1)
+        single = "" if len(text.notes) != 1 else " ".join(self.glyphs.to_alphabet(text.notes[0]).split())
+        headline = self._note_lines(text.headline, "headline")
+        notes = self._note_lines(single, "plain")
+        heading = self._heading_lines(text.heading, height)
+        if len(text.notes) > 1 or len(notes) > 1 or len(heading) + len(headline) + len(notes) > height:
+            counted = (*text.heading, *self._counted(len(text.notes)))
+            heading, notes = self._heading_lines(counted, max(1, height - len(headline))), []
+        return self._cut_lines([*heading, *headline, *notes], height)
+
+    def _cut_lines(self, lines: list[CaptionLine], height: int) -> list[CaptionLine]:
+        """The first lines, with an ellipsis at the end of the last where others follow."""
+        if len(lines) <= height:
+            return lines
+        *before, last = lines[height - 1]
+        ellipsis = self.glyphs.ellipsis
+        room = self.width - cell_len(ellipsis) - sum(cell_len(piece.words) for piece in before)
+        words = last.words if cell_len(last.words) <= room else set_cell_size(last.words, max(0, room))
+        return [*lines[: height - 1], [*before, CaptionPiece(f"{words.rstrip()}{ellipsis}", last.sort)]]
+
+    def _counted(self, notes: int) -> tuple[str, ...]:
+        """How many notes there are, and the key that shows them."""
+        return (f"{count_noun(notes, 'note')}{f' ({self.key})' if self.key else ''}",) if notes else ()
+
+    def _note_lines(self, words: str, sort: CaptionStyle) -> list[CaptionLine]:
+        text = _join_caption_parts((words,), self.glyphs)
+        spans = wrap_spans(text, self.width, self.width) if text else []
+        return [[CaptionPiece(text[start:end].replace(_NO_BREAK_SPACE, " "), sort)] for start, end in spans]
+
+    def _heading_lines(self, parts: Sequence[str], height: int) -> list[CaptionLine]:
+        """The parts, separated by dots. If they do not fit the height, with an ellipsis and the key."""
+        text = _join_caption_parts(parts, self.glyphs)
+        spans = wrap_spans(text, self.width, self.width)
+        ends = [len(_join_caption_parts(parts[:many], self.glyphs)) for many in (1, 2)]
+        if len(spans) <= height:
+            return [_split_caption_line(text, span, ends) for span in spans]
+        key_text = f" {self.key} shows all" if self.width >= WIDE_CAPTION else f" {self.key}"
+        ellipsis = [
+            CaptionPiece(self.glyphs.ellipsis, "plain"),
+            *([CaptionPiece(key_text, "more")] if self.key else []),
+        ]
+        start = spans[height - 1][0]
+        room = max(0, self.width - sum(cell_len(piece.words) for piece in ellipsis))
+        fitting = set_cell_size(text[start:], room).rstrip()
+        last = _split_caption_line(text, (start, start + len(fitting)), ends)
+        return [*(_split_caption_line(text, span, ends) for span in spans[: height - 1]), [*last, *ellipsis]]
+
+
+_UNBOUNDED_LINES: Final = 1 << 16
 
 
 def _join_caption_parts(parts: Sequence[str], glyphs: Glyphs) -> str:

@@ -6,7 +6,7 @@ import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -48,6 +48,25 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = MappingProxyType(
     }
 )
 """The sentence of every code."""
+
+
+HEADLINE_CODES: Final = (
+    "memory_nearly_full", "queue_nearly_full", "waited_for_ranks", "late_without_waits", "no_late_rank",
+    "communication_waits", "exposed_total", "group_overlapped", "critical_path_bound", "hlo_ops_wait_for_host_memory",
+    "roofline_judged", "time_at_roof", "time_judged", "waits_for_host_copies", "idle_by_cause", "gaps_total",
+    "duty_cycle_total", "kernel_time_total", "breakdown_total", "mean_step_parts", "step_times", "step_lengths",
+    "mean_step_time", "device_idle", "computation_on_tensor_cores", "launches_total", "work_in_graphs",
+    "time_compiling", "executions_total", "program_peak", "device_memory_peak", "allocator_peak", "host_time",
+    "lane_busy", "steps_inconclusive", "too_few_steps", "no_difference",
+)  # fmt: skip
+"""Notes that answer the question of their table, the one that says most first; all others are caveats."""
+
+
+def split_headline(notes: Sequence[Note]) -> tuple[Note | None, tuple[Note, ...]]:
+    """The note that answers the question of a table, if there is one, and all others."""
+    codes = [note.code for note in notes]
+    at = next((codes.index(code) for code in HEADLINE_CODES if code in codes), None)
+    return (None, tuple(notes)) if at is None else (notes[at], (*notes[:at], *notes[at + 1 :]))
 
 
 def note_text(note: Note) -> str:

@@ -20,8 +20,9 @@ from tracehound.draw.charts import analysis_charts
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
+from tracehound.draw.text_wrapping import CaptionText
 from tracehound.ui.bindings.keys import Key
-from tracehound.ui.panes.table_pane import Caption, TablePane
+from tracehound.ui.panes.table_pane import Caption, TablePane, caption_text
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.result_table import ResultTable
@@ -86,7 +87,7 @@ class WaterfallPane(VerticalBox, can_focus=True):
             result_details.notes_section((result.title, about), note_texts(result.notes)),
             result_details.columns_section(result),
         ]
-        self.caption.parts = (result.title, about, *note_texts(result.notes))
+        self.caption.text = caption_text((result.title, about), result.notes)
         self.chart.draws = partial(analysis_charts.draw_chart, result, "", 0)
 
 
@@ -131,13 +132,13 @@ class ComparisonPanes(VerticalBox):
         """Show why there is nothing yet."""
         for pane in self.tables.values():
             pane.show_waiting(message)
-        self.waterfall.caption.parts = (message,)
+        self.waterfall.caption.text = CaptionText((message,))
 
     def show_failure(self, message: str) -> None:
         """Show why there is no result."""
         for pane in self.tables.values():
             pane.show_failure(message)
-        self.waterfall.caption.parts = (message,)
+        self.waterfall.caption.text = CaptionText((message,))
 
     @property
     def first_table(self) -> ResultTable | None:

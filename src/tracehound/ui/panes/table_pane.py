@@ -6,6 +6,7 @@ The screen supplies the result, or the reason why there is none, and writes file
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -22,12 +23,13 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from tracehound.analysis.result import Result
-from tracehound.draw import result_details, text_wrapping
+from tracehound.draw import result_details
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.notes import note_texts
+from tracehound.draw.notes import note_text, note_texts, split_headline
 from tracehound.draw.result_details import sentence_columns
-from tracehound.draw.text_wrapping import CaptionPiece, CaptionStyle
+from tracehound.draw.text_wrapping import CaptionLayout, CaptionLine, CaptionStyle, CaptionText
+from tracehound.model.notes import Note
 from tracehound.ui.panes.charted_table import ChartedTable
 from tracehound.ui.panes.choice_dialogs import ColumnsDialog
 from tracehound.ui.state.table_view import ColumnChoice
@@ -51,18 +53,19 @@ class Caption(UnscrolledWidget):
     """Title, scope, number of rows and notes above a table."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"caption--{part}" for part in ("title", "scope", "more")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"caption--{part}" for part in ("title", "scope", "headline", "more")}
     DEFAULT_CSS = """
     Caption {
         height: auto; color: $text-muted;
         & > .caption--title { color: $text; text-style: bold; }
         & > .caption--scope { color: $accent; text-style: bold; }
+        & > .caption--headline { color: $text; text-style: bold; }
         & > .caption--more { color: $accent; text-style: bold; }
     }
     """
 
-    parts: reactive[tuple[str, ...]] = reactive((), repaint=False)
-    """Title, scope, and the rest."""
+    text: reactive[CaptionText] = reactive(CaptionText(), repaint=False)
+    """Title, scope, number of rows, and notes."""
     told: reactive[str] = reactive("", repaint=False)
     """Message about the last action, shown after the scope for a while."""
     windowed: reactive[bool] = reactive(default=False)
@@ -79,7 +82,7 @@ class Caption(UnscrolledWidget):
         """Lines for all parts, limited to free lines and to those that the table can spare."""
         del viewport
         room, (most, least) = container.height, self._lines_below
-        needed = text_wrapping.count_caption_lines(self.parts, self.glyphs, max(1, width - 2 * SIDE_MARGIN))
+        needed = self._layout(width).count_lines(self.text)
         return max(1, min(needed, max(room - most, min(MAX_BORROWED_LINES, (room - 2) // 3, room - least))))
 
     def fit(self, most: int, least: int) -> None:
@@ -88,35 +91,34 @@ class Caption(UnscrolledWidget):
             self._lines_below = (most, least)
             self.refresh(layout=True)
 
-    def watch_parts(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    def watch_text(self, old: CaptionText, new: CaptionText) -> None:
         """Redraw; lay out again only if the number of lines changes."""
-        width = self.size.width - 2 * SIDE_MARGIN
-        if width < 1 or text_wrapping.count_caption_lines(old, self.glyphs, width) != text_wrapping.count_caption_lines(
-            new, self.glyphs, width
-        ):
+        layout = self._layout(self.size.width)
+        if self.size.width <= 2 * SIDE_MARGIN or layout.count_lines(old) != layout.count_lines(new):
             self.refresh(layout=True)
         self._refresh_changed_lines(self._wrapped_lines(old, self.told), self._wrapped_lines(new, self.told))
 
     def watch_told(self, old: str, new: str) -> None:
         """Redraw the changed lines."""
-        self._refresh_changed_lines(self._wrapped_lines(self.parts, old), self._wrapped_lines(self.parts, new))
+        self._refresh_changed_lines(self._wrapped_lines(self.text, old), self._wrapped_lines(self.text, new))
 
     def render_line(self, y: int) -> Strip:
         """Draw one line; the last has an ellipsis if parts are cut."""
-        lines = self._wrapped_lines(self.parts, self.told)
+        lines = self._wrapped_lines(self.text, self.told)
         segments = [Segment(piece.words, self._style_of(piece.sort)) for piece in (lines[y] if y < len(lines) else [])]
         return Strip([Segment(" " * SIDE_MARGIN, self.rich_style), *segments]).adjust_cell_length(
             self.size.width, self.rich_style
         )
 
-    def _wrapped_lines(self, parts: tuple[str, ...], told: str) -> list[list[CaptionPiece]]:
-        """All lines as pieces of text."""
-        size = max(1, self.size.width - 2 * SIDE_MARGIN), max(1, self.size.height)
-        return text_wrapping.lay_out_caption(
-            (*parts[:2], *([told] if told else []), *parts[2:]), self.glyphs, size, self.key
-        )
+    def _layout(self, width: int) -> CaptionLayout:
+        return CaptionLayout(self.glyphs, max(1, width - 2 * SIDE_MARGIN), self.key)
 
-    def _refresh_changed_lines(self, old: list[list[CaptionPiece]], new: list[list[CaptionPiece]]) -> None:
+    def _wrapped_lines(self, text: CaptionText, told: str) -> list[CaptionLine]:
+        """All lines as pieces of text."""
+        heading = (*text.heading[:2], *([told] if told else []), *text.heading[2:])
+        return self._layout(self.size.width).lay_out(replace(text, heading=heading), max(1, self.size.height))
+
+    def _refresh_changed_lines(self, old: list[CaptionLine], new: list[CaptionLine]) -> None:
         """Refresh the lines that differ."""
         changed = [y for y, (before, after) in enumerate(zip_longest(old, new)) if before != after]
         if changed:
@@ -126,6 +128,14 @@ class Caption(UnscrolledWidget):
         if sort == "plain" or (sort == "scope" and not self.windowed):
             return self.rich_style
         return self.get_component_rich_style(f"caption--{sort}", partial=False)
+
+
+def caption_text(heading: Sequence[str], notes: Sequence[Note], said: Collection[str] = ()) -> CaptionText:
+    """The caption of a result with these notes, without those that are `said` elsewhere."""
+    headline, others = split_headline(notes)
+    texts = tuple(text for text in note_texts(others) if text not in said)
+    first = "" if headline is None else note_text(headline)
+    return CaptionText(tuple(heading), "" if first in said else first, texts)
 
 
 TimeWindow = tuple[int, int]
@@ -210,14 +220,14 @@ class TablePane(VerticalBox):
 
     def show_failure(self, message: str) -> None:
         """Show why there is no result, in place of the rows."""
-        self.caption.parts = (self._title,)
+        self.caption.text = CaptionText((self._title,))
         self.table.empty = message
         self.table.result = None
 
     def show_waiting(self, message: str) -> None:
         """Show that a result is being computed, unless one is shown."""
         if self.table.result is None:
-            self.caption.parts = (message,)
+            self.caption.text = CaptionText((message,))
 
     def set_full_text_key(self, key: str) -> None:
         """Set the key that the pane names where text is cut."""
@@ -252,7 +262,7 @@ class TablePane(VerticalBox):
         if result is None or shown is None:
             return [
                 result_details.notes_section(
-                    self.caption.parts, self.table.empty.split("\n") if self.table.empty else ()
+                    self.caption.text.heading, self.table.empty.split("\n") if self.table.empty else ()
                 )
             ]
         row = self.table.cursor if self.display else -1
@@ -270,7 +280,7 @@ class TablePane(VerticalBox):
         title, scope, *rows = messages.table_caption(result, about, self.table.passing_row_count, self.table.filter)
         said = self.table.empty.split("\n") if result.table.is_empty() else []
         self._heading = (title, scope, *filter(None, (self.so_far,)), *rows)
-        self.caption.parts = (*self._heading, *(text for text in note_texts(untold.notes) if text not in said))
+        self.caption.text = caption_text(self._heading, untold.notes, said)
         self.caption.fit(*self.charted_table.height_range)
 
     async def _lay_out(self) -> None:
