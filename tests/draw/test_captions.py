@@ -35,10 +35,9 @@ def test_the_headline_has_lines_of_its_own_and_several_notes_are_counted() -> No
     assert [{piece.sort for piece in line} for line in lines] == [{"title", "scope", "plain"}, {"headline"}]
 
 
-def test_a_single_note_is_shown_where_it_takes_one_line() -> None:
-    text = CaptionText(HEADING, HEADLINE, ("1 rank more",))
-    assert texts(text, 80, 3, "I")[2] == "1 rank more"
-    assert texts(text, 80, 2, "I") == ["Critical path · whole run · 131 rows · 1 note (I)", HEADLINE]
+def test_a_single_note_is_shown_where_it_fits_in_the_first_line() -> None:
+    text = CaptionText(HEADING, HEADLINE, ("and 1 more rank",))
+    assert texts(text, 80, 3, "I") == ["Critical path · whole run · 131 rows · and 1 more rank", HEADLINE]
     long = replace(text, notes=("more ranks " * 9,))
     assert texts(long, 80, 9, "I") == ["Critical path · whole run · 131 rows · 1 note (I)", HEADLINE]
 

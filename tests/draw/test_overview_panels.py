@@ -223,7 +223,7 @@ def test_findings_that_begin_alike_stay_different_where_they_are_cut() -> None:
     "result",
     [steps(5, 7), breakdown(0.2, 0.4, 0.1), health(("info", 1, "é" * 90)), replace(every_unit(), analysis="other")],
 )
-@pytest.mark.parametrize("size", [(12, 1), (24, 3), (39, 4), (90, 20)])
+@pytest.mark.parametrize("size", [(29, 0), (12, 1), (24, 3), (39, 4), (90, 20)])
 def test_no_part_is_larger_than_asked_for(result: Result, size: tuple[int, int]) -> None:
     said = overview_panels.draw_panel(result, *size)
     assert len(said.lines) <= size[1]

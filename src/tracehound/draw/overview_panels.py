@@ -294,9 +294,9 @@ def draw_findings_panel(result: Result, width: int, height: int, context: PanelC
     another base names its own.
     """
     del context
-    rows = result.table.head(height).select("finding", "share_of", "cost", "share", "evidence").rows()
+    rows = result.table.head(max(1, height)).select("finding", "share_of", "cost", "share", "evidence").rows()
     base = next((base for _, base, *_ in rows if base is not None), None)
-    texts = [f"{what} (of {_BASE_NAMES.get(of, of)})" if of not in (None, base) else what for what, of, *_ in rows]
+    texts = [f"{what} (of {base_name(of)})" if of not in (None, base) else what for what, of, *_ in rows]
     room = max(8, width - 9)
     rows = rows[: max(1, height + 1 - min(2, len(_wrap_panel_text(texts[0], room, height, "plain"))))]
     texts = texts[: len(rows)]
@@ -310,7 +310,7 @@ def draw_findings_panel(result: Result, width: int, height: int, context: PanelC
         spare -= len(rest)
         lines += [[(" " * 9, "plain"), *line] for line in _wrap_panel_text(evidence, room, min(3, spare), "dim")]
     more = result.total - len(rows)
-    parts = [*([f"% of {_BASE_NAMES.get(base, base)}"] if base is not None else []), *([f"{more} more"] * (more > 0))]
+    parts = [*([f"% of {base_name(base)}"] if base is not None else []), *([f"{more} more"] * (more > 0))]
     return OverviewPanel(", ".join(parts), lines)
 
 
@@ -318,6 +318,11 @@ def _shorten_findings(texts: Sequence[str], width: int) -> Mapping[str, str]:
     """Each text in `width` cells, cut behind a word; in its middle where several would look alike."""
     short = {text: shorten_at_word(text, width) for text in texts}
     return short if len(set(short.values())) == len(short) else shorten_names_distinctly(texts, width)
+
+
+def base_name(base: str) -> str:
+    """The base of a share of a finding, as titles have it."""
+    return _BASE_NAMES.get(base, base)
 
 
 _BASE_NAMES: Final = {"step": "step time", "run": "the run", "window": "the window", "recording": "the recording"}
@@ -427,14 +432,18 @@ _PANEL_COLUMNS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = MappingProxyT
 
 
 def distribute_height(wanted_heights: Sequence[int], height: int) -> list[int]:
-    """Heights that sum up to at most `height`: the least for each, then line by line to those that want more."""
+    """Heights that sum up to at most `height`: the least for each, then line by line to those that want more.
+
+    The first that wants more gets two lines for each one of the others.
+    """
     heights = [min(LEAST_PANEL_LINES, wanted, height) for wanted in wanted_heights]
     left = height - sum(heights)
     while left > 0:
         unsatisfied = [index for index, wanted in enumerate(wanted_heights) if heights[index] < wanted]
         if not unsatisfied:
             break
-        for index in unsatisfied[:left]:
-            heights[index] += 1
-            left -= 1
+        first = unsatisfied[0]
+        for index in [first, *unsatisfied] if wanted_heights[first] - heights[first] > 1 else unsatisfied:
+            heights[index] += left > 0
+            left = max(0, left - 1)
     return heights

@@ -200,21 +200,19 @@ class CaptionLayout(Struct, frozen=True):
         return len(self.lay_out(text, _UNBOUNDED_LINES))
 
     def lay_out(self, text: CaptionText, height: int) -> list[CaptionLine]:
-        """A caption on at most `height` lines: the heading, the headline, and a single note if it fits on a line.
+        """A caption on at most `height` lines: the heading, then the headline.
 
-        Several notes are only counted, in the heading. On one line the headline follows title and scope.
+        A single note stands at the end of the heading if all of that fits on a line; else notes are only counted
+        there. On one line the headline follows title and scope.
         """
+        counted = self._counted(len(text.notes))
         if height < 2 and text.headline:
-            parts = (*text.heading[:2], text.headline, *text.heading[2:], *self._counted(len(text.notes)))
-            return self._heading_lines(parts, 1)
-        single = "" if len(text.notes) != 1 else " ".join(self.glyphs.to_alphabet(text.notes[0]).split())
-        headline = self._note_lines(text.headline, "headline")
-        notes = self._note_lines(single, "plain")
-        heading = self._heading_lines(text.heading, height)
-        if len(text.notes) > 1 or len(notes) > 1 or len(heading) + len(headline) + len(notes) > height:
-            counted = (*text.heading, *self._counted(len(text.notes)))
-            heading, notes = self._heading_lines(counted, max(1, height - len(headline))), []
-        return self._cut_lines([*heading, *headline, *notes], height)
+            return self._heading_lines((*text.heading[:2], text.headline, *text.heading[2:], *counted), 1)
+        headline = self._headline_lines(text.headline)
+        whole = self._heading_lines((*text.heading, *text.notes), _UNBOUNDED_LINES) if len(text.notes) == 1 else []
+        room = max(1, height - len(headline))
+        heading = whole if len(whole) == 1 else self._heading_lines((*text.heading, *counted), room)
+        return self._cut_lines([*heading, *headline], height)
 
     def _cut_lines(self, lines: list[CaptionLine], height: int) -> list[CaptionLine]:
         """The first lines, with an ellipsis at the end of the last where others follow."""
@@ -230,10 +228,10 @@ class CaptionLayout(Struct, frozen=True):
         """How many notes there are, and the key that shows them."""
         return (f"{count_noun(notes, 'note')}{f' ({self.key})' if self.key else ''}",) if notes else ()
 
-    def _note_lines(self, words: str, sort: CaptionStyle) -> list[CaptionLine]:
+    def _headline_lines(self, words: str) -> list[CaptionLine]:
         text = _join_caption_parts((words,), self.glyphs)
         spans = wrap_spans(text, self.width, self.width) if text else []
-        return [[CaptionPiece(text[start:end].replace(_NO_BREAK_SPACE, " "), sort)] for start, end in spans]
+        return [[CaptionPiece(text[start:end].replace(_NO_BREAK_SPACE, " "), "headline")] for start, end in spans]
 
     def _heading_lines(self, parts: Sequence[str], height: int) -> list[CaptionLine]:
         """The parts, separated by dots. If they do not fit the height, with an ellipsis and the key."""

@@ -25,6 +25,7 @@ from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs, to_ascii
 from tracehound.draw.notes import note_texts
 from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelContext, PanelLine, PanelStyle
+from tracehound.draw.text_wrapping import shorten_at_word
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
 from tracehound.ui.wording import messages
@@ -202,7 +203,7 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
             segments.append(Segment(f" {WINDOW_TEXT}", style("overview-pane--scope")))
         more = [self._in_alphabet(text) for text in (note, section.so_far) if text]
         left = place.width - sum(segment.cell_length for segment in segments) - 2
-        said = self._glyphs.cut(f" {self._glyphs.dot} ".join(more), left) if more and left > 6 else ""
+        said = shorten_at_word(f" {self._glyphs.dot} ".join(more), left, self._glyphs.ellipsis) if left > 6 else ""
         segments.append(Segment(f" {said} " if said else " ", dim))
         left = place.width - sum(segment.cell_length for segment in segments)
         return [*segments, Segment(self._glyphs.rule * max(0, left), dim)]

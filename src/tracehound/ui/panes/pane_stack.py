@@ -67,7 +67,7 @@ class PaneStack(VerticalBox):
     PaneStack > VerticalBox { height: 1fr; }
     """
 
-    active: reactive[str] = reactive("ops")
+    active: reactive[str] = reactive("overview")
     """Active tab."""
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
@@ -139,6 +139,12 @@ class PaneStack(VerticalBox):
     def result_name(self, table: ResultTable) -> str:
         """Name of the result that a table shows."""
         return next(name for name, pane in self.tables.items() if pane.table is table)
+
+    def forget_postponed(self) -> bool:
+        """Drop the keys that wait for rows. Returns True if there were any."""
+        waiting = (*(pane.table for pane in self.tables.values()), self.arrivals)
+        flames = (pane.flame_view for pane in self.flames.values())
+        return sum(widget.forget_postponed() for widget in (*waiting, *flames)) > 0
 
     @property
     def is_ready(self) -> bool:

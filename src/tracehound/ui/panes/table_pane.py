@@ -215,6 +215,7 @@ class TablePane(VerticalBox):
         if self.filter_prompt.input.value:
             self.filter_prompt.show_remark(self.table.filter_error)  # the columns may have changed
         self._update_caption()
+        self.table.awaits_rows = False
         if self.is_attached:
             self.call_later(self._lay_out)
 
@@ -223,9 +224,16 @@ class TablePane(VerticalBox):
         self.caption.text = CaptionText((self._title,))
         self.table.empty = message
         self.table.result = None
+        self.table.forget_postponed()
+        self.table.awaits_rows = False
 
     def show_waiting(self, message: str) -> None:
-        """Show that a result is being computed, unless one is shown."""
+        """Show that a result is being computed, unless one is shown; keys that need its rows wait for it."""
+        self.show_hint(message)
+        self.table.awaits_rows = self.table.result is None
+
+    def show_hint(self, message: str) -> None:
+        """Show what the pane is for, unless a result is shown."""
         if self.table.result is None:
             self.caption.text = CaptionText((message,))
 
@@ -300,13 +308,15 @@ class TablePane(VerticalBox):
             self._clear_filter()
             return
         shown = self.table.sheet
+        if message.what == "save":
+            self._existing_path = ""
+            self.save_prompt.show_remark("")
+            name = self._title.lower().replace(" ", "_") if shown is None else shown.result.analysis
+            await self._open_prompt(self.save_prompt, f"{name}.csv")
+            return
         if shown is None:
             return
         match message.what:
-            case "save":
-                self._existing_path = ""
-                self.save_prompt.show_remark("")
-                await self._open_prompt(self.save_prompt, f"{shown.result.analysis}.csv")
             case "columns":
                 screen = ColumnsDialog(shown, self.table.visible_column_names, self.caption.glyphs)
                 self.app.push_screen(screen, self._choose_columns)
@@ -395,6 +405,8 @@ class TablePane(VerticalBox):
             how: Literal["new", "over"] = "over" if event.text == self._existing_path else "new"
             path = Path(os.path.expanduser(event.text.strip()))  # noqa: PTH111 - Path's raises where there is no home
             self.post_message(self.SaveRequested(self, path, shown.result_to_save, self._window, how))
+        else:
+            self.save_prompt.show_remark("no rows yet")
 
     @on(Prompt.Cancelled)
     def _prompt_cancelled(self, event: Prompt.Cancelled) -> None:

@@ -24,6 +24,9 @@ SETTLED_SECONDS = 2
 MAX_WAIT = 40
 """Looks after which it is not to be expected any more."""
 
+PANE_WAIT = 300
+"""The same of a pane, which may have to be made first, while a trace is being read."""
+
 MAX_KEYS = 100
 """Keys that may be on their way to a widget at a time; a terminal sends fewer while one is dealt with."""
 
@@ -39,6 +42,7 @@ class TypeAhead:
         self._timer: Timer | None = None
         self._there: Callable[[], bool] = self._prompt_has_focus
         self._looks = self._found = 0
+        self._most_looks = MAX_WAIT
 
     @property
     def is_holding_keys(self) -> bool:
@@ -49,9 +53,9 @@ class TypeAhead:
         """A prompt is about to open."""
         self.hold_keys_until(self._prompt_has_focus)
 
-    def hold_keys_until(self, there: Callable[[], bool]) -> None:
+    def hold_keys_until(self, there: Callable[[], bool], most_looks: int = MAX_WAIT) -> None:
         """Something else is about to get the keys; `there` says whether it has them."""
-        self._there = there
+        self._there, self._most_looks = there, most_looks
         self._looks = self._found = 0
         if self._timer is None:
             self._timer = self._app.set_interval(TURN_SECONDS, self._check_focus)
@@ -89,7 +93,7 @@ class TypeAhead:
     def _check_focus(self) -> None:
         self._looks += 1
         self._found += self._there()
-        if self._found < SETTLED_SECONDS and self._looks < MAX_WAIT:
+        if self._found < SETTLED_SECONDS and self._looks < self._most_looks:
             return
         if self._timer is not None:
             self._timer.stop()

@@ -21,7 +21,6 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tracehound.analysis.result import Result
 from tracehound.draw.charts.flame_graph import PASS_THROUGH_SHARE, ROOT_BAR, FlameBar
@@ -32,6 +31,7 @@ from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard, notify_success
 from tracehound.ui.themes import Appearance, appearance_of
+from tracehound.ui.widgets.cursor_list import RowsAwaited
 from tracehound.ui.widgets.flame_frames import FlameFrames, FlameWeight, build_flame_frames
 
 HEAD_LINES = 1
@@ -44,7 +44,7 @@ bar.
 """
 
 
-class FlameView(Widget, can_focus=True, inherit_bindings=False):
+class FlameView(RowsAwaited, can_focus=True, inherit_bindings=False):
     """Frames of a result that is a tree."""
 
     ALLOW_SELECT = False

@@ -94,6 +94,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Key that shows hidden lanes."""
         self.news: dict[str, str] = {}
         self.path: CriticalPathIntervals | None = None
+        self.clears_selection = True
+        """True if Esc clears the selection here; else only a range that is being selected, and the rest is left to the
+        screen."""
         self.lane_loader = LaneLoader(self)
         self._glyphs = glyphs
         self._rows: TimelineRows | None = None
@@ -400,9 +403,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_clear(self) -> None:
         """Clear the selection."""
+        selecting = self._range_anchor.at is not None
         self.cancel_pending()
         cleared = view_moves.clear_selection(self.view)
-        if cleared == self.view:
+        if cleared == self.view or not (selecting or self.clears_selection):
             raise SkipAction
         self._set_view(cleared)
 
