@@ -63,11 +63,11 @@ def lines(widget: ResultTable | Timeline | TabBar) -> list[str]:
 
 
 def table(explorer: ExplorerScreen, name: str) -> ResultTable:
-    return explorer.pane_stack.tables[name].table
+    return explorer.pane_stack.table_pane(name).table
 
 
 def caption(explorer: ExplorerScreen, name: str) -> str:
-    return explorer.pane_stack.tables[name].caption.render_line(0).text
+    return explorer.pane_stack.table_pane(name).caption.render_line(0).text
 
 
 async def test_header_says_what_is_open(opening: TraceReader) -> None:

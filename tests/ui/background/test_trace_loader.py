@@ -373,3 +373,67 @@ async def test_the_menu_offers_everything_until_all_is_read(tmp_path: Path) -> N
         await pilot.press("M")
         await until(pilot, lambda: isinstance(pilot.app.screen, MenuScreen))
         assert any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)
+
+
+class Late(Gated, dict=True):
+    """A gated opening that takes its time until there is a trace at all."""
+
+    def placeholder(self, number: int) -> FileFrames:
+        self.opened.wait()
+        return super().placeholder(number)
+
+
+@asynccontextmanager
+async def exploring_late(folder: Path, ranks: int) -> AsyncIterator[tuple[ExplorerScreen, Pilot[None], Late]]:
+    real = gated(folder, ranks)
+    opening = Late(real.name, real.files, real.notes, real.context)
+    opening.started, opening.opened = threading.Event(), threading.Event()
+    app = ExplorerApp(opening)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert app.explorer.trace is None
+        yield app.explorer, pilot, opening
+        opening.opened.set()
+        app.explorer.reading.cancel()
+
+
+async def there_is_a_trace(explorer: ExplorerScreen, pilot: Pilot[None], opening: Late) -> None:
+    opening.opened.set()
+    await until(pilot, opening.started.is_set)
+    await until(pilot, lambda: explorer.trace is not None)
+    await quiet(explorer, pilot)
+
+
+async def test_keys_that_are_typed_while_a_trace_is_read_go_to_the_pane_that_they_opened(tmp_path: Path) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press("2", "enter")
+        table = explorer.pane_stack.tables["ops"].table
+        assert pilot.app.focused is table
+        assert "when the rows are there" in explorer.key_bar.message
+        await there_is_a_trace(explorer, pilot, opening)
+        assert pilot.app.focused is table, "the timeline has come and takes nothing away"
+        await let(explorer, pilot, opening, 2)
+        assert explorer.view.event is not None, "Enter went to the first row"
+        assert pilot.app.focused is table
+
+
+async def test_letters_after_a_choice_of_the_menu_go_to_that_pane(tmp_path: Path) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press("M", "k", "f", *"k0")
+        await there_is_a_trace(explorer, pilot, opening)
+        await let(explorer, pilot, opening, 2)
+        kernels = explorer.pane_stack.tables["kernels"]
+        assert kernels.filter_prompt.input.value == "k0"
+        assert kernels.filter_prompt.input.has_focus
+        assert kernels.table.passing_row_count == 1
+
+
+async def test_esc_forgets_the_keys_that_wait_for_rows(tmp_path: Path) -> None:
+    async with exploring(gated(tmp_path, 4)) as (explorer, pilot):
+        await pilot.press("2", "down", "enter", "escape")
+        assert explorer.reading.busy, "that key was for those before it"
+        opening = explorer._opening
+        assert isinstance(opening, Gated)
+        await let(explorer, pilot, opening, 2)
+        assert explorer.view.event is None
+        assert explorer.pane_stack.tables["ops"].table.cursor == 0

@@ -6,6 +6,7 @@ A list owns the cursor's limits, the scroll position, and the refresh of changed
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from rich.style import Style
@@ -42,12 +43,15 @@ class RowsAwaited(Widget):
         had_some, self._postponed = bool(self._postponed), ()
         return had_some
 
-    async def watch_awaits_rows(self, awaits: bool) -> None:  # noqa: FBT001, as Textual
+    def watch_awaits_rows(self, awaits: bool) -> None:  # noqa: FBT001, as Textual
         """Run the actions that have waited."""
-        if not awaits:
+        if not awaits and self._postponed:
             due, self._postponed = self._postponed, ()
-            for action in due:
-                await self.run_action(action)
+            self.call_later(self._run_actions, due)
+
+    async def _run_actions(self, actions: Sequence[str]) -> None:
+        for action in actions:
+            await self.run_action(action)
 
 
 class CursorList(ScrollView, RowsAwaited, can_focus=True, inherit_bindings=False):
