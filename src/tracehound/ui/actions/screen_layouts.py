@@ -150,6 +150,11 @@ class ExplorerLayout:
         self._details.display = tab == "details" or (self.has_room_for_details and bool(self._opened))
         self._changed()
 
+    def mark_focused_pane(self, focused: Widget) -> None:
+        """Show in the tabs whether the active pane has the keys."""
+        pane = self._details if self.active == "details" else self._pane_stack
+        self.tabs.has_keys = pane in focused.ancestors
+
     def zoom(self, focused: Widget | None) -> None:
         """Give the screen to the pane with the keys, or share it again."""
         self._alone = "" if self._alone else "timeline" if focused is self._timeline_area.timeline else "panes"
@@ -303,6 +308,7 @@ class ComparisonLayout:
     def show_focused_part(self, focused: Widget | None) -> None:
         """Keep the part that has the focus visible."""
         part = self._part_of(focused)
+        self.tabs.has_keys = part == "tables"
         if part is not None:
             self.show_part(part)
 

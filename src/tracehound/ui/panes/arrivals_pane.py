@@ -47,11 +47,14 @@ class ArrivalsPane(RowsAwaited, can_focus=True, inherit_bindings=False):
     BINDINGS = textual_bindings("arrivals")
     BINDING_GROUP_TITLE = "Arrivals"
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"arrivals-pane--{part}" for part in ("title", "dim", "cursor", "last")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"arrivals-pane--{part}" for part in ("title", "focus", "dim", "cursor", "last")
+    }
     DEFAULT_CSS = """
     ArrivalsPane {
         height: 1fr; width: 1fr; color: $text;
         & > .arrivals-pane--title { color: $text; text-style: bold; }
+        & > .arrivals-pane--focus { color: $accent; text-style: bold; }
         & > .arrivals-pane--dim { color: $text-muted; }
         & > .arrivals-pane--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
         & > .arrivals-pane--last { color: $warning; text-style: bold; }
@@ -189,7 +192,8 @@ class ArrivalsPane(RowsAwaited, can_focus=True, inherit_bindings=False):
             return self.rich_style + appearance_of(self.app, self._glyphs).kind_style(_SEGMENT_KINDS[sort])
         if sort == "plain":
             return self.rich_style
-        return self.get_component_rich_style(f"arrivals-pane--{sort}", partial=False)
+        part = "focus" if sort == "title" and self.has_focus else sort
+        return self.get_component_rich_style(f"arrivals-pane--{part}", partial=False)
 
     @property
     def _page_size(self) -> int:

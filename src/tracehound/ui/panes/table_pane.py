@@ -53,11 +53,14 @@ class Caption(UnscrolledWidget):
     """Title, scope, number of rows and notes above a table."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"caption--{part}" for part in ("title", "scope", "headline", "more")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"caption--{part}" for part in ("title", "focus", "scope", "headline", "more")
+    }
     DEFAULT_CSS = """
     Caption {
         height: auto; color: $text-muted;
         & > .caption--title { color: $text; text-style: bold; }
+        & > .caption--focus { color: $accent; text-style: bold; }
         & > .caption--scope { color: $accent; text-style: bold; }
         & > .caption--headline { color: $text; text-style: bold; }
         & > .caption--more { color: $accent; text-style: bold; }
@@ -70,6 +73,8 @@ class Caption(UnscrolledWidget):
     """Message about the last action, shown after the scope for a while."""
     windowed: reactive[bool] = reactive(default=False)
     """True if the scope is a selected window."""
+    focused: reactive[bool] = reactive(default=False, repaint=False)
+    """True if the table below or a prompt has the focus: the title is marked."""
 
     def __init__(self, glyphs: Glyphs, key: str = "") -> None:
         """`key` shows what is cut."""
@@ -98,6 +103,10 @@ class Caption(UnscrolledWidget):
             self.refresh(layout=True)
         self._refresh_changed_lines(self._wrapped_lines(old, self.told), self._wrapped_lines(new, self.told))
 
+    def watch_focused(self) -> None:
+        """Redraw the title."""
+        self.refresh(Region(0, 0, self.size.width, 1))
+
     def watch_told(self, old: str, new: str) -> None:
         """Redraw the changed lines."""
         self._refresh_changed_lines(self._wrapped_lines(self.text, old), self._wrapped_lines(self.text, new))
@@ -106,9 +115,9 @@ class Caption(UnscrolledWidget):
         """Draw one line; the last has an ellipsis if parts are cut."""
         lines = self._wrapped_lines(self.text, self.told)
         segments = [Segment(piece.words, self._style_of(piece.sort)) for piece in (lines[y] if y < len(lines) else [])]
-        return Strip([Segment(" " * SIDE_MARGIN, self.rich_style), *segments]).adjust_cell_length(
-            self.size.width, self.rich_style
-        )
+        mark = self.glyphs.cursor if self.focused and y == 0 else " "
+        margin = Segment(f"{mark:<{SIDE_MARGIN}}", self._style_of("title"))
+        return Strip([margin, *segments]).adjust_cell_length(self.size.width, self.rich_style)
 
     def _layout(self, width: int) -> CaptionLayout:
         return CaptionLayout(self.glyphs, max(1, width - 2 * SIDE_MARGIN), self.key)
@@ -127,7 +136,8 @@ class Caption(UnscrolledWidget):
     def _style_of(self, sort: CaptionStyle) -> Style:
         if sort == "plain" or (sort == "scope" and not self.windowed):
             return self.rich_style
-        return self.get_component_rich_style(f"caption--{sort}", partial=False)
+        part = "focus" if sort == "title" and self.focused else sort
+        return self.get_component_rich_style(f"caption--{part}", partial=False)
 
 
 def caption_text(heading: Sequence[str], notes: Sequence[Note], said: Collection[str] = ()) -> CaptionText:
@@ -258,6 +268,14 @@ class TablePane(VerticalBox):
     def on_resize(self) -> None:
         """Wrap lines for another width."""
         self.call_after_refresh(self._lay_out)
+
+    def on_descendant_focus(self) -> None:
+        """Mark the title."""
+        self.caption.focused = True
+
+    def on_descendant_blur(self) -> None:
+        """Mark the title no longer."""
+        self.caption.focused = False
 
     def focus_pane(self) -> None:
         """Focus the table."""

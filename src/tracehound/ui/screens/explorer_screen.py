@@ -460,4 +460,5 @@ class ExplorerScreen(SafeScreen[None]):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Update the key bar for the new focus."""
         prompt_line.show_keys_of_focus(self.key_bar, event.widget)
+        self.pane_layout.mark_focused_pane(event.widget)
         self._update_row_keys()

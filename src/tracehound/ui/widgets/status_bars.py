@@ -178,14 +178,17 @@ class TabBar(Widget):
     """Tabs of the panes under the timeline; the active one is marked. The last, at the right, opens the menu."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"tab-bar--key", "tab-bar--active"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tab-bar--key", "tab-bar--active", "tab-bar--focus"}
     DEFAULT_CSS = """
     TabBar {
         height: 1; background: $panel; color: $text-muted;
         & > .tab-bar--key { color: $primary; }
-        & > .tab-bar--active { background: $primary; color: $background; text-style: bold; }
-        &:ansi > .tab-bar--active { background: ansi_default; color: ansi_default; text-style: bold reverse; }
-        &:nocolor > .tab-bar--active { text-style: bold reverse; }
+        & > .tab-bar--active { background: $primary 25%; color: $text; text-style: bold; }
+        & > .tab-bar--focus { background: $accent; color: $background; text-style: bold; }
+        &:ansi > .tab-bar--active { background: ansi_default; color: ansi_default; text-style: bold underline; }
+        &:ansi > .tab-bar--focus { background: ansi_default; color: ansi_default; text-style: bold reverse; }
+        &:nocolor > .tab-bar--active { text-style: bold underline; }
+        &:nocolor > .tab-bar--focus { text-style: bold reverse; }
     }
     """
 
@@ -197,6 +200,8 @@ class TabBar(Widget):
     """Tab of the menu."""
     active: reactive[str] = reactive("")
     """Name of the active pane."""
+    has_keys: reactive[bool] = reactive(default=False)
+    """True if the active pane has the focus."""
 
     @dataclass
     class TabClicked(Message):
@@ -207,7 +212,8 @@ class TabBar(Widget):
     def render_line(self, y: int) -> Strip:
         """Draw all tabs in one line, that of the menu at its end."""
         del y
-        key, active = (self.get_component_rich_style(f"tab-bar--{part}", partial=False) for part in ("key", "active"))
+        parts = ("key", "focus" if self.has_keys else "active")
+        key, active = (self.get_component_rich_style(f"tab-bar--{part}", partial=False) for part in parts)
         segments = list[Segment]()
         for tab, name in self._fitting_tabs():
             if tab.pane == self.active:
