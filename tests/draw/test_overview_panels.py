@@ -207,6 +207,13 @@ def test_the_first_finding_has_its_whole_title() -> None:
     ]
     assert {sort for line in said.lines[:2] for piece, sort in line if piece.strip()} == {"strong", "headline"}
     assert said.note == "% of step time, 1 more"
+    evidence = replace(result, table=result.table.with_columns(evidence=pl.lit("measured in 4 of 4 steps")))
+    assert text(overview_panels.draw_panel(evidence, 38, 5))[2:] == [
+        "         measured in 4 of 4 steps",
+        " 50.00 % the device runs dry",
+        " 50.00 % steps vary",
+    ], "titles come before evidence"
+    assert overview_panels.draw_panel(evidence, 38, 2).note == "% of step time, 2 more"
 
 
 def test_findings_that_begin_alike_stay_different_where_they_are_cut() -> None:

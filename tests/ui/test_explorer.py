@@ -761,7 +761,7 @@ async def test_a_failing_analysis_is_one_line(
     monkeypatch.setattr("tracehound.ui.background.analysis_runner.run_analysis", broken)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
-        assert caption(explorer, "ops").split() == ["Ops"]
+        assert caption(explorer, "ops").split() == ["▌Ops"]
         assert [line for line in lines(table(explorer, "ops")) if line] == [
             f" analysis for ops failed: {kind.__name__}: by␛[31m nothing"
         ]

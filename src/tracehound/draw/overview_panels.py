@@ -290,28 +290,38 @@ def draw_health_panel(result: Result, width: int, height: int, context: PanelCon
 def draw_findings_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
     """Findings with their cost as a share of a step or of another base; with evidence if there is room.
 
-    The first has the room for its whole title. The title of the panel names the base of the first; a finding with
-    another base names its own.
+    Titles come before evidence, and the first has the room for its whole title. The title of the panel names the base
+    of the first; a finding with another base names its own.
     """
     del context
     rows = result.table.head(max(1, height)).select("finding", "share_of", "cost", "share", "evidence").rows()
     base = next((base for _, base, *_ in rows if base is not None), None)
     texts = [f"{what} (of {base_name(of)})" if of not in (None, base) else what for what, of, *_ in rows]
     room = max(8, width - 9)
-    rows = rows[: max(1, height + 1 - min(2, len(_wrap_panel_text(texts[0], room, height, "plain"))))]
-    texts = texts[: len(rows)]
-    short, lines = _shorten_findings(texts, room), list[PanelLine]()
-    for at, (finding, (*_, cost, part, evidence)) in enumerate(zip(texts, rows, strict=True)):
+    wanted = [len(_wrap_panel_text(text, room, max(1, height), "plain")) for text in texts]
+    rows = rows[: max(1, height + 1 - min(2, wanted[0]))]
+    spare = height - len(rows)
+    short, lines, details = _shorten_findings(texts[: len(rows)], room), list[list[PanelLine]](), list[str]()
+    for at, (finding, (*_, cost, part, evidence)) in enumerate(zip(texts, rows, strict=False)):
         amount = format_share(part) if part is not None else format_duration(cost) if cost is not None else "-"
-        spare = height - len(lines) - (len(rows) - at)
         style: PanelStyle = "headline" if at == 0 else "plain"
-        first, *rest = _wrap_panel_text(finding, room, spare + 1, style) if spare > 0 else [[(short[finding], style)]]
-        lines += [[(f"{amount:>8} ", "strong"), *first], *([(" " * 9, "plain"), *line] for line in rest)]
-        spare -= len(rest)
-        lines += [[(" " * 9, "plain"), *line] for line in _wrap_panel_text(evidence, room, min(3, spare), "dim")]
+        more_lines = min(wanted[at] - 1, max(0, spare))
+        spare -= more_lines
+        title = _wrap_panel_text(finding, room, more_lines + 1, style) if more_lines else [[(short[finding], style)]]
+        lines.append([[(f"{amount:>8} ", "strong"), *title[0]], *_indented(title[1:])])
+        details.append(evidence)
+    for at, evidence in enumerate(details):
+        below = _wrap_panel_text(evidence, room, min(3, spare), "dim")
+        spare -= len(below)
+        lines[at] += _indented(below)
     more = result.total - len(rows)
     parts = [*([f"% of {base_name(base)}"] if base is not None else []), *([f"{more} more"] * (more > 0))]
-    return OverviewPanel(", ".join(parts), lines)
+    return OverviewPanel(", ".join(parts), [line for each in lines for line in each])
+
+
+def _indented(lines: Sequence[PanelLine]) -> list[PanelLine]:
+    """Lines below the title of a finding."""
+    return [[(" " * 9, "plain"), *line] for line in lines]
 
 
 def _shorten_findings(texts: Sequence[str], width: int) -> Mapping[str, str]:

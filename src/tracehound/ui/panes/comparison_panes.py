@@ -81,6 +81,14 @@ class WaterfallPane(VerticalBox, can_focus=True):
         yield self.caption
         yield self.chart
 
+    def on_focus(self) -> None:
+        """Mark the title."""
+        self.caption.focused = True
+
+    def on_blur(self) -> None:
+        """Mark the title no longer."""
+        self.caption.focused = False
+
     def show(self, result: Result, about: str) -> None:
         """Draw a waterfall; `about` says what its numbers are of."""
         self.full_text = [

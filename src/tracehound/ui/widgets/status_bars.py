@@ -131,7 +131,9 @@ class HeaderBar(Widget):
 
     def _finding_line(self) -> Strip:
         """The second line: the top finding, and of what it is where a window is selected."""
-        label = f" {'Whole run' if self.window else 'Top finding'}: " if self.finding else ""
+        label = f" {'Whole run' if self.window else 'Top finding'}: "
+        if self.finding in ((), (messages.NO_FINDINGS,)):
+            label = " "
         segments = [Segment(label, self.rich_style), *self._finding_segments(self.size.width - len(label) - 1)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
