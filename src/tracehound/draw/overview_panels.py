@@ -59,7 +59,7 @@ class OverviewPanel(NamedTuple):
 
 
 class PanelContext(Struct, frozen=True):
-    """What a panel has to know beside its result: whether it is of a selected window, and the key of its pane."""
+    """Facts for a panel beside its result: whether that is of a selected window, and the key of its pane."""
 
     windowed: bool = False
     key: str = ""
@@ -308,18 +308,18 @@ def draw_findings_panel(result: Result, width: int, height: int, context: PanelC
         more_lines = min(wanted[at] - 1, max(0, spare))
         spare -= more_lines
         title = _wrap_panel_text(finding, room, more_lines + 1, style) if more_lines else [[(short[finding], style)]]
-        lines.append([[(f"{amount:>8} ", "strong"), *title[0]], *_indented(title[1:])])
+        lines.append([[(f"{amount:>8} ", "strong"), *title[0]], *_indent_lines(title[1:])])
         details.append(evidence)
     for at, evidence in enumerate(details):
         below = _wrap_panel_text(evidence, room, min(3, spare), "dim")
         spare -= len(below)
-        lines[at] += _indented(below)
+        lines[at] += _indent_lines(below)
     more = result.total - len(rows)
     parts = [*([f"% of {base_name(base)}"] if base is not None else []), *([f"{more} more"] * (more > 0))]
     return OverviewPanel(", ".join(parts), [line for each in lines for line in each])
 
 
-def _indented(lines: Sequence[PanelLine]) -> list[PanelLine]:
+def _indent_lines(lines: Sequence[PanelLine]) -> list[PanelLine]:
     """Lines below the title of a finding."""
     return [[(" " * 9, "plain"), *line] for line in lines]
 

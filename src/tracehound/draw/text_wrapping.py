@@ -181,7 +181,7 @@ CaptionLine = list[CaptionPiece]
 
 
 class CaptionText(Struct, frozen=True):
-    """What stands above a table: title, scope and number of rows; the note that matters; and all other notes."""
+    """Texts above a table: title, scope and number of rows; the note that matters; and all other notes."""
 
     heading: tuple[str, ...] = ()
     headline: str = ""
@@ -205,7 +205,7 @@ class CaptionLayout(Struct, frozen=True):
         A single note stands at the end of the heading if all of that fits on a line; else notes are only counted
         there. On one line the headline follows title and scope.
         """
-        counted = self._counted(len(text.notes))
+        counted = self._note_count(len(text.notes))
         if height < 2 and text.headline:
             return self._heading_lines((*text.heading[:2], text.headline, *text.heading[2:], *counted), 1)
         headline = self._headline_lines(text.headline)
@@ -224,8 +224,8 @@ class CaptionLayout(Struct, frozen=True):
         words = last.words if cell_len(last.words) <= room else set_cell_size(last.words, max(0, room))
         return [*lines[: height - 1], [*before, CaptionPiece(f"{words.rstrip()}{ellipsis}", last.sort)]]
 
-    def _counted(self, notes: int) -> tuple[str, ...]:
-        """How many notes there are, and the key that shows them."""
+    def _note_count(self, notes: int) -> tuple[str, ...]:
+        """The number of notes, and the key that shows them."""
         return (f"{count_noun(notes, 'note')}{f' ({self.key})' if self.key else ''}",) if notes else ()
 
     def _headline_lines(self, words: str) -> list[CaptionLine]:

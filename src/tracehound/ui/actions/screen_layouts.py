@@ -178,11 +178,14 @@ class ExplorerLayout:
 
 
 Closable = Literal["path", "walk", "details", "zoom", "window", "event"]
-"""What Esc can close."""
+"""Names of all that Esc can close."""
 
 
 class ClosingOrder:
-    """What is open, in the order in which it was opened. What was selected at once is closed at once."""
+    """Names of all that is open, in the order in which it was opened.
+
+    A window and an event that were selected at once are closed at once.
+    """
 
     def __init__(self) -> None:
         self._open: dict[Closable, object] = {}
@@ -200,7 +203,7 @@ class ClosingOrder:
 
     @property
     def last_opened(self) -> tuple[Closable, ...]:
-        """What was opened last; empty if nothing is open."""
+        """Names of all that was opened last; empty if nothing is open."""
         return self._order[-1] if self._order else ()
 
 
