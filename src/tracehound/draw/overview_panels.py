@@ -5,6 +5,7 @@ Lines are made of pieces of text with a style; the caller chooses the colors.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
@@ -327,7 +328,9 @@ def _indent_lines(lines: Sequence[PanelLine]) -> list[PanelLine]:
 def _shorten_findings(texts: Sequence[str], width: int) -> Mapping[str, str]:
     """Each text in `width` cells, cut behind a word; in its middle where several would look alike."""
     short = {text: shorten_at_word(text, width) for text in texts}
-    return short if len(set(short.values())) == len(short) else shorten_names_distinctly(texts, width)
+    looks = Counter(short.values())
+    alike = [text for text in short if looks[short[text]] > 1]
+    return {**short, **shorten_names_distinctly(alike, width)}
 
 
 def base_name(base: str) -> str:

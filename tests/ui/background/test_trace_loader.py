@@ -417,6 +417,17 @@ async def test_keys_that_are_typed_while_a_trace_is_read_go_to_the_pane_that_the
         assert pilot.app.focused is table
 
 
+async def test_a_key_still_acts_when_another_pane_is_shown_before_its_rows_come(tmp_path: Path) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press("3", "enter", "t")
+        await there_is_a_trace(explorer, pilot, opening)
+        await let(explorer, pilot, opening, 2)
+        assert explorer.view.selection is not None, "the first gap is selected"
+        await quiet(explorer, pilot)
+        assert explorer.pane_stack.active == "host"
+        assert "in the " in explorer.pane_stack.tables["host"].caption.render_line(0).text, "and its window counts"
+
+
 async def test_letters_after_a_choice_of_the_menu_go_to_that_pane(tmp_path: Path) -> None:
     async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
         await pilot.press("M", "k", "f", *"k0")

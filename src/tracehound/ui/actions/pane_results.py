@@ -98,9 +98,10 @@ class PaneResultUpdater:
         return before if (origin, window) == (table, view.selection) else view.selection
 
     def ask(self, view: View) -> None:
-        """Have the results that are in sight worked out for the view; while there is nothing to ask, say so."""
+        """Have the results that are in sight, or that keys wait for, computed for the view; with no trace, say so."""
         snapshot = self._snapshot
-        for name in sorted(self._pane_stack.active_results, key=_takes_long):
+        shown = sorted(self._pane_stack.active_results, key=_takes_long)
+        for name in dict.fromkeys((*self._pane_stack.results_for_postponed, *shown)):
             if name in PROMPT_TABS:
                 continue
             if snapshot is None:

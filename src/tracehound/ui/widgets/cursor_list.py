@@ -38,6 +38,11 @@ class RowsAwaited(Widget):
         self._postponed = (*self._postponed, action)
         return True
 
+    @property
+    def has_postponed(self) -> bool:
+        """True while actions wait for rows."""
+        return bool(self._postponed)
+
     def forget_postponed(self) -> bool:
         """Drop the actions that wait. Returns True if there were any."""
         had_some, self._postponed = bool(self._postponed), ()
