@@ -33,7 +33,7 @@ from tracehound.ui.command_palette import CommandPaletteScreen
 from tracehound.ui.terminal.driver import QuickDriver, minimal_update
 from tracehound.ui.terminal.end_signals import end_when_terminal_gone
 from tracehound.ui.terminal.outside_programs import notify_warning
-from tracehound.ui.terminal.type_ahead import TypeAhead
+from tracehound.ui.terminal.type_ahead import LINE_FEED_KEY, TypeAhead, copy_key
 from tracehound.ui.themes import THEMES, choose_theme
 from tracehound.ui.widgets.base_screens import comes_from_removed_widget
 from tracehound.ui.widgets.cursor_list import RowsAwaited
@@ -76,7 +76,12 @@ class BaseApp(App[None]):
         return QuickDriver if found is LinuxDriver else found
 
     async def on_event(self, event: events.Event) -> None:
-        """Hold keys back until the prompt that they are meant for is open."""
+        """Hold keys back until the prompt that they are meant for is open.
+
+        Enter that is pressed before the terminal is in raw mode arrives as a line feed.
+        """
+        if isinstance(event, events.Key) and event.key == LINE_FEED_KEY and not event.is_forwarded:
+            event = copy_key(event)
         if not (isinstance(event, events.Key) and self.type_ahead.hold_or_redirect(event)):
             await super().on_event(event)
 

@@ -18,6 +18,7 @@ from tracehound.ui.bindings.keys import KEYS
         *rows_in_full(
             ("T", "5fforward", "of 10 rows with forward"),
             ("T", "MOfaddmm", "rows with addmm"),
+            ("T", "4\n", "window "),
             ("T", "/addmm", "addmm"),
             ("T", "gstep 2", "step 2"),
             ("T", "\\thread", "thread"),
@@ -29,6 +30,7 @@ from tracehound.ui.bindings.keys import KEYS
         "query",
         "pane not yet there and filter",
         "menu and filter",
+        "Enter before raw mode",
         "search",
         "place",
         "lanes",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from textual.app import App
 from textual.events import Key
@@ -29,6 +30,17 @@ PANE_WAIT = 300
 
 MAX_KEYS = 100
 """Keys that may be on their way to a widget at a time; a terminal sends fewer while one is dealt with."""
+
+
+LINE_FEED_KEY: Final = "ctrl+j"
+"""Enter that is pressed before the terminal is in raw mode."""
+
+
+def copy_key(key: Key) -> Key:
+    """The same key as a new event, of the time at which it was pressed: keys that wait go on in that order."""
+    copy = Key("enter", "\r") if key.key == LINE_FEED_KEY else Key(key.key, key.character)
+    copy.time = key.time
+    return copy
 
 
 class TypeAhead:
@@ -70,13 +82,13 @@ class TypeAhead:
             self._sent.append((key, self._app.screen))
         elif self._overtaken(key):
             key.stop()
-            self._app.post_message(Key(key.key, key.character))
+            self._app.post_message(copy_key(key))
             return True
         prompt = self._app.focused
         if not key.is_forwarded or not key.is_printable or not isinstance(prompt, Input) or key in self._again:
             self._again = [other for other in self._again if other is not key]
             return False
-        copy = Key(key.key, key.character)
+        copy = copy_key(key)
         self._again.append(copy)
         key.stop()
         prompt._forward_event(copy)  # noqa: SLF001, there is no other way to give a widget a key
@@ -100,4 +112,4 @@ class TypeAhead:
             self._timer = None
         keys, self._held = sorted(self._held, key=lambda key: key.time), []
         for key in keys:
-            self._app.post_message(Key(key.key, key.character))
+            self._app.post_message(copy_key(key))

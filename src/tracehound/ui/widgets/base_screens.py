@@ -27,6 +27,7 @@ from textual.widgets import OptionList
 from textual.worker import WorkerFailed, active_worker
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.ui.terminal.type_ahead import copy_key
 from tracehound.ui.widgets.boxes_and_scroll_bars import simplify_scroll_bars
 
 ScreenResult = TypeVar("ScreenResult")
@@ -107,7 +108,7 @@ class DismissOnceScreen(SafeScreen[ScreenResult]):
         if not (self._dismissed and message.bubble):
             await super()._on_message(message)
         elif isinstance(message, Key):
-            self.app.post_message(Key(message.key, message.character))
+            self.app.post_message(copy_key(message))
 
 
 DIALOG_WIDTH: Final = 90
