@@ -428,6 +428,20 @@ async def test_a_key_still_acts_when_another_pane_is_shown_before_its_rows_come(
         assert "in the " in explorer.pane_stack.tables["host"].caption.render_line(0).text, "and its window counts"
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [(":", *"SELECT lane FROM lanes", "enter"), *in_full(("slash", *"k0", "enter"), ("slash", *"k0"))],
+)
+async def test_what_is_asked_before_there_is_a_trace_is_answered(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press(*keys)
+        await there_is_a_trace(explorer, pilot, opening)
+        await let(explorer, pilot, opening, 2)
+        table = explorer.pane_stack.table_pane("query" if keys[0] == ":" else "search").table
+        await until(pilot, lambda: table.line_count > 0)
+        assert (explorer.view.event is not None) == (keys[0] == "slash" and keys[-1] == "enter")
+
+
 async def test_letters_after_a_choice_of_the_menu_go_to_that_pane(tmp_path: Path) -> None:
     async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
         await pilot.press("M", "k", "f", *"k0")

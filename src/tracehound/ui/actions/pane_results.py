@@ -48,6 +48,7 @@ class PaneResultUpdater:
         self._picked: tuple[str, TimeRange | None, TimeRange | None] = ("", None, None)
         self._given: dict[str, ChosenSettings] = {}
         self._shown: dict[str, tuple[Trace, AnalysisRequest]] = {}
+        self._query_due: tuple[QueryRunner, QueryPane.QuerySubmitted] | None = None
         self.counted = RowEventFinder()
         self.queried: tuple[str, Window] | None = None
         """The last query, and what it is about."""
@@ -118,6 +119,8 @@ class PaneResultUpdater:
                     shows.show_waiting(f"{analysis.replace('_', ' ')}: {messages.COMPUTING}")
         if snapshot is not None:
             self._ask_top_finding(snapshot, view)
+            if self._query_due is not None:
+                self.query(*self._query_due, view)
 
     def _ask_top_finding(self, snapshot: TraceSnapshot, view: View) -> None:
         """Have the header say what costs most in the whole run, of the ranks that are shown."""
@@ -126,7 +129,8 @@ class PaneResultUpdater:
             self._header.finding = (messages.COMPUTING,)
 
     def query(self, asker: QueryRunner, asked: QueryPane.QuerySubmitted, view: View) -> None:
-        """Have a query answered for the view."""
+        """Have a query answered for the view; before anything is read, as soon as something is."""
+        self._query_due = (asker, asked) if self._snapshot is None else None
         if (snapshot := self._snapshot) is not None:
             self.queried = asked.statement, view.window
             asker.ask(asked, snapshot.trace, snapshot.question("query", view.window).window, snapshot.ranks_read_text)

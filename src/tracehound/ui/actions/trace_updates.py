@@ -29,6 +29,7 @@ class TraceUpdates:
         self._screen = screen
         self._opening = opening
         self._unread = frozenset[int]()
+        self._searched = False
 
     @property
     def any_read(self) -> bool:
@@ -100,5 +101,8 @@ class TraceUpdates:
         screen.timeline.show(new, view, self._unread)
         screen.view = view
         self.update_header_facts()
+        if self.any_read and not self._searched:
+            self._searched = True
+            screen.search_session.search_typed_before()
         screen.results.update_snapshot_if_due(new, self._unread)
         screen.results.ask(screen.view)
