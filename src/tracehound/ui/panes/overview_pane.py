@@ -44,6 +44,12 @@ _EXPECTED_LINES: Final = 4
 """Lines of a section before its result is known."""
 
 
+MIN_NOTE_WIDTH: Final = 6
+"""Least width of the note beside a title."""
+
+WIDE_TITLE: Final = 44
+"""Width of a section from which its title has whole words on the window."""
+
 WINDOW_TEXT = "in the window"
 """Text of a title while a window is selected; the header bar has its times."""
 
@@ -200,10 +206,12 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
         segments = [Segment(f" {key} " if key else " ", style(f"overview-pane--{'cursor' if under else 'key'}"))]
         segments.append(Segment(f"{title} ", style(f"overview-pane--{'cursor' if under else 'title'}")))
         if section.window is not None:
-            segments.append(Segment(f" {WINDOW_TEXT}", style("overview-pane--scope")))
-        more = [self._in_alphabet(text) for text in (note, section.so_far) if text]
+            words = WINDOW_TEXT if place.width >= WIDE_TITLE else WINDOW_TEXT.rpartition(" ")[2]
+            segments.append(Segment(f" {words}", style("overview-pane--scope")))
+        more = [self._in_alphabet(part) for part in (*note.split(", "), section.so_far) if part]
         left = place.width - sum(segment.cell_length for segment in segments) - 2
-        said = shorten_at_word(f" {self._glyphs.dot} ".join(more), left, self._glyphs.ellipsis) if left > 6 else ""
+        said = messages.fit_parts(more, left, self._glyphs.dot) if more and left > MIN_NOTE_WIDTH else ""
+        said = shorten_at_word(said, left, self._glyphs.ellipsis)
         segments.append(Segment(f" {said} " if said else " ", dim))
         left = place.width - sum(segment.cell_length for segment in segments)
         return [*segments, Segment(self._glyphs.rule * max(0, left), dim)]
