@@ -157,7 +157,7 @@ async def test_panes_say_that_there_is_nothing_to_work_out_yet(tmp_path: Path) -
         assert not explorer.pane_stack.overview.sections["overview/ops"].message
         await pilot.press("2")
         await quiet(explorer, pilot)
-        assert "1 of 4 ranks read" in explorer.pane_stack.tables["ops"].caption.render_line(0).text
+        assert "1 of 4 ranks read" in explorer.pane_stack.table_pane("ops").caption.render_line(0).text
 
 
 @pytest.mark.thorough
@@ -407,7 +407,7 @@ async def there_is_a_trace(explorer: ExplorerScreen, pilot: Pilot[None], opening
 async def test_keys_that_are_typed_while_a_trace_is_read_go_to_the_pane_that_they_opened(tmp_path: Path) -> None:
     async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
         await pilot.press("2", "enter")
-        table = explorer.pane_stack.tables["ops"].table
+        table = explorer.pane_stack.table_pane("ops").table
         assert pilot.app.focused is table
         assert "when the rows are there" in explorer.key_bar.message
         await there_is_a_trace(explorer, pilot, opening)
@@ -461,4 +461,4 @@ async def test_esc_forgets_the_keys_that_wait_for_rows(tmp_path: Path) -> None:
         assert isinstance(opening, Gated)
         await let(explorer, pilot, opening, 2)
         assert explorer.view.event is None
-        assert explorer.pane_stack.tables["ops"].table.cursor == 0
+        assert explorer.pane_stack.table_pane("ops").table.cursor == 0
