@@ -13,7 +13,7 @@ from tracehound.analysis.breakdown import WORK_IN_PART_OF_RECORDING
 from tracehound.analysis.result import Column, Result, empty_table
 from tracehound.draw import overview_panels
 from tracehound.draw.charts.analysis_charts import BREAKDOWN_GLYPHS
-from tracehound.draw.overview_panels import PanelArea, distribute_height, place_panels
+from tracehound.draw.overview_panels import PanelArea, PanelContext, distribute_height, place_panels
 from tracehound.model.notes import note, text_note
 
 MS = 10**9
@@ -48,10 +48,35 @@ def health(*rows: tuple[str, int, str]) -> Result:
 def test_steps_are_columns_and_the_slow_ones_stand_out() -> None:
     said = overview_panels.draw_panel(steps(10, 10, 30, 10), 44, 4)
     assert said.note == "4, median 10.0 ms"
-    assert text(said)[-1] == "longest 30.0 ms: step 2  of steps 0 to 3"
+    assert text(said)[-1] == "longest 30.0 ms: step 2, steps 0 to 3"
     sorts = [sort for piece, sort in said.lines[2] if piece.strip()]
-    assert sorts == ["bar", "bar", "slow", "bar"]
+    assert sorts == ["dim", "bar", "bar", "slow", "bar"], "the axis, then the steps"
     assert [line.count("█") for line in text(said)[:3]] == [7, 7, 28], "the others are a third as high"
+    assert [line.split("│")[0].strip() for line in text(said)[:3]] == ["30.00 ms", "", "0"]
+
+
+def test_steps_that_are_nearly_equal_are_no_wall() -> None:
+    near = [1000, 1004, 1001, 1003, 1002]
+    said = text(overview_panels.draw_panel(steps(*near), 60, 7))
+    assert said[0].startswith(" 1.004 s│")
+    assert said[5].startswith("999.0 ms│"), "a quarter of the spread below the shortest, and said to be so"
+    tops = [len([line for line in said[:6] if line[9 + 8 * at : 10 + 8 * at].strip()]) for at in range(5)]
+    assert tops == [2, 6, 3, 5, 4], "as high as they last"
+    closer = text(overview_panels.draw_panel(_scaled(steps(10_000, 10_001), 1000), 60, 7))
+    assert [line.split("│")[0].strip() for line in (closer[0], closer[5])] == ["10.00 ms", "-1.250 us"]
+
+
+def _scaled(result: Result, by: int) -> Result:
+    return replace(result, table=result.table.with_columns(pl.col("duration") // by))
+
+
+def test_one_step_of_several_ranks_has_a_column_for_each() -> None:
+    one = steps(12, 15, 30, 18)
+    ranks = one.table.with_columns(step=pl.lit(10), rank=pl.int_range(4))
+    said = overview_panels.draw_panel(replace(one, table=ranks), 60, 5)
+    assert said.note == "step 10 on 4 ranks"
+    assert text(said)[-1] == "12.00 ms (rank 0) to 30.00 ms (rank 2), median 16.50 ms"
+    assert [sort for piece, sort in said.lines[3] if piece.strip()] == ["dim", "bar", "bar", "slow", "bar"]
 
 
 def test_steps_of_several_ranks_are_those_of_the_slowest() -> None:
@@ -59,7 +84,7 @@ def test_steps_of_several_ranks_are_those_of_the_slowest() -> None:
     said = overview_panels.draw_panel(replace(one, table=pl.concat([one.table, steps(40, 10, 10).table])), 44, 4)
     assert said.note == "3, median 15.0 ms", "of all ranks, as the summary has it"
     wide = overview_panels.draw_panel(replace(one, table=pl.concat([one.table, steps(40, 10, 10).table])), 80, 4)
-    assert text(wide)[-1] == "longest 40.0 ms: step 0  of steps 0 to 2, by their slowest rank"
+    assert text(wide)[-1] == "longest 40.0 ms: step 0, steps 0 to 2, each on its slowest rank"
 
 
 def test_partial_steps_are_not_among_them() -> None:
@@ -67,7 +92,7 @@ def test_partial_steps_are_not_among_them() -> None:
     edges = every.table.with_columns(partial=pl.col("step").is_in([0, 3]))
     said = overview_panels.draw_panel(replace(every, table=edges), 44, 4)
     assert said.note == "2 whole, median 11.0 ms"
-    assert text(said)[-1] == "longest 12.0 ms: step 2  of steps 1 to 2"
+    assert text(said)[-1] == "longest 12.0 ms: step 2, steps 1 to 2"
     said = overview_panels.draw_panel(replace(every, table=edges.filter("partial")), 44, 4)
     assert said.note == "2, median 47.5 ms", "where there are no others"
 
@@ -104,7 +129,9 @@ def test_a_breakdown_has_a_bar_for_each_rank_and_one_for_all() -> None:
 
 def test_of_many_ranks_those_that_idle_most_are_shown() -> None:
     said = overview_panels.draw_panel(breakdown(*[0.1] * 40, 0.9, *[0.1] * 23), 39, 4)
-    assert said.note == "64 ranks, most idle"
+    assert said.note == "% of first to last work, idlest of 64 ranks"
+    windowed = overview_panels.draw_panel(breakdown(0.5), 39, 4, PanelContext(windowed=True))
+    assert windowed.note == "% of it", "the window, which the title names"
     assert text(said)[0].startswith("all")
     assert text(said)[1].startswith("rank 40")
     assert len(said.lines) == 4
@@ -115,15 +142,21 @@ def test_a_single_rank_is_not_summed_up() -> None:
     assert [line.split()[0] for line in text(said)] == ["rank", "█comp"]
 
 
-def test_health_tells_the_worst_first_on_as_many_lines_as_there_are() -> None:
-    rows = health(("dropped", 3, "events without a time, which no lane can show at all"), ("info", 1, "flow arrows"))
-    said = overview_panels.draw_panel(rows, 30, 6)
+def test_health_tells_the_worst_first_and_counts_what_is_no_problem() -> None:
+    infos = [("info", 700, f"flow events {number}") for number in range(8)]
+    rows = health(
+        ("dropped", 3, "events without a time, which no lane can show at all"), ("missing", 1, "shapes"), *infos
+    )
+    assert overview_panels.count_wanted_lines(rows) == 5, "two lines for each problem"
+    said = overview_panels.draw_panel(rows, 30, 6, PanelContext(key="8"))
     assert text(said)[0] == "dropped  3 events without a"
     assert said.lines[0][0][1] == "bad"
-    assert text(said)[-1] == "info     flow arrows"
-    cut = overview_panels.draw_panel(rows, 30, 1)
+    assert text(said)[-2:] == ["missing  shapes", "8 infos (8)"]
+    cut = overview_panels.draw_panel(rows, 30, 2)
     assert cut.note == "1 more"
-    assert len(cut.lines) == 1
+    assert text(cut)[1:] == ["8 infos"]
+    well = text(overview_panels.draw_panel(health(*infos), 40, 6, PanelContext(key="8")))
+    assert well == ["nothing dropped, repaired or missing", "8 infos (8)"]
 
 
 @pytest.mark.parametrize("width", [24, 40, 60])
@@ -132,7 +165,7 @@ def test_ops_that_differ_in_their_templates_can_be_told_apart(width: int) -> Non
     rows = [(name.format(size), share, 1) for size, share in ((128, 0.4), (32, 0.3))]
     columns = (Column("name", "text", ""), Column("share", "share", ""), Column("self", "time", ""))
     table = pl.DataFrame(rows, schema=["name", "share", "self"], orient="row")
-    first, second = text(overview_panels.draw_ops_panel(Result("ops", "Ops", columns, table, 2), width, 4))
+    first, second = text(overview_panels.draw_panel(Result("ops", "Ops", columns, table, 2), width, 4))
     assert ("<128>" in first, "<32>" in second) == (True, True)
     if width == 60:
         assert first.count("█") == 6, "40 % of 15"
@@ -154,11 +187,33 @@ def test_shares_of_findings_say_of_what_they_are() -> None:
         said = overview_panels.draw_panel(result, 60, len(bases))
         return said.note, [line.strip() for line in text(said)]
 
-    assert told("step", "step") == ("share of a step", ["50.0 % slow 0", "50.0 % slow 1"])
+    assert told("step", "step") == ("% of step time", ["50.0 % slow 0", "50.0 % slow 1"])
     assert told("step", "recording") == (
-        "",
-        ["50.0 % slow 0 (share of a step)", "50.0 % slow 1 (share of the recording)"],
+        "% of step time",
+        ["50.0 % slow 0", "50.0 % slow 1 (of the recording)"],
     )
+
+
+def test_the_first_finding_has_its_whole_title() -> None:
+    titles = ("communication is not hidden behind computation", "the device runs dry", "steps vary")
+    table = pl.DataFrame([{"finding": title, "share": 0.5, "share_of": "step"} for title in titles])
+    columns = findings.COLUMNS
+    result = Result("findings", "Findings", columns, pl.concat([empty_table(columns), table], how="diagonal"), 3)
+    said = overview_panels.draw_panel(result, 38, 3)
+    assert text(said) == [
+        " 50.00 % communication is not hidden",
+        "         behind computation",
+        " 50.00 % the device runs dry",
+    ]
+    assert {sort for line in said.lines[:2] for piece, sort in line if piece.strip()} == {"strong", "headline"}
+    assert said.note == "% of step time, 1 more"
+    evidence = replace(result, table=result.table.with_columns(evidence=pl.lit("measured in 4 of 4 steps")))
+    assert text(overview_panels.draw_panel(evidence, 38, 5))[2:] == [
+        "         measured in 4 of 4 steps",
+        " 50.00 % the device runs dry",
+        " 50.00 % steps vary",
+    ], "titles come before evidence"
+    assert overview_panels.draw_panel(evidence, 38, 2).note == "% of step time, 2 more"
 
 
 def test_findings_that_begin_alike_stay_different_where_they_are_cut() -> None:
@@ -175,7 +230,7 @@ def test_findings_that_begin_alike_stay_different_where_they_are_cut() -> None:
     "result",
     [steps(5, 7), breakdown(0.2, 0.4, 0.1), health(("info", 1, "é" * 90)), replace(every_unit(), analysis="other")],
 )
-@pytest.mark.parametrize("size", [(12, 1), (24, 3), (39, 4), (90, 20)])
+@pytest.mark.parametrize("size", [(29, 0), (12, 1), (24, 3), (39, 4), (90, 20)])
 def test_no_part_is_larger_than_asked_for(result: Result, size: tuple[int, int]) -> None:
     said = overview_panels.draw_panel(result, *size)
     assert len(said.lines) <= size[1]
@@ -211,3 +266,4 @@ def test_room_goes_to_those_that_want_it() -> None:
     assert distribute_height([3, 20, 5], 20) == [3, 12, 5]
     assert distribute_height([3, 4], 20) == [3, 4]
     assert distribute_height([9, 9], 6) == [3, 3]
+    assert distribute_height([9, 2], 9) == [7, 2], "none has more than it wants"

@@ -517,7 +517,7 @@ async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: P
         document |= {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
         (runs / f"{'ab'[hour]}.pt.trace.json").write_text(json.dumps(document))
     async with compared(open_trace_files([runs]), open_trace_files([sample])) as (screen, _):
-        caption = " ".join(screen.differences.tables["diff-ops"].caption.parts)
+        caption = " ".join(screen.differences.tables["diff-ops"].caption.text.heading)
         assert "baseline: probably not one run: the files do not overlap in time" in caption
         assert "candidate: probably" not in caption
 

@@ -17,9 +17,9 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from building import Building, stream, thread
-from exploring import in_full, press, settled
+from exploring import explored, in_full, press, settled
 from tracehound.draw.fact_layout import Fact, FactSection
-from tracehound.store import load_trace, open_trace_files
+from tracehound.store import TraceReader, load_trace, open_trace_files
 from tracehound.ui.actions.source_navigation import why_no_source_line
 from tracehound.ui.explorer_app import ExplorerApp
 from tracehound.ui.panes.details_pane import ARGS_DELAY, NO_EVENT_TEXT, DetailsPane, FactSheet
@@ -431,3 +431,44 @@ async def test_what_was_to_be_shown_later_is_forgotten_with_its_event() -> None:
         app.pane.clear()
         await pilot.pause(2 * ARGS_DELAY)
         assert NO_EVENT_TEXT in "\n".join(screen(pilot))
+
+
+@pytest.mark.parametrize("size", [(140, 40), *in_full((80, 24))])
+async def test_esc_closes_what_was_opened_last(opening: TraceReader, size: tuple[int, int]) -> None:
+    async with explored(opening, size) as (explorer, pilot):
+        layout = explorer.pane_layout
+        await press(pilot, "2", "space")
+        window = explorer.view.selection
+        assert window is not None
+        await press(pilot, "z", "9")
+        assert layout.details_open
+        await press(pilot, "escape")
+        assert not layout.details_open
+        assert pilot.app.focused is explorer.pane_stack.tables["ops"].table, "which had the focus before"
+        assert layout.is_zoomed
+        await press(pilot, "escape")
+        assert not layout.is_zoomed
+        assert explorer.view.selection == window
+        await press(pilot, "escape")
+        assert explorer.view.selection is None
+
+
+async def test_details_that_came_with_an_event_leave_with_it(opening: TraceReader) -> None:
+    async with explored(opening, (140, 40)) as (explorer, pilot):
+        details, layout = explorer.selected.details, explorer.pane_layout
+        await press(pilot, "slash", *"gemm", "enter")
+        assert explorer.view.event is not None
+        assert details.display
+        await press(pilot, "n", "escape")
+        assert explorer.view.event is None
+        assert explorer.walk is not None, "it began before"
+        assert not details.display, "nothing empty stays"
+        await press(pilot, "n")
+        assert details.display
+        await press(pilot, "9", "9")
+        assert not layout.details_open, "the key that shows them hides them where they have the focus"
+        await press(pilot, "n")
+        assert explorer.view.event is not None
+        assert not details.display, "no event brings back what the user has closed"
+        await press(pilot, "9")
+        assert details.display

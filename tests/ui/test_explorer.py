@@ -63,24 +63,28 @@ def lines(widget: ResultTable | Timeline | TabBar) -> list[str]:
 
 
 def table(explorer: ExplorerScreen, name: str) -> ResultTable:
-    return explorer.pane_stack.tables[name].table
+    return explorer.pane_stack.table_pane(name).table
 
 
 def caption(explorer: ExplorerScreen, name: str) -> str:
-    return explorer.pane_stack.tables[name].caption.render_line(0).text
+    return explorer.pane_stack.table_pane(name).caption.render_line(0).text
 
 
 async def test_header_says_what_is_open(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, _):
+        assert " ".join(header(explorer).split()) == (
+            "worker0.json 45.7 %, 500 us: the device waits for its first work · 1 rank"
+        )
+        explorer.header.finding = ()
         assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.00 ms · PyTorch"
 
 
 @pytest.mark.thorough
 async def test_header_says_how_many_ranks_are_shown(samples: Path) -> None:
-    async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
+    async with explored(read_once(samples / "torch_ddp_gloo"), (140, 24)) as (explorer, pilot):
         assert " 2 ranks" in header(explorer)
         await press(pilot, "R", "1", "enter")
-        assert " 1 of 2 ranks" in header(explorer)
+        assert " 1 of 2 ranks · " in header(explorer), "before the top finding"
         await press(pilot, "X")
         assert " 2 ranks" in header(explorer)
 
@@ -130,7 +134,7 @@ async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-400])
     async with explored(open_trace_files([path])) as (explorer, _):
-        assert " incomplete: see health · 1 rank " in header(explorer)
+        assert " incomplete: see health · 45.70 %, " in header(explorer), "no finding hides that"
 
 
 @pytest.mark.thorough
@@ -481,8 +485,8 @@ async def test_details_stand_beside_the_tables_where_there_is_room(opening: Trac
 @pytest.mark.thorough
 async def test_tables_have_the_room_of_the_details_until_there_is_something_to_say(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
-        details, ops = explorer.selected.details, table(explorer, "ops")
         await press(pilot, "2")
+        details, ops = explorer.selected.details, table(explorer, "ops")
         assert not details.display
         assert explorer.pane_stack.size.width == 200
         await press(pilot, "enter")
@@ -616,8 +620,8 @@ async def test_another_size_is_laid_out_once(opening: TraceReader, monkeypatch: 
 
 async def test_tables_filter_and_sort(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
-        ops = table(explorer, "ops")
         await press(pilot, "2", "f", *"gem", "enter")
+        ops = table(explorer, "ops")
         assert ops.passing_row_count == 1
         assert pilot.app.focused is ops
         assert "1 of 2 rows" in caption(explorer, "ops")
@@ -646,9 +650,9 @@ async def test_tables_filter_and_sort(opening: TraceReader) -> None:
 
 async def test_the_mouse_does_the_same(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
-        ops = table(explorer, "ops")
         await pilot.click(explorer.pane_layout.tabs, offset=(lines(explorer.pane_layout.tabs)[0].index("ops"), 0))
         await settled(pilot)
+        ops = table(explorer, "ops")
         assert pilot.app.focused is ops
         await pilot.click(ops, offset=(3, 0))
         assert ops.order is not None
@@ -757,7 +761,7 @@ async def test_a_failing_analysis_is_one_line(
     monkeypatch.setattr("tracehound.ui.background.analysis_runner.run_analysis", broken)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
-        assert caption(explorer, "ops").split() == ["Ops"]
+        assert caption(explorer, "ops").split() == ["▌Ops"]
         assert [line for line in lines(table(explorer, "ops")) if line] == [
             f" analysis for ops failed: {kind.__name__}: by␛[31m nothing"
         ]

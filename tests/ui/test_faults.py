@@ -44,7 +44,7 @@ def without_events(root: Path) -> Iterator[None]:
 
 
 def chart(explorer: ExplorerScreen) -> list[str]:
-    view = explorer.pane_stack.tables["ops"].chart
+    view = explorer.pane_stack.table_pane("ops").chart
     return [view.render_line(y).text.strip() for y in range(view.size.height)]
 
 
@@ -92,7 +92,7 @@ async def test_a_table_that_cannot_be_saved(
     monkeypatch.setattr("tracehound.report.report_output._write_result", panics)
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2", "x")
-        saving, path = explorer.pane_stack.tables["ops"].save_prompt, tmp_path / "ops.csv"
+        saving, path = explorer.pane_stack.table_pane("ops").save_prompt, tmp_path / "ops.csv"
         saving.input.value = str(path)
         await press(pilot, "enter")
         assert str(saving._remark.render()) == f"saving {path} failed: PanicException: index out of bounds"

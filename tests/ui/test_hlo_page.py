@@ -36,7 +36,7 @@ def view(pilot: Pilot[None]) -> HloView:
 async def show_hlo(explorer: ExplorerScreen, pilot: Pilot[None], *keys: str) -> None:
     """Show the ops, however long that takes, and then the HLO of one."""
     await press(pilot, "2")
-    await until(pilot, lambda: explorer.pane_stack.tables["ops"].table.row is not None)
+    await until(pilot, lambda: explorer.pane_stack.table_pane("ops").table.row is not None)
     await press(pilot, *keys, "%")
     await until(pilot, lambda: isinstance(pilot.app.screen, HloScreen))
     await settled(pilot)

@@ -14,7 +14,7 @@ from tracehound.ui.widgets.result_table import ResultTable
 
 
 def ops(explorer: ExplorerScreen) -> ResultTable:
-    return explorer.pane_stack.tables["ops"].table
+    return explorer.pane_stack.table_pane("ops").table
 
 
 async def test_rows_of_a_table(samples: Path) -> None:

@@ -28,12 +28,12 @@ def names(explorer: ExplorerScreen) -> list[str]:
 
 
 def remark(explorer: ExplorerScreen) -> str:
-    return str(explorer.pane_stack.tables["ops"].filter_prompt._remark.render())
+    return str(explorer.pane_stack.table_pane("ops").filter_prompt._remark.render())
 
 
 async def typed(explorer: ExplorerScreen, pilot: Pilot[None], words: str) -> None:
     """What the prompt of the filter holds, all at once: each key takes as long as all of it."""
-    explorer.pane_stack.tables["ops"].filter_prompt.input.value = words
+    explorer.pane_stack.table_pane("ops").filter_prompt.input.value = words
     await settled(pilot)
 
 
@@ -144,7 +144,7 @@ async def test_a_cell_and_a_row_are_copied_uncut(opening: TraceReader) -> None:
 
 async def save(pilot, explorer: ExplorerScreen, path: Path) -> None:
     await press(pilot, "x")
-    explorer.pane_stack.tables["ops"].save_prompt.input.value = str(path)
+    explorer.pane_stack.table_pane("ops").save_prompt.input.value = str(path)
     await press(pilot, "enter")
 
 
@@ -198,7 +198,7 @@ async def test_nothing_is_overwritten_without_a_word(opening: TraceReader, tmp_p
 async def test_what_cannot_be_saved_is_one_line(opening: TraceReader, tmp_path: Path, name: str, what: str) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "2", "x")
-        saving = explorer.pane_stack.tables["ops"].save_prompt
+        saving = explorer.pane_stack.table_pane("ops").save_prompt
         assert saving.input.value == "ops.csv"
         saving.input.value = f"{tmp_path}/{name}" if name else ""
         await press(pilot, "enter")
@@ -226,7 +226,7 @@ async def test_a_chart_and_the_table_again(opening: TraceReader) -> None:
         assert "gemm" in lines(ops)[1]
         await press(pilot, "v")
         assert ops.size.height == height
-        assert not explorer.pane_stack.tables["ops"].chart_visible
+        assert not explorer.pane_stack.table_pane("ops").chart_visible
 
 
 @pytest.mark.thorough
@@ -357,13 +357,13 @@ async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Tr
 async def test_a_suggested_name_is_replaced_by_what_is_typed(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "x", *"a.md")
-        assert explorer.pane_stack.tables["ops"].save_prompt.input.value == "a.md"
+        assert explorer.pane_stack.table_pane("ops").save_prompt.input.value == "a.md"
 
 
 @pytest.mark.thorough
 async def test_what_is_said_of_a_name_leaves_room_for_it(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
-        saving = explorer.pane_stack.tables["ops"].save_prompt
+        saving = explorer.pane_stack.table_pane("ops").save_prompt
         await press(pilot, "2", "x", *"/no/such/folder/a.csv", "enter")
         assert "no such file" in str(saving._remark.render()) or "folder" in str(saving._remark.render())
         assert saving.input.size.width >= 36
@@ -376,7 +376,7 @@ async def test_what_is_said_of_a_name_leaves_room_for_it(opening: TraceReader) -
 async def test_a_wide_screen_has_the_chart_beside_the_table(opening: TraceReader) -> None:
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2")
-        pane = explorer.pane_stack.tables["ops"]
+        pane = explorer.pane_stack.table_pane("ops")
         assert pane.chart_visible
         assert pane.table.size.height == pane.chart.size.height
         assert "4 executions, median 94.00 us" in chart(explorer, "ops")[-1]
@@ -397,10 +397,10 @@ async def test_a_chart_comes_and_goes_with_the_width(opening: TraceReader) -> No
         await press(pilot, "2")
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
-        assert not explorer.pane_stack.tables["ops"].chart_visible
+        assert not explorer.pane_stack.table_pane("ops").chart_visible
         await pilot.resize_terminal(200, 50)
         await settled(pilot)
-        assert explorer.pane_stack.tables["ops"].chart_visible
+        assert explorer.pane_stack.table_pane("ops").chart_visible
         await press(pilot, "8")
         assert not explorer.pane_stack.tables["health"].chart_visible, "words need no chart"
 
@@ -420,6 +420,6 @@ async def test_a_fault_in_a_chart_ends_nothing(opening: TraceReader) -> None:
 
     async with explored(opening, (200, 50)) as (explorer, pilot):
         await press(pilot, "2")
-        explorer.pane_stack.tables["ops"].chart.draws = fails
+        explorer.pane_stack.table_pane("ops").chart.draws = fails
         await settled(pilot)
         assert chart(explorer, "ops")[0].lstrip().startswith("no chart: ValueError: no room")

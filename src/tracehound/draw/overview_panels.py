@@ -5,6 +5,7 @@ Lines are made of pieces of text with a style; the caller chooses the colors.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
@@ -22,9 +23,13 @@ from tracehound.draw.charts import primitives
 from tracehound.draw.charts.analysis_charts import BREAKDOWN_GLYPHS, BREAKDOWN_NAMES
 from tracehound.draw.name_shortening import shorten_names_distinctly
 from tracehound.draw.notes import note_text
+from tracehound.draw.text_wrapping import shorten_at_word
 from tracehound.model.units import CELL_DIGITS, count_noun, format_count, format_duration, format_share
+from tracehound.numeric.intervals import Ints
 
-PanelStyle = Literal["plain", "dim", "strong", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"]
+PanelStyle = Literal[
+    "plain", "dim", "strong", "headline", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"
+]
 """The style of a piece of a line. The text is complete without it."""
 
 PanelPiece = tuple[str, PanelStyle]
@@ -37,7 +42,10 @@ STEP_CHART_LINES: Final = 12
 """Lines of the step chart if there is room."""
 
 LEAST_PANEL_LINES: Final = 3
-"""Lines of a panel at least: its title and two more."""
+"""Lines of a panel at least, unless it wants fewer: its title and two more."""
+
+LEAST_LABELED_WIDTH: Final = 28
+"""Width from which a chart of steps has labels on its axis."""
 
 _LEVEL_STYLES: Final[Mapping[str, PanelStyle]] = MappingProxyType(
     {"dropped": "bad", "repaired": "warn", "missing": "warn"}
@@ -51,70 +59,141 @@ class OverviewPanel(NamedTuple):
     lines: list[PanelLine]
 
 
-def draw_panel(result: Result, width: int, height: int) -> OverviewPanel:
+class PanelContext(Struct, frozen=True):
+    """Facts for a panel beside its result: whether that is of a selected window, and the key of its pane."""
+
+    windowed: bool = False
+    key: str = ""
+
+
+def draw_panel(result: Result, width: int, height: int, context: PanelContext | None = None) -> OverviewPanel:
     """A result in at most `height` lines of `width` cells."""
     if result.table.is_empty():
         words = note_text(result.notes[0]) if result.notes else "nothing to show"
         return OverviewPanel("", _wrap_panel_text(words, width, height, "dim"))
-    panel = _PANEL_DRAWERS.get(result.analysis, draw_rows_panel)(result, width, height)
+    panel = _PANEL_DRAWERS.get(result.analysis, draw_rows_panel)(result, width, height, context or PanelContext())
     return OverviewPanel(panel.note, [_cut_panel_line(line, width) for line in panel.lines[:height]])
 
 
 def count_wanted_lines(result: Result) -> int:
     """The lines that a result would fill if there were room."""
     rows = result.table.height
-    divided = rows + 1 + (rows > 1) + len(_working_share_lines(result))
-    return {"steps": STEP_CHART_LINES, "breakdown": divided, "findings": 6 * rows}.get(result.analysis, max(1, rows))
+    match result.analysis:
+        case "steps":
+            return STEP_CHART_LINES
+        case "breakdown":
+            return rows + 1 + (rows > 1) + len(_working_share_lines(result))
+        case "findings":
+            return 6 * rows
+        case "health":
+            problems = result.table.filter(pl.col("level") != "info").height
+            return max(1, 2 * problems) + (problems < rows)
+        case _:
+            return max(1, rows)
 
 
-def draw_steps_panel(result: Result, width: int, height: int) -> OverviewPanel:
-    """A column for each whole step, as high as its time on its slowest rank. Slow steps have their own style."""
+def draw_steps_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
+    """A column for each whole step, as high as its time on its slowest rank; of a single step, one for each rank.
+
+    The axis has labels. It begins at 0, unless the times are so near each other that this would hide how they differ.
+    """
     timed = result.table.drop_nulls("duration")
     whole_steps = complete_steps(timed)
-    longest_by_step = whole_steps.group_by("step").agg(pl.col("duration").max()).sort("step")
-    numbers, lengths = longest_by_step["step"].to_list(), longest_by_step["duration"].to_numpy()
-    if not len(lengths):
-        return draw_rows_panel(result, width, height)
-    middle, worst = float(np.median(lengths)), int(lengths.argmax())
-    median = format_duration(round(float(np.median(whole_steps["duration"].to_numpy()))))
-    note = f"{format_count(len(lengths))}{' whole' if whole_steps.height < timed.height else ''}, median {median}"
-    longest = f"longest {format_duration(int(lengths[worst]))}: step {numbers[worst]}"
-    if result.table["inferred"].any():
-        longest += " (inferred)"
-    if height < 2 or width < 16:
-        return OverviewPanel(note, [[(longest, "plain")]])
-    bins = np.linspace(0, len(lengths), min(width, len(lengths)) + 1).astype(int)[:-1]
+    by_step = whole_steps.group_by("step").agg(pl.col("duration").max()).sort("step")
+    if by_step.is_empty():
+        return draw_rows_panel(result, width, height, context)
+    middle = float(np.median(whole_steps["duration"].to_numpy()))
+    inferred = " (inferred)" if result.table["inferred"].any() else ""
+    per_rank = by_step.height == 1 and whole_steps.height > 1
+    columns = whole_steps.sort("rank") if per_rank else by_step
+    lengths = columns["duration"].to_numpy()
+    if per_rank:
+        note = f"step {by_step['step'][0]}{inferred} on {format_count(whole_steps.height)} ranks"
+        footer = [_rank_extremes(columns), f"median {format_duration(round(middle))}"]
+    else:
+        whole = " whole" if whole_steps.height < timed.height else ""
+        note = f"{format_count(len(lengths))}{whole}, median {format_duration(round(middle))}"
+        footer = _step_extremes(by_step, inferred, several_ranks=by_step.height < whole_steps.height)
+    slow_from = SLOW_STEP_RATIO * middle
+    style: PanelStyle = "slow" if lengths.max() > slow_from else "plain"
+    words: PanelLine = [(footer[0], style), *((f", {part}", "dim") for part in _fitting_parts(footer, width))]
+    chart = _draw_length_chart(lengths, slow_from, width, height - 1) if height > 1 and width >= 16 else []
+    return OverviewPanel(note, [*chart, words])
+
+
+def _rank_extremes(ranks: pl.DataFrame) -> str:
+    """The shortest and the longest time of a step, and their ranks."""
+    (least_rank, least), (most_rank, most) = (
+        (row["rank"], format_duration(row["duration"]))
+        for row in (ranks.row(at, named=True) for at in (ranks["duration"].arg_min(), ranks["duration"].arg_max()))
+    )
+    return f"{least} (rank {least_rank}) to {most} (rank {most_rank})"
+
+
+def _step_extremes(by_step: pl.DataFrame, inferred: str, *, several_ranks: bool) -> list[str]:
+    """The longest step, then which steps there are, and whose time each has."""
+    worst = by_step.row(by_step["duration"].arg_max() or 0, named=True)
+    ends = [f"steps {by_step['step'][0]} to {by_step['step'][-1]}"] if by_step.height > 1 else []
+    whose = ["each on its slowest rank"] if several_ranks else []
+    return [f"longest {format_duration(worst['duration'])}: step {worst['step']}{inferred}", *ends, *whose]
+
+
+def _fitting_parts(parts: Sequence[str], width: int) -> list[str]:
+    """The parts behind the first that fit beside it, with a comma before each."""
+    fit, left = list[str](), width - cell_len(parts[0])
+    for part in parts[1:]:
+        left -= cell_len(part) + 2
+        if left < 0:
+            break
+        fit.append(part)
+    return fit
+
+
+def _draw_length_chart(lengths: Ints, slow_from: float, width: int, height: int) -> list[PanelLine]:
+    """A column for each length, or for the longest of several; the axis at the left says what top and bottom are."""
+    low, high = int(lengths.min()), int(lengths.max())
+    floor = round(primitives.scale_floor(low, high))
+    floor = max(0, floor - (high - floor) // 4) if floor else 0  # so that the shortest has a column, too
+    labels = [format_duration(high), *([_floor_label(floor, high)] if height > 1 else [])]
+    labeled = width >= LEAST_LABELED_WIDTH
+    axis = max(map(len, labels)) + 1 if labeled else 0
+    room = width - axis
+    bins = np.linspace(0, len(lengths), min(room, len(lengths)) + 1).astype(int)[:-1]
     highest = np.maximum.reduceat(lengths, bins)
-    column_width = min(max(1, width // len(highest)), 8)
+    column_width = min(max(1, room // len(highest)), 8)
     gap = column_width > 2
-    levels = primitives.draw_columns(np.repeat(highest, column_width), height - 1)
-    lines = []
-    for row in levels:
-        line: PanelLine = []
+    rows = primitives.draw_columns(np.repeat(highest - floor, column_width), height)
+    lines = list[PanelLine]()
+    for number, row in enumerate(rows):
+        label = labels[0] if number == 0 else labels[-1] if number == height - 1 else ""
+        line: PanelLine = [(f"{label:>{axis - 1}}│", "dim")] if labeled else []
         for index, value in enumerate(highest.tolist()):
             text = row[index * column_width : (index + 1) * column_width - gap] + " " * gap
-            line.append((text, "slow" if value > SLOW_STEP_RATIO * middle else "bar"))
+            line.append((text, "slow" if value > slow_from else "bar"))
         lines.append(line)
-    ends = f"  of steps {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else ""
-    ends += ", by their slowest rank" if longest_by_step.height < whole_steps.height else ""
-    lines.append([(longest, "slow" if lengths[worst] > SLOW_STEP_RATIO * middle else "plain"), (ends, "dim")])
-    return OverviewPanel(note, lines)
+    return lines
 
 
-def draw_breakdown_panel(result: Result, width: int, height: int) -> OverviewPanel:
+def _floor_label(floor: int, high: int) -> str:
+    """The start of an axis; where four digits do not tell it from the end, how far below the end it is."""
+    text = format_duration(floor) if floor else "0"
+    return text if text != format_duration(high) else f"-{format_duration(high - floor)}"
+
+
+def draw_breakdown_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
     """A bar for each rank, divided by its time. If not all fit, the ranks that idle most, below one for all."""
     table = result.table
     shares = [f"{name}_share" for name in BREAKDOWN_GLYPHS]
     span = table["span"].to_numpy()
     total_shares = [float(table[name].fill_null(0).to_numpy() @ span) / max(1, int(span.sum())) for name in shares]
     rows = [(f"rank {rank}", parts) for rank, *parts in table.select("rank", *shares).rows()]
-    note = f"{format_count(len(rows))} ranks" if len(rows) > 1 else ""
+    note = f"% of {'it' if context.windowed else 'first to last work'}"
     working_notes = _working_share_lines(result)[: max(0, height - LEAST_PANEL_LINES)]
     height -= len(working_notes)
     if len(rows) > height - 1:
         idlest = sorted(rows, key=lambda row: -(row[1][-1] or 0.0))
         rows = [("all", total_shares), *idlest[: max(0, height - 2)]]
-        note += ", most idle"
+        note += f", idlest of {format_count(len(idlest))} ranks"
     elif 1 < len(rows) <= height - 2:
         rows = [("all", total_shares), *rows]
     room = max(len(label) for label, _ in rows)
@@ -165,8 +244,9 @@ def _draw_breakdown_bar(label: str, parts: Sequence[float | None], line_width: i
     return [*line, (f"{format_share(1 - fractions[-1])} busy".rjust(busy_width), "dim")] if busy_width else line
 
 
-def draw_ops_panel(result: Result, width: int, height: int) -> OverviewPanel:
+def draw_ops_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
     """The ops with most of the time, with a bar for each share. The full width is 100 %."""
+    del context
     table = result.table.head(height)
     numbers_width = 10 + (11 if width >= 40 else 0)
     room = max(12, width - numbers_width - (width // 4 if width >= 56 else 0))
@@ -183,54 +263,87 @@ def draw_ops_panel(result: Result, width: int, height: int) -> OverviewPanel:
         if numbers_width > 10:
             pieces.append((f" {format_duration(self_time or 0, digits=CELL_DIGITS):>10}", "dim"))
         lines.append(pieces)
-    return OverviewPanel(f"{format_count(result.total)}, by self time", lines)
+    return OverviewPanel(f"% of op time, {count_noun(result.total, 'op')}", lines)
 
 
-def draw_health_panel(result: Result, width: int, height: int) -> OverviewPanel:
-    """Repaired, dropped, missing and inferred data."""
-    lines: list[PanelLine] = []
-    rows = result.table.select("level", "count", "what").rows()
-    for at, (level, number, what) in enumerate(rows[:height]):
+def draw_health_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
+    """Repaired, dropped, missing and inferred data; all else is only counted, with the key that lists it."""
+    problems = result.table.filter(pl.col("level") != "info")
+    infos = result.table.height - problems.height
+    counted = f"{count_noun(infos, 'info')}{f' ({context.key})' if context.key else ''}" if infos else ""
+    if problems.is_empty():
+        return OverviewPanel("", [[("nothing dropped, repaired or missing", "plain")], [(counted, "dim")]])
+    below: list[PanelLine] = [[(counted, "dim")]] if counted and height > 1 else []
+    room, lines = height - len(below), list[PanelLine]()
+    rows = problems.select("level", "count", "what").rows()
+    for at, (level, number, what) in enumerate(rows[:room]):
         words = f"{format_count(number)} {what}" if number > 1 else what
-        spare = height - len(lines) - (len(rows) - at - 1)
+        spare = room - len(lines) - (len(rows) - at - 1)
         first, *rest = _wrap_panel_text(words, max(8, width - 9), max(1, spare), "plain")
         lines += [
             [(f"{level:<9}", _LEVEL_STYLES.get(level, "dim")), *first],
             *([(" " * 9, "plain"), *line] for line in rest),
         ]
-    more = len(rows) - height
-    return OverviewPanel(f"{more} more" if more > 0 else "", lines)
+    more = len(rows) - room
+    return OverviewPanel(f"{more} more" if more > 0 else "", [*lines[:room], *below])
 
 
-def draw_findings_panel(result: Result, width: int, height: int) -> OverviewPanel:
+def draw_findings_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
     """Findings with their cost as a share of a step or of another base; with evidence if there is room.
 
-    If the bases differ, each finding names its own.
+    Titles come before evidence, and the first has the room for its whole title. The title of the panel names the base
+    of the first; a finding with another base names its own.
     """
-    rows = result.table.head(height).select("finding", "share_of", "cost", "share", "evidence").rows()
-    bases = {base: f"share of {_BASE_NAMES.get(base, base)}" for _, base, *_ in rows if base is not None}
-    texts = [f"{what} ({bases[base]})" if base in bases and len(bases) > 1 else what for what, base, *_ in rows]
+    del context
+    rows = result.table.head(max(1, height)).select("finding", "share_of", "cost", "share", "evidence").rows()
+    base = next((base for _, base, *_ in rows if base is not None), None)
+    texts = [f"{what} (of {base_name(of)})" if of not in (None, base) else what for what, of, *_ in rows]
     room = max(8, width - 9)
-    short_texts, lines = shorten_names_distinctly(texts, room), list[PanelLine]()
-    for at, (finding, (*_, cost, part, evidence)) in enumerate(zip(texts, rows, strict=True)):
+    wanted = [len(_wrap_panel_text(text, room, max(1, height), "plain")) for text in texts]
+    rows = rows[: max(1, height + 1 - min(2, wanted[0]))]
+    spare = height - len(rows)
+    short, lines, details = _shorten_findings(texts[: len(rows)], room), list[list[PanelLine]](), list[str]()
+    for at, (finding, (*_, cost, part, evidence)) in enumerate(zip(texts, rows, strict=False)):
         amount = format_share(part) if part is not None else format_duration(cost) if cost is not None else "-"
-        spare = height - len(lines) - (len(rows) - at)
-        first, *rest = _wrap_panel_text(
-            finding if spare > 0 else short_texts[finding], room, max(1, spare + 1), "plain"
-        )
-        lines += [[(f"{amount:>8} ", "strong"), *first], *([(" " * 9, "plain"), *line] for line in rest)]
-        spare -= len(rest)
-        lines += [[(" " * 9, "plain"), *line] for line in _wrap_panel_text(evidence, room, min(3, spare), "dim")]
+        style: PanelStyle = "headline" if at == 0 else "plain"
+        more_lines = min(wanted[at] - 1, max(0, spare))
+        spare -= more_lines
+        title = _wrap_panel_text(finding, room, more_lines + 1, style) if more_lines else [[(short[finding], style)]]
+        lines.append([[(f"{amount:>8} ", "strong"), *title[0]], *_indent_lines(title[1:])])
+        details.append(evidence)
+    for at, evidence in enumerate(details):
+        below = _wrap_panel_text(evidence, room, min(3, spare), "dim")
+        spare -= len(below)
+        lines[at] += _indent_lines(below)
     more = result.total - len(rows)
-    note = next(iter(bases.values())) if len(bases) == 1 else ""
-    return OverviewPanel(f"{more} more" if more > 0 else note, lines)
+    parts = [*([f"% of {base_name(base)}"] if base is not None else []), *([f"{more} more"] * (more > 0))]
+    return OverviewPanel(", ".join(parts), [line for each in lines for line in each])
 
 
-_BASE_NAMES: Final = {"step": "a step", "run": "the run", "window": "the window", "recording": "the recording"}
+def _indent_lines(lines: Sequence[PanelLine]) -> list[PanelLine]:
+    """Lines below the title of a finding."""
+    return [[(" " * 9, "plain"), *line] for line in lines]
 
 
-def draw_rows_panel(result: Result, width: int, height: int) -> OverviewPanel:
+def _shorten_findings(texts: Sequence[str], width: int) -> Mapping[str, str]:
+    """Each text in `width` cells, cut behind a word; in its middle where several would look alike."""
+    short = {text: shorten_at_word(text, width) for text in texts}
+    looks = Counter(short.values())
+    alike = [text for text in short if looks[short[text]] > 1]
+    return {**short, **shorten_names_distinctly(alike, width)}
+
+
+def base_name(base: str) -> str:
+    """The base of a share of a finding, as titles have it."""
+    return _BASE_NAMES.get(base, base)
+
+
+_BASE_NAMES: Final = {"step": "step time", "run": "the run", "window": "the window", "recording": "the recording"}
+
+
+def draw_rows_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
     """The first rows of any result: its texts after its first amount."""
+    del width, context
     texts = [column for column in result.columns if column.unit == "text"]
     amounts = [column for column in result.columns if column.unit in ("time", "share")][:1]
     lines: list[PanelLine] = []
@@ -238,11 +351,10 @@ def draw_rows_panel(result: Result, width: int, height: int) -> OverviewPanel:
         line: PanelLine = [(f"{format_cell(each, row[each.name]):>10} ", "strong") for each in amounts]
         line += [(f"{format_cell(each, row[each.name])}  ", "plain") for each in texts if row[each.name]]
         lines.append(line)
-    del width
     return OverviewPanel(count_noun(result.total, "row"), lines)
 
 
-_PANEL_DRAWERS: Final[Mapping[str, Callable[[Result, int, int], OverviewPanel]]] = MappingProxyType(
+_PANEL_DRAWERS: Final[Mapping[str, Callable[[Result, int, int, PanelContext], OverviewPanel]]] = MappingProxyType(
     {
         "findings": draw_findings_panel,
         "steps": draw_steps_panel,
@@ -274,7 +386,7 @@ def _wrap_panel_text(words: str, width: int, height: int, sort: PanelStyle) -> l
     lines.append([(text, sort)])
     if len(lines) > height:
         rest = [piece[0] for line in lines[height - 1 :] for piece in line]
-        lines = [*lines[: height - 1], [(" ".join(rest), sort)]]
+        lines = [*lines[: height - 1], [(shorten_at_word(" ".join(rest), width), sort)]]
     return [_cut_panel_line(line, width) for line in lines]
 
 
@@ -333,14 +445,18 @@ _PANEL_COLUMNS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = MappingProxyT
 
 
 def distribute_height(wanted_heights: Sequence[int], height: int) -> list[int]:
-    """Heights that sum up to at most `height`: the least for each, then line by line to those that want more."""
-    heights = [min(LEAST_PANEL_LINES, height) for _ in wanted_heights]
+    """Heights that sum up to at most `height`: the least for each, then line by line to those that want more.
+
+    The first that wants more gets two lines for each one of the others.
+    """
+    heights = [min(LEAST_PANEL_LINES, wanted, height) for wanted in wanted_heights]
     left = height - sum(heights)
     while left > 0:
         unsatisfied = [index for index, wanted in enumerate(wanted_heights) if heights[index] < wanted]
         if not unsatisfied:
             break
-        for index in unsatisfied[:left]:
-            heights[index] += 1
-            left -= 1
+        first = unsatisfied[0]
+        for index in [first, *unsatisfied] if wanted_heights[first] - heights[first] > 1 else unsatisfied:
+            heights[index] += left > 0
+            left = max(0, left - 1)
     return heights

@@ -11,6 +11,7 @@ from msgspec import Struct
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.model.units import count_noun
 
 BREAK_CHARACTERS = (" ", ",;/", ":.(){}[]=<>_-")
 """A line ends after one of these if possible; earlier groups are preferred."""
@@ -25,8 +26,8 @@ _TWO_COLUMN_LINE: Final = re.compile(r"(\s*\S.*?\s{2,})(\S.*)")
 _BELOW_INDENT: Final = 6
 """Indentation of a description below its name."""
 
-CaptionStyle = Literal["title", "scope", "plain", "more"]
-"""The style of a piece: first part, second part, another part, or the key that shows what is left out."""
+CaptionStyle = Literal["title", "scope", "plain", "headline", "more"]
+"""The style of a piece: first part, second part, another part, the headline, or the key that shows what is left out."""
 
 WIDE_CAPTION: Final = 60
 """Width from which the caption says in words what the key does."""
@@ -114,6 +115,16 @@ def _find_break(words: str, start: int, reach: int) -> int:
     return reach
 
 
+def shorten_at_word(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` cells: what is left out at its end begins with a word, if a word fits at all."""
+    if cell_len(text) <= width:
+        return text
+    room = max(0, width - cell_len(ellipsis))
+    head = set_cell_size(text, room)
+    cut = head if text[len(head) : len(head) + 1] == " " else head.rpartition(" ")[0]
+    return f"{(cut or head).rstrip(' ,;:(-')}{ellipsis}" if width > 0 else ""
+
+
 class _Paragraph(Struct):
     """Words that continue over lines behind `lead`, which precedes the first; `written` is the length of the last."""
 
@@ -166,30 +177,82 @@ class CaptionPiece(NamedTuple):
     sort: CaptionStyle
 
 
-def count_caption_lines(parts: Sequence[str], glyphs: Glyphs, width: int) -> int:
-    """The number of lines of `width` cells that the parts take."""
-    return len(wrap_spans(_join_caption_parts(parts, glyphs), width, width))
+CaptionLine = list[CaptionPiece]
 
 
-def lay_out_caption(
-    parts: Sequence[str], glyphs: Glyphs, size: tuple[int, int], key: str = ""
-) -> list[list[CaptionPiece]]:
-    """The parts, separated by dots, on lines of a width. If they do not fit the height, with an ellipsis and a key.
+class CaptionText(Struct, frozen=True):
+    """Texts above a table: title, scope and number of rows; the note that matters; and all other notes."""
 
-    `size` is width and height in cells, `key` the key that shows what is left out.
-    """
-    width, height = size
-    text = _join_caption_parts(parts, glyphs)
-    spans = wrap_spans(text, width, width)
-    ends = [len(_join_caption_parts(parts[:many], glyphs)) for many in (1, 2)]
-    if len(spans) <= height:
-        return [_split_caption_line(text, span, ends) for span in spans]
-    key_text = f" {key} shows all" if width >= WIDE_CAPTION else f" {key}"
-    ellipsis = [CaptionPiece(glyphs.ellipsis, "plain"), *([CaptionPiece(key_text, "more")] if key else [])]
-    start = spans[height - 1][0]
-    fitting = set_cell_size(text[start:], max(0, width - sum(cell_len(piece.words) for piece in ellipsis))).rstrip()
-    last = _split_caption_line(text, (start, start + len(fitting)), ends)
-    return [*(_split_caption_line(text, span, ends) for span in spans[: height - 1]), [*last, *ellipsis]]
+    heading: tuple[str, ...] = ()
+    headline: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class CaptionLayout(Struct, frozen=True):
+    """An alphabet, the width of the lines, and the key that shows what is left out."""
+
+    glyphs: Glyphs
+    width: int
+    key: str = ""
+
+    def count_lines(self, text: CaptionText) -> int:
+        """The number of lines that a caption takes."""
+        return len(self.lay_out(text, _UNBOUNDED_LINES))
+
+    def lay_out(self, text: CaptionText, height: int) -> list[CaptionLine]:
+        """A caption on at most `height` lines: the heading, then the headline.
+
+        A single note stands at the end of the heading if all of that fits on a line; else notes are only counted
+        there. On one line the headline follows title and scope.
+        """
+        counted = self._note_count(len(text.notes))
+        if height < 2 and text.headline:
+            return self._heading_lines((*text.heading[:2], text.headline, *text.heading[2:], *counted), 1)
+        headline = self._headline_lines(text.headline)
+        whole = self._heading_lines((*text.heading, *text.notes), _UNBOUNDED_LINES) if len(text.notes) == 1 else []
+        room = max(1, height - len(headline))
+        heading = whole if len(whole) == 1 else self._heading_lines((*text.heading, *counted), room)
+        return self._cut_lines([*heading, *headline], height)
+
+    def _cut_lines(self, lines: list[CaptionLine], height: int) -> list[CaptionLine]:
+        """The first lines, with an ellipsis at the end of the last where others follow."""
+        if len(lines) <= height:
+            return lines
+        *before, last = lines[height - 1]
+        ellipsis = self.glyphs.ellipsis
+        room = self.width - cell_len(ellipsis) - sum(cell_len(piece.words) for piece in before)
+        words = last.words if cell_len(last.words) <= room else set_cell_size(last.words, max(0, room))
+        return [*lines[: height - 1], [*before, CaptionPiece(f"{words.rstrip()}{ellipsis}", last.sort)]]
+
+    def _note_count(self, notes: int) -> tuple[str, ...]:
+        """The number of notes, and the key that shows them."""
+        return (f"{count_noun(notes, 'note')}{f' ({self.key})' if self.key else ''}",) if notes else ()
+
+    def _headline_lines(self, words: str) -> list[CaptionLine]:
+        text = _join_caption_parts((words,), self.glyphs)
+        spans = wrap_spans(text, self.width, self.width) if text else []
+        return [[CaptionPiece(text[start:end].replace(_NO_BREAK_SPACE, " "), "headline")] for start, end in spans]
+
+    def _heading_lines(self, parts: Sequence[str], height: int) -> list[CaptionLine]:
+        """The parts, separated by dots. If they do not fit the height, with an ellipsis and the key."""
+        text = _join_caption_parts(parts, self.glyphs)
+        spans = wrap_spans(text, self.width, self.width)
+        ends = [len(_join_caption_parts(parts[:many], self.glyphs)) for many in (1, 2)]
+        if len(spans) <= height:
+            return [_split_caption_line(text, span, ends) for span in spans]
+        key_text = f" {self.key} shows all" if self.width >= WIDE_CAPTION else f" {self.key}"
+        ellipsis = [
+            CaptionPiece(self.glyphs.ellipsis, "plain"),
+            *([CaptionPiece(key_text, "more")] if self.key else []),
+        ]
+        start = spans[height - 1][0]
+        room = max(0, self.width - sum(cell_len(piece.words) for piece in ellipsis))
+        fitting = set_cell_size(text[start:], room).rstrip()
+        last = _split_caption_line(text, (start, start + len(fitting)), ends)
+        return [*(_split_caption_line(text, span, ends) for span in spans[: height - 1]), [*last, *ellipsis]]
+
+
+_UNBOUNDED_LINES: Final = 1 << 16
 
 
 def _join_caption_parts(parts: Sequence[str], glyphs: Glyphs) -> str:

@@ -33,10 +33,12 @@ from tracehound.ui.bindings.keys import KEYS, Key, textual_bindings
 from tracehound.ui.terminal.driver import QuickDriver, minimal_update
 from tracehound.ui.terminal.end_signals import end_when_terminal_gone
 from tracehound.ui.terminal.outside_programs import notify_warning
-from tracehound.ui.terminal.type_ahead import TypeAhead
+from tracehound.ui.terminal.type_ahead import LINE_FEED_KEY, TypeAhead, copy_key
 from tracehound.ui.themes import THEMES, choose_theme
 from tracehound.ui.widgets.base_screens import DismissOnceScreen, SafeOptionList, comes_from_removed_widget
+from tracehound.ui.widgets.cursor_list import RowsAwaited
 from tracehound.ui.widgets.status_bars import KeyBar
+from tracehound.ui.wording import messages
 
 NO_JOB_CONTROL: Final = "no shell waits here that could bring this back"
 """Message where the program is the first of its session (``ssh -t HOST tracehound``, a container, a tmux pane)."""
@@ -93,7 +95,12 @@ class BaseApp(App[None]):
         return QuickDriver if found is LinuxDriver else found
 
     async def on_event(self, event: events.Event) -> None:
-        """Hold keys back until the prompt that they are meant for is open."""
+        """Hold keys back until the prompt that they are meant for is open.
+
+        Enter that is pressed before the terminal is in raw mode arrives as a line feed.
+        """
+        if isinstance(event, events.Key) and event.key == LINE_FEED_KEY and not event.is_forwarded:
+            event = copy_key(event)
         if not (isinstance(event, events.Key) and self.type_ahead.hold_or_redirect(event)):
             await super().on_event(event)
 
@@ -115,6 +122,14 @@ class BaseApp(App[None]):
             for bar in screen.query_children(KeyBar):
                 bar.clear_message()
         self.clear_notifications()
+        if (
+            isinstance(default_namespace, RowsAwaited)
+            and isinstance(action, str)
+            and default_namespace.postpone(action)
+        ):
+            for bar in self.screen.query_children(KeyBar):
+                bar.say(messages.WAITS_FOR_ROWS)
+            return True
         if action in self._prompt_actions:
             self.type_ahead.expect_prompt()
         return await super().run_action(action, default_namespace, namespaces)
@@ -156,8 +171,15 @@ class BaseApp(App[None]):
         self._invalidate_display()
 
     def pop_screen(self) -> AwaitComplete:
-        """Leave the top screen. If two keys of one burst both leave it, the second does nothing."""
-        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
+        """Leave the top screen, and hold keys until it is gone.
+
+        If two keys of one burst both leave it, the second does nothing.
+        """
+        if len(self.screen_stack) < 2:
+            return AwaitComplete()
+        leaving = self.screen
+        self.type_ahead.hold_keys_until(lambda: leaving not in self.screen_stack)
+        return super().pop_screen()
 
     def action_command_palette(self) -> None:
         """Open the command palette unless it is open."""

@@ -26,6 +26,7 @@ from tracehound.ui.screens.comparison_screen import ComparisonScreen
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.screens.menu_screen import MenuScreen
 from tracehound.ui.source_files import SourceFolders
+from tracehound.ui.terminal.type_ahead import PANE_WAIT
 from tracehound.ui.widgets.titled_timeline import TitledTimeline
 
 PaletteCommand = tuple[str, str, IgnoreReturnCallbackType]
@@ -122,7 +123,7 @@ class ExplorerApp(BaseApp):
         """Raises TracehoundError when there is no such theme."""
         super().__init__(alphabet, table, theme)
         self.explorer = ExplorerScreen(opening, self.glyphs, table, sources)
-        self._pane_actions = {key.action for key in table if key.action.startswith("show(") and not key.asks}
+        self.explorer.pane_layout.hold_keys = partial(self.type_ahead.hold_keys_until, most_looks=PANE_WAIT)
 
     @on(TraceLoader.Failed)
     def _exit_if_nothing_read(self, message: TraceLoader.Failed) -> None:
@@ -152,10 +153,8 @@ class ExplorerApp(BaseApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action of a key. Keys after an action that shows a pane go to that pane."""
-        if action in self._pane_actions:
-            self.type_ahead.hold_keys_until(lambda: self.explorer.pane_layout.arrived)
-        elif action == "menu":
+        """Run the action of a key. Keys after the one that opens the menu go to the menu."""
+        if action == "menu":
             self.type_ahead.hold_keys_until(lambda: isinstance(self.screen, MenuScreen))
         return await super().run_action(action, default_namespace, namespaces)
 

@@ -155,9 +155,9 @@ async def test_the_table_of_the_path_says_what_it_is_of(samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo"), (120, 40)) as (explorer, pilot):
         await press(pilot, *LIST)
         pane = explorer.pane_stack.tables["critical_path"]
-        assert pane.caption.parts[:3] == ("Critical path", "each rank's longest step", "131 rows")
+        assert pane.caption.text.heading[:3] == ("Critical path", "each rank's longest step", "131 rows")
         await press(pilot, "4", "space", *LIST)
-        assert pane.caption.parts[1].startswith("in the ")
+        assert pane.caption.text.heading[1].startswith("in the ")
 
 
 async def test_the_path_is_of_the_selected_window(samples: Path) -> None:

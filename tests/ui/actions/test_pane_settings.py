@@ -32,7 +32,7 @@ def listed(app: ExplorerApp) -> str:
 
 
 def caption(explorer: ExplorerScreen, pane: str) -> tuple[str, ...]:
-    return explorer.pane_stack.tables[pane].caption.parts
+    return explorer.pane_stack.tables[pane].caption.text.heading
 
 
 def test_the_words_that_a_setting_may_be_are_known() -> None:

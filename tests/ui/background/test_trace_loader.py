@@ -128,8 +128,9 @@ def timeline(explorer: ExplorerScreen) -> list[str]:
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
 
-def caption(explorer: ExplorerScreen, name: str) -> str:
-    return explorer.pane_stack.tables[name].caption.render_line(0).text
+def ranks_read(explorer: ExplorerScreen) -> str:
+    """What the overview says of how much is read."""
+    return explorer.pane_stack.overview.sections["overview/ops"].so_far
 
 
 @pytest.fixture(autouse=True)
@@ -151,15 +152,12 @@ async def test_every_rank_has_its_place_before_anything_is_read(tmp_path: Path) 
 async def test_panes_say_that_there_is_nothing_to_work_out_yet(tmp_path: Path) -> None:
     opening = gated(tmp_path, 4)
     async with exploring(opening) as (explorer, pilot):
-        assert "loading..." in caption(explorer, "ops")
-        await pilot.press("1")
-        await quiet(explorer, pilot)
         assert "loading..." in explorer.pane_stack.overview.sections["overview/ops"].message
         await let(explorer, pilot, opening, 2)
         assert not explorer.pane_stack.overview.sections["overview/ops"].message
         await pilot.press("2")
         await quiet(explorer, pilot)
-        assert "1 of 4 ranks read" in caption(explorer, "ops")
+        assert "1 of 4 ranks read" in explorer.pane_stack.table_pane("ops").caption.render_line(0).text
 
 
 @pytest.mark.thorough
@@ -207,11 +205,11 @@ async def test_ranks_fill_in_where_they_stand(tmp_path: Path) -> None:
         assert sum("not read yet" in line for line in lines) == 3
         assert explorer.trace is not None
         assert explorer.trace.event(2 << 32)["name"] == "k0 of 2"
-        assert "1 of 4 ranks read" in caption(explorer, "ops")
+        assert "1 of 4 ranks read" in ranks_read(explorer)
 
         await let(explorer, pilot, opening, 0, 3, 1)
         assert not any("not read yet" in line for line in timeline(explorer))
-        assert "ranks read" not in caption(explorer, "ops")
+        assert "ranks read" not in ranks_read(explorer)
         assert opening.wanted_files == frozenset()
 
 
@@ -228,10 +226,10 @@ async def test_answers_are_renewed_now_and_then_and_at_the_end(tmp_path: Path, m
     async with exploring(opening) as (explorer, pilot):
         assert asked == [], "nothing is asked of heads"
         await let(explorer, pilot, opening, 0, 1, 2)
-        assert asked == [(0,)]
-        assert "1 of 4 ranks read" in caption(explorer, "ops")
+        assert asked == [(0,)] * 5, "a section each; the header has the findings of that section"
+        assert "1 of 4 ranks read" in ranks_read(explorer)
         await let(explorer, pilot, opening, 3)
-        assert asked == [(0,), None]
+        assert asked == [(0,)] * 5 + [None] * 5
 
 
 async def test_a_file_that_cannot_be_read_is_left_out_and_the_cursor_stays(tmp_path: Path) -> None:
@@ -291,7 +289,7 @@ async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
         assert explorer.header.news == "stopped: 1 of 4 files read"
         assert sum(line.endswith("not read yet") for line in timeline(explorer)) == 3
         assert explorer.trace_updates.any_read
-        assert "1 of 4 ranks read" in caption(explorer, "ops")
+        assert "1 of 4 ranks read" in ranks_read(explorer)
 
 
 async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,12 +301,12 @@ async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypat
         opening.let(4, 0, 3)
         await until(pilot, lambda: opening.taken == 4)
         await quiet(explorer, pilot)
-        assert "1 of 6 ranks read" in caption(explorer, "ops"), "the next look at it is a minute away"
+        assert "1 of 6 ranks read" in ranks_read(explorer), "the next look at it is a minute away"
         await pilot.press("escape")
         await until(pilot, lambda: not explorer.reading.busy)
         await quiet(explorer, pilot)
         assert explorer.header.news == "stopped: 4 of 6 files read"
-        assert "4 of 6 ranks read" in caption(explorer, "ops")
+        assert "4 of 6 ranks read" in ranks_read(explorer)
         unread = [line.split()[2] for line in timeline(explorer) if line.endswith("not read yet")]
         assert unread == ["2", "5"]
         trace = explorer.trace
@@ -375,3 +373,92 @@ async def test_the_menu_offers_everything_until_all_is_read(tmp_path: Path) -> N
         await pilot.press("M")
         await until(pilot, lambda: isinstance(pilot.app.screen, MenuScreen))
         assert any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)
+
+
+class Late(Gated, dict=True):
+    """A gated opening that takes its time until there is a trace at all."""
+
+    def placeholder(self, number: int) -> FileFrames:
+        self.opened.wait()
+        return super().placeholder(number)
+
+
+@asynccontextmanager
+async def exploring_late(folder: Path, ranks: int) -> AsyncIterator[tuple[ExplorerScreen, Pilot[None], Late]]:
+    real = gated(folder, ranks)
+    opening = Late(real.name, real.files, real.notes, real.context)
+    opening.started, opening.opened = threading.Event(), threading.Event()
+    app = ExplorerApp(opening)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert app.explorer.trace is None
+        yield app.explorer, pilot, opening
+        opening.opened.set()
+        app.explorer.reading.cancel()
+
+
+async def there_is_a_trace(explorer: ExplorerScreen, pilot: Pilot[None], opening: Late) -> None:
+    opening.opened.set()
+    await until(pilot, opening.started.is_set)
+    await until(pilot, lambda: explorer.trace is not None)
+    await quiet(explorer, pilot)
+
+
+async def test_keys_that_are_typed_while_a_trace_is_read_go_to_the_pane_that_they_opened(tmp_path: Path) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press("2", "enter")
+        table = explorer.pane_stack.table_pane("ops").table
+        assert pilot.app.focused is table
+        assert "when the rows are there" in explorer.key_bar.message
+        await there_is_a_trace(explorer, pilot, opening)
+        assert pilot.app.focused is table, "the timeline has come and takes nothing away"
+        await let(explorer, pilot, opening, 2)
+        assert explorer.view.event is not None, "Enter went to the first row"
+        assert pilot.app.focused is table
+
+
+async def test_a_key_still_acts_when_another_pane_is_shown_before_its_rows_come(tmp_path: Path) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press("3", "enter", "t")
+        await there_is_a_trace(explorer, pilot, opening)
+        await let(explorer, pilot, opening, 2)
+        assert explorer.view.selection is not None, "the first gap is selected"
+        await quiet(explorer, pilot)
+        assert explorer.pane_stack.active == "host"
+        assert "in the " in explorer.pane_stack.tables["host"].caption.render_line(0).text, "and its window counts"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [(":", *"SELECT lane FROM lanes", "enter"), *in_full(("slash", *"k0", "enter"), ("slash", *"k0"))],
+)
+async def test_what_is_asked_before_there_is_a_trace_is_answered(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press(*keys)
+        await there_is_a_trace(explorer, pilot, opening)
+        await let(explorer, pilot, opening, 2)
+        table = explorer.pane_stack.table_pane("query" if keys[0] == ":" else "search").table
+        await until(pilot, lambda: table.line_count > 0)
+        assert (explorer.view.event is not None) == (keys[0] == "slash" and keys[-1] == "enter")
+
+
+async def test_letters_after_a_choice_of_the_menu_go_to_that_pane(tmp_path: Path) -> None:
+    async with exploring_late(tmp_path, 4) as (explorer, pilot, opening):
+        await pilot.press("M", "k", "f", *"k0")
+        await there_is_a_trace(explorer, pilot, opening)
+        await let(explorer, pilot, opening, 2)
+        kernels = explorer.pane_stack.tables["kernels"]
+        assert kernels.filter_prompt.input.value == "k0"
+        assert kernels.filter_prompt.input.has_focus
+        assert kernels.table.passing_row_count == 1
+
+
+async def test_esc_forgets_the_keys_that_wait_for_rows(tmp_path: Path) -> None:
+    async with exploring(gated(tmp_path, 4)) as (explorer, pilot):
+        await pilot.press("2", "down", "enter", "escape")
+        assert explorer.reading.busy, "that key was for those before it"
+        opening = explorer._opening
+        assert isinstance(opening, Gated)
+        await let(explorer, pilot, opening, 2)
+        assert explorer.view.event is None
+        assert explorer.pane_stack.table_pane("ops").table.cursor == 0

@@ -207,7 +207,8 @@ async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(sampl
         screen = pilot.app.screen
         assert isinstance(screen, MenuScreen)
         for _ in range(2):
-            screen.entries.choose("t")
+            assert screen.entries.go_to_key("t") is not None
+            screen.entries.choose()
         await settled(pilot)
         assert pilot.app.screen is explorer
         assert explorer.pane_stack.active == "host"
@@ -215,7 +216,8 @@ async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(sampl
         screen, above = pilot.app.screen_stack[1:]
         assert isinstance(screen, MenuScreen)
         for _ in range(2):
-            screen.entries.choose("2")
+            assert screen.entries.go_to_key("2") is not None
+            screen.entries.choose()
         await settled(pilot)
         assert pilot.app.screen is above
         await press(pilot, "escape", "2")

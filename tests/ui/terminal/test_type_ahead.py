@@ -17,6 +17,8 @@ from tracehound.ui.bindings.keys import KEYS
         ("T", ":SELECT 6 * 7 * 11 AS x FROM lanes LIMIT 1\r", " 462"),
         *rows_in_full(
             ("T", "5fforward", "of 10 rows with forward"),
+            ("T", "MOfaddmm", "rows with addmm"),
+            ("T", "4\n", "window "),
             ("T", "/addmm", "addmm"),
             ("T", "gstep 2", "step 2"),
             ("T", "\\thread", "thread"),
@@ -24,11 +26,21 @@ from tracehound.ui.bindings.keys import KEYS
             ("2", "fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
         ),
     ],
-    ids=["query", "pane not yet there and filter", "search", "place", "lanes", "pane and filter", "filter"],
+    ids=[
+        "query",
+        "pane not yet there and filter",
+        "menu and filter",
+        "Enter before raw mode",
+        "search",
+        "place",
+        "lanes",
+        "pane and filter",
+        "filter",
+    ],
 )
 def test_all_at_once(pane: str, burst: str, shown: str, samples: Path, tmp_path: Path) -> None:
     with Terminal(str(samples / "torch_stacks"), XDG_STATE_HOME=str(tmp_path)) as terminal:
-        terminal.wait_for("share", "quit")
+        terminal.wait_for("Findings", "quit")
         terminal.press(pane)
         terminal.wait_for("quit")
         terminal.press(burst)

@@ -78,6 +78,25 @@ def group_notes_by_role(notes: Iterable[Note]) -> NotesByRole:
     return NotesByRole(tuple(groups["headline"]), tuple(groups["warning"]), tuple(groups["caveat"]))
 
 
+CAPTION_HEADLINES: Final = (
+    "memory_nearly_full", "queue_nearly_full", "waited_for_ranks", "late_without_waits", "no_late_rank",
+    "communication_waits", "exposed_total", "group_overlapped", "critical_path_bound", "hlo_ops_wait_for_host_memory",
+    "roofline_judged", "time_at_roof", "time_judged", "waits_for_host_copies", "idle_by_cause", "gaps_total",
+    "duty_cycle_total", "kernel_time_total", "breakdown_total", "mean_step_parts", "step_times", "step_lengths",
+    "mean_step_time", "device_idle", "computation_on_tensor_cores", "launches_total", "work_in_graphs",
+    "time_compiling", "executions_total", "program_peak", "device_memory_peak", "allocator_peak", "host_time",
+    "lane_busy", "steps_inconclusive", "too_few_steps", "no_difference",
+)  # fmt: skip
+"""Codes of notes that answer the question of their table, in order of preference where only one has room."""
+
+
+def split_headline(notes: Sequence[Note]) -> tuple[Note | None, tuple[Note, ...]]:
+    """The one note that a caption shows first, if there is one, and all others."""
+    codes = [note.code for note in notes]
+    at = next((codes.index(code) for code in CAPTION_HEADLINES if code in codes), None)
+    return (None, tuple(notes)) if at is None else (notes[at], (*notes[:at], *notes[at + 1 :]))
+
+
 def note_text(note: Note) -> str:
     """The sentence of a note."""
     sentence = SENTENCES[note.code]

@@ -32,7 +32,7 @@ from tracehound.ui.wording import messages
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
-FIRST_PANE = "ops"
+FIRST_PANE = "overview"
 """The tab that is shown where none is remembered."""
 
 MEMORY_PANE = "memory"

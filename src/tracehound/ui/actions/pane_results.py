@@ -6,7 +6,7 @@ Owns the requests that follow from that, and passes results to panes. Knows the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -21,21 +21,34 @@ from tracehound.ui.panes.query_pane import QueryPane
 from tracehound.ui.panes.table_pane import TablePane
 from tracehound.ui.state import row_target, view_moves
 from tracehound.ui.state.view import View
+from tracehound.ui.widgets.status_bars import HeaderBar
 from tracehound.ui.wording import messages
 
 TimeRange = tuple[int, int]
+
+HEADER: Final = "header"
+"""Who asks for the top finding; no pane has this name."""
+
+TOP_FINDING_ANALYSIS: Final = "findings"
+
+
+def _takes_long(result: str) -> bool:
+    """True for the findings, which draw on many other analyses: quick results of a tab come before them."""
+    return result.endswith(TOP_FINDING_ANALYSIS)
 
 
 class PaneResultUpdater:
     """Keeps the tables of a pane stack up to date."""
 
-    def __init__(self, pane_stack: PaneStack, answers: AnalysisRunner) -> None:
+    def __init__(self, pane_stack: PaneStack, answers: AnalysisRunner, header: HeaderBar) -> None:
         self._pane_stack = pane_stack
         self._answers = answers
+        self._header = header
         self._snapshot: TraceSnapshot | None = None
         self._picked: tuple[str, TimeRange | None, TimeRange | None] = ("", None, None)
         self._given: dict[str, ChosenSettings] = {}
         self._shown: dict[str, tuple[Trace, AnalysisRequest]] = {}
+        self._query_due: tuple[QueryRunner, QueryPane.QuerySubmitted] | None = None
         self.counted = RowEventFinder()
         self.queried: tuple[str, Window] | None = None
         """The last query, and what it is about."""
@@ -86,12 +99,15 @@ class PaneResultUpdater:
         return before if (origin, window) == (table, view.selection) else view.selection
 
     def ask(self, view: View) -> None:
-        """Have the results that are in sight worked out for the view; while there is nothing to ask, say so."""
+        """Have the results that are in sight, or that keys wait for, computed for the view; with no trace, say so."""
         snapshot = self._snapshot
-        for name in self._pane_stack.active_results:
+        shown = sorted(self._pane_stack.active_results, key=_takes_long)
+        for name in dict.fromkeys((*self._pane_stack.results_for_postponed, *shown)):
+            if name in PROMPT_TABS:
+                continue
             if snapshot is None:
                 self._pane_stack.pane_for(name).show_waiting(messages.NOTHING_READ)
-            elif name not in PROMPT_TABS:
+            else:
                 analysis = name.rpartition("/")[2]
                 narrowed, shows = self._table_window(analysis, view), self._pane_stack.pane_for(name)
                 if isinstance(shows, TablePane):
@@ -100,10 +116,21 @@ class PaneResultUpdater:
                 if name == "slices":
                     window = limit_window_to_lane(window, snapshot.trace, view)
                 if self._answers.ask(name, snapshot, snapshot.question(analysis, window, self.chosen_settings(name))):
-                    shows.show_waiting(f"{analysis.replace('_', ' ')}: working it out")
+                    shows.show_waiting(f"{analysis.replace('_', ' ')}: {messages.COMPUTING}")
+        if snapshot is not None:
+            self._ask_top_finding(snapshot, view)
+            if self._query_due is not None:
+                self.query(*self._query_due, view)
+
+    def _ask_top_finding(self, snapshot: TraceSnapshot, view: View) -> None:
+        """Have the header say what costs most in the whole run, of the ranks that are shown."""
+        question = snapshot.question(TOP_FINDING_ANALYSIS, Window(ranks=view.ranks))
+        if self._answers.ask(HEADER, snapshot, question) and not self._header.finding:
+            self._header.finding = (messages.COMPUTING,)
 
     def query(self, asker: QueryRunner, asked: QueryPane.QuerySubmitted, view: View) -> None:
-        """Have a query answered for the view."""
+        """Have a query answered for the view; before anything is read, as soon as something is."""
+        self._query_due = (asker, asked) if self._snapshot is None else None
         if (snapshot := self._snapshot) is not None:
             self.queried = asked.statement, view.window
             asker.ask(asked, snapshot.trace, snapshot.question("query", view.window).window, snapshot.ranks_read_text)
@@ -111,6 +138,9 @@ class PaneResultUpdater:
     def show(self, answer: AnalysisRunner.Answered) -> None:
         """Show an answer, if its pane still waits for it."""
         if not self._answers.is_awaited(answer):
+            return
+        if answer.pane == HEADER:
+            self._header.finding = messages.top_finding_parts(answer.result) if answer.result is not None else ()
             return
         table, snapshot, window = self._pane_stack.pane_for(answer.pane), answer.snapshot, answer.question.window
         if answer.result is None:

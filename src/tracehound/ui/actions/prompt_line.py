@@ -106,6 +106,11 @@ class SearchSession:
         if self._screen.trace is not None:
             self.finder.search(self._screen.trace, needle)
 
+    def search_typed_before(self) -> None:
+        """Search for the text that was typed before anything was read."""
+        if self.prompt.is_open or self._due is not None:
+            self.search_typed_text(self.prompt.input.value)
+
     def show(self, found: SearchMatches) -> None:
         """Show what matches; go there only when the search was sent off before."""
         screen, trace = self._screen, self._screen.trace

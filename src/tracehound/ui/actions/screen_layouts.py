@@ -1,22 +1,29 @@
 """Layouts of the two screens: the explorer (timeline, tabs, panes) and the comparison (two timelines, tables).
 
 They know which pane is visible, which one fills the screen, and how many lines each timeline has; nothing of traces.
+Below them is what Esc closes in the explorer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
+from msgspec.structs import replace
 from textual.widget import Widget
 
 from tracehound.ui.panes.comparison_panes import ComparisonPanes
 from tracehound.ui.panes.details_pane import DetailsPane
 from tracehound.ui.panes.pane_stack import PaneStack
+from tracehound.ui.state.view import View
+from tracehound.ui.state.view_moves import clear_selection
 from tracehound.ui.widgets.boxes_and_scroll_bars import HorizontalBox
 from tracehound.ui.widgets.status_bars import TabBar
 from tracehound.ui.widgets.timeline_area import TimelineArea
 from tracehound.ui.widgets.titled_timeline import TitledTimeline
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer_screen import ExplorerScreen
 
 WIDE_COLUMNS = 120
 """Columns from which there is room for the details beside the tables."""
@@ -35,9 +42,14 @@ class ExplorerLayout:
         self._details = details
         self._changed = changed
         self._alone: Literal["", "timeline", "panes"] = ""
-        self._opened = False
+        self._opened: Literal["", "by event", "by key"] = ""
+        self._declined = False
+        self._tab = pane_stack.active
+        self._focused_before_details: Widget | None = None
         self.arrived = True
         """Whether what was gone to has the keys."""
+        self.hold_keys: Callable[[Callable[[], bool]], None] = lambda arrived: None  # noqa: ARG005
+        """Makes keys wait until what was gone to has them."""
 
     @property
     def has_room_for_details(self) -> bool:
@@ -49,8 +61,21 @@ class ExplorerLayout:
         """The tab that is shown."""
         return self._pane_stack.active
 
+    @property
+    def is_zoomed(self) -> bool:
+        """True if the timeline or the panes have the whole screen."""
+        return bool(self._alone)
+
+    @property
+    def details_open(self) -> bool:
+        """True if the details are open: beside the tables, or as the tab that is shown."""
+        return bool(self._opened) if self.has_room_for_details else self.active == "details"
+
     def go_to(self, pane: str) -> None:
-        """Show a pane and give it the keys."""
+        """Show a pane and give it the keys; the details give them back where they have them already."""
+        if pane == "details" and self._details_have_focus:
+            self.close_details()
+            return
         self.arrived = pane == "timeline"
         if self._alone:
             self._alone = "timeline" if pane == "timeline" else "panes"
@@ -58,12 +83,15 @@ class ExplorerLayout:
         if pane == "timeline":
             self._timeline_area.timeline.focus()
         elif pane == "details":
-            self._opened = True
+            self._opened, self._declined = "by key", False
+            self._focused_before_details = self._timeline_area.screen.focused
             self.show(self.active if self.has_room_for_details else pane)
             self._details.call_after_refresh(self._focus, self._details.fact_sheet.focus)
         else:
             self.show(pane)
             self._pane_stack.call_after_refresh(self._focus_active_tab)
+        if pane != "query":  # whose prompt they wait for
+            self.hold_keys(lambda: self.arrived)
 
     def _focus_active_tab(self) -> None:
         """Give the keys to what is shown, as soon as it is there."""
@@ -81,19 +109,51 @@ class ExplorerLayout:
         self.arrived = True
 
     def open_details(self) -> None:
-        """Have the details beside the tables from now on; until there is something to say the tables have that room."""
-        if not self._opened:
-            self._opened = True
+        """Have the details of a selected event beside the tables, unless the user has closed them."""
+        if not self._opened and not self._declined:
+            self._opened = "by event"
             self.show(self.active)
+
+    def close_details(self) -> None:
+        """Give the room of the details to the tables, and the keys to what had them; no event opens them again."""
+        had_focus = self._details_have_focus
+        self._declined = True
+        self._hide_details()
+        if had_focus:
+            before, screen = self._focused_before_details, self._timeline_area.screen
+            if before is not None and before in screen.focus_chain:
+                screen.set_focus(before)
+            else:
+                self.go_to(self.active)
+
+    def leave_event(self) -> None:
+        """No event is selected any more: the details close if one opened them."""
+        if self._opened == "by event":
+            self._hide_details()
+
+    def _hide_details(self) -> None:
+        self._opened = ""
+        self.show(self._tab)
+
+    @property
+    def _details_have_focus(self) -> bool:
+        focused = self._timeline_area.screen.focused
+        return focused is not None and self._details.display and self._details in focused.ancestors
 
     def show(self, tab: str) -> None:
         """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""
-        tab = "ops" if self.has_room_for_details and tab == "details" else tab
+        tab = self._tab if self.has_room_for_details and tab == "details" else tab
+        self._tab = tab if tab != "details" else self._tab
         self._pane_stack.active = tab
         self.tabs.active = tab
         self._pane_stack.display = tab != "details"
-        self._details.display = tab == "details" or (self.has_room_for_details and self._opened)
+        self._details.display = tab == "details" or (self.has_room_for_details and bool(self._opened))
         self._changed()
+
+    def mark_focused_pane(self, focused: Widget) -> None:
+        """Show in the tabs whether the active pane has the keys."""
+        pane = self._details if self.active == "details" else self._pane_stack
+        self.tabs.has_keys = pane in focused.ancestors
 
     def zoom(self, focused: Widget | None) -> None:
         """Give the screen to the pane with the keys, or share it again."""
@@ -115,6 +175,81 @@ class ExplorerLayout:
         """Share another size; the details may come or go."""
         self.apply_layout()
         self.show(self.active)
+
+
+Closable = Literal["path", "walk", "details", "zoom", "window", "event"]
+"""Names of all that Esc can close."""
+
+
+class ClosingOrder:
+    """Names of all that is open, in the order in which it was opened.
+
+    A window and an event that were selected at once are closed at once.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Closable, object] = {}
+        self._order: list[tuple[Closable, ...]] = []
+
+    def update(self, open_now: Mapping[Closable, object]) -> None:
+        """Take what is open now; what has another value than before counts as opened anew."""
+        same = {name for name, value in open_now.items() if name in self._open and self._open[name] == value}
+        kept = (tuple(name for name in names if name in same) for names in self._order)
+        new = [name for name in open_now if name not in same]
+        selected = tuple(name for name in new if name in ("window", "event"))
+        self._order = [names for names in kept if names]
+        self._order += [*((name,) for name in new if name not in selected), *([selected] if selected else [])]
+        self._open = dict(open_now)
+
+    @property
+    def last_opened(self) -> tuple[Closable, ...]:
+        """Names of all that was opened last; empty if nothing is open."""
+        return self._order[-1] if self._order else ()
+
+
+def note_what_is_open(screen: ExplorerScreen) -> None:
+    """Remember the order in which things are opened: to be called whenever one may have been opened or closed."""
+    view, walk, path, layout = screen.view, screen.walk, screen.timeline.path, screen.pane_layout
+    candidates: Mapping[Closable, object] = {
+        "path": path, "walk": walk and walk.what, "details": layout.details_open, "zoom": layout.is_zoomed,
+        "window": view.selection, "event": view.event,
+    }  # fmt: skip
+    screen.closing_order.update({
+        name: value if name != "path" else id(value)
+        for name, value in candidates.items()
+        if value is not None and value is not False
+    })  # fmt: skip
+
+
+def close_last_opened(screen: ExplorerScreen) -> None:
+    """Forget keys that wait for rows; else close what was opened last; with nothing open, stop the reading."""
+    if screen.pane_stack.forget_postponed():
+        return
+    note_what_is_open(screen)
+    last = screen.closing_order.last_opened
+    close: Mapping[Closable, Callable[[], object]] = {
+        "path": screen.navigation.critical_path_overlay.end,
+        "details": screen.pane_layout.close_details,
+        "zoom": screen.pane_layout.end_zoom,
+    }
+    if "window" in last or "event" in last:
+        screen.view = _without_selected(screen.view, last)
+    elif "walk" in last:
+        screen.walk = None
+    elif last:
+        close[last[0]]()
+    elif screen.reading.busy:
+        screen.reading.stop()
+    if "event" in last:
+        screen.pane_layout.leave_event()
+    note_what_is_open(screen)
+
+
+def _without_selected(view: View, what: Sequence[Closable]) -> View:
+    """The view without its window or its event, or without both; the last of them takes the focus with it."""
+    event = None if "event" in what else view.event
+    window = None if "window" in what else view.selection
+    return clear_selection(view) if event is None and window is None else replace(view, event=event, selection=window)
 
 
 VisiblePart = Literal["baseline", "candidate", "tables"]
@@ -176,6 +311,7 @@ class ComparisonLayout:
     def show_focused_part(self, focused: Widget | None) -> None:
         """Keep the part that has the focus visible."""
         part = self._part_of(focused)
+        self.tabs.has_keys = part == "tables"
         if part is not None:
             self.show_part(part)
 

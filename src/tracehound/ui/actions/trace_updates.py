@@ -29,6 +29,7 @@ class TraceUpdates:
         self._screen = screen
         self._opening = opening
         self._unread = frozenset[int]()
+        self._searched = False
 
     @property
     def any_read(self) -> bool:
@@ -43,8 +44,10 @@ class TraceUpdates:
 
     def update_header_facts(self) -> None:
         """Say what there is, and how much of it is shown."""
-        if self._screen.trace is not None:
-            self._screen.header.facts = tuple(messages.header_parts(self._screen.trace, self._screen.view.ranks))
+        screen = self._screen
+        if screen.trace is not None:
+            screen.header.facts = tuple(messages.header_parts(screen.trace, screen.view.ranks))
+            screen.header.alerts = tuple(messages.header_alerts(screen.trace, screen.view.ranks))
 
     def show_progress(self, message: TraceLoader.Progressed) -> None:
         """Say how far the reading is."""
@@ -81,7 +84,8 @@ class TraceUpdates:
         screen = self._screen
         if old is None:
             screen.timeline_area.show_timeline()
-            screen.timeline.focus()
+            if screen.focused is None and screen.pane_layout.arrived:  # else the user has gone elsewhere meanwhile
+                screen.timeline.focus()
             screen.navigation.choose_first_pane(new)
         elif row_target.ids_changed(old, new):
             screen.walk = None
@@ -97,5 +101,8 @@ class TraceUpdates:
         screen.timeline.show(new, view, self._unread)
         screen.view = view
         self.update_header_facts()
+        if self.any_read and not self._searched:
+            self._searched = True
+            screen.search_session.search_typed_before()
         screen.results.update_snapshot_if_due(new, self._unread)
         screen.results.ask(screen.view)

@@ -137,15 +137,23 @@ class AnalysisRunner:
         self._asked.pop(pane, None)
 
     def _work(self, pane: str, snapshot: TraceSnapshot, question: AnalysisRequest) -> None:
+        with self._lock:
+            result = self._known.get(question)  # answered to another pane since it was asked
+        if result is None:
+            result = self._run(snapshot.trace, question)
+        self._target.post_message(self.Answered(pane, snapshot, question, result))
+
+    def _run(self, trace: Trace, question: AnalysisRequest) -> Result:
+        """The answer, kept for others who ask the same."""
         began = time.monotonic()
         try:
-            result = run_request(snapshot.trace, question)
+            result = run_request(trace, question)
             with self._lock:
                 self._known[question] = result
         finally:
             ended = time.monotonic()
             self._rests_until = ended + max(MIN_PAUSE, PAUSE_RATIO * (ended - began))
-        self._target.post_message(self.Answered(pane, snapshot, question, result))
+        return result
 
 
 TracePair = tuple[Trace, Trace]

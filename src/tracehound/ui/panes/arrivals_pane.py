@@ -17,7 +17,6 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tracehound.analysis.result import Result
 from tracehound.draw import result_details
@@ -34,6 +33,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
+from tracehound.ui.widgets.cursor_list import RowsAwaited
 from tracehound.ui.wording import messages
 
 TimeWindow = tuple[int, int]
@@ -41,17 +41,20 @@ TimeWindow = tuple[int, int]
 _SEGMENT_KINDS: Final[Mapping[str, str]] = {"wait": "sync", "transfer": "collective"}
 
 
-class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
+class ArrivalsPane(RowsAwaited, can_focus=True, inherit_bindings=False):
     """One bar for each rank, first arrival on top: wait, then transfer."""
 
     BINDINGS = textual_bindings("arrivals")
     BINDING_GROUP_TITLE = "Arrivals"
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"arrivals-pane--{part}" for part in ("title", "dim", "cursor", "last")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"arrivals-pane--{part}" for part in ("title", "focus", "dim", "cursor", "last")
+    }
     DEFAULT_CSS = """
     ArrivalsPane {
         height: 1fr; width: 1fr; color: $text;
         & > .arrivals-pane--title { color: $text; text-style: bold; }
+        & > .arrivals-pane--focus { color: $accent; text-style: bold; }
         & > .arrivals-pane--dim { color: $text-muted; }
         & > .arrivals-pane--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
         & > .arrivals-pane--last { color: $warning; text-style: bold; }
@@ -100,6 +103,7 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
             self._restore_cursor(here, on_last=on_last)
         else:
             self.action_latest()
+        self.awaits_rows = False
         self.refresh()
 
     def _restore_cursor(self, event: int | None, *, on_last: bool) -> None:
@@ -111,12 +115,15 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         """Show why there is no result, in one line."""
         self.clear_result()
         self._message = message
+        self.forget_postponed()
+        self.awaits_rows = False
         self.refresh()
 
     def show_waiting(self, message: str) -> None:
         """Show that a result is being computed, unless one is shown."""
         if self._result is None:
             self._message = message
+            self.awaits_rows = True
             self.refresh()
 
     def clear_result(self) -> None:
@@ -185,7 +192,8 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
             return self.rich_style + appearance_of(self.app, self._glyphs).kind_style(_SEGMENT_KINDS[sort])
         if sort == "plain":
             return self.rich_style
-        return self.get_component_rich_style(f"arrivals-pane--{sort}", partial=False)
+        part = "focus" if sort == "title" and self.has_focus else sort
+        return self.get_component_rich_style(f"arrivals-pane--{part}", partial=False)
 
     @property
     def _page_size(self) -> int:

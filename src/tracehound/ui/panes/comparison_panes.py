@@ -20,9 +20,10 @@ from tracehound.draw.charts import analysis_charts
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.notes import note_texts
+from tracehound.draw.text_wrapping import CaptionText
 from tracehound.errors import printable
 from tracehound.ui.bindings.keys import Key
-from tracehound.ui.panes.table_pane import Caption, TablePane
+from tracehound.ui.panes.table_pane import Caption, TablePane, caption_text
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.result_table import ResultTable
@@ -88,13 +89,21 @@ class WaterfallPane(VerticalBox, can_focus=True):
         yield self.caption
         yield self.chart
 
+    def on_focus(self) -> None:
+        """Mark the title."""
+        self.caption.focused = True
+
+    def on_blur(self) -> None:
+        """Mark the title no longer."""
+        self.caption.focused = False
+
     def show(self, result: Result, about: str) -> None:
         """Draw a waterfall; `about` says what its numbers are of."""
         self.full_text = [
             result_details.notes_section((result.title, about), note_texts(result.notes)),
             result_details.columns_section(result),
         ]
-        self.caption.parts = (result.title, about, *note_texts(result.notes))
+        self.caption.text = caption_text((result.title, about), result.notes)
         self.chart.draws = partial(analysis_charts.draw_chart, result, "", 0)
 
 
@@ -126,8 +135,8 @@ class ComparisonPanes(VerticalBox):
     def show(self, found: Comparison) -> None:
         """Show the differences of two runs, with doubts about them first."""
         doubt = "; ".join(note_texts(comparability_notes(found.baseline, found.candidate)))
-        self.headline.parts = tuple(map(printable, note_texts(found.headline_notes)))
-        self.headline.display = bool(self.headline.parts)
+        self.headline.text = CaptionText(tuple(map(printable, note_texts(found.headline_notes))))
+        self.headline.display = bool(self.headline.text.heading)
         known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
             if name in known:
@@ -148,14 +157,14 @@ class ComparisonPanes(VerticalBox):
         for pane in self.tables.values():
             pane.show_waiting(message)
         self.headline.display = False
-        self.waterfall.caption.parts = (message,)
+        self.waterfall.caption.text = CaptionText((message,))
 
     def show_failure(self, message: str) -> None:
         """Show why there is no result."""
         for pane in self.tables.values():
             pane.show_failure(message)
         self.headline.display = False
-        self.waterfall.caption.parts = (message,)
+        self.waterfall.caption.text = CaptionText((message,))
 
     @property
     def first_table(self) -> ResultTable | None:
@@ -168,7 +177,7 @@ class ComparisonPanes(VerticalBox):
         """The headline and all notes of the active tab as sections of text."""
         names = TAB_TABLES.get(self.active, ())
         sections = [section for name in names for section in self.tables[name].full_text] or self.waterfall.full_text
-        headline = self.headline.parts
+        headline = self.headline.text.heading
         return [result_details.notes_section(("Comparison", ""), headline), *sections] if headline else sections
 
     def focus_active(self) -> None:

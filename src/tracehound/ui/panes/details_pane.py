@@ -326,6 +326,14 @@ class DetailsPane(VerticalBox):
         if self._delayed_show is not None:
             self._delayed_show.stop()
 
+    def on_descendant_focus(self) -> None:
+        """Mark the frame."""
+        self.add_class("-focused")
+
+    def on_descendant_blur(self) -> None:
+        """Mark the frame no longer."""
+        self.remove_class("-focused")
+
     @on(FactSheet.FindRequested)
     async def _open_find_input(self, message: FactSheet.FindRequested) -> None:
         message.stop()

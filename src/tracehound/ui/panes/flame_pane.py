@@ -58,6 +58,10 @@ class FlamePane(VerticalBox):
     def on_mount(self) -> None:
         """Make the graph follow the table's result."""
         self.watch(self.table_pane.table, "result", self._show_result)
+        self.watch(self.table_pane.table, "awaits_rows", self._await_rows)
+
+    def _await_rows(self, awaits: bool) -> None:  # noqa: FBT001, as Textual
+        self.flame_view.awaits_rows = awaits
 
     def _show_result(self) -> None:
         result = self.table_pane.table.result

@@ -24,7 +24,8 @@ from tracehound.draw import overview_panels, result_details
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs, to_ascii
 from tracehound.draw.notes import note_texts
-from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelLine, PanelStyle
+from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelContext, PanelLine, PanelStyle
+from tracehound.draw.text_wrapping import shorten_at_word
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
 from tracehound.ui.wording import messages
@@ -42,6 +43,12 @@ _TEXT_KINDS: Final[Mapping[str, str]] = {"compute": "kernel", "communication": "
 _EXPECTED_LINES: Final = 4
 """Lines of a section before its result is known."""
 
+
+MIN_NOTE_WIDTH: Final = 6
+"""Least width of the note beside a title."""
+
+WIDE_TITLE: Final = 44
+"""Width of a section from which its title has whole words on the window."""
 
 WINDOW_TEXT = "in the window"
 """Text of a title while a window is selected; the header bar has its times."""
@@ -111,7 +118,8 @@ class OverviewSection:
             return overview_panels.draw_message_panel(
                 self.message, width, height, "warn" if self.result is None else "dim"
             )
-        return overview_panels.draw_panel(self.result, width, height)
+        context = PanelContext(self.window is not None, self._pane.keys.get(self.name, ""))
+        return overview_panels.draw_panel(self.result, width, height, context)
 
 
 class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
@@ -128,7 +136,7 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
         height: 1fr; width: 1fr; color: $text;
         & > .overview-pane--title { color: $text; text-style: bold; }
         & > .overview-pane--key { color: $primary; text-style: bold; }
-        & > .overview-pane--cursor { background: $primary; color: $background; text-style: bold; }
+        & > .overview-pane--cursor { background: $accent; color: $background; text-style: bold; }
         & > .overview-pane--dim { color: $text-muted; }
         & > .overview-pane--bad { color: $error; text-style: bold; }
         & > .overview-pane--warn { color: $warning; }
@@ -198,10 +206,12 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
         segments = [Segment(f" {key} " if key else " ", style(f"overview-pane--{'cursor' if under else 'key'}"))]
         segments.append(Segment(f"{title} ", style(f"overview-pane--{'cursor' if under else 'title'}")))
         if section.window is not None:
-            segments.append(Segment(f" {WINDOW_TEXT}", style("overview-pane--scope")))
-        more = [self._in_alphabet(text) for text in (note, section.so_far) if text]
+            words = WINDOW_TEXT if place.width >= WIDE_TITLE else WINDOW_TEXT.rpartition(" ")[2]
+            segments.append(Segment(f" {words}", style("overview-pane--scope")))
+        more = [self._in_alphabet(part) for part in (*note.split(", "), section.so_far) if part]
         left = place.width - sum(segment.cell_length for segment in segments) - 2
-        said = self._glyphs.cut(f" {self._glyphs.dot} ".join(more), left) if more and left > 6 else ""
+        said = messages.fit_parts(more, left, self._glyphs.dot) if more and left > MIN_NOTE_WIDTH else ""
+        said = shorten_at_word(said, left, self._glyphs.ellipsis)
         segments.append(Segment(f" {said} " if said else " ", dim))
         left = place.width - sum(segment.cell_length for segment in segments)
         return [*segments, Segment(self._glyphs.rule * max(0, left), dim)]
@@ -212,6 +222,8 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
             return self.rich_style + appearance_of(self.app, self._glyphs).kind_style(_TEXT_KINDS[sort])
         if sort in ("plain", "strong"):
             return self.rich_style + Style(bold=sort == "strong")
+        if sort == "headline":
+            return self.get_component_rich_style("overview-pane--title", partial=False)
         name = {"idle": "dim", "slow": "bad"}.get(sort, sort)
         return self.get_component_rich_style(f"overview-pane--{name}", partial=False)
 

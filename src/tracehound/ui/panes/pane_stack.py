@@ -21,6 +21,7 @@ from tracehound.ui.panes.overview_pane import OVERVIEW_ANALYSES, OverviewPane, O
 from tracehound.ui.panes.query_pane import QueryPane
 from tracehound.ui.panes.table_pane import TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
+from tracehound.ui.widgets.cursor_list import RowsAwaited
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.status_bars import Tab
 
@@ -67,7 +68,7 @@ class PaneStack(VerticalBox):
     PaneStack > VerticalBox { height: 1fr; }
     """
 
-    active: reactive[str] = reactive("ops")
+    active: reactive[str] = reactive("overview")
     """Active tab."""
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
@@ -139,6 +140,21 @@ class PaneStack(VerticalBox):
     def result_name(self, table: ResultTable) -> str:
         """Name of the result that a table shows."""
         return next(name for name, pane in self.tables.items() if pane.table is table)
+
+    @property
+    def results_for_postponed(self) -> tuple[str, ...]:
+        """Results whose rows keys wait for, also of tabs that are not shown any more."""
+        return tuple(name for name, widget in self._widgets_with_rows if widget.has_postponed and name in self.tabs)
+
+    def forget_postponed(self) -> bool:
+        """Drop the keys that wait for rows. Returns True if there were any."""
+        return sum(widget.forget_postponed() for _, widget in self._widgets_with_rows) > 0
+
+    @property
+    def _widgets_with_rows(self) -> list[tuple[str, RowsAwaited]]:
+        tables = ((name, pane.table) for name, pane in self.tables.items())
+        flames = ((name, pane.flame_view) for name, pane in self.flames.items())
+        return [*tables, *flames, ("arrivals", self.arrivals)]
 
     @property
     def is_ready(self) -> bool:

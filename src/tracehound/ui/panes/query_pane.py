@@ -70,7 +70,7 @@ class QueryPane(VerticalBox):
 
     def on_mount(self) -> None:
         """Show the help text."""
-        self.answer.show_waiting("Query")
+        self.answer.show_hint("Query")
 
     def focus_pane(self) -> None:
         """Focus the prompt."""

@@ -6,6 +6,7 @@ The screen supplies the result, or the reason why there is none, and writes file
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -22,12 +23,13 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from tracehound.analysis.result import Result
-from tracehound.draw import result_details, text_wrapping
+from tracehound.draw import result_details
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.notes import note_texts
+from tracehound.draw.notes import note_text, note_texts, split_headline
 from tracehound.draw.result_details import sentence_columns
-from tracehound.draw.text_wrapping import CaptionPiece, CaptionStyle
+from tracehound.draw.text_wrapping import CaptionLayout, CaptionLine, CaptionStyle, CaptionText
+from tracehound.model.notes import Note
 from tracehound.ui.panes.charted_table import ChartedTable
 from tracehound.ui.panes.choice_dialogs import ColumnsDialog
 from tracehound.ui.state.table_view import ColumnChoice
@@ -51,22 +53,28 @@ class Caption(UnscrolledWidget):
     """Title, scope, number of rows and notes above a table."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"caption--{part}" for part in ("title", "scope", "more")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"caption--{part}" for part in ("title", "focus", "scope", "headline", "more")
+    }
     DEFAULT_CSS = """
     Caption {
         height: auto; color: $text-muted;
         & > .caption--title { color: $text; text-style: bold; }
+        & > .caption--focus { color: $accent; text-style: bold; }
         & > .caption--scope { color: $accent; text-style: bold; }
+        & > .caption--headline { color: $text; text-style: bold; }
         & > .caption--more { color: $accent; text-style: bold; }
     }
     """
 
-    parts: reactive[tuple[str, ...]] = reactive((), repaint=False)
-    """Title, scope, and the rest."""
+    text: reactive[CaptionText] = reactive(CaptionText(), repaint=False)
+    """Title, scope, number of rows, and notes."""
     told: reactive[str] = reactive("", repaint=False)
     """Message about the last action, shown after the scope for a while."""
     windowed: reactive[bool] = reactive(default=False)
     """True if the scope is a selected window."""
+    focused: reactive[bool] = reactive(default=False, repaint=False)
+    """True if the table below or a prompt has the focus: the title is marked."""
 
     def __init__(self, glyphs: Glyphs, key: str = "") -> None:
         """`key` shows what is cut."""
@@ -79,7 +87,7 @@ class Caption(UnscrolledWidget):
         """Lines for all parts, limited to free lines and to those that the table can spare."""
         del viewport
         room, (most, least) = container.height, self._lines_below
-        needed = text_wrapping.count_caption_lines(self.parts, self.glyphs, max(1, width - 2 * SIDE_MARGIN))
+        needed = self._layout(width).count_lines(self.text)
         return max(1, min(needed, max(room - most, min(MAX_BORROWED_LINES, (room - 2) // 3, room - least))))
 
     def fit(self, most: int, least: int) -> None:
@@ -88,35 +96,38 @@ class Caption(UnscrolledWidget):
             self._lines_below = (most, least)
             self.refresh(layout=True)
 
-    def watch_parts(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    def watch_text(self, old: CaptionText, new: CaptionText) -> None:
         """Redraw; lay out again only if the number of lines changes."""
-        width = self.size.width - 2 * SIDE_MARGIN
-        if width < 1 or text_wrapping.count_caption_lines(old, self.glyphs, width) != text_wrapping.count_caption_lines(
-            new, self.glyphs, width
-        ):
+        layout = self._layout(self.size.width)
+        if self.size.width <= 2 * SIDE_MARGIN or layout.count_lines(old) != layout.count_lines(new):
             self.refresh(layout=True)
         self._refresh_changed_lines(self._wrapped_lines(old, self.told), self._wrapped_lines(new, self.told))
 
+    def watch_focused(self) -> None:
+        """Redraw the title."""
+        self.refresh(Region(0, 0, self.size.width, 1))
+
     def watch_told(self, old: str, new: str) -> None:
         """Redraw the changed lines."""
-        self._refresh_changed_lines(self._wrapped_lines(self.parts, old), self._wrapped_lines(self.parts, new))
+        self._refresh_changed_lines(self._wrapped_lines(self.text, old), self._wrapped_lines(self.text, new))
 
     def render_line(self, y: int) -> Strip:
         """Draw one line; the last has an ellipsis if parts are cut."""
-        lines = self._wrapped_lines(self.parts, self.told)
+        lines = self._wrapped_lines(self.text, self.told)
         segments = [Segment(piece.words, self._style_of(piece.sort)) for piece in (lines[y] if y < len(lines) else [])]
-        return Strip([Segment(" " * SIDE_MARGIN, self.rich_style), *segments]).adjust_cell_length(
-            self.size.width, self.rich_style
-        )
+        mark = self.glyphs.cursor if self.focused and y == 0 else " "
+        margin = Segment(f"{mark:<{SIDE_MARGIN}}", self._style_of("title"))
+        return Strip([margin, *segments]).adjust_cell_length(self.size.width, self.rich_style)
 
-    def _wrapped_lines(self, parts: tuple[str, ...], told: str) -> list[list[CaptionPiece]]:
+    def _layout(self, width: int) -> CaptionLayout:
+        return CaptionLayout(self.glyphs, max(1, width - 2 * SIDE_MARGIN), self.key)
+
+    def _wrapped_lines(self, text: CaptionText, told: str) -> list[CaptionLine]:
         """All lines as pieces of text."""
-        size = max(1, self.size.width - 2 * SIDE_MARGIN), max(1, self.size.height)
-        return text_wrapping.lay_out_caption(
-            (*parts[:2], *([told] if told else []), *parts[2:]), self.glyphs, size, self.key
-        )
+        heading = (*text.heading[:2], *([told] if told else []), *text.heading[2:])
+        return self._layout(self.size.width).lay_out(replace(text, heading=heading), max(1, self.size.height))
 
-    def _refresh_changed_lines(self, old: list[list[CaptionPiece]], new: list[list[CaptionPiece]]) -> None:
+    def _refresh_changed_lines(self, old: list[CaptionLine], new: list[CaptionLine]) -> None:
         """Refresh the lines that differ."""
         changed = [y for y, (before, after) in enumerate(zip_longest(old, new)) if before != after]
         if changed:
@@ -125,7 +136,16 @@ class Caption(UnscrolledWidget):
     def _style_of(self, sort: CaptionStyle) -> Style:
         if sort == "plain" or (sort == "scope" and not self.windowed):
             return self.rich_style
-        return self.get_component_rich_style(f"caption--{sort}", partial=False)
+        part = "focus" if sort == "title" and self.focused else sort
+        return self.get_component_rich_style(f"caption--{part}", partial=False)
+
+
+def caption_text(heading: Sequence[str], notes: Sequence[Note], said: Collection[str] = ()) -> CaptionText:
+    """The caption of a result with these notes, without those that are `said` elsewhere."""
+    headline, others = split_headline(notes)
+    texts = tuple(text for text in note_texts(others) if text not in said)
+    first = "" if headline is None else note_text(headline)
+    return CaptionText(tuple(heading), "" if first in said else first, texts)
 
 
 TimeWindow = tuple[int, int]
@@ -205,19 +225,27 @@ class TablePane(VerticalBox):
         if self.filter_prompt.input.value:
             self.filter_prompt.show_remark(self.table.filter_error)  # the columns may have changed
         self._update_caption()
+        self.table.awaits_rows = False
         if self.is_attached:
             self.call_later(self._lay_out)
 
     def show_failure(self, message: str) -> None:
         """Show why there is no result, in place of the rows."""
-        self.caption.parts = (self._title,)
+        self.caption.text = CaptionText((self._title,))
         self.table.empty = message
         self.table.result = None
+        self.table.forget_postponed()
+        self.table.awaits_rows = False
 
     def show_waiting(self, message: str) -> None:
-        """Show that a result is being computed, unless one is shown."""
+        """Show that a result is being computed, unless one is shown; keys that need its rows wait for it."""
+        self.show_hint(message)
+        self.table.awaits_rows = self.table.result is None
+
+    def show_hint(self, message: str) -> None:
+        """Show what the pane is for, unless a result is shown."""
         if self.table.result is None:
-            self.caption.parts = (message,)
+            self.caption.text = CaptionText((message,))
 
     def set_full_text_key(self, key: str) -> None:
         """Set the key that the pane names where text is cut."""
@@ -241,6 +269,14 @@ class TablePane(VerticalBox):
         """Wrap lines for another width."""
         self.call_after_refresh(self._lay_out)
 
+    def on_descendant_focus(self) -> None:
+        """Mark the title."""
+        self.caption.focused = True
+
+    def on_descendant_blur(self) -> None:
+        """Mark the title no longer."""
+        self.caption.focused = False
+
     def focus_pane(self) -> None:
         """Focus the table."""
         self.table.focus()
@@ -252,7 +288,7 @@ class TablePane(VerticalBox):
         if result is None or shown is None:
             return [
                 result_details.notes_section(
-                    self.caption.parts, self.table.empty.split("\n") if self.table.empty else ()
+                    self.caption.text.heading, self.table.empty.split("\n") if self.table.empty else ()
                 )
             ]
         row = self.table.cursor if self.display else -1
@@ -270,7 +306,7 @@ class TablePane(VerticalBox):
         title, scope, *rows = messages.table_caption(result, about, self.table.passing_row_count, self.table.filter)
         said = self.table.empty.split("\n") if result.table.is_empty() else []
         self._heading = (title, scope, *filter(None, (self.so_far,)), *rows)
-        self.caption.parts = (*self._heading, *(text for text in note_texts(untold.notes) if text not in said))
+        self.caption.text = caption_text(self._heading, untold.notes, said)
         self.caption.fit(*self.charted_table.height_range)
 
     async def _lay_out(self) -> None:
@@ -290,13 +326,15 @@ class TablePane(VerticalBox):
             self._clear_filter()
             return
         shown = self.table.sheet
+        if message.what == "save":
+            self._existing_path = ""
+            self.save_prompt.show_remark("")
+            name = self._title.lower().replace(" ", "_") if shown is None else shown.result.analysis
+            await self._open_prompt(self.save_prompt, f"{name}.csv")
+            return
         if shown is None:
             return
         match message.what:
-            case "save":
-                self._existing_path = ""
-                self.save_prompt.show_remark("")
-                await self._open_prompt(self.save_prompt, f"{shown.result.analysis}.csv")
             case "columns":
                 screen = ColumnsDialog(shown, self.table.visible_column_names, self.caption.glyphs)
                 self.app.push_screen(screen, self._choose_columns)
@@ -385,6 +423,8 @@ class TablePane(VerticalBox):
             how: Literal["new", "over"] = "over" if event.text == self._existing_path else "new"
             path = Path(os.path.expanduser(event.text.strip()))  # noqa: PTH111 - Path's raises where there is no home
             self.post_message(self.SaveRequested(self, path, shown.result_to_save, self._window, how))
+        else:
+            self.save_prompt.show_remark("no rows yet")
 
     @on(Prompt.Cancelled)
     def _prompt_cancelled(self, event: Prompt.Cancelled) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from msgspec.structs import replace
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -26,7 +25,12 @@ from tracehound.ui.actions.navigation import FIRST_PANE, Navigation
 from tracehound.ui.actions.pane_requests import QueryRunner, save_table
 from tracehound.ui.actions.pane_results import PaneResultUpdater
 from tracehound.ui.actions.prompt_line import PromptLine, SearchSession
-from tracehound.ui.actions.screen_layouts import ExplorerLayout
+from tracehound.ui.actions.screen_layouts import (
+    ClosingOrder,
+    ExplorerLayout,
+    close_last_opened,
+    note_what_is_open,
+)
 from tracehound.ui.actions.selected_event_display import SelectedEventDisplay
 from tracehound.ui.actions.source_navigation import SourceNavigation
 from tracehound.ui.actions.trace_updates import TraceUpdates
@@ -70,6 +74,7 @@ class ExplorerScreen(SafeScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.textual_bindings("everywhere")]
     BINDING_GROUP_TITLE = "Everywhere"
+    AUTO_FOCUS = ""  # until there is a timeline nothing has the focus but what the user has gone to
 
     focused: reactive[Widget | None] = reactive(None, repaint=False)  # Textual would paint the whole screen for it
     trace: reactive[Trace | None] = reactive(None, repaint=False, init=False)
@@ -103,10 +108,12 @@ class ExplorerScreen(SafeScreen[None]):
         self.timeline_area = TimelineArea(ReadingPanel(opening.files, glyphs), glyphs)
         self.timeline = self.timeline_area.timeline
         self.pane_stack = PaneStack(glyphs)
-        self.results = PaneResultUpdater(self.pane_stack, AnalysisRunner(self, self.background))
+        self.results = PaneResultUpdater(self.pane_stack, AnalysisRunner(self, self.background), self.header)
         self.pane_layout = ExplorerLayout(
             self.timeline_area, self.pane_stack, self.selected.details, self._fill_visible_panes
         )
+        self.closing_order = ClosingOrder()
+        self.timeline.clears_selection = False
         self.key_bar = KeyBar(glyphs, table)
         self._opening = opening
         self.trace_updates = TraceUpdates(self, opening)
@@ -128,7 +135,8 @@ class ExplorerScreen(SafeScreen[None]):
         self.timeline.key = keys.key_text(self.keys, "lanes.all")
         self.pane_stack.overview.keys = pane_menu.keys_to_press(self.keys)
         self.pane_stack.set_full_text_key(keys.key_text(self.keys, "notes"))
-        self.pane_stack.table_pane("search").show_waiting("Search: press / and type a part of a name")
+        self.pane_stack.table_pane("search").show_hint("Search: press / and type a part of a name")
+        self.header.styles.height = status_bars.header_lines(self.app.size.height)
         self.pane_layout.apply_layout()
         self.pane_layout.show(FIRST_PANE)
         self.call_after_refresh(self.reading.start)
@@ -200,6 +208,9 @@ class ExplorerScreen(SafeScreen[None]):
         if (new.selection, new.ranks, new.lane) != (old.selection, old.ranks, old.lane):
             self.results.ask(self.view)
         self.selected.update_for_view(old, new)
+        if (new.selection, new.event) != (old.selection, old.event):
+            self.pane_stack.forget_postponed()
+        note_what_is_open(self)
 
     # -- results
 
@@ -317,6 +328,7 @@ class ExplorerScreen(SafeScreen[None]):
         """Show the position in the walk."""
         del walk
         self.selected.show_walk_position()
+        note_what_is_open(self)
 
     def action_travel(self, way: str, *by: int) -> None:
         """Go to a target, named by one of the keys of `navigation.ways`."""
@@ -405,8 +417,9 @@ class ExplorerScreen(SafeScreen[None]):
         await status_bars.run_clicked_key(self, message.key)
 
     def action_show(self, pane: str) -> None:
-        """Show a pane and focus it."""
+        """Show a pane and focus it; keys that are typed meanwhile go to it."""
         self.pane_layout.go_to(pane)
+        note_what_is_open(self)
 
     def _fill_visible_panes(self) -> None:
         """Request the results of visible panes."""
@@ -417,6 +430,7 @@ class ExplorerScreen(SafeScreen[None]):
     def action_zoom_pane(self) -> None:
         """Give the whole screen to the focused pane, or share it again."""
         self.pane_layout.zoom(self.focused)
+        note_what_is_open(self)
 
     def action_resize_timeline(self, lines: int) -> None:
         """Make the timeline higher (positive) or lower by lines."""
@@ -424,23 +438,12 @@ class ExplorerScreen(SafeScreen[None]):
 
     def on_resize(self) -> None:
         """Divide the new size."""
+        self.header.styles.height = status_bars.header_lines(self.app.size.height)
         self.pane_layout.apply_new_size()
 
     def action_clear(self) -> None:
-        """Clear the selected window.
-
-        Without one, end the walk, the critical path or the reading, or share the screen again.
-        """
-        if self.view.selection is not None:
-            self.view = replace(self.view, selection=None)
-        elif self.walk is not None:
-            self.walk = None
-        elif self.timeline.path is not None:
-            self.navigation.critical_path_overlay.end()
-        elif self.reading.busy:
-            self.reading.stop()
-        else:
-            self.pane_layout.end_zoom()
+        """Close what was opened last: details, zoom, selection, walk or critical path; else stop the reading."""
+        close_last_opened(self)
 
     def action_help(self) -> None:
         """Show the help page."""
@@ -457,4 +460,5 @@ class ExplorerScreen(SafeScreen[None]):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Update the key bar for the new focus."""
         prompt_line.show_keys_of_focus(self.key_bar, event.widget)
+        self.pane_layout.mark_focused_pane(event.widget)
         self._update_row_keys()

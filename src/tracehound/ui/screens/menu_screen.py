@@ -162,13 +162,16 @@ class MenuList(Widget, can_focus=True):
     def _is_cursor(self, cell: MenuCell) -> bool:
         return cell is self._entries[self.cursor]
 
-    def choose(self, key: str | None = None) -> bool:
-        """Choose the entry with this key, or the one under the cursor. Returns False if there is none."""
-        found = [each for each in self._entries if each.key == key] if key else [self._entries[self.cursor]]
-        for entry in found:
+    def go_to_key(self, key: str) -> MenuEntry | None:
+        """Put the cursor on the entry with this key, and return it; None if there is none."""
+        entry = next((each for each in self._entries if each.key == key), None)
+        if entry is not None:
             self.cursor = self._entries.index(entry)
-            self.post_message(self.EntryChosen(entry))
-        return bool(found)
+        return entry
+
+    def choose(self) -> None:
+        """Choose the entry under the cursor."""
+        self.post_message(self.EntryChosen(self._entries[self.cursor]))
 
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked entry."""
@@ -233,10 +236,12 @@ class MenuScreen(DialogScreen[str | None]):
         self._scroll_area.scroll_to_region(self.entries.region_of_cursor, animate=False, immediate=True, force=True)
 
     def on_key(self, event: events.Key) -> None:
-        """Choose the entry with this key."""
-        if event.character and event.is_printable and self.entries.choose(event.character):
+        """Choose the entry with this key, at once: keys that follow are meant for its pane."""
+        entry = self.entries.go_to_key(event.character) if event.character and event.is_printable else None
+        if entry is not None:
             event.stop()
             event.prevent_default()
+            self._dismiss_with(entry)
 
     @on(MenuList.EntryHighlighted)
     def _describe_entry(self, message: MenuList.EntryHighlighted) -> None:
@@ -248,8 +253,11 @@ class MenuScreen(DialogScreen[str | None]):
 
     @on(MenuList.EntryChosen)
     def _dismiss_with_entry(self, message: MenuList.EntryChosen) -> None:
-        if not message.entry.lacks:
-            self.dismiss(message.entry.pane)
+        self._dismiss_with(message.entry)
+
+    def _dismiss_with(self, entry: MenuEntry) -> None:
+        if not entry.lacks:
+            self.dismiss(entry.pane)
 
     def action_choose(self) -> None:
         """Show the pane under the cursor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from textual.app import App
 from textual.events import Key
@@ -24,8 +25,22 @@ SETTLED_SECONDS = 2
 MAX_WAIT = 40
 """Looks after which it is not to be expected any more."""
 
+PANE_WAIT = 300
+"""The same of a pane, which may have to be made first, while a trace is being read."""
+
 MAX_KEYS = 100
 """Keys that may be on their way to a widget at a time; a terminal sends fewer while one is dealt with."""
+
+
+LINE_FEED_KEY: Final = "ctrl+j"
+"""Enter that is pressed before the terminal is in raw mode."""
+
+
+def copy_key(key: Key) -> Key:
+    """The same key as a new event, of the time at which it was pressed: keys that wait go on in that order."""
+    copy = Key("enter", "\r") if key.key == LINE_FEED_KEY else Key(key.key, key.character)
+    copy.time = key.time
+    return copy
 
 
 class TypeAhead:
@@ -39,6 +54,7 @@ class TypeAhead:
         self._timer: Timer | None = None
         self._there: Callable[[], bool] = self._prompt_has_focus
         self._looks = self._found = 0
+        self._most_looks = MAX_WAIT
 
     @property
     def is_holding_keys(self) -> bool:
@@ -49,9 +65,9 @@ class TypeAhead:
         """A prompt is about to open."""
         self.hold_keys_until(self._prompt_has_focus)
 
-    def hold_keys_until(self, there: Callable[[], bool]) -> None:
+    def hold_keys_until(self, there: Callable[[], bool], most_looks: int = MAX_WAIT) -> None:
         """Something else is about to get the keys; `there` says whether it has them."""
-        self._there = there
+        self._there, self._most_looks = there, most_looks
         self._looks = self._found = 0
         if self._timer is None:
             self._timer = self._app.set_interval(TURN_SECONDS, self._check_focus)
@@ -66,13 +82,13 @@ class TypeAhead:
             self._sent.append((key, self._app.screen))
         elif self._overtaken(key):
             key.stop()
-            self._app.post_message(Key(key.key, key.character))
+            self._app.post_message(copy_key(key))
             return True
         prompt = self._app.focused
         if not key.is_forwarded or not key.is_printable or not isinstance(prompt, Input) or key in self._again:
             self._again = [other for other in self._again if other is not key]
             return False
-        copy = Key(key.key, key.character)
+        copy = copy_key(key)
         self._again.append(copy)
         key.stop()
         prompt._forward_event(copy)  # noqa: SLF001, there is no other way to give a widget a key
@@ -89,11 +105,11 @@ class TypeAhead:
     def _check_focus(self) -> None:
         self._looks += 1
         self._found += self._there()
-        if self._found < SETTLED_SECONDS and self._looks < MAX_WAIT:
+        if self._found < SETTLED_SECONDS and self._looks < self._most_looks:
             return
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
         keys, self._held = sorted(self._held, key=lambda key: key.time), []
         for key in keys:
-            self._app.post_message(Key(key.key, key.character))
+            self._app.post_message(copy_key(key))

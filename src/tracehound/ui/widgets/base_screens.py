@@ -16,7 +16,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.errors import NoWidget
-from textual.events import Click
+from textual.events import Click, Key
 from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -27,6 +27,7 @@ from textual.widgets import OptionList
 from textual.worker import WorkerFailed, active_worker
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.ui.terminal.type_ahead import copy_key
 from tracehound.ui.widgets.boxes_and_scroll_bars import simplify_scroll_bars
 
 ScreenResult = TypeVar("ScreenResult")
@@ -100,12 +101,14 @@ class DismissOnceScreen(SafeScreen[ScreenResult]):
         return super().dismiss(result)
 
     async def _on_message(self, message: Message) -> None:
-        """Ignore keys, clicks and messages of widgets that arrive after the dismissal.
+        """Ignore clicks and messages of widgets that arrive after the dismissal; keys are meant for the screen below.
 
         These are the messages that bubble; the others are needed to remove the screen.
         """
         if not (self._dismissed and message.bubble):
             await super()._on_message(message)
+        elif isinstance(message, Key):
+            self.app.post_message(copy_key(message))
 
 
 DIALOG_WIDTH: Final = 90

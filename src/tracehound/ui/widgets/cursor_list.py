@@ -1,21 +1,65 @@
-"""Base class of scrolling lists with a cursor.
+"""Base classes of panes with rows: keys that wait for the rows, and scrolling lists with a cursor.
 
-Owns the cursor's limits, the scroll position, and the refresh of changed lines. Subclasses draw the lines.
+A list owns the cursor's limits, the scroll position, and the refresh of changed lines. Subclasses draw the lines.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
 from rich.style import Style
 from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
+
+ACTIONS_WITHOUT_ROWS: Final = ("ask('filter')", "ask('unfilter')", "ask('save')", "ask('find')", "ask('table')")
+"""Actions of panes that make sense before there are rows: they open prompts, or show another widget."""
 
 
-class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
+class RowsAwaited(Widget):
+    """Widget whose keys wait for its rows while these are being computed, so that no key is lost.
+
+    Textual takes the looks of a widget from its first base alone: a base with looks comes before this one.
+    """
+
+    awaits_rows: reactive[bool] = reactive(default=False, repaint=False)
+    """True while rows are being computed and none are shown."""
+
+    _postponed: tuple[str, ...] = ()
+
+    def postpone(self, action: str) -> bool:
+        """Keep an action of a key until there are rows. Returns False if it needs none, or there are some."""
+        if not self.awaits_rows or "." in action.partition("(")[0] or action in ACTIONS_WITHOUT_ROWS:
+            return False
+        self._postponed = (*self._postponed, action)
+        return True
+
+    @property
+    def has_postponed(self) -> bool:
+        """True while actions wait for rows."""
+        return bool(self._postponed)
+
+    def forget_postponed(self) -> bool:
+        """Drop the actions that wait. Returns True if there were any."""
+        had_some, self._postponed = bool(self._postponed), ()
+        return had_some
+
+    def watch_awaits_rows(self, awaits: bool) -> None:  # noqa: FBT001, as Textual
+        """Run the actions that have waited."""
+        if not awaits and self._postponed:
+            due, self._postponed = self._postponed, ()
+            self.call_later(self._run_actions, due)
+
+    async def _run_actions(self, actions: Sequence[str]) -> None:
+        for action in actions:
+            await self.run_action(action)
+
+
+class CursorList(ScrollView, RowsAwaited, can_focus=True, inherit_bindings=False):
     """Lines, one of them under the cursor; `HEADER` lines above them do not scroll."""
 
     ALLOW_SELECT = False

@@ -21,7 +21,6 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tracehound.analysis.result import Result
 from tracehound.draw.charts.flame_graph import PASS_THROUGH_SHARE, ROOT_BAR, FlameBar
@@ -32,6 +31,7 @@ from tracehound.errors import TracehoundError
 from tracehound.ui.bindings import keys
 from tracehound.ui.terminal.outside_programs import copy_to_clipboard, notify_success
 from tracehound.ui.themes import Appearance, appearance_of
+from tracehound.ui.widgets.cursor_list import RowsAwaited
 from tracehound.ui.widgets.flame_frames import FlameFrames, FlameWeight, build_flame_frames
 
 HEAD_LINES = 1
@@ -44,17 +44,20 @@ bar.
 """
 
 
-class FlameView(Widget, can_focus=True, inherit_bindings=False):
+class FlameView(RowsAwaited, can_focus=True, inherit_bindings=False):
     """Frames of a result that is a tree."""
 
     ALLOW_SELECT = False
     BINDING_GROUP_TITLE = "Flame graph"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.textual_bindings("flame")]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"flame-view--{part}" for part in ("head", "foot", "cursor", "found")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"flame-view--{part}" for part in ("head", "focus", "foot", "cursor", "found")
+    }
     DEFAULT_CSS = """
     FlameView {
         height: 1fr; width: 1fr;
         & > .flame-view--head { color: $text-muted; text-style: bold; }
+        & > .flame-view--focus { color: $accent; text-style: bold; }
         & > .flame-view--foot { color: $text-muted; }
         & > .flame-view--cursor {
             background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
@@ -114,6 +117,14 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         """
         self._so_far = so_far
         self._rebuild_frames(result, self._weight, self._min_share)
+
+    def on_focus(self) -> None:
+        """Redraw the title and the cursor with the focus."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Redraw the title and the cursor without the focus."""
+        self.refresh()
 
     def find(self, needle: str) -> str:
         """Mark the frames whose names match. Returns what is wrong with the pattern, in one line."""
@@ -196,7 +207,8 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         if y < HEAD_LINES:
             below = len(self._visible_bars) - self._first_visible_line - self._bar_lines
             words = (shown.title(self.zoom, below, self._glyphs.dot), self._so_far)
-            return self._text_line(f" {self._glyphs.dot} ".join(filter(None, words)), "head")
+            part = "focus" if self.has_focus else "head"
+            return self._text_line(f" {self._glyphs.dot} ".join(filter(None, words)), part)
         if y >= HEAD_LINES + self._bar_lines:
             name, numbers = shown.facts(self.cursor, self.zoom)
             return self._text_line(name if y == HEAD_LINES + self._bar_lines else self._join_fitting(numbers), "foot")
@@ -231,7 +243,7 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         return Segment(edge + label + fill * (room - cell_len(label)), self._bar_style(shown, bar.row))
 
     def _bar_style(self, shown: FlameFrames, row: int) -> Style:
-        if row == self.cursor:
+        if row == self.cursor and self.has_focus:
             return self.get_component_rich_style("flame-view--cursor", partial=False)
         if shown.is_found(row):
             return self.get_component_rich_style("flame-view--found", partial=False)

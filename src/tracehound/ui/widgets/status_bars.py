@@ -21,6 +21,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.text_wrapping import shorten_at_word
 from tracehound.ui.bindings.keys import (
     KEYS,
     NEED_EVENT,
@@ -42,17 +43,29 @@ MIN_EVENT_WIDTH = 24
 MIN_TITLE_WIDTH = 12
 """Least width of the trace's name in the header."""
 
+TALL_SCREEN = 36
+"""Lines of a screen from which the top finding has a line of its own in the header."""
+
+
+def header_lines(screen_lines: int) -> int:
+    """Lines of the header on a screen of so many lines."""
+    return 2 if screen_lines >= TALL_SCREEN else 1
+
 
 class HeaderBar(Widget):
-    """Name of the trace, selected window and event, position in a walk, and progress of the reading."""
+    """Name of the trace, top finding, selected window and event, position in a walk, and progress of the reading."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"header-bar--name", "header-bar--window", "header-bar--news"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"header-bar--{part}" for part in ("name", "window", "finding", "cost", "news")
+    }
     DEFAULT_CSS = """
     HeaderBar {
         height: 1; background: $panel; color: $text-muted;
         & > .header-bar--name { color: $primary; text-style: bold; }
         & > .header-bar--window { color: $accent; text-style: bold; }
+        & > .header-bar--finding { color: $text; }
+        & > .header-bar--cost { color: $text; text-style: bold; }
         & > .header-bar--news { color: $text; }
         &:nocolor > .header-bar--window { text-style: bold underline; }
     }
@@ -62,8 +75,13 @@ class HeaderBar(Widget):
     """Name of the trace."""
     facts: reactive[tuple[str, ...]] = reactive(())
     """Facts of the trace, the most important first."""
+    alerts: reactive[tuple[str, ...]] = reactive(())
+    """Those of the facts that the top finding never replaces."""
     window: reactive[str] = reactive("")
     """Selected window, in words; empty without one."""
+    finding: reactive[tuple[str, ...]] = reactive(())
+    """What costs most in the run: its cost at length and in short, and its title, or a text alone; empty if that is
+    not known."""
     event: reactive[tuple[str, ...]] = reactive(())
     """Selected event: its name and facts; empty without one."""
     place: reactive[str] = reactive("")
@@ -76,8 +94,12 @@ class HeaderBar(Widget):
         self._glyphs = glyphs
 
     def render_line(self, y: int) -> Strip:
-        """Draw name and window always, then as much of the rest as fits; progress is at the right."""
-        del y
+        """Draw name and window always, then as much of the rest as fits; progress is at the right.
+
+        The top finding is on the second line if there is one, else in the place of the facts of the trace.
+        """
+        if y:
+            return self._finding_line()
         width, dot = self.size.width, self._glyphs.dot
         name, window, news = (
             self.get_component_rich_style(f"header-bar--{part}", partial=False) for part in ("name", "window", "news")
@@ -94,12 +116,45 @@ class HeaderBar(Widget):
             messages.fit_parts(hint, rest - (MIN_EVENT_WIDTH + 3 if self.event else 0), dot)
         )
         rest -= cell_len(chosen) + 3 if chosen else 0
-        about = self._event_or_facts(rest, dot)
         segments = [Segment(f" {title}", name)]
         segments += [Segment(f"  {chosen}", window)] if chosen else []
-        segments += [Segment(f" {dot} {about}" if chosen else f"  {about}", self.rich_style)] if about else []
+        if self.size.height < 2 and self.finding and not self.window and not self.event:
+            alerts = "".join(f"{self._glyphs.to_alphabet(alert)} {dot} " for alert in self.alerts)
+            rest -= cell_len(alerts)
+            segments += [Segment(f"  {alerts}", self.rich_style), *self._finding_segments(rest)]
+            segments += self._facts_beside(rest, dot)
+        else:
+            about = self._event_or_facts(rest, dot)
+            segments += [Segment(f" {dot} {about}" if chosen else f"  {about}", self.rich_style)] if about else []
         strip = Strip(segments).adjust_cell_length(max(0, width - cell_len(right)), self.rich_style)
         return Strip([*strip, Segment(right, news)]).adjust_cell_length(width, self.rich_style)
+
+    def _finding_line(self) -> Strip:
+        """The second line: the top finding, and of what it is where a window is selected."""
+        label = f" {'Whole run' if self.window else 'Top finding'}: "
+        if self.finding in ((), (messages.NO_FINDINGS,)):
+            label = " "
+        segments = [Segment(label, self.rich_style), *self._finding_segments(self.size.width - len(label) - 1)]
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    def _finding_segments(self, room: int) -> list[Segment]:
+        """Cost and title of the top finding in `room` cells. The title is cut behind a word, and the base left out."""
+        cost_style, style = (
+            self.get_component_rich_style(f"header-bar--{part}", partial=False) for part in ("cost", "finding")
+        )
+        *costs, title = (self._glyphs.to_alphabet(part) for part in self.finding or ("",))
+        if not costs:
+            return [Segment(shorten_at_word(title, room, self._glyphs.ellipsis), style)]
+        cost = next((cost for cost in costs if cell_len(cost) + cell_len(title) + 2 <= room), costs[-1])
+        words = shorten_at_word(title, max(0, room - cell_len(cost) - 2), self._glyphs.ellipsis)
+        return [Segment(cost, cost_style), Segment(f": {words}" if words else "", style)]
+
+    def _facts_beside(self, room: int, dot: str) -> list[Segment]:
+        """Facts of the trace behind the top finding, if there is room for the first."""
+        left = room - sum(segment.cell_length for segment in self._finding_segments(room)) - 3
+        facts = [self._glyphs.to_alphabet(fact) for fact in self.facts if fact not in self.alerts]
+        words = messages.fit_parts(facts, left, dot) if facts and cell_len(facts[0]) <= left else ""
+        return [Segment(f" {dot} {words}", self.rich_style)] if words else []
 
     def _event_or_facts(self, room: int, dot: str) -> str:
         """Selected event, or facts of the trace, in `room` cells."""
@@ -125,14 +180,17 @@ class TabBar(Widget):
     """Tabs of the panes under the timeline; the active one is marked. The last, at the right, opens the menu."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"tab-bar--key", "tab-bar--active"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tab-bar--key", "tab-bar--active", "tab-bar--focus"}
     DEFAULT_CSS = """
     TabBar {
         height: 1; background: $panel; color: $text-muted;
         & > .tab-bar--key { color: $primary; }
-        & > .tab-bar--active { background: $primary; color: $background; text-style: bold; }
-        &:ansi > .tab-bar--active { background: ansi_default; color: ansi_default; text-style: bold reverse; }
-        &:nocolor > .tab-bar--active { text-style: bold reverse; }
+        & > .tab-bar--active { background: $primary 25%; color: $text; text-style: bold; }
+        & > .tab-bar--focus { background: $accent; color: $background; text-style: bold; }
+        &:ansi > .tab-bar--active { background: ansi_default; color: ansi_default; text-style: bold underline; }
+        &:ansi > .tab-bar--focus { background: ansi_default; color: ansi_default; text-style: bold reverse; }
+        &:nocolor > .tab-bar--active { text-style: bold underline; }
+        &:nocolor > .tab-bar--focus { text-style: bold reverse; }
     }
     """
 
@@ -144,6 +202,8 @@ class TabBar(Widget):
     """Tab of the menu."""
     active: reactive[str] = reactive("")
     """Name of the active pane."""
+    has_keys: reactive[bool] = reactive(default=False)
+    """True if the active pane has the focus."""
 
     @dataclass
     class TabClicked(Message):
@@ -154,7 +214,8 @@ class TabBar(Widget):
     def render_line(self, y: int) -> Strip:
         """Draw all tabs in one line, that of the menu at its end."""
         del y
-        key, active = (self.get_component_rich_style(f"tab-bar--{part}", partial=False) for part in ("key", "active"))
+        parts = ("key", "focus" if self.has_keys else "active")
+        key, active = (self.get_component_rich_style(f"tab-bar--{part}", partial=False) for part in parts)
         segments = list[Segment]()
         for tab, name in self._fitting_tabs():
             if tab.pane == self.active:

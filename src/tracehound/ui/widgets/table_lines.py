@@ -29,7 +29,7 @@ ResultTable {
     &> .result-table--header { color: $text-muted; text-style: bold; }
     &> .result-table--sorted { color: $primary; text-style: bold; }
     &> .result-table--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-    &> .result-table--idle-cursor { background: $primary 22%; }
+    &> .result-table--idle-cursor { background: $foreground 9%; }
     &> .result-table--empty { color: $text-muted; }
     &> .result-table--column { text-style: bold underline; }
     &:ansi > .result-table--idle-cursor { text-style: underline; background: ansi_default; }

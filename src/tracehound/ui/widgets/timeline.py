@@ -94,6 +94,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Key that shows hidden lanes."""
         self.news: dict[str, str] = {}
         self.path: CriticalPathIntervals | None = None
+        self.clears_selection = True
+        """True if Esc clears the selection here; else only a range that is being selected, and the rest is left to the
+        screen."""
         self.lane_loader = LaneLoader(self)
         self._glyphs = glyphs
         self._rows: TimelineRows | None = None
@@ -141,6 +144,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._painter is None:
             how = resolve_styles(self, self._glyphs, self._rows.coloring)
             self._painter = TimelinePainter(self._rows, how, reading_status=self.news, critical_path=self.path)
+        self._painter.focused = self.has_focus
         return self._painter.paint_line(y, picture)
 
     def _current_frame(self) -> TimelineFrame:
@@ -154,6 +158,20 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         needle, length = printable(self.lane_layout.needle), format_duration(self.view.end - self.view.start)
         both = f"{needle} {self._glyphs.dot} {length}"
         return both if needle and cell_len(both) <= self.visible_geometry.gutter - GUTTER_MARGIN else needle or length
+
+    def on_focus(self) -> None:
+        """Show that the timeline has the focus."""
+        self._refresh_focus()
+
+    def on_blur(self) -> None:
+        """Show that another pane has the focus."""
+        self._refresh_focus()
+
+    def _refresh_focus(self) -> None:
+        """Refresh the title and the lane under the cursor."""
+        lines = (y for y, line in self._viewport.numbered_lines if self.outline.line_shows_lane(line, self.view.lane))
+        for y in (0, *lines):
+            self.refresh(Region(0, y, self._width, 1))
 
     def notify_style_update(self) -> None:
         """Forget all lines drawn with the old colors."""
@@ -400,9 +418,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_clear(self) -> None:
         """Clear the selection."""
+        selecting = self._range_anchor.at is not None
         self.cancel_pending()
         cleared = view_moves.clear_selection(self.view)
-        if cleared == self.view:
+        if cleared == self.view or not (selecting or self.clears_selection):
             raise SkipAction
         self._set_view(cleared)
 

@@ -19,11 +19,12 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import ReadingProgress
 from tracehound.store.trace_files import TraceFile
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox, simplify_scroll_bars
+from tracehound.ui.widgets.status_bars import header_lines
 from tracehound.ui.widgets.timeline_panel import TimelinePanel
 from tracehound.ui.wording import messages
 
-BAR_LINES = 3
-"""Lines of the screen that are neither timeline nor panes."""
+BAR_LINES = 2
+"""Lines of the screen that are neither header, timeline nor panes."""
 
 MIN_AREA_LINES = 4
 """Least lines of the timeline and of the panes."""
@@ -82,7 +83,7 @@ class TimelineArea(VerticalBox):
     @property
     def _shared_lines(self) -> int:
         """Lines that timeline and panes share."""
-        return self.app.size.height - BAR_LINES
+        return self.app.size.height - BAR_LINES - header_lines(self.app.size.height)
 
     def _limit_extra(self, lines: int) -> int:
         """Limit the extra lines beyond half of the screen, so that both parts keep their least.

@@ -111,6 +111,7 @@ class TimelinePainter(Struct):
     step_bands: dict[int | None, tuple[LaneRow, EventNames]] = field(default_factory=dict)
     reading_status: Mapping[str, str] = field(default_factory=dict)  # by path of each file that is being read
     critical_path: CriticalPathIntervals | None = None
+    focused: bool = False
 
     def paint_line(self, y: int, of: TimelineFrame) -> Strip:
         """Strip of line `y` of the widget, in full width."""
@@ -120,9 +121,9 @@ class TimelinePainter(Struct):
         """Steps if there are any, ruler, then lanes under the header of their group."""
         sight, at = of.sight, y - of.sight.above
         if at < -1:
-            return self.steps_line(rank_of_view(self.rows.trace, of.view), of.shown, "steps")
+            return self.steps_line(rank_of_view(self.rows.trace, of.view), of.shown, "steps", title=at == -sight.above)
         if at == -1:
-            return self.ruler_line(of.shown, of.corner)
+            return self.ruler_line(of.shown, of.corner, title=sight.above == 1)
         where = (sight.outline, sight.outline_index(at), of.shown, of.view.lane)
         return self.sticky_header(*where) if at == sight.pinned_line_count else self.outline_line(*where, of.chosen)
 
@@ -197,7 +198,7 @@ class TimelinePainter(Struct):
         pieces = [f"{' ' if first == HOST_TITLE and not at else between}{part}" for at, part in enumerate(rest)]
         tail = self._header_tail(pieces, max(0, total - cell_len(head) - len(said) - 4))
         rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
-        style = theme.header + theme.cursor if cursor else theme.header
+        style = theme.header + self._cursor_style if cursor else theme.header
         return Strip(
             [Segment(head, style + Style(bold=True)), Segment(f"{tail} ", style), Segment(rule, theme.dim),
              Segment(f" {said}", style if not group.is_unread else theme.dim)]
@@ -211,14 +212,19 @@ class TimelinePainter(Struct):
             return self.styles.glyphs.cut("".join(pieces), room)
         return self.styles.glyphs.cut("".join(before), spare) + last
 
-    def ruler_line(self, shown: FrameGeometry, corner: str) -> Strip:
+    @property
+    def _cursor_style(self) -> Style:
+        """Style of the lane under the cursor, which is dim while another pane has the focus."""
+        return self.styles.theme.cursor if self.focused else self.styles.theme.idle_cursor
+
+    def ruler_line(self, shown: FrameGeometry, corner: str, *, title: bool = False) -> Strip:
         """Ruler with the selected range."""
         line = draw_ruler(shown.bounds, shown.focus, shown.selection, self.styles.glyphs)
         styles = self.styles.ruler_styles
         cells = [Segment(text, styles[decode_style(code).form]) for text, code in line.runs()]
-        return Strip([*self._corner_segments(corner, shown.gutter), *cells], shown.total)
+        return Strip([*self._corner_segments(corner, shown.gutter, title=title), *cells], shown.total)
 
-    def steps_line(self, rank: int | None, shown: FrameGeometry, corner: str) -> Strip:
+    def steps_line(self, rank: int | None, shown: FrameGeometry, corner: str, *, title: bool = False) -> Strip:
         """Band of the rank's steps."""
         if rank not in self.step_bands:
             steps = steps_of_rank(self.rows.trace, rank)
@@ -228,7 +234,8 @@ class TimelinePainter(Struct):
             )
         row, names = self.step_bands[rank]
         cells = self._cached_cells(("steps", rank), row, shown, names)
-        return Strip([*self._corner_segments(corner, shown.gutter), *self._cell_segments(cells, shown)], shown.total)
+        corner_segments = self._corner_segments(corner, shown.gutter, title=title)
+        return Strip([*corner_segments, *self._cell_segments(cells, shown)], shown.total)
 
     def _folded_group(self, group: LaneGroup, rank: int, shown: FrameGeometry, *, cursor: bool) -> Strip:
         head = f"{self.styles.glyphs.folded} {group.title[0]}"
@@ -291,15 +298,17 @@ class TimelinePainter(Struct):
 
     def _gutter_segments(self, label: str, width: int, *, cursor: bool, dim: bool) -> list[Segment]:
         glyphs, theme = self.styles.glyphs, self.styles.theme
-        style = theme.cursor if cursor else theme.dim if dim else theme.gutter
+        style = self._cursor_style if cursor else theme.dim if dim else theme.gutter
         lead = glyphs.cursor if cursor else " "
         text = glyphs.cut(label, width - GUTTER_MARGIN)
         return [Segment(set_cell_size(f"{lead}{text}", width - 1), style), Segment(glyphs.gutter, theme.dim)]
 
-    def _corner_segments(self, text: str, width: int) -> list[Segment]:
+    def _corner_segments(self, text: str, width: int, *, title: bool) -> list[Segment]:
+        """Text in the gutter above the lanes. The top one is the title of the timeline, which shows the focus."""
         glyphs, theme = self.styles.glyphs, self.styles.theme
+        style = theme.title if title and self.focused else theme.ruler
         return [
-            Segment(set_cell_size(f" {glyphs.cut(text, width - GUTTER_MARGIN)}", width - 1), theme.ruler),
+            Segment(set_cell_size(f" {glyphs.cut(text, width - GUTTER_MARGIN)}", width - 1), style),
             Segment(glyphs.gutter, theme.dim),
         ]
 

@@ -20,6 +20,8 @@ from tracehound.draw.lane_cells import CellForm, decode_style
 TIMELINE_PARTS = (
     "gutter",
     "cursor",
+    "idle-cursor",
+    "title",
     "header",
     "dim",
     "ruler",
@@ -41,6 +43,8 @@ Timeline {
     color: $foreground;
     & > .timeline--gutter { color: $foreground 80%; }
     & > .timeline--cursor { color: $accent; text-style: bold; }
+    & > .timeline--idle-cursor { color: $foreground; }
+    & > .timeline--title { background: $accent; color: $background; text-style: bold; }
     & > .timeline--header { color: $foreground; }
     & > .timeline--dim { color: $foreground 35%; }
     & > .timeline--ruler { color: $foreground 65%; }
@@ -51,6 +55,9 @@ Timeline {
     & > .timeline--graph { color: $primary; }
     & > .timeline--peak { color: $primary 65%; }
     & > .timeline--faded { color: $foreground 38%; background: $foreground 9%; }
+    &:ansi > .timeline--title { background: ansi_default; color: ansi_default; text-style: bold reverse; }
+    &:nocolor > .timeline--title { text-style: bold reverse; }
+    &:nocolor > .timeline--idle-cursor { text-style: underline; }
     &:ansi > .timeline--faded { color: ansi_bright_black; background: ansi_default; }
     &:nocolor > .timeline--faded { text-style: dim; }
     &:ansi > .timeline--range { background: ansi_default; }
@@ -68,6 +75,8 @@ class TimelineTheme(Struct, frozen=True):
     ground: Style
     gutter: Style
     cursor: Style
+    idle_cursor: Style
+    title: Style
     header: Style
     dim: Style
     ruler: Style

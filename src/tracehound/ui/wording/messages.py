@@ -16,6 +16,7 @@ from tracehound.analysis.topics import memory_only_note
 from tracehound.diff.aligned_steps import SLOT_KINDS, AlignedSteps
 from tracehound.draw.name_shortening import shorten_name
 from tracehound.draw.notes import note_text, note_texts
+from tracehound.draw.overview_panels import base_name
 from tracehound.errors import printable
 from tracehound.model import short_names, units
 from tracehound.model.notes import Note
@@ -41,7 +42,7 @@ def header_parts(trace: Trace, ranks: Sequence[int] | None = None) -> list[str]:
     `ranks` are those that are shown; None stands for all.
     """
     start, end = trace.span
-    lost = ["incomplete: see health"] if any(note.level == "dropped" for note in trace.notes) else []
+    lost = _loss_parts(trace)
     formats = dict.fromkeys(FORMAT_TITLES.get(part.format, part.format) for part in trace.parts)
     return [
         *lost,
@@ -49,6 +50,15 @@ def header_parts(trace: Trace, ranks: Sequence[int] | None = None) -> list[str]:
         *([units.format_duration(end - start)] if end > start else []),
         *formats,
     ]
+
+
+def header_alerts(trace: Trace, ranks: Sequence[int] | None = None) -> list[str]:
+    """Those of the parts that say that not all of the trace is shown: losses, and ranks that are left out."""
+    return [*_loss_parts(trace), *(_device_parts(trace, ranks)[:1] if ranks is not None else [])]
+
+
+def _loss_parts(trace: Trace) -> list[str]:
+    return ["incomplete: see health"] if any(note.level == "dropped" for note in trace.notes) else []
 
 
 def _device_parts(trace: Trace, shown: Sequence[int] | None) -> list[str]:
@@ -72,6 +82,18 @@ def _common_label(ranks: pl.DataFrame) -> list[str]:
     """The label that all of these ranks share, if there is one."""
     labels: list[str] = ranks["label"].drop_nulls().unique().to_list()
     return labels if len(labels) == 1 else []
+
+
+def top_finding_parts(findings: Result) -> tuple[str, ...]:
+    """Cost and title of the costliest finding: ``28.77 % of step time, 177.0 ms``, the same without the base, title."""
+    row = next(findings.table.head(1).iter_rows(named=True), None)
+    if row is None:
+        return (NO_FINDINGS,)
+    share = units.format_share(row["share"]) if row["share"] is not None else ""
+    base = base_name(row["share_of"]) if share and row.get("share_of") else ""
+    cost = units.format_duration(row["cost"]) if row["cost"] is not None else ""
+    amounts = (", ".join(filter(None, (of, cost))) for of in (f"{share} of {base}" if base else share, share))
+    return (*dict.fromkeys(filter(None, amounts)), printable(row["finding"]))
 
 
 def reading_progress_text(reading: ReadingProgress | None, dot: str) -> str:
@@ -158,6 +180,9 @@ EMPTY_REASONS = {
 
 
 NOTHING_READ = "loading..."
+COMPUTING = "computing..."
+NO_FINDINGS = "no findings"
+WAITS_FOR_ROWS = "computing: this key acts when the rows are there; Esc forgets it"
 NO_WALK = "n and N go through matches: / searches, Enter selects an event"
 NOTHING_SELECTED = "nothing to zoom to: Enter selects the event at the focus, v begins a window"
 ROW_OF_WHOLE_RANK = "this row is of a whole rank, which is in view"
