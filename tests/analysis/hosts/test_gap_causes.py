@@ -450,7 +450,6 @@ def test_of_very_many_gaps_the_longest_are_examined(monkeypatch: pytest.MonkeyPa
     assert [found.table["doing"][int(row)] for row in found.row] == [COLLECTING_GARBAGE, LAUNCHES]
 
 
-@pytest.mark.xfail(strict=True, reason="calls that began before the first gap are not counted")
 def test_a_call_that_began_before_the_first_gap_is_counted() -> None:
     rank_trace, lane = build_thread([("Python GC", 0, 9, "python")])
     assert find_causes(rank_trace, lane, [(1, 9)]).table["calls"][1] == 1

@@ -198,7 +198,6 @@ def test_a_loader_in_a_step_has_the_frame_that_runs_in_it() -> None:
     assert (row["doing"], row["name"], row["calls"]) == (LOADER, events[0][0], 1)
 
 
-@pytest.mark.xfail(strict=True, reason="only frames around the named event count, not those in it")
 def test_a_loader_in_a_step_is_told_with_its_frame() -> None:
     events = [
         ("enumerate(DataLoader)#X.__next__", 0, 20, "annotation"),
