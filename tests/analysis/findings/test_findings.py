@@ -114,7 +114,7 @@ def test_idle_time_of_a_rank_whose_file_was_cut_short_is_told_to_be_doubtful() -
         b.facts = listing(V100)
         for start in (0, 90):
             add_work(b, "k", start, start + 10)
-        add_work(b, "Memcpy DtoH (Pageable -> Device)", 10, 30, "copy")
+        add_work(b, "Memcpy DtoH (Device -> Pageable)", 10, 30, "copy")
         parts.append(b.part())
     cut, whole = (find_rows(merge_file_frames("job", some)) for some in (parts, parts[:1]))
     doubtful = [row for row in cut if "rank 1 was cut short" in row["evidence"]]

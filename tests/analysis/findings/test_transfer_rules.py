@@ -224,7 +224,7 @@ def test_pageable_copies_of_no_step_cost_steps_nothing() -> None:
 def test_copies_and_compiling_that_a_window_cuts_cost_no_more_than_the_window() -> None:
     b = Building()
     add_work(b, "k", 0, 10)
-    add_work(b, "Memcpy DtoH (Pageable -> Device)", 20, 80, "copy")
+    add_work(b, "Memcpy DtoH (Device -> Pageable)", 20, 80, "copy")
     b.event(MAIN, "compile f", 5, 95, "compile")
     add_work(b, "k", 90, 100)
     rows = find_rows(b.trace(), Window(30 * US, 60 * US))

@@ -139,8 +139,9 @@ def check_cause(
     assert row["host_time"] == (event and (event["end"] - event["start"]) * UNIT)
     assert row["inside"] == (event and nearest_name(threads, event["parent"], ("op", "annotation")))
     if row["name"]:
-        begun = [each["start"] for each in threads if each["name"] == row["name"]]
-        assert row["calls"] == (sum(gaps[0][0] <= start < gaps[-1][1] for start in begun) or None)
+        called = [each for each in threads if each["name"] == row["name"]]
+        inside = [each for each in called if each["start"] < gaps[-1][1] and each["end"] > gaps[0][0]]
+        assert row["calls"] == (len(inside) or None)
 
 
 def name_of(cause: Cause | None, threads: list[Event]) -> str:
