@@ -28,7 +28,7 @@ from tracehound.analysis.rank_trace import RankTrace
 
 Event = dict[str, Any]
 
-NAMES: Final = (
+NAMES: Final[tuple[tuple[str, str, str], ...]] = (
     ("Python GC", "python", COLLECTING_GARBAGE),
     ("enumerate(DataLoader)#X.__next__", "annotation", LOADER),
     ("aten::item", "op", VALUE),

@@ -114,27 +114,17 @@ def test_idle_time_of_a_rank_whose_file_was_cut_short_is_told_to_be_doubtful() -
         b.facts = listing(V100)
         for start in (0, 90):
             add_work(b, "k", start, start + 10)
-        add_work(b, "Memcpy DtoH (Pageable -> Device)", 10, 30, "copy")
+        add_work(b, "Memcpy DtoH (Device -> Pageable)", 10, 30, "copy")
         parts.append(b.part())
     cut, whole = (find_rows(merge_file_frames("job", some)) for some in (parts, parts[:1]))
     doubtful = [row for row in cut if "rank 1 was cut short" in row["evidence"]]
-    assert len(cut) == 2
-    assert doubtful == [find_row(cut, "the GPU idles")]
+    assert doubtful == rows_with(cut, "the GPU idles")
+    assert 0 < len(doubtful) < len(cut)
     assert [row for row in whole if "cut short" in row["evidence"]] == []
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            "torch_ddp_gloo",
-            marks=pytest.mark.xfail(strict=True, reason="waits for late ranks are not cut by the window"),
-        ),
-        "torch_xla_spmd4",
-        "jax_cpu8_b128",
-    ],
-)
+@pytest.mark.parametrize("name", ["torch_ddp_gloo", "torch_xla_spmd4", "jax_cpu8_b128"])
 def test_nothing_costs_more_than_there_is(name: str) -> None:
     trace = sample(name)
     (low, high), random = trace.span, np.random.default_rng(0)
@@ -193,7 +183,6 @@ def test_what_the_plugin_advises_on_is_found_on_every_variant(shared: Path, vari
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="a cause in less than half of a gap is lost, whatever it costs")
 def test_the_data_loader_of_the_plugin_s_rule_is_found(shared: Path) -> None:
     """It takes 10 % of each step, and less than half of the one gap in which it waits."""
     rows = read_rows(shared / "golden" / "two_rank" / "real2024")

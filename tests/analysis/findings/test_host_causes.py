@@ -63,7 +63,6 @@ def test_a_loader_that_is_hidden_costs_nothing() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="a cause in less than half of a gap is lost, whatever it costs")
 def test_a_loader_in_a_third_of_each_gap_is_not_lost() -> None:
     """It waits for 100 ms of the 300 in which the device idles in each step of 1000."""
     b = add_each_step(make_steps(length=1000, busy=700, unit=MS), LOADER, 700, 800, "annotation", length=1000)
@@ -124,7 +123,6 @@ def test_garbage_collection_in_one_step_names_the_step_and_what_the_device_idles
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="calls that began before the first gap are not counted")
 def test_a_call_that_began_before_the_only_gap_has_its_length_in_the_title() -> None:
     assert has_time(find_row(find_rows(collect_in_third_step().trace()), "Python GC")["finding"], 69 * MS)
 
@@ -210,7 +208,6 @@ def test_time_before_the_first_kernel_is_told_where_it_is() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="gaps of the cause that are not before the first kernel are in its cost")
 def test_time_before_the_first_kernel_has_none_of_the_gaps_behind_it() -> None:
     row = find_row(find_rows(delayed_first_work().trace()), BEFORE_FIRST)
     assert (row["cost"], row["share"]) == (30 * US, 0.3)

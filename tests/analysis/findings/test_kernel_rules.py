@@ -176,7 +176,6 @@ def test_compiling_that_work_hides_is_found_with_the_longest() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="compiling that keeps nothing waiting has its whole time as its cost")
 def test_compiling_that_work_hides_costs_nothing() -> None:
     """The device is busy all the while: without it the run would be as long."""
     b = make_steps(busy=100)

