@@ -182,7 +182,7 @@ async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
     )
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
-        assert app.explorer.pane_stack.active == "ops"
+        assert app.explorer.pane_stack.active == "overview"
         await press(pilot, "apostrophe", "a", "full_stop")
         assert app.explorer.view.event is not None
 
