@@ -204,7 +204,7 @@ def test_from_one_visit_to_the_next(samples: Path, tmp_path: Path) -> None:
         terminal.press("q")
         assert terminal.ended() == 0
     with Terminal(trace, "--reset", **home) as terminal:
-        terminal.wait_for("share", "0 fit")
+        terminal.wait_for("Findings", "0 fit")
         terminal.press("q")
         assert terminal.ended() == 0
 
