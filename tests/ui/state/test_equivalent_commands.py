@@ -66,7 +66,7 @@ def test_times_are_exact(ps: int) -> None:
 
 @pytest.mark.parametrize(
     "keys",
-    ["4 space 6 Y", *in_full("4 Y", "T w w Y", "2 space Y", "T Y", "7 Y", "t Y", "T j 4 space S Y")],
+    ["4 space 6 Y", *in_full("4 Y", "2 T w w Y", "2 space Y", "2 T Y", "7 Y", "t Y", "T j 4 space S Y")],
 )
 async def test_what_is_copied_prints_what_is_shown(
     keys: str, samples: Path, capsys: pytest.CaptureFixture[str]

@@ -182,7 +182,7 @@ async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
     )
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
-        assert app.explorer.pane_stack.active == "ops"
+        assert app.explorer.pane_stack.active == "overview"
         await press(pilot, "apostrophe", "a", "full_stop")
         assert app.explorer.view.event is not None
 
@@ -204,7 +204,7 @@ def test_from_one_visit_to_the_next(samples: Path, tmp_path: Path) -> None:
         terminal.press("q")
         assert terminal.ended() == 0
     with Terminal(trace, "--reset", **home) as terminal:
-        terminal.wait_for("share", "0 fit")
+        terminal.wait_for("Findings", "0 fit")
         terminal.press("q")
         assert terminal.ended() == 0
 

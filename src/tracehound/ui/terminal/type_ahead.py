@@ -37,7 +37,7 @@ LINE_FEED_KEY: Final = "ctrl+j"
 
 
 def copy_key(key: Key) -> Key:
-    """The same key as a new event, of the time at which it was pressed: keys that wait go on in that order."""
+    """New event of a key, of the time at which it was pressed: keys that wait go on in that order."""
     copy = Key("enter", "\r") if key.key == LINE_FEED_KEY else Key(key.key, key.character)
     copy.time = key.time
     return copy
