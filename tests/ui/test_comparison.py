@@ -563,10 +563,10 @@ async def test_no_key_of_any_pane_does_harm(samples: Path) -> None:
 async def test_the_palette_offers_what_the_keys_do(jax: tuple[TraceReader, TraceReader]) -> None:
     async with compared(*jax) as (screen, pilot):
         offered = {name: act for name, _, act in ComparisonCommands(screen)._commands()}
-        assert "Swap base and other (S)" in offered
-        assert "Other: Zoom in about the focus (w +)" in offered
+        assert "Swap baseline and candidate (S)" in offered
+        assert "Other: Zoom in at the focus (w +)" in offered
         assert not any("SQL" in name for name in offered)
-        await offered["Swap base and other (S)"]()  # type: ignore[misc]
+        await offered["Swap baseline and candidate (S)"]()  # type: ignore[misc]
         await settled(pilot)
         assert "- baseline jax_cpu8_b4096" in lines(screen, 0)[0]
 

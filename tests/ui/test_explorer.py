@@ -145,7 +145,7 @@ async def test_a_key_that_leads_nowhere_says_why(opening: TraceReader, samples: 
             assert why in said(explorer)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "T", *"]" * 9)
-        assert "no next gap of 20.00 us or more here" in said(explorer)
+        assert "no next gap of 20.0 us or more here" in said(explorer)
         await press(pilot, "escape", *"[" * 9)
         assert "no gap before of" in said(explorer)
 

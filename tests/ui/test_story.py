@@ -93,7 +93,7 @@ def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
         terminal.press("u", "u")
         terminal.wait_for("$jax_train.py:100 train", "place ")
         terminal.press("g", "step 5", "enter")
-        terminal.wait_for("window 126.5 ms", "0 fit")
+        terminal.wait_for("window 127 ms", "0 fit")
         terminal.press("Y")
         terminal.wait_for("copied: tracehound summary ")
         terminal.press("q")
