@@ -450,7 +450,7 @@ def test_the_two_ops_that_lead_and_the_idle_time(tpu: Trace) -> None:
     assert table["copy-done.4"]["count"] == 400
     assert table["all-reduce"]["self"] / US == pytest.approx(1_460_345.259, abs=5e-4)
     assert table["all-reduce"]["count"] == 12
-    assert "idle 13.365 % of 363.7 s device time" in note_texts(result.notes)
+    assert "idle 13.4 % of 364 s device time" in note_texts(result.notes)
 
 
 def test_steps_without_marks(tpu: Trace) -> None:

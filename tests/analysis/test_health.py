@@ -140,7 +140,7 @@ def test_what_the_profiler_itself_reports_comes_first() -> None:
     assert rows[:3] == [
         ("missing", 6_317_194, f"the profiler warns: {dropped}"),
         ("missing", 1, "the profiler reports an error: Failed to load libcupti (is it installed and accessible?)"),
-        ("dropped", 3, "event that is not JSON"),
+        ("dropped", 3, "events that are not valid JSON"),
     ]
     said = note_texts(run_analysis(get_analysis("gaps"), trace).notes)[0]
     assert said == (

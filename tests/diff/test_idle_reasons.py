@@ -21,7 +21,7 @@ EVENTS = {
     "aten::add": ("op", "running operators: aten::add"),
     "Python GC": ("python", "Python GC"),
     "train.py(3): step": ("python", "running Python: train.py(3): step"),
-    "## forward ##": ("annotation", "unrecorded host time: ## forward ##"),
+    "## forward ##": ("annotation", "in an annotation"),
     "cudaLaunchKernel": ("runtime", "launching work"),
     "cudaDeviceSynchronize": ("runtime", "synchronization"),
     "cudaMalloc": ("runtime", "allocation"),

@@ -352,5 +352,5 @@ def test_why_something_is_unclear_is_said_where_it_is(last: float, told: str, no
         result.analysis
         for result in found.results
         for note in note_texts(result.notes)
-        if note.startswith("inconclusive")
+        if note.startswith("unclear: steps vary too much")
     ] == (["diff-counters"] * notes)

@@ -63,7 +63,7 @@ def test_steps_that_are_nearly_equal_are_no_wall() -> None:
     tops = [len([line for line in said[:6] if line[9 + 8 * at : 10 + 8 * at].strip()]) for at in range(5)]
     assert tops == [2, 6, 3, 5, 4], "as high as they last"
     closer = text(overview_panels.draw_panel(_scaled(steps(10_000, 10_001), 1000), 60, 7))
-    assert [line.split("│")[0].strip() for line in (closer[0], closer[5])] == ["10.00 ms", "-1.250 us"]
+    assert [line.split("│")[0].strip() for line in (closer[0], closer[5])] == ["10.00 ms", "-1.25 us"]
 
 
 def _scaled(result: Result, by: int) -> Result:
@@ -75,7 +75,7 @@ def test_one_step_of_several_ranks_has_a_column_for_each() -> None:
     ranks = one.table.with_columns(step=pl.lit(10), rank=pl.int_range(4))
     said = overview_panels.draw_panel(replace(one, table=ranks), 60, 5)
     assert said.note == "step 10 on 4 ranks"
-    assert text(said)[-1] == "12.00 ms (rank 0) to 30.00 ms (rank 2), median 16.50 ms"
+    assert text(said)[-1] == "12.0 ms (rank 0) to 30.0 ms (rank 2), median 16.5 ms"
     assert [sort for piece, sort in said.lines[3] if piece.strip()] == ["dim", "bar", "bar", "slow", "bar"]
 
 
@@ -201,17 +201,17 @@ def test_the_first_finding_has_its_whole_title() -> None:
     result = Result("findings", "Findings", columns, pl.concat([empty_table(columns), table], how="diagonal"), 3)
     said = overview_panels.draw_panel(result, 38, 3)
     assert text(said) == [
-        " 50.00 % communication is not hidden",
+        "  50.0 % communication is not hidden",
         "         behind computation",
-        " 50.00 % the device runs dry",
+        "  50.0 % the device runs dry",
     ]
     assert {sort for line in said.lines[:2] for piece, sort in line if piece.strip()} == {"strong", "headline"}
     assert said.note == "% of step time, 1 more"
     evidence = replace(result, table=result.table.with_columns(evidence=pl.lit("measured in 4 of 4 steps")))
     assert text(overview_panels.draw_panel(evidence, 38, 5))[2:] == [
         "         measured in 4 of 4 steps",
-        " 50.00 % the device runs dry",
-        " 50.00 % steps vary",
+        "  50.0 % the device runs dry",
+        "  50.0 % steps vary",
     ], "titles come before evidence"
     assert overview_panels.draw_panel(evidence, 38, 2).note == "% of step time, 2 more"
 

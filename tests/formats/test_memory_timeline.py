@@ -143,7 +143,8 @@ def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) 
     (memory,) = compare_runs(base, other).results
     assert memory.analysis == "diff-memory"
     found = {
-        counter: (ours, theirs) for counter, ours, theirs in memory.table.select("counter", "base", "other").rows()
+        counter: (ours, theirs)
+        for counter, ours, theirs in memory.table.select("counter", "baseline", "candidate").rows()
     }
     assert found["gradient"] == (30, 90)
     assert found["memory allocated"] == (180, 190), "at the last instant"

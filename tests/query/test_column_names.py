@@ -48,7 +48,7 @@ def test_what_stands_for_several_columns_keeps_their_names() -> None:
         ("SELECT max(abs(e.bytes)) OVER (PARTITION BY kind) AS b FROM events e", "bytes", "moved"),
         ("SELECT e.self / s.duration AS busy FROM steps s JOIN events e ON s.step = e.step", "number", ""),
         ("SELECT s.busy AS b FROM events e JOIN steps s ON s.step = e.step", "share", "device works"),
-        ("SELECT s.duration FROM events e JOIN steps s ON s.step = e.step", "time", "length of the step"),
+        ("SELECT s.duration FROM events e JOIN steps s ON s.step = e.step", "time", "from the step's mark to the end"),
         ("SELECT bytes FROM (SELECT step AS bytes FROM events) AS t", "number", "step that it belongs to"),
         ("SELECT t.bytes FROM (SELECT step * 2 AS bytes FROM events) AS t", "count", ""),
         ("SELECT * FROM (SELECT depth * 2 bytes FROM events) AS t", "count", ""),

@@ -73,7 +73,7 @@ def caption(explorer: ExplorerScreen, name: str) -> str:
 async def test_header_says_what_is_open(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, _):
         assert " ".join(header(explorer).split()) == (
-            "worker0.json 45.7 %, 500 us: the device waits for its first work · 1 rank"
+            "worker0.json 45.7 %, 500 us: the GPU idles before its first kernel · 1 rank"
         )
         explorer.header.finding = ()
         assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.00 ms · PyTorch"
@@ -134,7 +134,7 @@ async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-400])
     async with explored(open_trace_files([path])) as (explorer, _):
-        assert " incomplete: see health · 45.70 %, " in header(explorer), "no finding hides that"
+        assert " incomplete: see health · 45.7 %, " in header(explorer), "no finding hides that"
 
 
 @pytest.mark.thorough

@@ -136,12 +136,12 @@ async def test_the_first_screen_says_what_costs_most(opening: TraceReader) -> No
         assert explorer.pane_stack.active == "overview"
         assert pilot.app.focused is explorer.timeline
         assert explorer.header.size.height == 1
-        words = "45.70 %, 500.0 us: the device waits for its first work"
+        words = "45.7 %, 500 us: the GPU idles before its first kernel"
         assert words in header(explorer)
-        assert "45.70 % the device waits for its" in "\n".join(page(explorer)), "as the panel has it"
-        explorer.header.finding = ("45.70 % of step time, 500.0 us", "45.70 %, 500.0 us", "a \x1b[31mname " * 9)
+        assert "45.7 % the GPU idles before its" in "\n".join(page(explorer)), "as the panel has it"
+        explorer.header.finding = ("45.7 % of step time, 500 us", "45.7 %, 500 us", "a \x1b[31mname " * 9)
         assert "\x1b" not in header(explorer)
-        assert header(explorer).rstrip().endswith("name a…"), "cut behind a word"
+        assert header(explorer).rstrip().endswith("name…"), "cut behind a word"
         explorer.header.finding = (COMPUTING,)
         assert COMPUTING in header(explorer)
         await press(pilot, "T", "right_parenthesis")
@@ -152,13 +152,13 @@ async def test_the_first_screen_says_what_costs_most(opening: TraceReader) -> No
 async def test_a_tall_screen_has_a_line_for_the_top_finding(opening: TraceReader) -> None:
     async with explored(opening, (120, 40)) as (explorer, pilot):
         assert [explorer.header.render_line(y).text.strip() for y in range(explorer.header.size.height)] == [
-            "worker0.json  1 rank · Test GPU · 2.000 ms · PyTorch",
-            "Top finding: 45.70 % of step time, 500.0 us: the device waits for its first work",
+            "worker0.json  1 rank · Test GPU · 2.00 ms · PyTorch",
+            "Top finding: 45.7 % of step time, 500 us: the GPU idles before its first kernel",
         ]
         lines = explorer.timeline.size.height + explorer.pane_stack.size.height
         assert lines == 40 - 2 - 2, "header, tabs and keys"
         await press(pilot, "T", "right_parenthesis")
-        assert explorer.header.render_line(1).text.startswith(" Whole run: 45.70 % of step time"), "not of the window"
+        assert explorer.header.render_line(1).text.startswith(" Whole run: 45.7 % of step time"), "not of the window"
 
 
 async def test_an_analysis_that_fails_leaves_the_header_as_it_was(
@@ -169,7 +169,7 @@ async def test_an_analysis_that_fails_leaves_the_header_as_it_was(
 
     monkeypatch.setattr(analysis_runner, "run_analysis", fails)
     async with explored(opening) as (explorer, _):
-        assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.000 ms · PyTorch"
+        assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.00 ms · PyTorch"
 
 
 def marks(explorer: ExplorerScreen) -> tuple[bool, bool, bool, bool]:

@@ -154,7 +154,7 @@ def _draw_length_chart(lengths: Ints, slow_from: float, width: int, height: int)
     low, high = int(lengths.min()), int(lengths.max())
     floor = round(primitives.scale_floor(low, high))
     floor = max(0, floor - (high - floor) // 4) if floor else 0  # so that the shortest has a column, too
-    labels = [format_duration(high), *([_floor_label(floor, high)] if height > 1 else [])]
+    labels = [format_duration(high, digits=CELL_DIGITS), *([_floor_label(floor, high)] if height > 1 else [])]
     labeled = width >= LEAST_LABELED_WIDTH
     axis = max(map(len, labels)) + 1 if labeled else 0
     room = width - axis
@@ -176,8 +176,8 @@ def _draw_length_chart(lengths: Ints, slow_from: float, width: int, height: int)
 
 def _floor_label(floor: int, high: int) -> str:
     """The start of an axis; where four digits do not tell it from the end, how far below the end it is."""
-    text = format_duration(floor) if floor else "0"
-    return text if text != format_duration(high) else f"-{format_duration(high - floor)}"
+    text = format_duration(floor, digits=CELL_DIGITS) if floor else "0"
+    return text if text != format_duration(high, digits=CELL_DIGITS) else f"-{format_duration(high - floor)}"
 
 
 def draw_breakdown_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:

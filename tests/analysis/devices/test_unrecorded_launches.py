@@ -25,8 +25,8 @@ from tracehound.model.trace import Trace, Window
 MAIN, BACKWARD = thread("python (1)"), thread("autograd (2)")
 KERNEL = "cudaLaunchKernel"
 RESTING = (
-    "gaps", "idle", "breakdown", "duty_cycle", "steps", "step_parts", "critical_path", "graphs", "utilization",
-    "utilization_curve", "launches", "queue",
+    "findings", "gaps", "idle", "breakdown", "duty_cycle", "steps", "step_parts", "critical_path", "graphs",
+    "utilization", "utilization_curve", "launches", "queue",
 )  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def test_health_and_the_tables_that_rest_on_idle_time_say_it_first() -> None:
     for name in RESTING:
         first = note_texts(run_analysis(get_analysis(name), trace).notes)[0]
         assert first == (
-            "12.00 % of the launches on rank 0 have no recorded device work (6 of 50): idle time here may be work that"
+            "12.0 % of the launches on rank 0 have no recorded device work (6 of 50): idle time here may be work that"
             " was not recorded; first in step 0, at 60.000 us on rank 0"
         ), name
 

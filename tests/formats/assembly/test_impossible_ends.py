@@ -197,7 +197,7 @@ def test_steps_busy_time_and_ops_are_those_of_the_cut_kernels() -> None:
     kernel = trace.events().filter(pl.col("record") == 103).collect()["id"][0]
     facts = {fact.label: fact.words for section in event_facts(trace, kernel) for fact in section.facts}
     assert facts["duration"] == "100.0 us"
-    assert facts["recorded duration"] == "1.600 s, impossible: cut at the next start"
+    assert facts["recorded duration"] == "1.60 s, impossible: cut at the next start"
     usual = {fact.label for section in event_facts(trace, kernel + 1) for fact in section.facts}
     assert "recorded duration" not in usual
 
@@ -210,4 +210,4 @@ def test_shares_above_all_are_marked() -> None:
     result = run_analysis(get_analysis("ops"), b.trace())
     assert result.table["time_share"].to_list() == [2.0]
     (text,) = [text for text in note_texts(result.notes) if text.startswith("above 100 %")]
-    assert text.startswith("above 100 %, up to 200.00 %, in 1 row: time share;")
+    assert text.startswith("above 100 %, up to 200 %, in 1 row: time share;")

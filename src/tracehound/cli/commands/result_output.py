@@ -22,7 +22,7 @@ from tracehound.report.report_header import add_doubt_note
 def print_result(result: Result, trace: Trace, window: Window, form: ReportFormat, options: Namespace) -> int:
     """Print a result in its format, with notes about the window; notes that the format cannot hold go to stderr."""
     facts = build_header(trace, window)
-    result = complete_commands(result, options.paths)
+    result = complete_commands(result, options)
     result = add_doubt_note(other_step_work.with_other_steps_note(result, trace, window), facts)
     console.print_lines(form.write_result(facts, result, console.text_report_style(options)), options)
     if not form.notes:
@@ -31,11 +31,11 @@ def print_result(result: Result, trace: Trace, window: Window, form: ReportForma
     return 0
 
 
-def complete_commands(result: Result, paths: Sequence[str]) -> Result:
+def complete_commands(result: Result, options: Namespace) -> Result:
     """The result; commands of findings are complete, with the paths of the trace as they were given."""
     if result.analysis != "findings" or result.table.is_empty():
         return result
-    command = pl.lit(f"tracehound report {printable(shlex.join(paths))} ")
+    command = pl.lit(f"tracehound report {printable(shlex.join(options.paths))} ")
     complete = pl.when(pl.col("next") != "").then(command + pl.col("next")).otherwise("next").alias("next")
     return replace(result, table=result.table.with_columns(complete))
 

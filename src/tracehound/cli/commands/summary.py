@@ -18,7 +18,7 @@ def run(options: Namespace) -> int:
     with open_read_context(options) as context:
         trace, window = read_trace(options, context)
         page = summarize_trace(trace, window, options.top, analysis_workers(trace, context))
-    page = replace(page, results=tuple(complete_commands(result, options.paths) for result in page.results))
+    page = replace(page, results=tuple(complete_commands(result, options) for result in page.results))
     console.print_lines(form.write_summary(page, console.text_report_style(options)), options)
     print_page_notes(form, page.results)
     return 0

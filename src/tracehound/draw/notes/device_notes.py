@@ -321,6 +321,7 @@ HEADLINES: Final = frozenset(
         "kernel_time_total",
         "no_gaps",
         "gaps_total",
+        "device_idle",
         "no_pauses",
         "idle_by_cause",
         "executions_total",

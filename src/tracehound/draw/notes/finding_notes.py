@@ -188,6 +188,7 @@ HEADLINES: Final = frozenset(
         "costs_of_run",
         "trace_total",
         "time_judged",
+        "time_at_roof",
         "nothing_to_report",
     }
 )

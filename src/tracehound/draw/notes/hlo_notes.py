@@ -170,6 +170,8 @@ HEADLINES: Final = frozenset(
         "program_peak",
         "hlo_ops_total",
         "rate_of_all_ops",
+        "roofline_judged",
+        "hlo_ops_wait_for_host_memory",
     }
 )
 """Codes of notes that answer the question of their table, or say what its rows were chosen by."""
