@@ -62,7 +62,7 @@ def test_a_home_that_does_not_exist_is_not_made(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "none"))
     assert main(["report", str(trace(samples)), "health"]) == 0
-    assert "not kept in the cache: there is no home directory" in capsys.readouterr().out
+    assert "not cached: there is no home directory" in capsys.readouterr().out
     assert not (tmp_path / "none").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "made"))
     assert main(["report", str(trace(samples)), "health"]) == 0
@@ -87,7 +87,7 @@ def test_without_a_home_there_are_only_folders_that_are_named(
 @pytest.mark.usefixtures("homeless")
 def test_without_a_home_commands_do_without_a_cache(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(trace(samples)), "health"]) == 0
-    assert "not kept in the cache: there is no home directory" in capsys.readouterr().out
+    assert "not cached: there is no home directory" in capsys.readouterr().out
     assert main(["report", str(trace(samples)), "kernels"]) == 0
     assert main(["cache", "list"]) == 2
     assert capsys.readouterr().err.endswith("no cache here: there is no home directory\n")
