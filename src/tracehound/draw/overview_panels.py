@@ -95,7 +95,8 @@ def count_wanted_lines(result: Result) -> int:
 def draw_steps_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
     """A column for each whole step, as high as its time on its slowest rank; of a single step, one for each rank.
 
-    The axis has labels. It begins at 0, unless the times are so near each other that this would hide how they differ.
+    The axis has labels. It begins at 0, unless the times differ by so little that this would hide it; steps that differ
+    by less than `_STEADY` are as good as equal.
     """
     timed = result.table.drop_nulls("duration")
     whole_steps = complete_steps(timed)
@@ -152,9 +153,10 @@ def _fitting_parts(parts: Sequence[str], width: int) -> list[str]:
 def _draw_length_chart(lengths: Ints, slow_from: float, width: int, height: int) -> list[PanelLine]:
     """A column for each length, or for the longest of several; the axis at the left says what top and bottom are."""
     low, high = int(lengths.min()), int(lengths.max())
-    floor = round(primitives.scale_floor(low, high))
+    floor = round(primitives.scale_floor(low, high)) if high - low >= _STEADY * high else 0
     floor = max(0, floor - (high - floor) // 4) if floor else 0  # so that the shortest has a column, too
-    labels = [format_duration(high, digits=CELL_DIGITS), *([_floor_label(floor, high)] if height > 1 else [])]
+    bottom = format_duration(floor, digits=CELL_DIGITS) if floor else "0"
+    labels = [format_duration(high, digits=CELL_DIGITS), *([bottom] if height > 1 else [])]
     labeled = width >= LEAST_LABELED_WIDTH
     axis = max(map(len, labels)) + 1 if labeled else 0
     room = width - axis
@@ -174,10 +176,8 @@ def _draw_length_chart(lengths: Ints, slow_from: float, width: int, height: int)
     return lines
 
 
-def _floor_label(floor: int, high: int) -> str:
-    """The start of an axis; where four digits do not tell it from the end, how far below the end it is."""
-    text = format_duration(floor, digits=CELL_DIGITS) if floor else "0"
-    return text if text != format_duration(high, digits=CELL_DIGITS) else f"-{format_duration(high - floor)}"
+_STEADY: Final = 0.002
+"""Share of the longest step by which steps differ at least where the axis does not begin at 0."""
 
 
 def draw_breakdown_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
@@ -289,35 +289,50 @@ def draw_health_panel(result: Result, width: int, height: int, context: PanelCon
 
 
 def draw_findings_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
-    """Findings with their cost as a share of a step or of another base; with evidence if there is room.
+    """Findings with their cost as a share of a step or of another base; with evidence and advice if there is room.
 
-    Titles come before evidence, and the first has the room for its whole title. The title of the panel names the base
+    Titles come before the rest, and the first has the room for its whole title. The title of the panel names the base
     of the first; a finding with another base names its own.
     """
     del context
-    rows = result.table.head(max(1, height)).select("finding", "share_of", "cost", "share", "evidence").rows()
+    rows = result.table.head(max(1, height)).select("finding", "share_of", "cost", "share", "evidence", "advice").rows()
     base = next((base for _, base, *_ in rows if base is not None), None)
     texts = [f"{what} (of {base_name(of)})" if of not in (None, base) else what for what, of, *_ in rows]
     room = max(8, width - 9)
     wanted = [len(_wrap_panel_text(text, room, max(1, height), "plain")) for text in texts]
     rows = rows[: max(1, height + 1 - min(2, wanted[0]))]
     spare = height - len(rows)
-    short, lines, details = _shorten_findings(texts[: len(rows)], room), list[list[PanelLine]](), list[str]()
-    for at, (finding, (*_, cost, part, evidence)) in enumerate(zip(texts, rows, strict=False)):
+    short, lines = _shorten_findings(texts[: len(rows)], room), list[list[PanelLine]]()
+    for at, (finding, (*_, cost, part, _, _)) in enumerate(zip(texts, rows, strict=False)):
         amount = format_share(part) if part is not None else format_duration(cost) if cost is not None else "-"
         style: PanelStyle = "headline" if at == 0 else "plain"
         more_lines = min(wanted[at] - 1, max(0, spare))
         spare -= more_lines
         title = _wrap_panel_text(finding, room, more_lines + 1, style) if more_lines else [[(short[finding], style)]]
         lines.append([[(f"{amount:>8} ", "strong"), *title[0]], *_indent_lines(title[1:])])
-        details.append(evidence)
-    for at, evidence in enumerate(details):
-        below = _wrap_panel_text(evidence, room, min(3, spare), "dim")
-        spare -= len(below)
+    for at, below in enumerate(_wrap_finding_texts([row[-2:] for row in rows], room, spare)):
         lines[at] += _indent_lines(below)
     more = result.total - len(rows)
     parts = [*([f"% of {base_name(base)}"] if base is not None else []), *([f"{more} more"] * (more > 0))]
     return OverviewPanel(", ".join(parts), [line for each in lines for line in each])
+
+
+def _wrap_finding_texts(texts: Sequence[tuple[str, str]], width: int, height: int) -> list[list[PanelLine]]:
+    """Evidence and advice of findings on at most `height` lines together, no text on more than three if not all fit."""
+    pieces = list[list[tuple[str, PanelStyle]]]()
+    for evidence, advice in texts:
+        pieces.append([(evidence, "dim")] if evidence else [])
+        pieces[-1] += [(f"advice: {advice}", "plain")] if advice else []
+    whole = [len(_wrap_panel_text(text, width, height, style)) for piece in pieces for text, style in piece]
+    most = height if sum(whole) <= height else 3
+    found = list[list[PanelLine]]()
+    for piece in pieces:
+        below = list[PanelLine]()
+        for text, style in piece:
+            below += _wrap_panel_text(text, width, min(most, height - len(below)), style)
+        height -= len(below)
+        found.append(below)
+    return found
 
 
 def _indent_lines(lines: Sequence[PanelLine]) -> list[PanelLine]:

@@ -163,7 +163,10 @@ def outermost_operator(rank_trace: RankTrace, call: int | None) -> str | None:
 
 def _select_pageable_copies(events: pl.LazyFrame) -> pl.DataFrame:
     copies = collect_frame(events.filter(pl.col("kind") == "copy").select("id", "name", "start", "end", "launch"))
-    return copies.filter(pl.col("name").cast(pl.String).str.contains(_PAGEABLE_PATTERN))
+    names = copies["name"].unique().drop_nulls()
+    return copies.filter(
+        pl.col("name").is_in(names.filter(names.cast(pl.String).str.contains(_PAGEABLE_PATTERN)).implode())
+    )
 
 
 def _measure_compiling(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:

@@ -98,7 +98,9 @@ def find_gap_causes(
     found = find_main_activities(rank_trace, lane[examined], windows, rules)
     found = _ask_main_thread(rank_trace, found, lane[examined], threads.main, windows, rules)
     found = found.with_columns(gap=examined).filter(pl.col("doing") != LAUNCHES)
-    others = np.setdiff1d(np.flatnonzero(lane >= 0), found["gap"].to_numpy())
+    has_cause = np.zeros(len(lane), np.bool_)
+    has_cause[found["gap"].to_numpy()] = True
+    others = np.flatnonzero((lane >= 0) & ~has_cause)
     found = pl.concat([found, _launching_operators(rank_trace, launch.gather(others)).with_columns(gap=others)])
     found = found.sort("gap")
     found = found.with_columns(time=(gaps.end - gaps.start)[found["gap"].to_numpy()])
@@ -182,11 +184,11 @@ def _blame_waits(
     blamed = np.flatnonzero(end >= 0)
     if not len(blamed):
         return found
-    keys = np.unique(np.stack([lane[gap[blamed]], begin[blamed], end[blamed]]), axis=1)
-    longest = np.argsort(keys[1] - keys[2], kind="stable")[:MAX_EXAMINED_WAITS]
-    keys = keys[:, np.sort(longest)]
-    named = find_main_activities(rank_trace, keys[0], Intervals(keys[1], keys[2]), rules)
-    blamed_waits = named.with_columns(lane=keys[0], begin=keys[1]).filter(pl.col("doing").is_in(_WAITS))
+    keys = pl.DataFrame({"lane": lane[gap[blamed]], "begin": begin[blamed], "end": end[blamed]}).unique()
+    keys = keys.sort(pl.col("begin") - pl.col("end"), "lane", "begin").head(MAX_EXAMINED_WAITS).sort("lane", "begin")
+    windows = Intervals(keys["begin"].to_numpy(), keys["end"].to_numpy())
+    named = find_main_activities(rank_trace, keys["lane"].to_numpy(), windows, rules)
+    blamed_waits = named.with_columns(keys["lane"], keys["begin"]).filter(pl.col("doing").is_in(_WAITS))
     explained = found[blamed].select(
         "gap", "doing", "time", lane=pl.Series(lane[gap[blamed]]), begin=pl.Series(begin[blamed])
     )

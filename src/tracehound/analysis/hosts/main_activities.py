@@ -96,7 +96,7 @@ ACTIVITY_SCHEMA: Final = schema(
 def find_main_activities(rank_trace: RankTrace, lane: Ints, windows: Intervals, rules: EventRules) -> pl.DataFrame:
     """The main thing that the thread `lane` did in each of these windows (in order, disjoint): `ACTIVITY_SCHEMA`."""
     parts, rows = [pl.DataFrame(schema=ACTIVITY_SCHEMA)], [np.empty(0, np.intp)]
-    for number in np.unique(lane):
+    for number in pl.Series(lane).unique().sort():
         here = np.flatnonzero(lane == number)
         mine = Intervals(windows.start[here], windows.end[here])
         events = host_lane_events(rank_trace, [int(number)]).filter(overlaps_any_window(mine))
