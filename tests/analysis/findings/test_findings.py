@@ -189,7 +189,7 @@ def test_the_data_loader_of_the_plugin_s_rule_is_found(shared: Path) -> None:
     assert find_row(rows, "data loading")["share"] == pytest.approx(0.10)
 
 
-OUTSIDE = "does nothing for most of the recording"
+OUTSIDE = "the device does nothing for"
 
 
 def extend_recording(b: Building, end: float) -> Building:
@@ -220,7 +220,7 @@ def test_a_device_that_works_for_half_of_the_recording_is_none_that_does_nothing
 
 @pytest.mark.thorough
 def test_idle_time_outside_of_steps_costs_them_nothing() -> None:
-    row = only_row(find_rows(extend_recording(make_steps(busy=99), 2000).trace()), OUTSIDE, "outside of steps")
+    row = only_row(find_rows(extend_recording(make_steps(busy=99), 2000).trace()), OUTSIDE, "after the last whole step")
     assert (row["cost"], row["share"], row["share_of"]) == (None, pytest.approx(0.8), "recording")
     assert location(row) == (0, 400, 1600)
     assert rows_with(find_rows(extend_recording(make_steps(busy=20), 400).trace()), OUTSIDE) == []

@@ -119,7 +119,7 @@ def find_idle_recording(evidence: Evidence) -> Iterator[Finding]:
     activity, activity_phrase = main_host_activity(rows)
     topic = TOPIC_OF_ACTIVITY.get(activity, "outside") if 2 * mean[BETWEEN_STEPS] > mean["idle"] else "outside"
     yield Finding(
-        f"the device does nothing for most of the {base_word}{', outside of steps' * bool(evidence.steps)}",
+        f"the device does nothing for {format_duration(mean['idle'])}{_main_place(mean, evidence)}",
         f"{_ranks_phrase(ranks['rank'].to_list(), evidence)}{percent(share)} of {format_duration(mean['recorded'])}:"
         f" {_idle_parts_phrase(mean, evidence)}; the longest {format_duration(worst['duration'])} on rank"
         f" {worst['rank']}"
@@ -138,14 +138,30 @@ def _ranks_phrase(ranks: list[int], evidence: Evidence) -> str:
     return "" if len(ranks) == evidence.device_times["rank"].n_unique() else f"on {format_ranks(sorted(ranks))} "
 
 
+def _main_place(mean: dict[str, int], evidence: Evidence) -> str:
+    """Where nearly all of the idle time is, for a title."""
+    words = _places(evidence)
+    main = max(words, key=lambda part: mean[part])
+    if mean[main] >= _NEARLY_ALL * mean["idle"]:
+        return f" {words[main]}"
+    return ", outside of steps" if evidence.steps else ""
+
+
+_NEARLY_ALL: Final = 0.90
+
+
 def _idle_parts_phrase(mean: dict[str, int], evidence: Evidence) -> str:
+    words = _places(evidence)
+    return ", ".join(f"{format_duration(mean[part])} {words[part]}" for part in words if mean[part])
+
+
+def _places(evidence: Evidence) -> dict[str, str]:
     boundary = "whole step" if evidence.steps else "work"
-    words = {
+    return {
         BEFORE_STEPS: f"before the first {boundary}",
         BETWEEN_STEPS: "between steps",
         AFTER_STEPS: f"after the last {boundary}",
     }
-    return ", ".join(f"{format_duration(mean[part])} {words[part]}" for part in words if mean[part])
 
 
 RULES: Final = (
