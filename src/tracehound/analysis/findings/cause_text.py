@@ -68,20 +68,21 @@ UNSPECIFIC_OF_XLA: Final = (LAUNCHES, NOTHING_RECORDED, TRACING)
 
 def cause_title(cause: HostCause, cost: int, evidence: Evidence) -> str:
     """``Python GC, 200 ms in step 103: the GPU idles 124 ms``: what, how often, where, and what it costs."""
-    what, costs = cause_name(cause), f"the {evidence.device_word} idles"
-    if cause.gain > cause.idle:
-        costs += " or runs tiny kernels for"
-    steps = evidence.steps
+    what, steps, ranks = cause_name(cause), evidence.steps, len(cause.by_rank)
+    tiny_kernels = " or runs tiny kernels for" if cause.gain > cause.idle else ""
+    costs = f"the {evidence.device_word} idles{tiny_kernels}"
     if not steps:
         often = f", {cause.calls:,} times" if cause.calls > 1 and cause.doing not in _COUNTED_BY_GAPS else ""
         return f"{what}{often}: {costs} {format_duration(cost)}"
     if len(cause.by_step) == 1 and steps > 1:
         (step,) = cause.by_step
         length = f", {format_duration(cause.host_time)}" if cause.host_time and cause.calls == 1 else ""
-        ranks = len(cause.by_rank)
-        return f"{what}{length} in step {step}: {costs} {format_duration(round(cause.gain / ranks))}"
+        lost = format_duration(round(cause.gain / ranks))
+        if ranks > 1 and not tiny_kernels:
+            return f"{what}{length} in step {step}: {ranks} {evidence.device_word}s idle {lost} each"
+        return f"{what}{length} in step {step}: {costs} {lost}"
     where = "" if len(cause.by_step) >= _EVERY_STEP_SHARE * steps else f" in {len(cause.by_step)} of {steps} steps"
-    per_step = cause.calls / steps / len(cause.by_rank)
+    per_step = cause.calls / steps / ranks
     is_counted = cause.name and cause.doing not in _COUNTED_BY_GAPS
     often = f", {per_step:,.0f} a step" if per_step >= 1.5 and is_counted and not where else ""
     return f"{what}{often}{where}: {costs} {format_duration(cost)} per step"
