@@ -366,7 +366,6 @@ def test_several_calls_that_allocate_are_one_cause() -> None:
     assert [(each["name"], each["count"]) for each in row["names"]] == [("cudaMalloc", 2), ("cudaFree", 1)]
 
 
-@pytest.mark.xfail(strict=True, reason="the time of an operator between others in it counts in pieces")
 def test_a_long_operator_with_short_ones_in_it_is_named() -> None:
     """It runs for 40 units, of which four others take one each."""
     inside = [("aten::empty", 8 * number + 4, 8 * number + 5, "op") for number in range(4)]

@@ -139,10 +139,9 @@ def _kinds_of_work(
 ) -> npt.NDArray[np.object_]:
     """For each window `LAUNCHES`, or what one long call or operator is that takes most of it by itself."""
     window, row, time = pairs
-    alone = 2 * time > length[window]
-    is_one_call = np.zeros(len(length), np.bool_)
-    is_one_call[window[alone]] = row[alone] == deepest[window[alone]]
-    is_long = is_one_call & (length >= _LONG)
+    of_deepest = np.flatnonzero((length >= _LONG)[window] & (row == deepest[window]))
+    by_itself = np.bincount(window[of_deepest], time[of_deepest], len(length))
+    is_long = (length >= _LONG) & (2 * by_itself > length)
     found = np.full(len(length), LAUNCHES, object)
     runs_operator = np.isin(activity, codes_of((OPERATORS,)))
     found[is_long & runs_operator] = LONG_OPERATOR
