@@ -149,7 +149,7 @@ def test_health_tells_the_worst_first_and_counts_what_is_no_problem() -> None:
     )
     assert overview_panels.count_wanted_lines(rows) == 5, "two lines for each problem"
     said = overview_panels.draw_panel(rows, 30, 6, PanelContext(key="8"))
-    assert text(said)[0] == "dropped  3 events without a"
+    assert text(said)[0] == "dropped  3: events without a"
     assert said.lines[0][0][1] == "bad"
     assert text(said)[-2:] == ["missing  shapes", "8 infos (8)"]
     cut = overview_panels.draw_panel(rows, 30, 2)

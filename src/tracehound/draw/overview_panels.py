@@ -277,7 +277,7 @@ def draw_health_panel(result: Result, width: int, height: int, context: PanelCon
     room, lines = height - len(below), list[PanelLine]()
     rows = problems.select("level", "count", "what").rows()
     for at, (level, number, what) in enumerate(rows[:room]):
-        words = f"{format_count(number)} {what}" if number > 1 else what
+        words = f"{format_count(number)}: {what}" if number > 1 else what
         spare = room - len(lines) - (len(rows) - at - 1)
         first, *rest = _wrap_panel_text(words, max(8, width - 9), max(1, spare), "plain")
         lines += [
