@@ -416,7 +416,7 @@ async def test_z_gives_the_screen_to_the_timelines(jax: tuple[TraceReader, Trace
     ("height", "key", "sight"),
     [
         (10, "3", "tables"),
-        *rows_in_full((17, "1", "base other tables"), (16, "1", "base other"), (16, "4", "tables"),
+        *rows_in_full((17, "1", "baseline candidate tables"), (16, "1", "baseline candidate"), (16, "4", "tables"),
                       (16, "5", "tables"), (10, "1", "baseline"), (10, "2", "candidate"), (10, "5", "tables")),
     ],
 )  # fmt: skip
@@ -564,7 +564,7 @@ async def test_the_palette_offers_what_the_keys_do(jax: tuple[TraceReader, Trace
     async with compared(*jax) as (screen, pilot):
         offered = {name: act for name, _, act in ComparisonCommands(screen)._commands()}
         assert "Swap baseline and candidate (S)" in offered
-        assert "Other: Zoom in at the focus (w +)" in offered
+        assert "Candidate: Zoom in at the focus (w +)" in offered
         assert not any("SQL" in name for name in offered)
         await offered["Swap baseline and candidate (S)"]()  # type: ignore[misc]
         await settled(pilot)
@@ -598,7 +598,7 @@ async def test_who_leaves_before_the_tables_are_there_leaves(
 def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:
     arguments = (str(samples / "jax_cpu8_b128"), "--diff", str(samples / "jax_cpu8_b4096"), "--no-cache")
     with Terminal(*arguments) as terminal:
-        terminal.wait_for("aligned: by step", "- base", "+ other", "XLA Ops", "all-reduce")
+        terminal.wait_for("aligned: by step", "- baseline", "+ candidate", "XLA Ops", "all-reduce")
         terminal.press("m")
         terminal.wait_for("aligned: matched sequence", "colors by difference")
         terminal.press("5")

@@ -140,7 +140,7 @@ async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
 @pytest.mark.thorough
 async def test_a_key_that_leads_nowhere_says_why(opening: TraceReader, samples: Path) -> None:
     async with explored(read_once(samples / "torch_ddp_gloo")) as (explorer, pilot):
-        for key, why in {"]": "no device", "[": "no device", "b": "no lane of a device", "O": "no event"}.items():
+        for key, why in {"]": "no device", "[": "no device", "b": "no device lanes", "O": "no event"}.items():
             await press(pilot, "T", key)
             assert why in said(explorer)
     async with explored(opening) as (explorer, pilot):
@@ -403,7 +403,7 @@ async def test_an_empty_search_says_what_to_type(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", "g", "backspace")
         assert caption(explorer, "search").split() == ["Search", "·", "whole", "run"]
-        assert "type a part of a name" in " ".join(lines(table(explorer, "search")))
+        assert "type part of a name" in " ".join(lines(table(explorer, "search")))
         assert explorer.walk is None
 
 
@@ -890,7 +890,7 @@ async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> No
         explorer.action_show("clocks")
         await settled(pilot)
         first, *_ = [line.strip() for line in lines(table(explorer, "clocks"))[1:] if line.strip()]
-        assert first.startswith("one clock: all 8 ranks are of one file")
+        assert first.startswith("all 8 ranks share one clock: they are of one file")
 
 
 def test_every_note_of_an_empty_result_is_a_paragraph() -> None:

@@ -67,7 +67,7 @@ def test_from_a_gap_of_pytorch_xla_to_the_words_of_its_host(samples: Path, size:
         terminal.wait_for("build_graph", " of 4")
         terminal.press("enter", "0", "3")
         terminal.wait_for("before", "dot.3", "3.551 ms")
-        terminal.wait_for("host", "tracing the next step (96.89 %)")
+        terminal.wait_for("host", "tracing the next step (96.9 %)")
         terminal.press("enter")
         terminal.wait_for("tables narrowed", "build_graph")
         terminal.press("q")
