@@ -139,7 +139,7 @@ def _ranks_phrase(ranks: list[int], evidence: Evidence) -> str:
 
 
 def _main_place(mean: dict[str, int], evidence: Evidence) -> str:
-    """Where nearly all of the idle time is, for a title."""
+    """The phase with nearly all of the idle time, for a title."""
     words = _places(evidence)
     main = max(words, key=lambda part: mean[part])
     if mean[main] >= _NEARLY_ALL * mean["idle"]:
