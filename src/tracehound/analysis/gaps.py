@@ -95,7 +95,7 @@ COLUMNS = (
     Column("launch", "text", "host event that enqueued the op after it", brief=False),
     Column("thread", "text", "thread of the launch", brief=False),
     Column("launched", "time", "from the launch to the op after the gap", brief=False),
-    Column("why", "text", "what the host was at for most of it", non_key=True),
+    Column("why", "text", "what the host did for most of it", non_key=True),
     Column("why_share", "share", "what the host was at", "the gap", brief=False),
     Column("host", "host", "what host threads did meanwhile"),
     Column("before_event", "id", "the op before"),

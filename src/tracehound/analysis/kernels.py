@@ -74,7 +74,7 @@ _LENGTH_COLUMNS: Final = (
     Column("p50", "time", "median"),
     Column("p99", "time", "99th percentile"),
     Column("max", "time", "longest"),
-    Column("std", "time", "sample standard deviation; empty for a single step", brief=False),
+    Column("std", "time", "sample standard deviation; empty for a single call", brief=False),
 )
 _EXCESS_COLUMN: Final = Column("excess", "time", "its total - the median over ranks", brief=False)
 _RANK_COLUMNS: Final = (
