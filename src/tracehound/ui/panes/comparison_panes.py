@@ -143,6 +143,9 @@ class ComparisonPanes(VerticalBox):
                 pane.show(known[name], None, EMPTY_TEXTS[name], doubt, found.scope)
             else:
                 pane.show_failure(EMPTY_TEXTS[name])
+        for _, *further in TAB_TABLES.values():
+            for name in further:  # a table without rows would take lines from the first one of its tab
+                self.tables[name].display = name in known
         self.waterfall.show(found.waterfall, found.scope)
 
     def set_full_text_key(self, key: str) -> None:
