@@ -164,4 +164,4 @@ def test_five_programs_of_a_cold_start(shared: Path) -> None:
     assert [(row["function"], row["count"], row["steps"]) for row in result.table.rows(named=True)] == [
         (name, 1, "1") for name in ("coll", "scan_prog", "cond_prog", "cb_prog", "opt_update")
     ]
-    assert "92.32 % of the time, in step 1" in note_texts(result.notes)[0]
+    assert "92.3 % of the time, in step 1" in note_texts(result.notes)[0]

@@ -107,7 +107,7 @@ def test_a_host_offload_is_told_from_work(shared: Path, capsys: pytest.CaptureFi
     assert "copies 5.00 GiB from host memory to device memory" in text
     assert "not at the speed of the device's memory" in text
     assert "HBM" not in text
-    assert "executions: 400 on 4 ranks, 77.77 s in all" in text
+    assert "executions: 400 on 4 ranks, 77.8 s in all" in text
     text = printed(capsys, str(shared / "traces" / "xla" / "tpu_v6e_x4_offload"), "all-reduce")
     assert "4 groups of 2: {0,4} {1,5} {2,6} {3,7}" in text
     assert "the program runs on 8 devices, of which 4 are in this profile" in text
