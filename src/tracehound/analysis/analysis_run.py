@@ -87,14 +87,14 @@ def map_rank(asked: Sequence[tuple[Analysis, Options]], rank_trace: RankTrace) -
         """Table of one analysis; events are read when the first analysis needs them."""
         if not read:
             reads_often = sum(each.name != LAUNCH_COUNTS.name for each, _ in asked) > 1
-            read.append(_with_events_in_memory(rank_trace) if reads_often else rank_trace)
+            read.append(with_events_in_memory(rank_trace) if reads_often else rank_trace)
         return analysis.per_rank(read[0], options)
 
     mapped = [(analysis, analysis.map_options(options)) for analysis, options in asked]
     return [load_or_compute_table(*question, rank_trace, partial(compute_table, *question)) for question in mapped]
 
 
-def _with_events_in_memory(rank_trace: RankTrace) -> RankTrace:
+def with_events_in_memory(rank_trace: RankTrace) -> RankTrace:
     """The rank trace with its events in memory, as far as there are few enough."""
     on_device = int(rank_trace.lanes.filter(pl.col("rank").is_not_null())["events"].sum())
     if on_device > MAX_EVENTS_IN_MEMORY:

@@ -44,7 +44,7 @@ from tracehound.analysis.hosts.thread_activity import LOADING as LOADING_ACTIVIT
 from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
 from tracehound.analysis.timing.device_busy import device_work, rounding_gap
-from tracehound.analysis.timing.row_groups import value_change_rows
+from tracehound.analysis.timing.row_groups import occurring_numbers, value_change_rows
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import schema
 from tracehound.numeric.intervals import (
@@ -197,7 +197,8 @@ def idle_within(
             rules = EventRules(blocking_copies, chosen_loader(options.given))
             found = _host_causes(rank_trace, gaps, cause, events, calls, leading_lanes, activities, rules)
             groups, host_causes = groups * found.table.height + found.row, found.table
-        numbers, group = np.unique(groups, return_inverse=True)
+        occurs = occurring_numbers(groups)
+        numbers, group = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[groups]
         activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers))
         by_group = np.argsort(group, kind="stable")
         members = np.split(by_group, value_change_rows(group[by_group])) if len(group) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis import breakdown, kernels, step_time, steps, stragglers
-from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables
+from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables, with_events_in_memory
 from tracehound.analysis.findings import (
     device_rules,
     host_time_rules,
@@ -151,12 +152,18 @@ _NOTABLE_COMMUNICATION: Final = 0.05
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The tables of all source analyses, and the rank's kernel times, traits and event times, in one bundle."""
+    rank_trace = with_events_in_memory(rank_trace)
     in_steps = cache(partial(idle_in_steps.whole_step_intervals, rank_trace))
-    tables, traits, kernel_times = (
-        map_rank(list(_source_analyses(options).values()), rank_trace),
-        rank_traits(rank_trace, in_steps),
-        kernel_times_in_steps(rank_trace, in_steps),
-    )
+    questions = _source_analyses(options)
+    idle_question = questions.pop("idle")
+    with ThreadPoolExecutor(1, "tracehound idle") as thread:  # it takes about as long as all the others together
+        idle_table = thread.submit(map_rank, [idle_question], rank_trace)
+        source_tables = dict(zip(questions, map_rank(list(questions.values()), rank_trace), strict=True))
+        traits = rank_traits(rank_trace, in_steps)
+        kernel_times = kernel_times_in_steps(rank_trace, in_steps)
+        kernel_factors = step_kernel_factors(rank_trace)
+        (source_tables["idle"],) = idle_table.result()
+    tables = [source_tables[name] for name in _SOURCE_ANALYSES]
     device_events = [
         table["event"]
         for name, table in zip(_SOURCE_ANALYSES, tables, strict=True)
@@ -181,9 +188,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         if works
         else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace), chosen_loader(options.given))
     )
-    return pack_tables(
-        [*tables, step_causes, collectives, step_kernel_factors(rank_trace), kernel_times, traits, times]
-    )
+    return pack_tables([*tables, step_causes, collectives, kernel_factors, kernel_times, traits, times])
 
 
 def _whole_steps_of_host(rank_trace: RankTrace) -> pl.DataFrame:

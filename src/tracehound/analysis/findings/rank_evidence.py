@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import dropwhile, takewhile
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
@@ -113,16 +113,24 @@ def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFr
     del given
     host_calls = rank_trace.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime", "python"]))
     inside = host_calls.filter((pl.col("start") < rank_trace.end) & (pl.col("end") > rank_trace.start))
-    length = pl.col("end") - pl.col("start")
-    longest = pl.col("id").sort_by(length, "id", descending=[True, False]).first()
-    counts = collect_frame(inside.group_by("name").agg(pl.len(), length.max().alias("length"), longest.alias("event")))
-    counts, name = counts.sort("length", "event", descending=[True, False]), pl.col("name").cast(pl.String)
-    return counts.select(
-        *(pl.col("len").filter(name.str.contains(pattern)).sum().cast(pl.Int64).alias(trait)
-          for trait, pattern in _NAME_PATTERNS.items()),
-        *(pl.col("event").filter(name.str.contains(_NAME_PATTERNS[trait])).first().alias(f"{trait}_event")
-          for trait in _TRAITS_WITH_EVENT),
-    )  # fmt: skip
+    counts = collect_frame(inside.group_by("name").agg(pl.len().cast(pl.Int64).alias("count")))
+    name = counts["name"].cast(pl.String)
+    matches = {trait: name.str.contains(pattern).fill_null(value=False) for trait, pattern in _NAME_PATTERNS.items()}
+    totals = {trait: [counts["count"].filter(matching).sum()] for trait, matching in matches.items()}
+    longest = {
+        f"{trait}_event": [_longest_event(inside, counts["name"].filter(matches[trait]))]
+        for trait in _TRAITS_WITH_EVENT
+    }
+    return pl.DataFrame({**totals, **longest}, schema_overrides=dict.fromkeys(longest, pl.Int64()))
+
+
+def _longest_event(events: pl.LazyFrame, names: pl.Series) -> int | None:
+    """The id of the longest event with one of these names; None without any."""
+    if names.is_empty():
+        return None
+    named = events.filter(pl.col("name").is_in(names.implode()))
+    lengths = collect_frame(named.select("id", (pl.col("end") - pl.col("start")).alias("length")))
+    return cast("int", lengths.sort("length", "id", descending=[True, False])["id"][0])
 
 
 HOST_CALL_COUNTS: Final = SharedHostResult(_count_host_calls)
@@ -134,11 +142,11 @@ Those in `_TRAITS_WITH_EVENT` also have their longest event.
 
 def _measure_pageable_copies(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
     """Time of copies from and to unpinned memory: in whole steps, without any in the window."""
-    copies = _select_pageable_copies(rank_trace.device).with_columns(_length_in_window(rank_trace))
-    if copies.height and (steps := step_intervals()) is not None:
-        copies = _select_pageable_copies(rank_trace.device_anytime)
-        lengths = covered_lengths(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
-        copies = copies.with_columns(pl.Series("length", lengths))
+    copies = _select_pageable_copies(rank_trace.device_anytime)
+    steps = step_intervals() if copies.height else None
+    base_intervals = _window_interval(rank_trace) if steps is None else steps
+    inside = covered_lengths(base_intervals, copies["start"].to_numpy(), copies["end"].to_numpy())
+    copies = copies.with_columns(pl.Series("length", inside)).filter(pl.col("length") > 0)
     longest = copies.sort("length", "id", descending=[True, False]).head(1)
     to_device = pl.col("name").cast(pl.String).str.contains(_TO_DEVICE_PATTERN)
     launch: int | None = longest["launch"].first()  # type: ignore[assignment]  # of a column of ids
@@ -201,6 +209,10 @@ _COMPILE_TRAITS: Final = (
 )  # fmt: skip
 
 
+def _window_interval(rank_trace: RankTrace) -> Intervals:
+    return union(np.array([rank_trace.start]), np.array([rank_trace.end]))
+
+
 def _length_in_window(rank_trace: RankTrace) -> pl.Expr:
     """The length of an event in the window."""
     return (
@@ -218,7 +230,7 @@ def _measure_exposed_communication(
     if collect_frame(sends_and_receives.select("record").head(1)).is_empty():
         return pl.DataFrame({"handing": [0], "meeting": [0]})
     steps = step_intervals()
-    base_intervals = union(np.array([rank_trace.start]), np.array([rank_trace.end])) if steps is None else steps
+    base_intervals = _window_interval(rank_trace) if steps is None else steps
     communication_calls = rank_calls(rank_trace)
     exposed = (
         intervals_without_compute(rank_trace, communication_calls).explode("exposed").unnest("exposed")
@@ -295,7 +307,7 @@ def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], In
     rows = collect_frame(
         events.filter(pl.col("lane").is_in(streams["lane"].to_list())).select("id", "name", "start", "end")
     )
-    base_intervals = union(np.array([rank_trace.start]), np.array([rank_trace.end])) if steps is None else steps
+    base_intervals = _window_interval(rank_trace) if steps is None else steps
     inside = covered_lengths(base_intervals, rows["start"].to_numpy(), rows["end"].to_numpy())
     length = pl.col("length")
     timed = rows.select("id", "name", pl.Series("length", inside)).filter(length > 0)

@@ -211,14 +211,15 @@ def _waits_for_busy_device(waits: Intervals, gaps: Intervals) -> Intervals:
 
 def _last_long_wait(waits: Intervals, last: Ints, start: Ints, length: Ints) -> Ints:
     """For each gap the last wait, from `last` back, that began before the gap and is as long; -1 without one near."""
-    found = last.copy()
+    found, wait_length = last.copy(), waits.end - waits.start
+    rows = np.flatnonzero(found >= 0)
     for _ in range(_MAX_WAITS_BACK):
-        at = np.maximum(found, 0)
-        too_short = (found >= 0) & ((waits.start[at] >= start) | (waits.end[at] - waits.start[at] < length))
-        if not too_short.any():
-            return found
-        found[too_short] -= 1
-    return np.where(too_short, -1, found)
+        wait = found[rows]
+        rows = rows[(waits.start[wait] >= start[rows]) | (wait_length[wait] < length[rows])]
+        found[rows] -= 1
+        rows = rows[found[rows] >= 0]
+    found[rows] = -1
+    return found
 
 
 _MAX_WAITS_BACK: Final = 64
@@ -245,10 +246,15 @@ def name_key() -> pl.Expr:
 
 def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     """The causes of `count` gaps with equal ones as one, those of most idle time first."""
-    key = pl.when(pl.col("doing").is_in(JOINED)).then(pl.lit("")).otherwise(name_key())
-    keyed = found.with_columns(key.alias("key"))
+    is_joined = pl.col("doing").is_in(JOINED)
+    keyed = pl.concat(
+        [
+            found.filter(is_joined).with_columns(pl.lit("").alias("key")),
+            found.filter(~is_joined).with_columns(name_key().alias("key")),
+        ]
+    )
     calls = keyed.select("doing", "key", "name", "time")
-    seconds = keyed.filter(pl.col("doing").is_in(JOINED)).drop_nulls("other")
+    seconds = keyed.filter(is_joined).drop_nulls("other")
     calls = pl.concat([calls, seconds.select("doing", "key", name="other", time=pl.col("time") // 2)])
     by_name = calls.group_by("doing", "key", "name").agg(pl.len().alias("count"), pl.col("time").sum())
     names = (
@@ -275,9 +281,7 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     main = pl.col("names").list.first()
     stands = 2 * main.struct.field("time") >= pl.col("idle")
     joined_name = pl.when(stands).then(main.struct.field("name")).otherwise(pl.lit("")).fill_null("")
-    causes = causes.with_columns(
-        pl.when(pl.col("doing").is_in(JOINED)).then(joined_name).otherwise("name").alias("name")
-    )
+    causes = causes.with_columns(pl.when(is_joined).then(joined_name).otherwise("name").alias("name"))
     none = pl.DataFrame({"doing": [""], "name": [""], "key": ["-"]})
     table = pl.concat([none, causes], how="diagonal").with_row_index("row")
     rows = keyed.select("gap", "doing", "key").join(

@@ -38,6 +38,7 @@ from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Ints, Mask, overlapping_pairs
+from tracehound.numeric.nesting import nearest_chosen_ancestor
 from tracehound.numeric.self_time import innermost_intervals
 
 LAUNCHES: Final = "launching kernels"
@@ -194,11 +195,10 @@ def _deepest_covering(events: pl.DataFrame, kind: pl.Series, windows: Intervals)
 
 def outermost_of_activity(parent: Ints, code: npt.NDArray[np.int8]) -> Ints:
     """For each event the outermost one around it such that all in between have its activity; itself without any."""
-    rows = np.arange(len(parent))
-    above = np.where((parent >= 0) & (code[parent] == code), parent, rows) if len(parent) else rows
-    while not np.array_equal(above, above[above]):
-        above = above[above]
-    return above
+    is_outermost = parent < 0
+    inner = np.flatnonzero(parent >= 0)
+    is_outermost[inner] = code[parent[inner]] != code[inner]
+    return nearest_chosen_ancestor(parent, is_outermost)
 
 
 def _pairs_with_activity(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.hosts.gap_causes import CAUSE_SCHEMA
@@ -15,7 +16,13 @@ from tracehound.analysis.hosts.host_threads import (
     main_thread_lane,
     overlaps_any_window,
 )
-from tracehound.analysis.hosts.main_activities import EventRules, classify_events, describe_rows, outermost_of_activity
+from tracehound.analysis.hosts.main_activities import (
+    EventRules,
+    classify_events,
+    codes_of,
+    describe_rows,
+    outermost_of_activity,
+)
 from tracehound.analysis.hosts.thread_activity import (
     ACTIVITIES,
     ASLEEP,
@@ -28,18 +35,11 @@ from tracehound.analysis.hosts.thread_activity import (
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
+from tracehound.analysis.timing.row_groups import category_codes, value_change_rows
 from tracehound.model.trace import collect_frame, schema
-from tracehound.numeric.intervals import (
-    EMPTY_INTERVALS,
-    Intervals,
-    Ints,
-    covered_lengths,
-    merge,
-    overlapping_pairs,
-    subtract,
-    union,
-)
-from tracehound.numeric.self_time import innermost_intervals
+from tracehound.numeric.intervals import Intervals, Ints, covered_lengths, merge, overlapping_pairs, union
+from tracehound.numeric.self_time import OwnedIntervals, innermost_intervals
+from tracehound.numeric.trees import Trees, sum_groups
 
 STEP_CAUSE_SCHEMA: Final = schema(
     {
@@ -80,26 +80,51 @@ def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame, loader: re.Patt
     code = classify_events(events, parent, EventRules(loader=loader))
     owned = innermost_intervals(start, end, parent, np.zeros(len(start), np.int64))
     elsewhere = _work_of_other_threads(rank_trace, lane, windows)
-    known = np.flatnonzero(code[owned.owner] >= 0)
-    silent = subtract(windows, merge(Intervals(owned.start[known], owned.end[known]), elsewhere))
-    outermost, rows = outermost_of_activity(parent, code), list[dict[str, object]]()
+    window, row, time = _time_of_events(owned, windows, code, elsewhere)
+    activity, outermost, causes = code[row], outermost_of_activity(parent, code), list[_StepCause]()
     for number, doing in enumerate(ACTIVITIES):
-        mine = np.flatnonzero(code[owned.owner] == number)
-        if doing in _WORK or not len(mine):
+        mine = np.flatnonzero((activity == number) & (time > 0))
+        if not len(mine):
             continue
-        of_thread = Intervals(owned.start[mine], owned.end[mine])
-        piece, window, time = _time_in_windows(of_thread, windows, elsewhere if doing in _MAY_WAIT else EMPTY_INTERVALS)
-        row = owned.owner[mine[piece]]
-        if doing in _BY_FRAME and len(row):
-            named = np.full(len(row), _main_event(events, parent, row, time))
+        if doing in _BY_FRAME:
+            named = np.full(len(mine), _main_event(events, parent, row[mine], time[mine]))
         else:
-            named = outermost[row]
-        rows += _rows_by_name(events, parent, doing, (named, row), window, time, steps)
-    _, window, time = _time_in_windows(silent, windows, EMPTY_INTERVALS)
-    nothing = np.full(len(time), -1)
-    rows += _rows_by_name(events, parent, NOTHING_RECORDED, (nothing, nothing), window, time, steps)
-    found = pl.DataFrame(rows, schema={name: dtype for name, dtype in STEP_CAUSE_SCHEMA.items() if name != "rank"})
+            named = outermost[row[mine]]
+        causes += _causes_by_name(events["name"], doing, (named, row[mine]), window[mine], time[mine])
+    known = np.flatnonzero(code[owned.owner] >= 0)
+    recorded = merge(Intervals(owned.start[known], owned.end[known]), elsewhere)
+    silent = windows.end - windows.start - covered_lengths(recorded, windows.start, windows.end)
+    if silent.any():
+        causes.append(_StepCause(NOTHING_RECORDED, "", -1, -1, 0, silent))
+    described = describe_rows(
+        events,
+        parent,
+        events["kind"].cast(pl.String),
+        np.array([cause.row for cause in causes], np.int64),
+        np.array([cause.innermost for cause in causes], np.int64),
+    )
+    rows_of_causes = [
+        {**row, **_step_columns(cause, steps)}
+        for row, cause in zip(described.iter_rows(named=True), causes, strict=True)
+    ]
+    found = pl.DataFrame(
+        rows_of_causes, schema={name: dtype for name, dtype in STEP_CAUSE_SCHEMA.items() if name != "rank"}
+    )
     return found.with_columns(rank=pl.lit(rank_trace.rank, pl.Int64)).select(STEP_CAUSE_SCHEMA.keys())
+
+
+class _StepCause(NamedTuple):
+    """One activity and name of a thread: the rows of its longest event and of the innermost with most of the time.
+
+    `calls` is the number of events, `times` has the time in each step.
+    """
+
+    doing: str
+    name: str
+    row: int
+    innermost: int
+    calls: int
+    times: Ints
 
 
 def _work_of_other_threads(rank_trace: RankTrace, lane: int, windows: Intervals) -> Intervals:
@@ -109,24 +134,28 @@ def _work_of_other_threads(rank_trace: RankTrace, lane: int, windows: Intervals)
     return union(rows["start"].to_numpy(), rows["end"].to_numpy())
 
 
-def _time_in_windows(pieces: Intervals, windows: Intervals, without: Intervals) -> tuple[Ints, Ints, Ints]:
-    """Each piece and window that overlap, and the length of that, without the times `without`; ps."""
-    piece, window = overlapping_pairs(pieces.start, pieces.end, windows)
-    start = np.maximum(pieces.start[piece], windows.start[window])
-    end = np.minimum(pieces.end[piece], windows.end[window])
-    return piece, window, end - start - covered_lengths(without, start, end)
+def _time_of_events(
+    owned: OwnedIntervals, windows: Intervals, code: npt.NDArray[np.int8], elsewhere: Intervals
+) -> tuple[Ints, Ints, Ints]:
+    """Windows, events that are the innermost there for some time, and these times, ps; work is left out.
+
+    What may wait for another thread has no time while that works, at the times `elsewhere`.
+    """
+    pieces = np.flatnonzero(~np.isin(code, [-1, *codes_of(_WORK)])[owned.owner])
+    owned = OwnedIntervals(*(values[pieces] for values in owned))
+    piece, window = overlapping_pairs(owned.start, owned.end, windows)
+    start = np.maximum(owned.start[piece], windows.start[window])
+    end = np.minimum(owned.end[piece], windows.end[window])
+    row, time = owned.owner[piece], end - start
+    if len(elsewhere.start):
+        waits = np.flatnonzero(np.isin(code, codes_of(_MAY_WAIT))[row])
+        time[waits] -= covered_lengths(elsewhere, start[waits], end[waits])
+    return window, row, time
 
 
 def _main_event(events: pl.DataFrame, parent: Ints, row: Ints, time: Ints) -> int:
     """An event whose name, with what is nested in it, has more than half of this time, the innermost such name."""
-    inclusive = np.zeros(len(parent), np.int64)
-    np.add.at(inclusive, row, time)
-    at, passed = row, time
-    while len(at):
-        above = parent[at]
-        some = above >= 0
-        at, passed = above[some], passed[some]
-        np.add.at(inclusive, at, passed)
+    inclusive = Trees(parent).subtree_sums(sum_groups(row, time, len(parent)))
     frames = events.with_columns(inclusive=inclusive, row=np.arange(len(parent)))
     frames = frames.filter((pl.col("inclusive") > 0) & (pl.col("kind") != "step"))
     names = frames.group_by("name").agg(
@@ -136,53 +165,49 @@ def _main_event(events: pl.DataFrame, parent: Ints, row: Ints, time: Ints) -> in
     return int(main["row"][0]) if main.height else int(row[time.argmax()])
 
 
-def _rows_by_name(
-    events: pl.DataFrame,
-    parent: Ints,
-    doing: str,
-    rows: tuple[Ints, Ints],
-    window: Ints,
-    time: Ints,
-    steps: pl.DataFrame,
-) -> list[dict[str, object]]:
-    """A row for each name of one activity.
+def _causes_by_name(
+    names: pl.Series, doing: str, rows: tuple[Ints, Ints], window: Ints, time: Ints
+) -> list[_StepCause]:
+    """A cause for each name of one activity.
 
-    `rows` are the events that pieces of time are named after, and the innermost ones (-1: none).
+    `rows` are the events that the times are named after, and the innermost ones.
     """
-    kind = events["kind"].cast(pl.String)
     named, innermost = rows
-    parts = pl.DataFrame({"row": named, "innermost": innermost, "window": window, "time": time})
-    parts = parts.filter(pl.col("time") > 0)
-    names = events["name"].cast(pl.String)
-    parts = parts.with_columns(
-        pl.when(pl.col("row") >= 0).then(names.gather(parts["row"].clip(0)) if len(names) else None).alias("name")
-    ).with_columns(pl.col("name").fill_null(""))
-    result = []
-    for (name,), part in parts.partition_by("name", as_dict=True, maintain_order=True).items():
-        by_step = part.group_by("window").agg(pl.col("time").sum()).sort("time", "window", descending=[True, False])
-        calls = int((names == name).sum()) if doing in _BY_FRAME else part["row"].n_unique()
-        longest, deepest = (_row_with_most_time(part, column) for column in ("row", "innermost"))
-        described = describe_rows(events, parent, kind, longest, deepest).row(0, named=True)
-        worst = steps.row(int(by_step["window"][0]), named=True)
-        total = int(part["time"].sum())
-        result.append(
-            {
-                **described,
-                "doing": doing,
-                "names": [{"name": name, "count": calls, "time": total}] if name else [],
-                "calls": calls if name else 0,
-                "idle": total,
-                "count": by_step.height,
-                "by_step": [{"step": steps["step"][at], "time": spent} for at, spent in by_step.iter_rows()],
-                "start": worst["start"],
-                "duration": worst["end"] - worst["start"],
-                "event": worst["event"],
-            }
-        )
-    return result
+    key = category_codes(names)
+    time_of_named, time_of_innermost = (sum_groups(each, time, len(names)) for each in rows)
+    order = np.argsort(key[named], kind="stable")
+    found = []
+    for members in sorted(np.split(order, value_change_rows(key[named[order]])), key=lambda some: int(some[0])):
+        code = key[named[members[0]]]
+        calls = np.count_nonzero(key == code) if doing in _BY_FRAME else len(np.unique(named[members]))
+        longest = _row_with_most_time(named[members], time_of_named)
+        deepest = _row_with_most_time(innermost[members], time_of_innermost)
+        name = str(names.gather([longest]).cast(pl.String)[0] or "")
+        times = sum_groups(window[members], time[members], int(window.max()) + 1)
+        found.append(_StepCause(doing, name, longest, deepest, int(calls) if name else 0, times))
+    return found
 
 
-def _row_with_most_time(parts: pl.DataFrame, column: str) -> Ints:
-    """The event in this column with the most time, in an array of one."""
-    times = parts.group_by(column).agg(pl.col("time").sum()).sort("time", column, descending=[True, False])
-    return times[column].head(1).to_numpy()
+def _row_with_most_time(rows: Ints, time_of_row: Ints) -> int:
+    """The one of these events with the most time; of equal ones the first."""
+    time = time_of_row[rows]
+    return int(rows[time == time.max()].min())
+
+
+def _step_columns(cause: _StepCause, steps: pl.DataFrame) -> dict[str, object]:
+    """The columns of a cause that `describe_rows` does not give."""
+    total = int(cause.times.sum())
+    with_any = np.flatnonzero(cause.times)
+    ordered = with_any[np.argsort(-cause.times[with_any], kind="stable")]
+    worst = steps.row(int(ordered[0]), named=True)
+    return {
+        "doing": cause.doing,
+        "names": [{"name": cause.name, "count": cause.calls, "time": total}] if cause.name else [],
+        "calls": cause.calls,
+        "idle": total,
+        "count": len(ordered),
+        "by_step": [{"step": steps["step"][int(at)], "time": int(cause.times[at])} for at in ordered],
+        "start": worst["start"],
+        "duration": worst["end"] - worst["start"],
+        "event": worst["event"],
+    }
