@@ -19,6 +19,7 @@ from tracehound.analysis.hosts.host_threads import (
     overlaps_any_window,
 )
 from tracehound.analysis.hosts.host_time_parts import LOADER_SETTING
+from tracehound.analysis.hosts.source_frames import nearest_source_frames
 from tracehound.analysis.hosts.thread_activity import (
     ACTIVITIES,
     ASLEEP,
@@ -233,13 +234,6 @@ def _second_names(names: pl.Series, pairs: tuple[Ints, Ints, Ints], outermost: I
     return every.sort("window")["name"].alias("other")
 
 
-_SOURCE_LINE: Final = re.compile(r"^\$?(?!<)(?P<file>\S+?)(?:\((?P<line>\d+)\): |:\d+ )\S")
-_LIBRARY_FILE: Final = re.compile(
-    r"(?:^|/)(?:torch|jax|jaxlib|site-packages|dist-packages|lib/python[\d.]+|threading|multiprocessing|concurrent|asyncio"
-    r"|contextlib|selectors|queue|runpy|nn/modules)(?:/|\.py|$)"
-)
-
-
 def describe_rows(events: pl.DataFrame, parent: Ints, kind: pl.Series, row: Ints, deepest: Ints) -> pl.DataFrame:
     """Names, surroundings and lengths of these events (-1: none); `deepest` are the innermost ones of the windows."""
     names = events["name"]
@@ -247,16 +241,7 @@ def describe_rows(events: pl.DataFrame, parent: Ints, kind: pl.Series, row: Ints
     around = np.full(len(row), -1)
     there = np.flatnonzero(row >= 0)
     around[there] = nearest_marked_ancestor(parent, kind.is_in(["op", "annotation"]).to_numpy(), row[there])
-    python = names.unique().cast(pl.String).to_list() if (kind == "python").any() else []
-    source = [name for name in python if name and _SOURCE_LINE.match(name)]
-    own = [name for name in source if not _LIBRARY_FILE.search(_SOURCE_LINE.match(name)["file"])]  # type: ignore[index]
-    frame = np.full(len(row), -1)
-    innermost = np.where(deepest >= 0, deepest, row)
-    for chosen in (own, source):
-        is_frame = ((kind == "python") & names.is_in(chosen)).to_numpy()
-        left = np.flatnonzero((frame < 0) & (innermost >= 0))
-        at = innermost[left]
-        frame[left] = np.where(is_frame[at], at, nearest_marked_ancestor(parent, is_frame, at)) if len(left) else -1
+    frame = nearest_source_frames(events, parent, np.where(deepest >= 0, deepest, row))
     texts = {
         column: names.gather(pl.Series(rows).set(pl.Series(rows < 0), None)).cast(pl.String).alias(column)
         for column, rows in (("inside", around), ("frame", frame))
