@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
 from tracehound.model.trace import Trace, Window
+from tracehound.store import load_trace, open_trace_files
 
 
 def run_kernels(trace: Trace, window: Window | None = None, **given: str) -> Result:
@@ -47,6 +49,36 @@ def test_a_row_says_what_a_kernel_is_and_took() -> None:
     assert (first["share"], second["share"], second["type"]) == (0.9, 0.1, "communication")
     assert (first["ranks"], first["slowest"], first["excess"], first["outliers"]) == (1, None, None, None)
     assert b.trace().event(first["event"])["start"] == 50 * US
+
+
+def test_a_fused_kernel_has_its_operators_and_the_function_that_launched_its_longest_execution() -> None:
+    b = Building()
+    for number, (function, length) in enumerate((("model.py(12): forward", 10), ("model.py(90): head", 20), (None, 5))):
+        start = 100 * number
+        if function:
+            b.event(thread(), function, start, start + 50, "python")
+            b.event(thread(), "torch/_inductor/output_code.py(590): __call__", start + 1, start + 49, "python")
+            b.event(thread(), "/scratch/torchinductor_me/dn/cdn.py(40): call", start + 2, start + 48, "python")
+        b.event(thread(), "cuLaunchKernel", start + 3, start + 4, "runtime", correlation=number)
+        b.event(stream(), "triton_poi_fused__to_copy_add_0", start + 5, start + 5 + length, correlation=number)
+    b.event(thread(), "cuLaunchKernel", 400, 401, "runtime", correlation=9)
+    b.event(stream(), "triton_poi_fused_0", 402, 403, correlation=9)
+    b.event(stream(), "gemm", 500, 501)
+    rows = kernel_rows(b.trace())
+    assert [(row["name"], row["operators"], row["source"]) for row in rows] == [
+        ("triton_poi_fused__to_copy_add_0", "_to_copy, add", "model.py(90): head"),
+        ("gemm", None, None),
+        ("triton_poi_fused_0", None, None),
+    ]
+
+
+def test_recorded_fused_kernels_were_launched_in_the_forward_pass_of_the_model(shared: Path) -> None:
+    """Flux in xDiT: all are in a HIP graph, which the compiled forward() of the transformer launches."""
+    trace = load_trace(open_trace_files([shared / "traces" / "kineto" / "big_xdit_flux"]))
+    fused = [row for row in kernel_rows(trace) if row["operators"]]
+    assert len(fused) == 40
+    assert fused[0]["operators"].startswith("_to_copy, add, addmm, div, empty_like, mean")
+    assert {row["source"].rsplit("/", 1)[1] for row in fused} == {"transformer_flux.py(264): forward"}
 
 
 def test_kernels_that_lie_inside_another_on_their_stream_count_in_full() -> None:

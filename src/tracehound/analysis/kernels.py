@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.kernel_classes import CUSTOM_CLASSES, classify_kernels
+from tracehound.analysis.hosts.source_frames import find_launch_sources
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import (
     JOINED_EVENTS,
@@ -24,6 +25,7 @@ from tracehound.analysis.result import (
     make_result,
 )
 from tracehound.analysis.timing.device_clock import measure_events
+from tracehound.formats.inductor_names import GENERATED_PREFIX, find_fused_operators
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import look_up_rows
@@ -41,6 +43,12 @@ category, by the collective that the profiler recorded, or by name (RCCL, vLLM, 
 by name. HLO ops have their own category. The setting classes adds classes of your own. tensor cores tells whether the
 kernel's name is one that uses them (on AMD, matrix cores): s16816, hmma, wgmma, nvjet, xmma, FlashAttention, MFMA, ...
 It is empty if names do not tell: for GEMMs and attention in Triton, and for HLO ops.
+
+operators has the aten operators that a kernel of torch.compile (Inductor) computes a part of, by its name: of an addmm
+that may be its bias alone. The name joins them with underscores, which their own names have, too. It is split where
+known names, sorted as Inductor sorts them, leave one reading; else the text is as recorded. source is the nearest
+Python function in the user's code around the launch of the longest execution of such a kernel, where Python stacks were
+recorded; for a kernel in a CUDA graph it is around the launch of the graph.
 
 slowest is the rank with the largest total, and excess is that total minus the median over the ranks on which the
 kernel ran. outliers are ranks whose distance from that median is more than 3.5 times the median distance / 0.6745 (the
@@ -65,6 +73,10 @@ _NAME_COLUMNS: Final = (
     Column("type", "text", "computation, communication or memory", brief=False),
 )
 _TENSOR_CORES_COLUMN: Final = Column("tensor_cores", "flag", "it uses tensor cores, by its name", brief=False)
+_ORIGIN_COLUMNS: Final = (
+    Column("operators", "text", "operators that torch.compile fused in it, by its name", brief=False),
+    Column("source", "text", "Python function in the user's code around the launch of the longest", brief=False),
+)
 _LENGTH_COLUMNS: Final = (
     Column("count", "count", "executions"),
     Column("total", "time", "sum of lengths"),
@@ -85,7 +97,9 @@ _RANK_COLUMNS: Final = (
 )
 _LONGEST_COLUMN: Final = Column("event", "id", "the longest execution")
 
-COLUMNS = (*_NAME_COLUMNS, _TENSOR_CORES_COLUMN, *_LENGTH_COLUMNS, *_RANK_COLUMNS, _LONGEST_COLUMN)
+COLUMNS = (
+    *_NAME_COLUMNS, _TENSOR_CORES_COLUMN, *_LENGTH_COLUMNS, *_RANK_COLUMNS, *_ORIGIN_COLUMNS, _LONGEST_COLUMN
+)  # fmt: skip
 BY_RANK_COLUMNS = (
     Column("rank", "count", "rank"), *_NAME_COLUMNS, _TENSOR_CORES_COLUMN,
     *(replace(each, base="the total of the rank") if each.name == "share" else each for each in _LENGTH_COLUMNS),
@@ -136,7 +150,17 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         .with_columns(pl.col(each for each in keys if each != "category").cast(pl.String))
         .with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
         .sort(keys)
+        .pipe(_add_origins, rank_trace)
     )
+
+
+def _add_origins(table: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
+    """Add the `operators` that each kernel fuses, by its name, and the `source` of its longest execution."""
+    fused = [find_fused_operators(name or "") for name in table["name"]]
+    operators = pl.Series("operators", [each and ", ".join(each.names) for each in fused], pl.String)
+    event = table["event"].filter(operators.is_not_null() | table["name"].str.starts_with(GENERATED_PREFIX))
+    found = pl.DataFrame({"event": event, "source": find_launch_sources(rank_trace, event)})
+    return table.with_columns(operators).join(found, on="event", how="left", maintain_order="left")
 
 
 def _add_grid(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
@@ -246,7 +270,8 @@ def _pool_executions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         pl.col("count", "total").sum(),
         overall.round().cast(pl.Int64).alias("mean"),
         pl.col("min").min(),
-        pl.col("event").get(pl.col("max").arg_max()),
+        pl.col("event", "source").get(pl.col("max").arg_max()),
+        pl.col("operators").first(),
         pl.col("max").max(),
         (squares / degrees_of_freedom).sqrt().fill_nan(None).round().cast(pl.Int64).alias("std"),
         pl.col("name").n_unique().alias("names"),
