@@ -142,6 +142,21 @@ def test_a_kernel_is_used_first_once() -> None:
     assert "a step" not in row["finding"]
 
 
+def test_a_fused_kernel_has_its_operators_and_the_line_that_called_it() -> None:
+    """The generated file, which is the nearest frame, is nothing that the user wrote."""
+    b = make_steps(1, busy=0, unit=MS)
+    add_work(b, "k", 0, 1)
+    generated = "/scratch/torchinductor_me/dn/cdniggnbpjo6ck7jj7d4oel3kskalexpxacrci3ow345jwe33wgw.py(40): call"
+    b.event(MAIN, "my/model.py(12): forward", 1, 60.5, "python")
+    b.event(MAIN, generated, 1.001, 60.4, "python")
+    b.event(MAIN, "triton_poi_fused_add_relu_0", 1.002, 51.02, "op")
+    b.event(MAIN, "cuLaunchKernel", 1.01, 51.01, "runtime", correlation=1000)
+    b.event(stream(), "triton_poi_fused_add_relu_0", 51.01, 100, correlation=1000)
+    row = only_row(find_rows(b.trace()), "first use of a kernel")
+    assert "cuLaunchKernel in triton_poi_fused_add_relu_0 (fused add, relu)" in row["finding"]
+    assert "source: my/model.py(12): forward" in row["evidence"]
+
+
 @pytest.mark.thorough
 def test_time_of_which_nothing_is_recorded_is_said_to_be_unrecorded() -> None:
     row = only_row(find_rows(make_steps(busy=60, unit=MS).trace()), "unrecorded host time")

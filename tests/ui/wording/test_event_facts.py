@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from building import US, Building, stream
 from tracehound.ui.state.view import View
-from tracehound.ui.wording.event_facts import describe_selection
+from tracehound.ui.wording.event_facts import describe_selection, event_facts
 from tracehound.ui.wording.messages import fit_name_and_parts
 
 
@@ -19,6 +19,15 @@ def test_from_the_most_particular_to_the_run() -> None:
     assert describe_selection(trace, View(selection=(0, 2 * US)))[0] == "2.000 us selected"
     words = describe_selection(trace, View(event=0, selection=(0, US)))
     assert words == ("bad␛[31mname", "12.50 us", "at 0.000 us", "kernel", "stream 7")
+
+
+def test_a_fused_kernel_has_a_fact_for_its_operators() -> None:
+    b = Building()
+    b.event(stream(), "triton_poi_fused__to_copy_add_1", 0, 10)
+    b.event(stream(), "triton_poi_fused_moe_forward_2", 20, 30)
+    first, second = ({fact.label: fact.words for fact in event_facts(b.trace(), event)[0].facts} for event in (0, 1))
+    assert first["fused operators"] == "_to_copy, add"
+    assert "fused operators" not in second
 
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, Array<char*, 3> >(int, float)"

@@ -9,6 +9,7 @@ from typing import Final
 from tracehound.analysis.findings.advice import LOADER_WITHOUT_WORKERS, TOPIC_OF_ACTIVITY
 from tracehound.analysis.findings.evidence import Certainty, Evidence
 from tracehound.analysis.findings.host_causes import HostCause
+from tracehound.analysis.findings.kernel_text import NAME_WIDTH, describe_fused_kernel
 from tracehound.analysis.hosts.main_activities import BLOCKED_CALL, FIRST_USE, LAUNCHES, LONG_OPERATOR
 from tracehound.analysis.hosts.thread_activity import (
     ALLOCATING,
@@ -36,9 +37,6 @@ from tracehound.errors import printable
 from tracehound.model.short_names import cut_middle
 from tracehound.model.units import count_noun, format_duration, format_ranks
 from tracehound.model.units import format_share as percent
-
-NAME_WIDTH: Final = 60
-"""Names of events in titles are cut in the middle to this many characters."""
 
 _EVERY_STEP_SHARE: Final = 0.8
 """A cause that is in this share of the steps is told per step."""
@@ -134,7 +132,11 @@ _PHRASES: Final[Mapping[str, str]] = {
 
 
 def shorten(name: str) -> str:
-    """A name for a sentence: printable, without addresses, cut in the middle."""
+    """A name for a sentence: printable, without addresses, cut in the middle, or with the operators that it fuses."""
+    return describe_fused_kernel(name) or _cut_name(name)
+
+
+def _cut_name(name: str) -> str:
     return cut_middle(printable(_ADDRESS.sub("", name)), NAME_WIDTH)
 
 
@@ -158,7 +160,7 @@ def cause_evidence(cause: HostCause, share: float, evidence: Evidence) -> str:
         most = sorted(cause.calls_by_name.items(), key=lambda each: -each[1])[:3]
         parts.append("gaps before " + ", ".join(f"{shorten(name)}: {count:,}" for name, count in most))
     elif cause.host_time:
-        inside = f" in {shorten(cause.inside)}" if cause.inside and cause.inside != cause.name else ""
+        inside = f" in {_cut_name(cause.inside)}" if cause.inside and cause.inside != cause.name else ""
         parts.append(f"the longest call takes {format_duration(cause.host_time)}{inside}")
     if len(cause.by_rank) < evidence.device_ranks:
         parts.append(f"only on {format_ranks(sorted(cause.by_rank))}")

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracehound.analysis.devices.kernel_classes import MEMORY_BOUND
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
+from tracehound.analysis.findings.kernel_text import describe_kernel
 from tracehound.analysis.hosts.thread_activity import COMPILING
 from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.formats.device_occupancy import matching_devices
@@ -53,7 +54,7 @@ def find_unused_tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         f"GEMMs and convolutions run without tensor cores: enable {remedy}",
         f"they take {percent(eligible / total)} of the kernel time in {evidence.where_phrase},"
         f" {percent(used / eligible)} of that on tensor cores, which would save about half of it; most in"
-        f" {shorten_kernel_name(worst['name'], 60)}",
+        f" {describe_kernel(worst['name'])}",
         _PRECISION_ADVICE[capability > _TENSOR_CORE_CAPABILITY],
         FindingLocation(event=worst["event"]),
         cost,

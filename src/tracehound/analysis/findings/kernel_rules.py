@@ -20,7 +20,7 @@ from tracehound.analysis.findings.device_rules import (
     longest_running_kernel,
 )
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
-from tracehound.model.short_names import shorten_kernel_name
+from tracehound.analysis.findings.kernel_text import describe_kernel
 from tracehound.model.units import format_duration
 from tracehound.model.units import format_share as percent
 
@@ -170,7 +170,7 @@ def _find_slow_kernels(
     yield Finding(
         title,
         f"they take {format_duration(taken)} of {evidence.base_phrase}, {percent(share)}, and {percent(time / total)}"
-        f" of the kernel time{might}; most in {shorten_kernel_name(worst['name'], 60)}",
+        f" of the kernel time{might}; most in {describe_kernel(worst['name'])}",
         advice,
         FindingLocation(event=worst["event"]),
         None if saving is None else round(saving * taken),

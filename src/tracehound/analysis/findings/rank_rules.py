@@ -178,7 +178,7 @@ def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
         excess = evidence.per_step(group.excess, 1)
         per = " per step" if evidence.steps else ""
         return _Reason(
-            f"{late}: {shorten_kernel_name(shorten(group.cause), 60)}",
+            f"{late}: {shorten(shorten_kernel_name(group.cause))}",
             f"{where} {format_duration(excess)}{per} more in {group.cause_text} than the other ranks",
             _advice_on_activity(group, evidence),
             "recorded",

@@ -17,6 +17,7 @@ from tracehound.analysis.hosts.thread_activity import PYTHON, innermost_activiti
 from tracehound.draw.counter_graph import load_counter_graph
 from tracehound.draw.fact_layout import Fact, FactSection
 from tracehound.errors import printable
+from tracehound.formats.inductor_names import find_fused_operators
 from tracehound.model import units
 from tracehound.model.ids import file_index_of, is_in_file
 from tracehound.model.trace import EVENTS, Trace, collect_frame
@@ -51,6 +52,7 @@ def event_facts(trace: Trace, event: int) -> EventFacts:
     told = [
         ("name", str(found["name"])),
         ("kind", str(found["kind"])),
+        *_fused_operators(str(found["name"])),
         ("start", units.format_instant(found["start"])),
         ("duration", units.format_duration(found["end"] - found["start"], digits=units.CELL_DIGITS)),
     ]
@@ -74,6 +76,12 @@ def event_facts(trace: Trace, event: int) -> EventFacts:
     code = [("", op["text"])] if op.get("text") else []
     sections = (("", told), ("op", _op_facts(op)), ("HLO", code), ("Python stack, innermost first", stack))
     return tuple(_fact_section(title, pairs) for title, pairs in sections if pairs)
+
+
+def _fused_operators(name: str) -> list[tuple[str, str]]:
+    """The operators in the name of a kernel that torch.compile generated, if they are known."""
+    fused = find_fused_operators(name)
+    return [] if fused is None or not fused.known else [("fused operators", ", ".join(fused.names))]
 
 
 def _recorded_duration(trace: Trace, found: Mapping[str, Any]) -> int | None:
