@@ -63,9 +63,10 @@ def test_what_is_asked_and_where_the_part_is_placed_tell_tables_apart(samples: P
     files = sorted((samples / "torch_ddp_gloo").glob("*.gz"))
     both, second = cached(files, tmp_path), cached(files[1:], tmp_path)
     for trace, paths in ((both, files), (second, files[1:])):
+        read_again = load_trace(open_trace_files(paths))
         for options in (Options(), Options(2)):
             for analysis in ANALYSES:
-                fresh = run_analysis(analysis, load_trace(open_trace_files(paths)), None, options)
+                fresh = run_analysis(analysis, read_again, None, options)
                 assert_frame_equal(run_analysis(analysis, trace, None, options).table, fresh.table)
 
 

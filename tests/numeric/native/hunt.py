@@ -125,7 +125,7 @@ def main() -> None:
     for module in (row_loops, interval_loops, scanners, interval_loops, row_loops, scanners):
         module.library = lambda: library
     random = Random(7)
-    print(lists(random, 40_000), events(random, 40_000), intervals(random, 5_000))
+    print(lists(random, 15_000), events(random, 15_000), intervals(random, 2_000))
 
 
 if __name__ == "__main__":
