@@ -104,13 +104,13 @@ async def test_header_says_whole_facts_beside_a_window(opening: TraceReader) -> 
             await pilot.resize_terminal(width, 24)
             await settled(pilot)
             facts = header(explorer).split(explorer.header.window)[-1].split(" · ")[1:]
-            assert {fact.strip() for fact in facts} <= {"tables narrowed", "Esc clears", *explorer.header.facts}
+            assert {fact.strip() for fact in facts} <= {"filtered to window", "Esc clears", *explorer.header.facts}
 
 
 async def test_header_says_what_is_selected_beside_a_window(opening: TraceReader) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "space")
-        assert "tables narrowed · Esc clears" in header(explorer)
+        assert "filtered to window · Esc clears" in header(explorer)
         await press(pilot, "T", "enter")
         assert selected(explorer) is not None
         assert explorer.header.window in header(explorer)
@@ -217,10 +217,10 @@ async def test_a_gap_and_what_the_host_did_in_it(opening: TraceReader, size: tup
         assert gap["duration"] / length == pytest.approx(0.5, abs=0.01), "the gap fills half of the timeline"
         assert "window" in header(explorer)
         assert table(explorer, "gaps").passing_row_count > 1, "the list it was picked from keeps its rows"
-        assert "not narrowed" in caption(explorer, "gaps"), "though the header says that tables are narrowed"
+        assert "whole run" in caption(explorer, "gaps"), "though the header says that tables are filtered"
         assert "window" in caption(explorer, "gap-host")
         await press(pilot, "escape")
-        assert "not narrowed" not in caption(explorer, "gaps")
+        assert "filtered" not in header(explorer)
 
 
 async def test_every_table_follows_the_selected_window(opening: TraceReader) -> None:
@@ -245,7 +245,7 @@ async def test_every_table_follows_the_selected_window(opening: TraceReader) -> 
             assert "in the 906 us" in caption(explorer, explorer.pane_stack.active_results[0])
 
         await press(pilot, "8")
-        assert "not narrowed" in caption(explorer, "health"), "nothing narrows what is said of the reading"
+        assert "whole run" in caption(explorer, "health"), "nothing narrows what is said of the reading"
 
         await press(pilot, "7", "escape")
         assert explorer.view.selection is None

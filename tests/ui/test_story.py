@@ -35,22 +35,21 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
         terminal.press("3")
         terminal.wait_for("duration", "before")
         terminal.press("enter")
-        screen = terminal.wait_for("tables narrowed", "wait_")
+        screen = terminal.wait_for("filtered to window", "wait_")
         assert "$<unk" in screen, "what waits is named, too"
         terminal.press("escape")
 
         terminal.press("2")
         terminal.wait_for("category")
         terminal.press("enter")
-        terminal.wait_for(" of 32")
-        first = _place(terminal.screen, 32)
+        first = _place(terminal, 32)
         terminal.press("n")
         terminal.wait_for(f"{first % 32 + 1} of 32")
 
         terminal.press("/", "forward_b")
         terminal.wait_for("forward_backward", " of 4")
         terminal.press("enter")
-        first = _place(terminal.screen, 4)
+        first = _place(terminal, 4)
         terminal.press("n")
         terminal.wait_for(f"{first % 4 + 1} of 4")
 
@@ -69,7 +68,7 @@ def test_from_a_gap_of_pytorch_xla_to_the_words_of_its_host(samples: Path, size:
         terminal.wait_for("before", "dot.3", "3.551 ms")
         terminal.wait_for("host", "tracing the next step (96.9 %)")
         terminal.press("enter")
-        terminal.wait_for("tables narrowed", "build_graph")
+        terminal.wait_for("filtered to window", "build_graph")
         terminal.press("q")
         assert terminal.ended() == 0
 
@@ -128,8 +127,10 @@ def _span(screen: str) -> float:
     return nan if match is None else float(match[1]) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[match[2]]
 
 
-def _place(screen: str, total: int) -> int:
-    """Which of so many instances the header names."""
-    match = re.search(rf"(\d+) of {total}\b", screen)
-    assert match is not None
-    return int(match[1])
+def _place(terminal: Terminal, total: int) -> int:
+    """Which of so many instances the header names, once it does."""
+    named = re.compile(rf"(\d+) of {total}\b")
+    _until(terminal, lambda screen: named.search(screen) is not None)
+    found = named.search(terminal.screen)
+    assert found is not None
+    return int(found[1])

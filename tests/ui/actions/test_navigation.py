@@ -125,7 +125,7 @@ async def test_steps(opening: TraceReader) -> None:
         assert explorer.view.selection == (0, 1000 * US)
         await press(pilot, "right_parenthesis")
         assert explorer.view.selection == (1000 * US, 2000 * US)
-        assert "tables narrowed" in header(explorer)
+        assert "filtered to window" in header(explorer)
         await press(pilot, "right_parenthesis")
         assert explorer.view.selection == (1000 * US, 2000 * US)
         assert "no more steps" in said(explorer)

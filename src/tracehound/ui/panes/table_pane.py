@@ -300,8 +300,8 @@ class TablePane(VerticalBox):
         if result is None:
             return
         self.caption.windowed = self._window is not None
-        about = self._basis or result.about or messages.table_scope_text(self._window)
-        about = messages.NOT_NARROWED if self._ignores_window and self._window is None else about
+        scope = messages.table_scope_text(self._window)
+        about = scope if self._ignores_window and self._window is None else self._basis or result.about or scope
         untold = replace(result, notes=messages.notes_not_yet_said(result.notes, self.so_far))
         title, scope, *rows = messages.table_caption(result, about, self.table.passing_row_count, self.table.filter)
         said = self.table.empty.split("\n") if result.table.is_empty() else []

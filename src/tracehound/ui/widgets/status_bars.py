@@ -111,7 +111,7 @@ class HeaderBar(Widget):
             self.title, MIN_TITLE_WIDTH if self.window and width < 100 else max(MIN_TITLE_WIDTH, room // 3)
         )
         rest = room - cell_len(title) - 3
-        hint = [self.window, "tables narrowed", "Esc clears"] if self.window else []
+        hint = [self.window, "filtered to window", "Esc clears"] if self.window else []
         chosen = self._glyphs.to_alphabet(
             messages.fit_parts(hint, rest - (MIN_EVENT_WIDTH + 3 if self.event else 0), dot)
         )

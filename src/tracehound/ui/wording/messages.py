@@ -138,10 +138,6 @@ def table_scope_text(window: tuple[int, int] | None) -> str:
     )
 
 
-NOT_NARROWED = "not narrowed"
-"""Said in place of ``whole run`` of a table that a selected window leaves as it is."""
-
-
 def table_caption(result: Result, about: str, shown: int, filter_: str) -> list[str]:
     """The parts of the line above a table before its notes: what it is `about`, and how many rows a filter leaves."""
     rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.shown_rows_text
