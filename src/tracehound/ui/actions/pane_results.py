@@ -140,7 +140,8 @@ class PaneResultUpdater:
         if not self._answers.is_awaited(answer):
             return
         if answer.pane == HEADER:
-            self._header.finding = messages.top_finding_parts(answer.result) if answer.result is not None else ()
+            read = answer.snapshot.ranks_read_text
+            self._header.finding = messages.top_finding_parts(answer.result, read) if answer.result is not None else ()
             return
         table, snapshot, window = self._pane_stack.pane_for(answer.pane), answer.snapshot, answer.question.window
         if answer.result is None:

@@ -84,16 +84,20 @@ def _common_label(ranks: pl.DataFrame) -> list[str]:
     return labels if len(labels) == 1 else []
 
 
-def top_finding_parts(findings: Result) -> tuple[str, ...]:
-    """Cost and title of the costliest finding: ``28.77 % of step time, 177.0 ms``, the same without the base, title."""
+def top_finding_parts(findings: Result, so_far: str) -> tuple[str, ...]:
+    """Cost and title of the costliest finding: ``28.77 % of step time, 177.0 ms``, the same without the base, title.
+
+    `so_far` says of how many ranks it is, if not of all: then it stands before the cost.
+    """
     row = next(findings.table.head(1).iter_rows(named=True), None)
     if row is None:
-        return (NO_FINDINGS,)
+        return (COMPUTING if so_far else NO_FINDINGS,)
     share = units.format_share(row["share"]) if row["share"] is not None else ""
     base = base_name(row["share_of"]) if share and row.get("share_of") else ""
     cost = units.format_duration(row["cost"]) if row["cost"] is not None else ""
     amounts = (", ".join(filter(None, (of, cost))) for of in (f"{share} of {base}" if base else share, share))
-    return (*dict.fromkeys(filter(None, amounts)), printable(row["finding"]))
+    costs = (" · ".join(filter(None, (so_far, amount))) for amount in amounts)
+    return (*dict.fromkeys(filter(None, costs)), printable(row["finding"]))
 
 
 def reading_progress_text(reading: ReadingProgress | None, dot: str) -> str:
