@@ -53,6 +53,14 @@ def test_a_bar_with_its_name_and_two_too_small_for_one() -> None:
     assert kinds(cells) == ["kernel"] * 10 + ["", "copy", "kernel", "kernel"] + [""] * 6
 
 
+def test_a_numbered_name_that_does_not_fit_is_its_number() -> None:
+    for name, shown in (("ProfilerStep#7", "▏#7"), ("ProfilerStep#12345678", "▏"), ("Step#7", "▏Step#7")):
+        cells = draw_lane_row(
+            row((0, 80, "step")), cell_bounds(0, 200, 20), UNICODE, lambda found, name=name: [name] * len(found)
+        )
+        assert text(cells).rstrip() == shown
+
+
 def test_the_same_in_letters() -> None:
     cells = drawn(
         [(0, 100, "kernel"), (110, 114, "copy"), (120, 140, "kernel"), (150, 151, "sync")], (0, 200), 20, ASCII

@@ -13,7 +13,7 @@ from tracehound.analysis.breakdown import WORK_IN_PART_OF_RECORDING
 from tracehound.analysis.result import Column, Result, empty_table
 from tracehound.draw import overview_panels
 from tracehound.draw.charts.analysis_charts import BREAKDOWN_GLYPHS
-from tracehound.draw.overview_panels import PanelArea, PanelContext, distribute_height, place_panels
+from tracehound.draw.overview_panels import PanelArea, distribute_height, place_panels
 from tracehound.model.notes import note, text_note
 
 MS = 10**9
@@ -130,7 +130,7 @@ def test_a_breakdown_has_a_bar_for_each_rank_and_one_for_all() -> None:
 def test_of_many_ranks_those_that_idle_most_are_shown() -> None:
     said = overview_panels.draw_panel(breakdown(*[0.1] * 40, 0.9, *[0.1] * 23), 39, 4)
     assert said.note == "% of first to last work, idlest of 64 ranks"
-    windowed = overview_panels.draw_panel(breakdown(0.5), 39, 4, PanelContext(windowed=True))
+    windowed = overview_panels.draw_panel(breakdown(0.5), 39, 4, windowed=True)
     assert windowed.note == "% of it", "the window, which the title names"
     assert text(said)[0].startswith("all")
     assert text(said)[1].startswith("rank 40")
@@ -148,15 +148,15 @@ def test_health_tells_the_worst_first_and_counts_what_is_no_problem() -> None:
         ("dropped", 3, "events without a time, which no lane can show at all"), ("missing", 1, "shapes"), *infos
     )
     assert overview_panels.count_wanted_lines(rows) == 5, "two lines for each problem"
-    said = overview_panels.draw_panel(rows, 30, 6, PanelContext(key="8"))
+    said = overview_panels.draw_panel(rows, 30, 6)
     assert text(said)[0] == "dropped  3: events without a"
     assert said.lines[0][0][1] == "bad"
-    assert text(said)[-2:] == ["missing  shapes", "8 infos (8)"]
+    assert text(said)[-2:] == ["missing  shapes", "8 infos"]
     cut = overview_panels.draw_panel(rows, 30, 2)
     assert cut.note == "1 more"
     assert text(cut)[1:] == ["8 infos"]
-    well = text(overview_panels.draw_panel(health(*infos), 40, 6, PanelContext(key="8")))
-    assert well == ["nothing dropped, repaired or missing", "8 infos (8)"]
+    well = text(overview_panels.draw_panel(health(*infos), 40, 6))
+    assert well == ["nothing dropped, repaired or missing", "8 infos"]
 
 
 @pytest.mark.parametrize("width", [24, 40, 60])

@@ -8,17 +8,18 @@ The cost of a line grows with its width and the logarithm of the number of event
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from tracehound.draw.event_colors import TINTS_PER_HUE
-from tracehound.draw.glyphs import FILL_LEVELS, Glyphs, split_into_cells
+from tracehound.draw.glyphs import BOTH_ENDS_WIDTH, FILL_LEVELS, Glyphs, split_into_cells
 from tracehound.draw.lane_rows import LaneRow
 from tracehound.model.ids import file_index_of, row_of
 from tracehound.model.trace import KINDS
@@ -141,10 +142,19 @@ def draw_lane_row(row: LaneRow, bounds: Ints, glyphs: Glyphs, names: EventNames)
 
 
 def _bar_text(label: str, room: int, glyphs: Glyphs) -> list[str]:
-    """A name in `room` cells; if it does not fit, without the file, module or namespace before it."""
+    """A name in `room` cells; if it does not fit, without the file, module or namespace before it.
+
+    Of numbered names, as steps have, the number says most: in few cells it stands alone, or nothing if it does not fit.
+    """
     if len(label) > room:
+        numbered = _NUMBER_AT_END.search(label)
+        if numbered is not None and room < BOTH_ENDS_WIDTH:
+            return split_into_cells(numbered[0] if len(numbered[0]) <= room else "", room)
         label = glyphs.label(label.rsplit(": ", 1)[-1].rsplit("::", 1)[-1], room)
     return split_into_cells(label, room)
+
+
+_NUMBER_AT_END: Final = re.compile(r"#\d+$")
 
 
 def _covered_time(row: LaneRow, bounds: Ints) -> Ints:

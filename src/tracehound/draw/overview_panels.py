@@ -6,9 +6,9 @@ Lines are made of pieces of text with a style; the caller chooses the colors.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -59,19 +59,12 @@ class OverviewPanel(NamedTuple):
     lines: list[PanelLine]
 
 
-class PanelContext(Struct, frozen=True):
-    """Facts for a panel beside its result: whether that is of a selected window, and the key of its pane."""
-
-    windowed: bool = False
-    key: str = ""
-
-
-def draw_panel(result: Result, width: int, height: int, context: PanelContext | None = None) -> OverviewPanel:
-    """A result in at most `height` lines of `width` cells."""
+def draw_panel(result: Result, width: int, height: int, *, windowed: bool = False) -> OverviewPanel:
+    """A result in at most `height` lines of `width` cells; `windowed` if it is of a selected window."""
     if result.table.is_empty():
         words = note_text(result.notes[0]) if result.notes else "nothing to show"
         return OverviewPanel("", _wrap_panel_text(words, width, height, "dim"))
-    panel = _PANEL_DRAWERS.get(result.analysis, draw_rows_panel)(result, width, height, context or PanelContext())
+    panel = _PANEL_DRAWERS.get(result.analysis, draw_rows_panel)(result, width, height, windowed=windowed)
     return OverviewPanel(panel.note, [_cut_panel_line(line, width) for line in panel.lines[:height]])
 
 
@@ -92,7 +85,7 @@ def count_wanted_lines(result: Result) -> int:
             return max(1, rows)
 
 
-def draw_steps_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
+def draw_steps_panel(result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel:
     """A column for each whole step, as high as its time on its slowest rank; of a single step, one for each rank.
 
     The axis has labels. It begins at 0, unless the times differ by so little that this would hide it; steps that differ
@@ -102,7 +95,7 @@ def draw_steps_panel(result: Result, width: int, height: int, context: PanelCont
     whole_steps = complete_steps(timed)
     by_step = whole_steps.group_by("step").agg(pl.col("duration").max()).sort("step")
     if by_step.is_empty():
-        return draw_rows_panel(result, width, height, context)
+        return draw_rows_panel(result, width, height, windowed=windowed)
     middle = float(np.median(whole_steps["duration"].to_numpy()))
     inferred = " (inferred)" if result.table["inferred"].any() else ""
     per_rank = by_step.height == 1 and whole_steps.height > 1
@@ -180,14 +173,14 @@ _STEADY: Final = 0.002
 """Share of the longest step by which steps differ at least where the axis does not begin at 0."""
 
 
-def draw_breakdown_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
+def draw_breakdown_panel(result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel:
     """A bar for each rank, divided by its time. If not all fit, the ranks that idle most, below one for all."""
     table = result.table
     shares = [f"{name}_share" for name in BREAKDOWN_GLYPHS]
     span = table["span"].to_numpy()
     total_shares = [float(table[name].fill_null(0).to_numpy() @ span) / max(1, int(span.sum())) for name in shares]
     rows = [(f"rank {rank}", parts) for rank, *parts in table.select("rank", *shares).rows()]
-    note = f"% of {'it' if context.windowed else 'first to last work'}"
+    note = f"% of {'it' if windowed else 'first to last work'}"
     working_notes = _working_share_lines(result)[: max(0, height - LEAST_PANEL_LINES)]
     height -= len(working_notes)
     if len(rows) > height - 1:
@@ -244,9 +237,9 @@ def _draw_breakdown_bar(label: str, parts: Sequence[float | None], line_width: i
     return [*line, (f"{format_share(1 - fractions[-1])} busy".rjust(busy_width), "dim")] if busy_width else line
 
 
-def draw_ops_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
+def draw_ops_panel(result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel:
     """The ops with most of the time, with a bar for each share. The full width is 100 %."""
-    del context
+    del windowed
     table = result.table.head(height)
     numbers_width = 10 + (11 if width >= 40 else 0)
     room = max(12, width - numbers_width - (width // 4 if width >= 56 else 0))
@@ -266,11 +259,12 @@ def draw_ops_panel(result: Result, width: int, height: int, context: PanelContex
     return OverviewPanel(f"% of op time, {count_noun(result.total, 'op')}", lines)
 
 
-def draw_health_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
-    """Repaired, dropped, missing and inferred data; all else is only counted, with the key that lists it."""
+def draw_health_panel(result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel:
+    """Repaired, dropped, missing and inferred data; all else is only counted."""
+    del windowed
     problems = result.table.filter(pl.col("level") != "info")
     infos = result.table.height - problems.height
-    counted = f"{count_noun(infos, 'info')}{f' ({context.key})' if context.key else ''}" if infos else ""
+    counted = count_noun(infos, "info") if infos else ""
     if problems.is_empty():
         return OverviewPanel("", [[("nothing dropped, repaired or missing", "plain")], [(counted, "dim")]])
     below: list[PanelLine] = [[(counted, "dim")]] if counted and height > 1 else []
@@ -288,13 +282,13 @@ def draw_health_panel(result: Result, width: int, height: int, context: PanelCon
     return OverviewPanel(f"{more} more" if more > 0 else "", [*lines[:room], *below])
 
 
-def draw_findings_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
+def draw_findings_panel(result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel:
     """Findings with their cost as a share of a step or of another base; with evidence and advice if there is room.
 
     Titles come before the rest, and the first has the room for its whole title. The title of the panel names the base
     of the first; a finding with another base names its own.
     """
-    del context
+    del windowed
     rows = result.table.head(max(1, height)).select("finding", "share_of", "cost", "share", "evidence", "advice").rows()
     base = next((base for _, base, *_ in rows if base is not None), None)
     texts = [f"{what} (of {base_name(of)})" if of not in (None, base) else what for what, of, *_ in rows]
@@ -356,9 +350,9 @@ def base_name(base: str) -> str:
 _BASE_NAMES: Final = {"step": "step time", "run": "the run", "window": "the window", "recording": "the recording"}
 
 
-def draw_rows_panel(result: Result, width: int, height: int, context: PanelContext) -> OverviewPanel:
+def draw_rows_panel(result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel:
     """The first rows of any result: its texts after its first amount."""
-    del width, context
+    del width, windowed
     texts = [column for column in result.columns if column.unit == "text"]
     amounts = [column for column in result.columns if column.unit in ("time", "share")][:1]
     lines: list[PanelLine] = []
@@ -369,7 +363,11 @@ def draw_rows_panel(result: Result, width: int, height: int, context: PanelConte
     return OverviewPanel(count_noun(result.total, "row"), lines)
 
 
-_PANEL_DRAWERS: Final[Mapping[str, Callable[[Result, int, int, PanelContext], OverviewPanel]]] = MappingProxyType(
+class _DrawPanel(Protocol):
+    def __call__(self, result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel: ...
+
+
+_PANEL_DRAWERS: Final[Mapping[str, _DrawPanel]] = MappingProxyType(
     {
         "findings": draw_findings_panel,
         "steps": draw_steps_panel,

@@ -39,7 +39,7 @@ def find_host_time(evidence: Evidence) -> Iterator[Finding]:
 def _host_time_finding(cause: HostCause, cost: int, share: float, evidence: Evidence) -> Finding:
     per = " per step" if evidence.steps else ""
     calls = f", {count_noun(cause.calls, 'call')}" if cause.calls else ""
-    steps = f" in {count_noun(len(cause.by_step), 'step')}" if evidence.steps else ""
+    steps = f" in {count_noun(len(cause.by_step), 'step')}" if evidence.steps > 1 else ""
     source = f"; source: {cause.frame}" if cause.frame and cause.frame != cause.name else ""
     return Finding(
         f"{cause_name(cause)}: {format_duration(cost)}{per}",

@@ -24,7 +24,7 @@ from tracehound.draw import overview_panels, result_details
 from tracehound.draw.fact_layout import FactSection
 from tracehound.draw.glyphs import UNICODE, Glyphs, to_ascii
 from tracehound.draw.notes import note_texts
-from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelContext, PanelLine, PanelStyle
+from tracehound.draw.overview_panels import OverviewPanel, PanelArea, PanelLine, PanelStyle
 from tracehound.draw.text_wrapping import shorten_at_word
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
@@ -118,8 +118,7 @@ class OverviewSection:
             return overview_panels.draw_message_panel(
                 self.message, width, height, "warn" if self.result is None else "dim"
             )
-        context = PanelContext(self.window is not None, self._pane.keys.get(self.name, ""))
-        return overview_panels.draw_panel(self.result, width, height, context)
+        return overview_panels.draw_panel(self.result, width, height, windowed=self.window is not None)
 
 
 class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
