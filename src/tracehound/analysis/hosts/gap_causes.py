@@ -247,12 +247,9 @@ def name_key() -> pl.Expr:
 def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     """The causes of `count` gaps with equal ones as one, those of most idle time first."""
     is_joined = pl.col("doing").is_in(JOINED)
-    keyed = pl.concat(
-        [
-            found.filter(is_joined).with_columns(pl.lit("").alias("key")),
-            found.filter(~is_joined).with_columns(name_key().alias("key")),
-        ]
-    )
+    key = pl.when(is_joined).then(pl.lit("")).otherwise(name_key())
+    distinct = found.select("doing", "name").unique().with_columns(key.alias("key"))
+    keyed = found.join(distinct, on=["doing", "name"], how="left")
     calls = keyed.select("doing", "key", "name", "time")
     seconds = keyed.filter(is_joined).drop_nulls("other")
     calls = pl.concat([calls, seconds.select("doing", "key", name="other", time=pl.col("time") // 2)])
