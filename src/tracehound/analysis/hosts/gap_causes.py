@@ -49,7 +49,7 @@ CAUSE_SCHEMA: Final = schema(
 _WAITS: Final = (VALUE, WAITING, COPYING)
 """Activities in which the host waits for the device."""
 
-MAX_EXAMINED_GAPS: Final = 1 << 12
+MAX_EXAMINED_GAPS: Final = 1 << 11
 """The longest gaps of a rank, of which the events of the host are read; the others only have the launching operator."""
 
 MAX_EXAMINED_WAITS: Final = 1 << 9
