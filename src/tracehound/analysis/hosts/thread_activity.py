@@ -105,7 +105,13 @@ _NAME_PATTERNS: Final = (
         ),
         LOADING,
     ),
-    (re.compile(r"stop_trace|start_trace|ProfilerSession|^Activity Buffer Request|profiler_(?:start|stop)"), PROFILING),
+    (
+        re.compile(
+            r"stop_trace|start_trace|ProfilerSession|^Activity Buffer Request|profiler_(?:start|stop)"
+            r"|\b_record_function_(?:enter|exit)"
+        ),
+        PROFILING,
+    ),
     (
         re.compile(
             r"^aten::(?:item|_local_scalar_dense|is_nonzero|nonzero|equal|masked_select|unique\w*)$|\.item\b"
