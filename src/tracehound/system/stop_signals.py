@@ -33,6 +33,21 @@ def exit_on_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+@contextmanager
+def ignore_signals() -> Iterator[None]:
+    """A context in which Ctrl-C, SIGTERM and SIGHUP do nothing: for what must be finished, and takes a bounded time.
+
+    Works in the main thread only.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in (signal.SIGINT, *SIGNALS) if main]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
 def restore_default_signals() -> None:
     """Let the signals end this process at once again, for a forked worker; ignored signals stay ignored."""
     for number in SIGNALS:
