@@ -57,6 +57,11 @@ class ProgressLine(Struct):
         if self._is_due():
             self._write_line(f"writing {name}, {100 * share:.0f} %")
 
+    def show_sentence(self, sentence: str) -> None:
+        """Show any sentence, at most once every `UPDATE_SECONDS`."""
+        if self._is_due():
+            self._write_line(sentence)
+
     def show_search(self, where: str, files: int) -> None:
         """Show how many files a search has looked at, at most once every `UPDATE_SECONDS`."""
         if self._is_due():

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, NoReturn
 from tracehound import __version__
 from tracehound.cli import console
 from tracehound.draw.text_wrapping import rewrap_text
-from tracehound.errors import EXIT_BAD_INPUT, printable
+from tracehound.errors import EXIT_BAD_INPUT, TracehoundError, printable
 from tracehound.export import EXPORT_FORMATS
+from tracehound.model.units import PS_PER_S, parse_duration
 from tracehound.numeric import native
 from tracehound.report import WRITERS
 
@@ -149,6 +150,17 @@ def path_argument(text: str) -> Path:
     if not text.strip():
         raise ArgumentTypeError(EMPTY_VALUE)
     return Path(os.path.expanduser(text))  # noqa: PTH111, pathlib raises for an unknown user
+
+
+def duration_argument(text: str) -> float:
+    """A time longer than 0 with its unit (``2s``, ``500ms``), in seconds. Raises ArgumentTypeError for others."""
+    try:
+        seconds = parse_duration(text) / PS_PER_S
+    except TracehoundError as error:
+        raise ArgumentTypeError(f"{printable(error.message)}, {error.remedy}") from error
+    if seconds <= 0:
+        raise ArgumentTypeError(f"{printable(text)} is no time to record; give a longer one, such as 2s")
+    return seconds
 
 
 def whole_number_argument(least: int, most: int = MAX_NUMBER) -> Callable[[str], int]:

@@ -20,6 +20,7 @@ from tracehound.cli.argument_parser import (
     NonEmptyAction,
     VersionAction,
     WrappedHelpFormatter,
+    duration_argument,
     path_argument,
     whole_number_argument,
 )
@@ -52,6 +53,17 @@ OPTIONS_WITH_VALUE = (
     "--format",
     "--unit",
     "--width",
+    "--duration",
+    "--timeout",
+    "--port",
+    "--host-tracer-level",
+    "--device-tracer-level",
+    "--python-tracer-level",
+    "--option",
+    "--every",
+    "--max-age",
+    "--count",
+    "--report",
 )
 """The options of all commands that are followed by a value, which is never taken for a command.
 
@@ -59,6 +71,9 @@ Listed by hand, since constructing every parser would take longer than many comm
 
 EXPLORE: Final = "explore"
 """The command if none is named; not a word of the command line, so that a folder may have this name."""
+
+CAPTURE: Final = "capture"
+"""The command that captures a running job; it ends in the explorer, where there is a terminal."""
 
 _NEGATIVE_VALUE = re.compile(r"-[\d.]")
 """The beginning of a negative number."""
@@ -94,6 +109,23 @@ def to_diff_arguments(options: Namespace) -> Namespace:
     for name in vars(diff).keys() & vars(options).keys() - {"paths"}:
         setattr(diff, name, getattr(options, name))
     return diff
+
+
+def to_answer_arguments(options: Namespace, command: str, words: Sequence[str]) -> Namespace:
+    """The arguments of a command about a trace that was just captured, with the options of the capture's answer."""
+    parser = PARSER_FACTORIES[command]()
+    answer = parser.parse_args(["--", *words])
+    given = vars(answer).keys() & vars(options).keys() - {"paths", "command"}
+    for name in given & _ANSWER_OPTIONS:
+        setattr(answer, name, getattr(options, name))
+    answer.command = command
+    return answer
+
+
+_ANSWER_OPTIONS = frozenset(
+    {"align", "ascii", "cache", "format", "jobs", "no_cache", "notes", "set", "top", "unit", "width"}
+)
+"""Options that a capture passes on to its answer."""
 
 
 def _join_negative_values(arguments: Sequence[str]) -> list[str]:
@@ -136,6 +168,22 @@ def _refuse_misspelled_command(word: str) -> None:
 
 
 def _make_parser(prog: str, usage: str, description: str | Callable[[], str], examples: str) -> CommandParser:
+    """The parser of a command that reads a trace, with the options of reading."""
+    parser = _make_bare_parser(prog, usage, description, examples)
+    group = parser.add_argument_group("general")
+    group.add_argument(
+        "--run",
+        action=NonEmptyAction,
+        metavar="NAME",
+        help="run of a TensorBoard log folder or of a folder of runs (default: the newest)",
+    )
+    _add_reading_options(parser)
+    _add_general_options(group)
+    return parser
+
+
+def _make_bare_parser(prog: str, usage: str, description: str | Callable[[], str], examples: str) -> CommandParser:
+    """A parser without options, not even ``--help``."""
     parser = CommandParser(
         prog=prog,
         usage=usage,
@@ -147,18 +195,13 @@ def _make_parser(prog: str, usage: str, description: str | Callable[[], str], ex
     )
     if not isinstance(description, str):
         parser.make_description = description
-    group = parser.add_argument_group("general")
-    group.add_argument(
-        "--run",
-        action=NonEmptyAction,
-        metavar="NAME",
-        help="run of a TensorBoard log folder or of a folder of runs (default: the newest)",
-    )
-    _add_reading_options(parser)
+    return parser
+
+
+def _add_general_options(group: _ArgumentGroup) -> None:
     group.add_argument("--ascii", action="store_true", help="use only ASCII characters")
     group.add_argument("--version", action=VersionAction, nargs=0, help="show the version and exit")
     group.add_argument("-h", "--help", action="help", help="show this and exit")
-    return parser
 
 
 def _add_reading_options(parser: CommandParser) -> None:
@@ -230,7 +273,7 @@ def _report_parser() -> CommandParser:
     return _add_report_options(parser)
 
 
-def _add_setting_options(parser: CommandParser, what: str) -> None:
+def _add_setting_options(parser: CommandParser | _ArgumentGroup, what: str) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=what)
     parser.add_argument(
         "--peak", dest="set", action="append", type=_peak_setting, metavar="NAME|FLOPS",
@@ -333,6 +376,82 @@ def _cache_parser() -> CommandParser:
     return parser
 
 
+def _capture_parser() -> CommandParser:
+    usage = "tracehound capture [options] HOST:PORT[,HOST:PORT...] [LOGDIR]"
+    parser = _make_bare_parser("tracehound capture", usage, help_texts.CAPTURE, help_texts.CAPTURE_EXAMPLES)
+    parser.add_argument("words", nargs="*", metavar="HOST:PORT[,HOST:PORT...] [LOGDIR]", help=SUPPRESS)
+    what = parser.add_argument_group("capture")
+    what.add_argument(
+        "--duration", type=duration_argument, default="2s", metavar="TIME", help="time to record (default: 2s)"
+    )
+    what.add_argument(
+        "--timeout", type=duration_argument, metavar="TIME",
+        help="how long to wait for an answer (default: 60s, or twice the duration if that is longer)",
+    )  # fmt: skip
+    what.add_argument(
+        "--port", type=whole_number_argument(1, 65535), metavar="N", help="port of the hosts that are named without one"
+    )
+    what.add_argument(
+        "--tpu", action="store_true", help="capture all hosts of the TPU slice that this machine is in; needs --port"
+    )
+    _add_tracer_options(parser)
+    _add_snapshot_options(parser)
+    _add_answer_options(parser)
+    _add_format_options(parser)
+    _add_reading_options(parser)
+    _add_general_options(parser.add_argument_group("general"))
+    return parser
+
+
+def _add_tracer_options(parser: CommandParser) -> None:
+    tracers = parser.add_argument_group("tracers")
+    levels = (
+        ("host", 3, "2, snapshots 1", "events of host threads: 1 the main ones, 2 more, 3 all"),
+        ("device", 1, "1", "kernels and ops of the devices, where these are no CPUs"),
+        ("python", 1, "1, snapshots 0", "Python calls: many events, which slow the job down"),
+    )
+    for name, most, default, meaning in levels:
+        tracers.add_argument(
+            f"--{name}-tracer-level", type=whole_number_argument(0, most), metavar="N",
+            help=f"0 to {most}: {meaning} (default: {default})",
+        )  # fmt: skip
+    tracers.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE",
+        help="an option of a device's tracer, see below; may be repeated",
+    )  # fmt: skip
+
+
+def _add_snapshot_options(parser: CommandParser) -> None:
+    snapshots = parser.add_argument_group("snapshots")
+    snapshots.add_argument(
+        "--snapshot", action="store_true", help="record all the time, and save what just happened whenever you say so"
+    )
+    snapshots.add_argument(
+        "--every", type=duration_argument, metavar="TIME", help="take a snapshot each time that this long has passed"
+    )
+    snapshots.add_argument(
+        "--max-age", type=duration_argument, metavar="TIME",
+        help="drop events when the oldest are this old, which bounds the job's memory",
+    )  # fmt: skip
+    snapshots.add_argument(
+        "--count", type=whole_number_argument(1), metavar="N", help="end after so many snapshots (default: at Ctrl-C)"
+    )
+    snapshots.add_argument(
+        "--restart", action="store_true", help="stop a recording that another client has left on, and begin anew"
+    )
+
+
+def _add_answer_options(parser: CommandParser) -> None:
+    group = parser.add_argument_group("answer")
+    one = group.add_mutually_exclusive_group()
+    one.add_argument("--summary", action="store_true", help="print the summary (default without a terminal)")
+    one.add_argument("--findings", action="store_true", help="print what costs time, and what to do about it")
+    one.add_argument("--report", action=NonEmptyAction, default="", metavar="ANALYSIS", help="print one analysis")
+    one.add_argument("--quiet", action="store_true", help="print only the path of the capture")
+    group.add_argument("--top", type=whole_number_argument(1), metavar="N", help="at most N rows of a table")
+    _add_setting_options(group, "a setting of the analysis")
+
+
 def _export_parser() -> CommandParser:
     width = max(len(form.name) for form in EXPORT_FORMATS)
     listing = "\n".join(f"  {form.suffix:<{width + 1}}  {form.purpose}" for form in EXPORT_FORMATS)
@@ -412,6 +531,7 @@ PARSER_FACTORIES = {
     "diff": _diff_parser,
     "check": _check_parser,
     "export": _export_parser,
+    CAPTURE: _capture_parser,
     "cache": _cache_parser,
 }
 """The function that makes the parser of each command."""

@@ -141,3 +141,13 @@ def writing_progress(name: str) -> Iterator[ReportProgress]:
         return
     with ProgressLine(sys.stderr) as progress:
         yield partial(progress.show_writing, name)
+
+
+@contextmanager
+def capture_progress() -> Iterator[Callable[[str], None]]:
+    """A context that gives a callback for sentences about a capture; shows the latest on a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with ProgressLine(sys.stderr) as progress:
+        yield progress.show_sentence

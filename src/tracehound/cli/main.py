@@ -10,7 +10,7 @@ from importlib import import_module
 
 from tracehound import EXIT_INTERRUPTED
 from tracehound.cli import console
-from tracehound.cli.arguments import EXPLORE, parse_arguments
+from tracehound.cli.arguments import CAPTURE, EXPLORE, parse_arguments
 from tracehound.errors import EXIT_BAD_INPUT, TracehoundError, is_out_of_memory
 from tracehound.system.stop_signals import exit_on_signals
 from tracehound.system.user_dirs import current_dir
@@ -52,7 +52,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         raise TracehoundError("stdout is closed")
     options = parse_arguments(arguments)
     command = import_module(f"tracehound.cli.commands.{options.command}")
-    explorer = options.command == EXPLORE and console.is_interactive()
+    explorer = options.command in (EXPLORE, CAPTURE) and console.is_interactive()
     with nullcontext() if explorer else exit_on_signals():
         code: int = command.run(options)
     return code

@@ -1,0 +1,21 @@
+"""Tracer levels and options of a capture, from the command line."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from tracehound.capture.profiler_messages import TracerOptions, parse_trace_option
+
+
+def parse_tracer_options(options: Namespace, usual: TracerOptions) -> TracerOptions:
+    """The levels and options that the user chose, else the usual ones. Raises TracehoundError."""
+
+    def level(chosen: int | None, otherwise: int) -> int:
+        return otherwise if chosen is None else chosen
+
+    return TracerOptions(
+        level(options.host_tracer_level, usual.host_level),
+        level(options.device_tracer_level, usual.device_level),
+        level(options.python_tracer_level, usual.python_level),
+        dict(map(parse_trace_option, options.option)),
+    )
