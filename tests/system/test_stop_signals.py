@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from short import first
-from tracehound.system.stop_signals import SIGNALS, exit_on_signals, restore_default_signals
+from tracehound.system.stop_signals import SIGNALS, exit_on_signals, ignore_signals, restore_default_signals
 
 
 @contextmanager
@@ -73,6 +73,14 @@ def test_afterwards_all_is_as_before() -> None:
     with exit_on_signals():
         pass
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_what_must_be_finished_is_not_interrupted() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, *SIGNALS)]
+    with ignore_signals():
+        for number in (signal.SIGINT, *SIGNALS):
+            signal.raise_signal(number)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, *SIGNALS)] == before
 
 
 def test_a_worker_ends_on_the_spot() -> None:

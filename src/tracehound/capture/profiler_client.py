@@ -116,6 +116,7 @@ class ProfilerClient:
             ("grpc.enable_http_proxy", 0),  # a proxy for web pages seldom leads to the hosts of a job
         )
         self._channel = self._grpc.insecure_channel(str(address), options)
+        self._end_request: Any = None  # a call that nothing refers to is cancelled
 
     def __enter__(self) -> Self:
         """Connects with the first call."""
@@ -134,7 +135,7 @@ class ProfilerClient:
 
         Only for a capture in flight: servers remember the session, and would end a later capture of it at once.
         """
-        self._channel.unary_unary(SERVICE + "Terminate").future(
+        self._end_request = self._channel.unary_unary(SERVICE + "Terminate").future(
             encode_terminate_request(session), timeout=CONTROL_SECONDS
         )
 

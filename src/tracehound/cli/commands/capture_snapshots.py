@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, TextIO
 
 from tracehound.capture.capture_files import create_run_folder, save_profile
 from tracehound.capture.continuous_capture import (
@@ -158,13 +158,20 @@ def _seconds(seconds: float) -> str:
     return format_duration_in_words(int(seconds * PS_PER_S))
 
 
+def _has_descriptor(stream: TextIO | None) -> bool:
+    """True if a stream is an open file, which can be waited for."""
+    with suppress(AttributeError, OSError, ValueError):
+        return stream is not None and stream.fileno() >= 0
+    return False
+
+
 class _Triggers:
     """Reasons to fetch a snapshot: Enter, SIGUSR1 and the clock. A context in which the signal is caught."""
 
     def __init__(self, every: float | None, max_age: float | None) -> None:
         self._every, self._max_age = every, max_age
         self._signaled = False
-        self.has_keyboard = sys.stdin is not None
+        self.has_keyboard = _has_descriptor(sys.stdin)
         self._fetched = self._taken = time.monotonic()
 
     def __enter__(self) -> Self:
