@@ -1,4 +1,4 @@
-"""Small JAX jobs with a profiler server on loopback, each with one planted cause of lost time, in processes of their own.
+"""Small JAX jobs with a profiler server on loopback, each with one planted cause of lost time.
 
 python live_jax.py PORT [CAUSE]
 """

@@ -104,11 +104,11 @@ def test_a_client_that_is_killed_leaves_the_job_free(ending: signal.Signals, tmp
 
 
 def test_two_captures_at_once_take_turns(tmp_path: Path) -> None:
-    with jobs("none") as (address,):
-        with subprocess.Popen([*COMMAND, address, "first", "--duration", "4s", "--quiet"], cwd=tmp_path) as running:
-            wait_for(tmp_path, "first")
-            run(address, "second", "--duration", "300ms", "--quiet", folder=tmp_path)
-            assert running.wait(120) == 0
+    words = [*COMMAND, "first", "--duration", "4s", "--quiet"]
+    with jobs("none") as (address,), subprocess.Popen([*words[:4], address, *words[4:]], cwd=tmp_path) as running:
+        wait_for(tmp_path, "first")
+        run(address, "second", "--duration", "300ms", "--quiet", folder=tmp_path)
+        assert running.wait(120) == 0
 
 
 def test_snapshots_of_a_job(tmp_path: Path) -> None:
