@@ -18,6 +18,7 @@ import pytest
 
 import profiler_servers as servers
 from profiler_servers import Recorder, serve
+from terminal import Terminal
 from tracehound.capture import remote_capture
 from tracehound.capture.remote_capture import CapturePlan, CaptureProgress
 from tracehound.capture.server_address import ServerAddress
@@ -112,6 +113,17 @@ def test_the_explorer_is_the_answer_at_a_terminal(
     (options,) = explored
     assert options.ascii
     assert capsys.readouterr().err.endswith(f"again: tracehound {options.paths[0]}\n")
+
+
+@pytest.mark.thorough
+def test_a_capture_at_a_terminal_shows_its_progress_and_ends_in_the_explorer(samples: Path, tmp_path: Path) -> None:
+    recorder = Recorder(seconds=1, profile=servers.reply(sample_profile(samples)))
+    with serve(recorder.methods()) as address, Terminal("capture", str(address), str(tmp_path / "logs")) as terminal:
+        terminal.wait_for(f"recording {address}: ")
+        terminal.wait_for("? help")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    assert list((tmp_path / "logs").rglob("*.xplane.pb"))
 
 
 def test_some_servers_failed(server: ServerAddress, capsys: pytest.CaptureFixture[str]) -> None:

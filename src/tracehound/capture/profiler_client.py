@@ -70,6 +70,7 @@ class ProfilerServerError(Exception):
 def import_grpc() -> ModuleType:
     """The module `grpc`. Raises TracehoundError where it is not installed."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its log would go to the terminal, between the messages
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # forks of this process make no calls
     try:
         import grpc  # noqa: PLC0415, imported when used
     except ImportError as error:
@@ -199,7 +200,8 @@ _MESSAGE_SIZES: Final = re.compile(r"larger than max \((\d+) vs")
 """The size of a message that gRPC refuses, in its own error."""
 
 _BUSY_REMEDY: Final = (
-    "profiling in the script (jax.profiler.trace), continuous profiling or another client holds it: try again later"
+    "jax.profiler.trace in the script, another client, or continuous profiling: try again when it has ended"
+    " (--snapshot --restart ends what a killed client left on)"
 )
 _LATE_REMEDY: Final = "give it more time (--timeout 300s), or capture less (a shorter --duration)"
 _UNKNOWN_CALL_REMEDY: Final = "give the port that the job passed to start_server"

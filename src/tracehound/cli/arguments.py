@@ -377,7 +377,7 @@ def _cache_parser() -> CommandParser:
 
 
 def _capture_parser() -> CommandParser:
-    usage = "tracehound capture [options] HOST:PORT[,HOST:PORT...] [LOGDIR]"
+    usage = "tracehound capture [options] HOST:PORT,... [LOGDIR]"
     parser = _make_bare_parser("tracehound capture", usage, help_texts.CAPTURE, help_texts.CAPTURE_EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="HOST:PORT[,HOST:PORT...] [LOGDIR]", help=SUPPRESS)
     what = parser.add_argument_group("capture")

@@ -167,9 +167,10 @@ written into the folder that is read (where it would count as one more rank) onl
 """
 
 CAPTURE = """\
-Record a running job from outside, and answer: the explorer, or with --findings, --summary or --report a page. The job
-needs one line, before it trains: jax.profiler.start_server(9999), tf.profiler.experimental.server.start(9999) or
-torch_xla.debug.profiler.start_server(9999). HOST:PORT is one process of the job; several begin together.
+Record a running job from outside, and show what it does: in the explorer, or with --findings, --summary or --report as
+text. The job needs one line, before it trains: jax.profiler.start_server(9999),
+tf.profiler.experimental.server.start(9999) or torch_xla.debug.profiler.start_server(9999). HOST:PORT is one process of
+the job; several begin together.
 
 The profile is saved below LOGDIR (default: tracehound-captures), where TensorBoard finds it, too:
 LOGDIR/plugins/profile/TIME/HOST_PORT.xplane.pb. Ctrl-C ends a capture early and keeps what was recorded.
@@ -197,25 +198,24 @@ terminal, kill -USR1 takes a snapshot.
 --python-tracer-level 0 suits TensorFlow, and jobs whose profile becomes too large (gRPC carries 2 GiB).
 
 options of the tracers (--option NAME=VALUE); servers with TPUs or GPUs refuse names that they do not know:
-  tpu_trace_mode                       TRACE_ONLY_XLA (default), TRACE_ONLY_HOST, TRACE_COMPUTE,
-                                       TRACE_COMPUTE_AND_SYNC
-  tpu_num_chips_to_profile_per_task    chips of each host: fewer make smaller profiles
-  tpu_num_sparse_cores_to_trace        SparseCores of each chip
-  tpu_num_sparse_core_tiles_to_trace   tiles of each SparseCore
-  tpu_enable_kernel_profiling          true: inside of Pallas kernels (TPU7x)
-  tpu_enable_periodic_counter_sampling true: hardware counters over time
-  tpu_perf_counters                    which hardware counters
-  tpu_power_trace_level                0 to 2: power of the chips
-  tpu_circular_buffer_tracing          true: keep the newest events when buffers are full
-  max_trace_buffers                    number of trace buffers
-  gpu_max_activity_api_events          most kernels and copies that are kept
-  gpu_max_callback_api_events          most calls that are kept
-  gpu_enable_nvtx_tracking             true: NVTX ranges
-  gpu_enable_cupti_activity_graph_trace true: CUDA graphs as a whole
-  gpu_pm_sample_counters               hardware counters to sample, separated by commas
-  gpu_pm_sample_interval_us            time between two samples
-  gpu_num_chips_to_profile_per_task    GPUs of each process
-  gpu_dump_graph_node_mapping          true: kernels of CUDA graphs by node
+  tpu_trace_mode                         TRACE_ONLY_XLA, TRACE_ONLY_HOST, TRACE_COMPUTE or TRACE_COMPUTE_AND_SYNC
+  tpu_num_chips_to_profile_per_task      chips of each host: fewer make smaller profiles
+  tpu_num_sparse_cores_to_trace          SparseCores of each chip
+  tpu_num_sparse_core_tiles_to_trace     tiles of each SparseCore
+  tpu_enable_kernel_profiling            true: inside of Pallas kernels (TPU7x)
+  tpu_enable_periodic_counter_sampling   true: hardware counters over time
+  tpu_perf_counters                      which hardware counters
+  tpu_power_trace_level                  0 to 2: power of the chips
+  tpu_circular_buffer_tracing            true: keep the newest events when buffers are full
+  max_trace_buffers                      number of trace buffers
+  gpu_max_activity_api_events            most kernels and copies that are kept
+  gpu_max_callback_api_events            most calls that are kept
+  gpu_enable_nvtx_tracking               true: NVTX ranges
+  gpu_enable_cupti_activity_graph_trace  true: CUDA graphs as a whole
+  gpu_pm_sample_counters                 hardware counters to sample, separated by commas
+  gpu_pm_sample_interval_us              time between two samples
+  gpu_num_chips_to_profile_per_task      GPUs of each process
+  gpu_dump_graph_node_mapping            true: kernels of CUDA graphs by node
 
 exit codes: 0 captured, 1 some servers failed (stderr has a line for each), 2 all failed, or the arguments are wrong.
 """
