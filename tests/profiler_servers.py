@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
@@ -26,11 +27,14 @@ EMPTY = whole(7, 1)
 """A reply that says that nothing was recorded."""
 
 
-def xspace(start_ns: int = 1_000_000_000, stop_ns: int = 3_000_000_000, *, events: bool = True) -> bytes:
-    """A profile of one host thread."""
+def xspace(start_ns: int = 1_000_000_000, stop_ns: int = 3_000_000_000, *, events: bool = True, pid: int = 0) -> bytes:
+    """A profile of one host thread of this process, or of another one."""
     lines = [Line("python", [Event("train", 0, 1_000_000)])] if events else []
     times = [Stat("profile_start_time", 3, start_ns), Stat("profile_stop_time", 3, stop_ns)]
-    return space(Plane("/host:CPU", lines), Plane("Task Environment", stats=times))
+    process = [Stat("process_id", 4, pid or os.getpid())]
+    return space(
+        Plane("/host:metadata", stats=process), Plane("/host:CPU", lines), Plane("Task Environment", stats=times)
+    )
 
 
 def reply(profile: bytes) -> bytes:

@@ -90,6 +90,7 @@ def test_the_contents_of_a_profile() -> None:
         Plane("/device:TPU:0", event),
         Plane("/device:TPU:1"),
         Plane("/device:TPU:1 SparseCore 0", event),
+        Plane("/host:metadata", stats=[Stat("process_id", 3, 4711)]),
         Plane(
             "Task Environment",
             stats=[Stat("profile_start_time", 3, 5 * 10**18), Stat("profile_stop_time", 4, 5 * 10**18 + 2 * 10**9)],
@@ -103,6 +104,7 @@ def test_the_contents_of_a_profile() -> None:
         errors=("dropped 12 events",),
         start_ns=5 * 10**18,
         stop_ns=5 * 10**18 + 2 * 10**9,
+        process_id=4711,
     )
     assert found.seconds == 2
 

@@ -115,8 +115,13 @@ class ContinuousCapture:
         known = self._last_stop_ns and contents.start_ns
         blind_s = max(0, contents.start_ns - self._last_stop_ns) / 1e9 if known else None
         self._last_stop_ns = contents.stop_ns
-        growth = memory - self._memory if memory is not None and self._memory is not None else None
-        return Snapshot(reply, contents, call_s, blind_s, growth)
+        return Snapshot(reply, contents, call_s, blind_s, self._memory_growth(memory, contents.process_id))
+
+    def _memory_growth(self, memory: int | None, process: int) -> int | None:
+        """The growth to this size; None unless the recorded process is the one that listens here, and no tunnel."""
+        if memory is None or self._memory is None or process != self._process:
+            return None
+        return memory - self._memory
 
     def _measure_memory(self) -> int | None:
         return None if self._process is None else resident_bytes(self._process)

@@ -17,6 +17,12 @@ from tracehound.formats.xplane.xplane_facts import ENVIRONMENT_PLANE, SESSION_ST
 SESSION_STOP_STAT: Final = "profile_stop_time"
 """Stat with the wall clock (ns) at the end of the session."""
 
+PROCESS_STAT: Final = "process_id"
+"""Stat with the id of the process, in its own container."""
+
+_FACT_PLANES: Final = (ENVIRONMENT_PLANE, "/host:metadata")
+"""Planes whose stats are about the session."""
+
 # XSpace
 _PLANES, _ERRORS = 1, 2
 
@@ -32,7 +38,10 @@ _STAT_NAME, _UINT64_VALUE, _INT64_VALUE = 1, 3, 4
 
 
 class XSpaceContents(Struct, frozen=True):
-    """The contents of an XSpace: planes of devices with and without events, errors, and its time (Unix ns, or 0)."""
+    """The contents of an XSpace: planes of devices with and without events, and errors.
+
+    Its time (Unix ns) and the id of its process are 0 where they are not recorded.
+    """
 
     has_events: bool
     active_devices: int = 0
@@ -40,6 +49,7 @@ class XSpaceContents(Struct, frozen=True):
     errors: tuple[str, ...] = ()
     start_ns: int = 0
     stop_ns: int = 0
+    process_id: int = 0
 
     @property
     def seconds(self) -> float:
@@ -57,39 +67,40 @@ def inspect_xspace(data: bytes, start: int, end: int) -> XSpaceContents:
         elif part.number == _ERRORS:
             errors.append(_text(data, part))
     devices = [plane.has_events for plane in planes if (device := DEVICE_PLANE.match(plane.name)) and not device[3]]
-    times = next((plane.times for plane in planes if plane.name == ENVIRONMENT_PLANE), {})
+    facts = {name: value for plane in planes for name, value in plane.facts.items()}
     return XSpaceContents(
         has_events=any(plane.has_events for plane in planes),
         active_devices=sum(devices),
         idle_devices=len(devices) - sum(devices),
         errors=tuple(errors),
-        start_ns=times.get(SESSION_START_STAT, 0),
-        stop_ns=times.get(SESSION_STOP_STAT, 0),
+        start_ns=facts.get(SESSION_START_STAT, 0),
+        stop_ns=facts.get(SESSION_STOP_STAT, 0),
+        process_id=facts.get(PROCESS_STAT, 0),
     )
 
 
 class _PlaneContents(Struct, frozen=True):
     name: str
     has_events: bool
-    times: dict[str, int]
+    facts: dict[str, int]
 
 
 def _inspect_plane(data: bytes, start: int, end: int) -> _PlaneContents:
-    """Name and events of a plane, and the numbers of the plane about the session; stops at the first event."""
+    """Name and events of a plane, and the numbers of the planes about the session; stops at the first event."""
     name, names, numbers = "", dict[int, str](), dict[int, int]()
     for part in _sized_fields(data, start, end):
         low, high = part.at, part.at + part.value
         if part.number == _PLANE_NAME:
             name = _text(data, part)
         elif part.number == _LINES and _has_events(data, low, high):
-            return _PlaneContents(name, has_events=True, times={})
-        elif name == ENVIRONMENT_PLANE and part.number == _STAT_METADATA:
+            return _PlaneContents(name, has_events=True, facts={})
+        elif name in _FACT_PLANES and part.number == _STAT_METADATA:
             names.update(_stat_names(data, low, high))
-        elif name == ENVIRONMENT_PLANE and part.number == _STATS:
+        elif name in _FACT_PLANES and part.number == _STATS:
             stat = {each.number: each.value for each in iterate_fields(data, low, high) if each.wire == VARINT}
             numbers[stat.get(_STAT_NAME, 0)] = stat.get(_UINT64_VALUE, stat.get(_INT64_VALUE, 0))
-    times = {names[number]: value for number, value in numbers.items() if number in names}
-    return _PlaneContents(name, has_events=False, times=times)
+    facts = {names[number]: value for number, value in numbers.items() if number in names}
+    return _PlaneContents(name, has_events=False, facts=facts)
 
 
 def _has_events(data: bytes, start: int, end: int) -> bool:
