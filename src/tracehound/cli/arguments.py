@@ -63,6 +63,11 @@ OPTIONS_WITH_VALUE = (
     "--every",
     "--max-age",
     "--count",
+    "--dynolog",
+    "--pid",
+    "--job-id",
+    "--iterations",
+    "--record",
     "--report",
 )
 """The options of all commands that are followed by a value, which is never taken for a command.
@@ -386,7 +391,8 @@ def _capture_parser() -> CommandParser:
     )
     what.add_argument(
         "--timeout", type=duration_argument, metavar="TIME",
-        help="how long to wait for an answer (default: 60s, or twice the duration if that is longer)",
+        help="how long to wait for an answer (default: 60s, or twice the duration if that is longer;"
+        " with --dynolog 5min after the end)",
     )  # fmt: skip
     what.add_argument(
         "--port", type=whole_number_argument(1, 65535), metavar="N", help="port of the hosts that are named without one"
@@ -394,6 +400,7 @@ def _capture_parser() -> CommandParser:
     what.add_argument(
         "--tpu", action="store_true", help="capture all hosts of the TPU slice that this machine is in; needs --port"
     )
+    _add_dynolog_options(parser)
     _add_tracer_options(parser)
     _add_snapshot_options(parser)
     _add_answer_options(parser)
@@ -401,6 +408,30 @@ def _capture_parser() -> CommandParser:
     _add_reading_options(parser)
     _add_general_options(parser.add_argument_group("general"))
     return parser
+
+
+def _add_dynolog_options(parser: CommandParser) -> None:
+    group = parser.add_argument_group("PyTorch jobs, by the dynolog daemon of their machine")
+    group.add_argument(
+        "--dynolog", action=NonEmptyAction, default="", metavar="HOST[:PORT]",
+        help="ask this daemon for traces (default port: 1778)",
+    )  # fmt: skip
+    group.add_argument(
+        "--pid", action="append", default=[], type=whole_number_argument(1, 2**31 - 1), metavar="N",
+        help="only this process and its children (default: all of the job); may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--job-id", type=whole_number_argument(0, 2**31 - 1), metavar="N",
+        help="SLURM_JOB_ID of the processes (default: that of this shell, else 0: processes without one)",
+    )  # fmt: skip
+    group.add_argument(
+        "--iterations", type=whole_number_argument(1, 2**31 - 1), metavar="N",
+        help="record so many steps of the optimizer in place of a time",
+    )  # fmt: skip
+    group.add_argument(
+        "--record", action=CommaListAction, default="", metavar="LIST",
+        help="more about each operator: shapes, stacks, memory, flops, modules",
+    )  # fmt: skip
 
 
 def _add_tracer_options(parser: CommandParser) -> None:

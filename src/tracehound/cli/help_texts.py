@@ -22,7 +22,7 @@ commands:
   tracehound diff BASELINE CANDIDATE     compare two runs: slower, faster, added, removed, or noise
   tracehound check PATH... --fail-on     a CI gate on one run
   tracehound export PATH... OUT          a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
-  tracehound capture HOST:PORT           record a running JAX, TensorFlow or PyTorch/XLA job, and explore it
+  tracehound capture HOST:PORT           record a running JAX, TensorFlow or PyTorch job, and explore it
   tracehound cache list|clear            list or clear the cache of files
 """
 
@@ -176,6 +176,12 @@ The profile is saved below LOGDIR (default: tracehound-captures), where TensorBo
 LOGDIR/plugins/profile/TIME/HOST_PORT.xplane.pb. Ctrl-C ends a capture early and keeps what was recorded.
 
 Needs the package grpcio: pip install 'tracehound[capture]'.
+
+PyTorch on GPUs has no such server. There, the dynolog daemon of the machine triggers the profiler inside the job:
+--dynolog HOST, which needs no package. Start the daemon with --enable_ipc_monitor, and the job with KINETO_USE_DAEMON=1
+in its environment. Each process writes its trace into LOGDIR (default: /tmp) of its machine. If this machine sees the
+file, it moves it to LOGDIR/plugins/profile/TIME (default: in tracehound-captures). Several processes begin at one time,
+16 s after the request. Ctrl-C ends only the wait: the processes record all the same.
 """
 
 CAPTURE_EXAMPLES = """\
@@ -185,6 +191,8 @@ examples:
   tracehound capture host1:9999,host2:9999 --duration 5s logs/
   tracehound capture --tpu --port 9999 --summary        all hosts of this TPU slice
   tracehound capture host1,host2 --port 9999 --report breakdown --format json > breakdown.json
+  tracehound capture --dynolog gpu7 --findings          all PyTorch processes of the machine gpu7
+  tracehound capture --dynolog localhost --pid 4711 --iterations 5 --record shapes,stacks
   tracehound capture --snapshot localhost:9999          Enter saves what just happened
   tracehound capture --snapshot localhost:9999 --every 30s --count 4 --findings
 
@@ -217,7 +225,8 @@ options of the tracers (--option NAME=VALUE); servers with TPUs or GPUs refuse n
   gpu_num_chips_to_profile_per_task      GPUs of each process
   gpu_dump_graph_node_mapping            true: kernels of CUDA graphs by node
 
-exit codes: 0 captured, 1 some servers failed (stderr has a line for each), 2 all failed, or the arguments are wrong.
+exit codes: 0 captured, 1 some servers or processes failed (stderr has a line for each), 2 all failed, or the arguments
+are wrong.
 """
 
 DIFF = """\

@@ -39,10 +39,16 @@ _USAGE: Final = "tracehound capture HOST:PORT[,HOST:PORT...] [LOGDIR]"
 def run(options: Namespace) -> int:
     """Capture the job and show the answer; returns 1 if some servers failed, 2 if all did."""
     check_answer_options(options)
+    if options.dynolog:
+        _refuse_options(options, _XLA_OPTIONS, "is for profiler servers", "leave out --dynolog, or this option")
+        from tracehound.cli.commands.capture_dynolog import run_dynolog  # noqa: PLC0415, it needs no gRPC
+
+        return run_dynolog(DEFAULT_LOGDIR, options)
+    _refuse_options(options, _DYNOLOG_OPTIONS, "is for PyTorch jobs", "add --dynolog HOST")
     addresses, logdir = _split_words(options)
     import_grpc()
     if not options.snapshot:
-        _refuse_snapshot_options(options)
+        _refuse_options(options, _SNAPSHOT_OPTIONS, "is for snapshots", "add --snapshot")
     _warn_plain_text(addresses)
     if options.snapshot:
         from tracehound.cli.commands.capture_snapshots import run_snapshots  # noqa: PLC0415, seldom needed
@@ -112,16 +118,26 @@ def _find_slice_addresses(port: int) -> tuple[ServerAddress, ...]:
     return found.addresses(port)
 
 
-def _refuse_snapshot_options(options: Namespace) -> None:
-    given = {
-        "--every": options.every,
-        "--max-age": options.max_age,
-        "--count": options.count,
-        "--restart": options.restart,
-    }
-    for name, value in given.items():
-        if value:
-            raise TracehoundError(f"{name} is for snapshots", remedy="add --snapshot")
+_SNAPSHOT_OPTIONS: Final = ("every", "max_age", "count", "restart")
+_XLA_OPTIONS: Final = (
+    "port",
+    "tpu",
+    "host_tracer_level",
+    "device_tracer_level",
+    "python_tracer_level",
+    "option",
+    "snapshot",
+    *_SNAPSHOT_OPTIONS,
+)
+_DYNOLOG_OPTIONS: Final = ("pid", "job_id", "iterations", "record")
+
+
+def _refuse_options(options: Namespace, names: Sequence[str], why: str, remedy: str) -> None:
+    """Raise TracehoundError if one of these options is given."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value is not False and value not in ("", []):
+            raise TracehoundError(f"--{name.replace('_', '-')} {why}", remedy=remedy)
 
 
 def _warn_plain_text(addresses: Sequence[ServerAddress]) -> None:
