@@ -86,6 +86,16 @@ def test_one_process_of_two_fails(capsys: pytest.CaptureFixture[str]):
     assert "1 rank" in printed.out
 
 
+def test_one_process_of_two_is_busy(capsys: pytest.CaptureFixture[str]):
+    with DynologDaemon() as daemon:
+        daemon.poll((PIDS[1],))
+        daemon.jobs[0][PIDS[1],].config = "ACTIVITIES_DURATION_MSECS=1"
+        with kineto(daemon, PIDS[0], [], rank_trace(0)):
+            assert capture(daemon, "logs", "--quiet") == 1
+    message = "2 processes matched, 1 triggered, 1 busy with an earlier request"
+    assert capsys.readouterr().err == f"tracehound: dynolog at {daemon.address}: {message}\n"
+
+
 def test_no_process_gives_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with DynologDaemon() as daemon:
         daemon.poll((PIDS[1],))

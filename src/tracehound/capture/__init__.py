@@ -1,1 +1,1 @@
-"""A running job to files: profiles captured from outside, through the profiler servers of its processes."""
+"""A running job to files: profiles captured from outside, by the profiler servers of its processes or by dynolog."""

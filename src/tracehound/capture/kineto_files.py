@@ -1,8 +1,8 @@
 """Traces that Kineto records on demand: its configuration, the files that it writes, and the wait for them.
 
 Kineto opens ``FILE.tmp`` when it begins to record and renames it to FILE at the end, with the process id before
-``.json``. Versions of 2026 write only below /tmp, or below ``KINETO_ONDEMAND_TRACE_DIR`` of the job: for other paths
-they use a default name in /tmp, and nothing says so.
+``.json``. Versions after PyTorch 2.13 write only below /tmp, or below ``KINETO_ONDEMAND_TRACE_DIR`` of the job: for
+other paths they use a default name in /tmp, and nothing says so.
 """
 
 from __future__ import annotations

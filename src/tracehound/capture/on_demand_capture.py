@@ -137,8 +137,8 @@ def _collect_trace(watch: TraceWatch, plan: OnDemandPlan, limits: WaitLimits, ru
         problem = f"still not written after {limits.end:,.0f} s: {path}; give it more time (--timeout 600s)"
     elif plan.address.is_loopback:
         problem = (
-            f"no trace after {limits.sign:,.0f} s: another profile may run there, or it cannot write {path}"
-            " (not allowed to, or on another disk: a container, a tunnel)"
+            f"no trace after {min(limits.sign, limits.end):,.0f} s: another profile may run there, or it cannot write"
+            f" {path} (not allowed to, or on another disk: a container, a tunnel)"
         )
     else:
         wanted, default = watch.paths

@@ -40,14 +40,14 @@ _MAX_NAMES: Final = 4
 
 
 def run_dynolog(default_logdir: Path, options: Namespace) -> int:
-    """Capture the processes and show the answer; returns 1 if some gave no trace, 2 if none did."""
+    """Capture the processes and show the answer; returns 1 if some gave no trace or are busy, 2 if none did."""
     plan = parse_plan(options, os.environ)
     processes = count_processes(plan)
     create_write_folder(plan.folder)  # before the folder of the run, which is removed if nothing has come by then
     run = create_run_folder(Path(options.words[0]) if options.words else default_logdir)
     try:
         triggered = trigger_traces(plan, processes)
-        if not options.quiet:
+        if triggered.found.busy or not options.quiet:
             console.print_message(printable(f"dynolog at {plan.address}: {triggered.found}"))
         outcomes = _collect(triggered, run)
     finally:
@@ -63,7 +63,7 @@ def run_dynolog(default_logdir: Path, options: Namespace) -> int:
     if not options.quiet:
         _print_saved(saved, answer)
     code = show_answer(answer, options)
-    return code or (1 if len(saved) < len(outcomes) else 0)
+    return code or (1 if len(saved) < len(triggered.found.matched) else 0)
 
 
 def parse_plan(options: Namespace, environment: Mapping[str, str]) -> OnDemandPlan:
