@@ -297,7 +297,7 @@ def test_a_wrong_option(folder: RunFolder) -> None:
     assert said.endswith("tpu_nonsense; check the names and values of --option")
 
 
-@pytest.mark.parametrize("answer", [b"\x07\x07\x07", servers.reply(b"\x0a\xff\x01")])
+@pytest.mark.parametrize("answer", [b"\x07\x07\x07", servers.reply(b"\x0a\xff\x01")], ids=["no reply", "no profile"])
 def test_an_answer_that_is_no_profile(folder: RunFolder, answer: bytes) -> None:
     assert "is no profile" in (said := problem(folder, Recorder(profile=answer).methods())) or "is damaged" in said
 
@@ -305,7 +305,9 @@ def test_an_answer_that_is_no_profile(folder: RunFolder, answer: bytes) -> None:
 # --- empty profiles
 
 
-@pytest.mark.parametrize("answer", [servers.EMPTY, servers.reply(servers.xspace(events=False))])
+@pytest.mark.parametrize(
+    "answer", [servers.EMPTY, servers.reply(servers.xspace(events=False))], ids=["empty", "no events"]
+)
 def test_an_empty_profile_is_explained(folder: RunFolder, answer: bytes) -> None:
     said = problem(folder, Recorder(profile=answer).methods())
     assert said == (
