@@ -12,6 +12,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -20,6 +21,7 @@ import profiler_servers as servers
 from profiler_servers import Recorder, serve
 from terminal import Terminal
 from tracehound.capture import remote_capture
+from tracehound.capture.continuous_capture import ContinuousCapture
 from tracehound.capture.remote_capture import CapturePlan, CaptureProgress
 from tracehound.capture.server_address import ServerAddress
 from tracehound.cli import console
@@ -348,7 +350,7 @@ def test_enter_takes_snapshots_until_q(keyboard: int, capsys: pytest.CaptureFixt
     assert all((Path(path) / f"127.0.0.1_{address.port}.xplane.pb").is_file() for path in paths)
     beginning, first, blind, memory, *others = err.splitlines()
     assert beginning.startswith(f"tracehound: recording {address}: Enter takes a snapshot, q and Enter end it; ")
-    assert first.endswith(f"the last 2.00 s of {address}")
+    assert first == f"tracehound: snapshot 1: {len(servers.xspace())} B, 2.00 s of {address}"
     assert re.fullmatch(r"tracehound: not recorded: at most .* after it, while the job packed it", blind)
     assert memory.startswith("tracehound: the job's memory ")
     assert others[0].startswith("tracehound: snapshot 2: ")
@@ -398,6 +400,36 @@ def test_old_events_are_dropped(keyboard: int, capsys: pytest.CaptureFixture[str
         assert main(["capture", "--snapshot", str(address), "--max-age", "10ms", "--quiet"]) == 0
     assert server.snapshots >= 4
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_a_short_snapshot_comes_with_the_time_before_it(keyboard: int, capsys: pytest.CaptureFixture[str]) -> None:
+    server = ContinuousServer(servers.xspace(stop_ns=9 * 10**9), keyboard, b"", b"\n", b"q\n")
+    methods = server.methods()
+
+    def snapshot(*asked: Any) -> bytes:
+        sent = server.snapshot(*asked)
+        return sent if server.snapshots == 1 else servers.reply(servers.xspace())
+
+    with serve(methods | {"GetSnapshot": snapshot}) as address:
+        assert main(["capture", "--snapshot", str(address), "--max-age", "300ms"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert "; events are kept for 0.3 s (--max-age)\n" in err
+    assert f"snapshot 1, the time before: {len(servers.xspace(stop_ns=9 * 10**9))} B, 8.00 s of {address}\n" in err
+    assert f"snapshot 1: {len(servers.xspace())} B, 2.00 s of {address}\n" in err
+
+
+def test_a_job_that_grows_much_loses_its_old_events(
+    keyboard: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ContinuousCapture, "memory_since_snapshot", 3 << 30)
+    server = ContinuousServer(servers.xspace(), keyboard, b"", b"", b"", b"q\n")
+    with serve(server.methods()) as address:
+        assert main(["capture", "--snapshot", str(address), "--max-age", "60min", "--quiet"]) == 0
+    assert server.snapshots == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "tracehound: the job's memory grew by 3.00 GiB: from now on events are dropped when it does\n"
 
 
 def test_snapshots_without_events_and_servers_that_go_away(keyboard: int, capsys: pytest.CaptureFixture[str]) -> None:

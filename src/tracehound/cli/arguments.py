@@ -462,7 +462,7 @@ def _add_snapshot_options(parser: CommandParser) -> None:
     )
     snapshots.add_argument(
         "--max-age", type=duration_argument, metavar="TIME",
-        help="drop events when the oldest are this old, which bounds the job's memory",
+        help="keep events for so long, which bounds the job's memory (default: 30s, or the time of --every)",
     )  # fmt: skip
     snapshots.add_argument(
         "--count", type=whole_number_argument(1), metavar="N", help="end after so many snapshots (default: at Ctrl-C)"

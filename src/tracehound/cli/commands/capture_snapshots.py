@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Final, Literal, Self, TextIO
+from typing import Final
 
 from tracehound.capture.capture_files import create_run_folder, save_profile
 from tracehound.capture.continuous_capture import (
+    DEFAULT_MAX_AGE,
+    MAX_MEMORY_GROWTH,
     SNAPSHOT_TRACERS,
     ContinuousCapture,
     Snapshot,
@@ -26,15 +24,10 @@ from tracehound.capture.server_address import ServerAddress
 from tracehound.cli import console
 from tracehound.cli.commands.capture_options import parse_tracer_options
 from tracehound.cli.commands.captured_answer import print_paths, show_answer
+from tracehound.cli.commands.snapshot_triggers import SnapshotTriggers, Trigger
 from tracehound.errors import EXIT_BAD_INPUT, TracehoundError, printable
 from tracehound.model.units import PS_PER_S, format_bytes, format_duration_in_words
 from tracehound.system.stop_signals import exit_on_signals
-
-Trigger = Literal["take", "drop", "end"]
-"""The reason to fetch a snapshot: to save it, to forget old events, or to end."""
-
-_POLL_SECONDS: Final = 0.2
-"""Seconds between two looks at the keyboard and the clock."""
 
 _FATAL: Final = ("died", "none_running", "unreachable")
 """Failures after which no other snapshot can follow."""
@@ -51,12 +44,13 @@ def run_snapshots(addresses: Sequence[ServerAddress], logdir: Path, options: Nam
     (address,) = addresses
     tracers = parse_tracer_options(options, SNAPSHOT_TRACERS)
     capture = ContinuousCapture(address, tracers, options.timeout or 0.0)
-    session = _SnapshotSession(capture, logdir, options)
+    max_age = options.max_age or (None if options.every else DEFAULT_MAX_AGE)
+    session = _SnapshotSession(capture, logdir, options, max_age)
     with exit_on_signals():
         if options.restart:
             stop_continuous_profiling(address)
         try:
-            with suppress(KeyboardInterrupt), capture, _Triggers(options.every, options.max_age) as triggers:
+            with suppress(KeyboardInterrupt), capture, SnapshotTriggers(options.every, max_age) as triggers:
                 session.run(triggers)  # Ctrl-C ends it
         finally:
             if capture.stop_problem:
@@ -69,15 +63,18 @@ def run_snapshots(addresses: Sequence[ServerAddress], logdir: Path, options: Nam
 class _SnapshotSession:
     """The snapshots of one recording: saves each, and prints what it has and what it lacks."""
 
-    def __init__(self, capture: ContinuousCapture, logdir: Path, options: Namespace) -> None:
+    def __init__(self, capture: ContinuousCapture, logdir: Path, options: Namespace, max_age: float | None) -> None:
         self.saved = 0
         self.failed = False
         self._capture = capture
         self._logdir = logdir
         self._options = options
+        self._max_age = max_age
         self._address = capture.address
+        self._dropped: Snapshot | None = None
+        self._warned = False
 
-    def run(self, triggers: _Triggers) -> None:
+    def run(self, triggers: SnapshotTriggers) -> None:
         """Take snapshots until the user or their number ends it, or the server is gone."""
         self._print_beginning(triggers)
         taken = 0
@@ -91,26 +88,47 @@ class _SnapshotSession:
                     return
                 continue
             if trigger == "drop":
+                self._dropped = snapshot
                 continue
             taken += 1
-            self._save(taken, snapshot)
+            self._show(taken, snapshot)
             if taken == self._options.count:
                 return
 
-    def _wait(self, triggers: _Triggers) -> Trigger:
+    def _wait(self, triggers: SnapshotTriggers) -> Trigger:
         with console.capture_progress() as tell:
             begun = time.monotonic()
             while (trigger := triggers.poll()) is None:
                 passed = time.monotonic() - begun
                 tell(f"recording {self._address} for {passed:.0f} s (Enter: snapshot, q or Ctrl-C: end)")
+                if (growth := self._capture.memory_since_snapshot) > MAX_MEMORY_GROWTH:
+                    self._warn_memory(growth)
+                    triggers.restart_age()
+                    return "drop"
             return trigger
 
-    def _save(self, number: int, snapshot: Snapshot) -> None:
-        """Save a snapshot, print what it has, and show the answer that the user chose."""
-        if not snapshot.contents.has_events:
+    def _warn_memory(self, growth: int) -> None:
+        """Say once that events are dropped earlier than the user expects."""
+        if not self._warned:
+            self._warned = True
+            size = format_bytes(growth)
+            console.print_message(f"the job's memory grew by {size}: from now on events are dropped when it does")
+
+    def _show(self, number: int, snapshot: Snapshot) -> None:
+        """Save a snapshot, and the one dropped before it if it is short; show the answers that the user chose."""
+        parts = [(f"snapshot {number}", snapshot)]
+        earlier, self._dropped = self._dropped, None
+        if earlier is not None and 2 * snapshot.contents.seconds < earlier.contents.seconds:
+            parts.insert(0, (f"snapshot {number}, the time before", earlier))
+        recorded = [(title, part) for title, part in parts if part.contents.has_events]
+        if not recorded:
             self.failed = True
             console.print_message(printable(f"{self._address}: snapshot {number} has no events: the job ran nothing"))
-            return
+        for title, part in recorded:
+            self._save(title, part)
+
+    def _save(self, title: str, snapshot: Snapshot) -> None:
+        """Save a snapshot, print what it has, and show the answer that the user chose."""
         folder = create_run_folder(self._logdir)
         try:
             save_profile(folder.profile_path(self._address), snapshot.reply.xspace)
@@ -120,8 +138,9 @@ class _SnapshotSession:
             ) from error
         finally:
             folder.remove_if_empty()
+        first = not self.saved
         self.saved += 1
-        for line in () if self._options.quiet else snapshot_sentences(number, snapshot, self._address):
+        for line in () if self._options.quiet else snapshot_sentences(title, snapshot, self._address, first=first):
             console.print_message(printable(line))
         options = self._options
         if options.quiet or not (options.summary or options.findings or options.report):
@@ -129,91 +148,33 @@ class _SnapshotSession:
         else:
             show_answer([str(folder.path)], options)
 
-    def _print_beginning(self, triggers: _Triggers) -> None:
+    def _print_beginning(self, triggers: SnapshotTriggers) -> None:
         if not self._capture.can_stop:
             console.print_message(f"{self._address}: an older server, which may record until its job ends")
         if not self._options.quiet:
             how = "Enter takes a snapshot, q and Enter end it" if triggers.has_keyboard else "Ctrl-C ends it"
-            console.print_message(f"recording {self._address}: {how}; kill -USR1 {os.getpid()} takes a snapshot, too")
+            kept = f"; events are kept for {self._max_age:g} s (--max-age)" if self._max_age else ""
+            console.print_message(
+                f"recording {self._address}: {how}; kill -USR1 {os.getpid()} takes a snapshot, too{kept}"
+            )
 
 
-def snapshot_sentences(number: int, snapshot: Snapshot, address: ServerAddress) -> list[str]:
+def snapshot_sentences(title: str, snapshot: Snapshot, address: ServerAddress, *, first: bool) -> list[str]:
     """Sentences about a snapshot: its size and time, the time that is not recorded, and the job's memory."""
-    span = snapshot.contents.seconds
     size = format_bytes(len(snapshot.reply.xspace))
+    span = f", {_seconds(snapshot.contents.seconds)} of {address}" if snapshot.contents.seconds else ""
     before = f"{_seconds(snapshot.blind_s)} before it and " if snapshot.blind_s is not None else ""
     sentences = [
-        f"snapshot {number}: {size}" + (f", the last {_seconds(span)} of {address}" if span else ""),
+        f"{title}: {size}{span}",
         f"not recorded: {before}at most {_seconds(snapshot.call_s)} after it, while the job packed it",
     ]
     if snapshot.memory is not None:
         growth = format_bytes(max(0, snapshot.memory))
-        sentences.append(f"the job's memory has grown by {growth} since the recording began; --max-age bounds it")
-    elif number == 1:
+        sentences.append(f"the job's memory had grown by {growth} since the recording began; --max-age bounds it")
+    elif first:
         sentences.append(f"the job's memory cannot be seen from here: watch it on {address.host}; --max-age bounds it")
     return sentences
 
 
 def _seconds(seconds: float) -> str:
     return format_duration_in_words(int(seconds * PS_PER_S))
-
-
-def _has_descriptor(stream: TextIO | None) -> bool:
-    """True if a stream is an open file, which can be waited for."""
-    with suppress(AttributeError, OSError, ValueError):
-        return stream is not None and stream.fileno() >= 0
-    return False
-
-
-class _Triggers:
-    """Reasons to fetch a snapshot: Enter, SIGUSR1 and the clock. A context in which the signal is caught."""
-
-    def __init__(self, every: float | None, max_age: float | None) -> None:
-        self._every, self._max_age = every, max_age
-        self._signaled = False
-        self.has_keyboard = _has_descriptor(sys.stdin)
-        self._fetched = self._taken = time.monotonic()
-
-    def __enter__(self) -> Self:
-        """Catch SIGUSR1."""
-        self._before = signal.signal(signal.SIGUSR1, self._note_signal)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Handle SIGUSR1 as before."""
-        signal.signal(signal.SIGUSR1, self._before)
-
-    def poll(self) -> Trigger | None:
-        """The next trigger; None if there is none within `_POLL_SECONDS`."""
-        trigger = self._typed() or self._due()
-        if trigger is not None:
-            self._fetched = time.monotonic()
-        if trigger == "take":
-            self._taken = self._fetched
-        return trigger
-
-    def _note_signal(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        self._signaled = True
-
-    def _due(self) -> Trigger | None:
-        now = time.monotonic()
-        if self._signaled or (self._every and now - self._taken >= self._every):
-            self._signaled = False
-            return "take"
-        return "drop" if self._max_age and now - self._fetched >= self._max_age else None
-
-    def _typed(self) -> Trigger | None:
-        """The trigger of a line on stdin; waits for one for `_POLL_SECONDS`."""
-        if not self.has_keyboard or not select.select([sys.stdin], [], [], _POLL_SECONDS)[0]:
-            if not self.has_keyboard:
-                time.sleep(_POLL_SECONDS)
-            return None
-        if sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
-            self.has_keyboard = False  # a background job that reads from the terminal would be stopped
-            return None
-        line = os.read(sys.stdin.fileno(), 1 << 10)
-        if not line:
-            self.has_keyboard = False
-            return None
-        return "end" if b"q" in line.lower() else "take"
