@@ -211,12 +211,13 @@ def test_a_busy_server_is_asked_again(folder: RunFolder) -> None:
     assert len({servers.session_of(request) for request in recorder.requests}) == 3
 
 
-def test_a_server_that_stays_busy_is_given_up(folder: RunFolder) -> None:
+@pytest.mark.parametrize("code", [grpc.StatusCode.INTERNAL, grpc.StatusCode.ALREADY_EXISTS])
+def test_a_server_that_stays_busy_is_given_up(folder: RunFolder, code: grpc.StatusCode) -> None:
     calls = []
 
     def record(request: bytes, context: grpc.ServicerContext) -> bytes:
         calls.append(request)
-        context.abort(grpc.StatusCode.INTERNAL, servers.BUSY)
+        context.abort(code, servers.BUSY)
         raise AssertionError
 
     assert problem(folder, {"Profile": record}).startswith("another capture runs there; ")

@@ -176,7 +176,7 @@ def explain_status(status: str, details: str, method: str, timeout_s: float, por
             error = _connection_error(details, port)
         case "RESOURCE_EXHAUSTED" if sizes is not None:
             error = _size_error(f"the profile has {format_bytes(int(sizes[1]))}")
-        case "INTERNAL" if "another profiling session" in lower:
+        case "INTERNAL" | "ALREADY_EXISTS" if "another profiling session" in lower:
             error = ProfilerServerError("busy", "another capture runs there", _BUSY_REMEDY)
         case "INTERNAL" if "serializ" in lower:
             error = _size_error("the profile is larger than a message can be")
