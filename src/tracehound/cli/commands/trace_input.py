@@ -25,7 +25,8 @@ from tracehound.store.trace_reader import set_alignment
 from tracehound.system.malloc import keep_large_freed_memory
 
 MIN_RANKS_FOR_WORKERS = 16
-"""The number of ranks from which starting workers for their analysis pays."""
+MIN_EVENTS_FOR_WORKERS = 500_000
+"""The numbers of ranks and of their events from which starting workers for an analysis pays."""
 
 MAX_FILES_LISTED = 5
 """The number of unreadable files that are listed one by one."""
@@ -46,8 +47,8 @@ def analysis_workers(trace: Trace, context: ReadContext, *, more: bool = False) 
     One rank is mapped in this process, on all processors. The workers that read the trace then end and release their
     memory, unless there is `more` to read.
     """
-    ranks = trace.ranks.height
-    if ranks > 1 and (context.pool.started or ranks >= MIN_RANKS_FOR_WORKERS):
+    ranks, events = trace.ranks.height, int(trace.lanes["events"].sum())
+    if ranks > 1 and (context.pool.started or (ranks >= MIN_RANKS_FOR_WORKERS and events >= MIN_EVENTS_FOR_WORKERS)):
         return context.pool.executor
     if not more:
         context.pool.close()
