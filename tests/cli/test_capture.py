@@ -173,6 +173,8 @@ def test_what_a_server_says_cannot_touch_the_terminal(capsys: pytest.CaptureFixt
         (["--tpu"], "--tpu knows the hosts, not their port; "),
         (["a:1", "--every", "3s"], "--every is for snapshots; add --snapshot"),
         (["a:1", "--count", "3"], "--count is for snapshots; add --snapshot"),
+        (["a:1", "--snapshot", "--duration", "3s"], "--duration is not for snapshots; "),
+        (["a:1", "--summary", "--set", "by=op"], "--set is for one analysis; add --findings or --report ANALYSIS"),
         (["--snapshot", "a:1,b:2"], "snapshots are of one server; "),
         (["a:1", "--option", "x"], "'x' is no option of a tracer; "),
         (["a:1", "--report", "nonsense"], "no analysis 'nonsense'"),
@@ -349,7 +351,7 @@ def test_enter_takes_snapshots_until_q(keyboard: int, capsys: pytest.CaptureFixt
     assert len(paths) == 2
     assert all((Path(path) / f"127.0.0.1_{address.port}.xplane.pb").is_file() for path in paths)
     beginning, first, blind, memory, *others = err.splitlines()
-    assert beginning.startswith(f"tracehound: recording {address}: Enter takes a snapshot, q and Enter end it; ")
+    assert beginning.startswith(f"tracehound: recording {address}: Enter takes a snapshot, q Enter ends it; ")
     assert first == f"tracehound: snapshot 1: {len(servers.xspace())} B, 2.00 s of {address}"
     assert re.fullmatch(r"tracehound: not recorded: at most .* after it, while the job packed it", blind)
     assert memory.startswith("tracehound: the job's memory ")

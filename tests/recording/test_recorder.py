@@ -56,7 +56,7 @@ class Job:
             self.asked.append(f"first {first_step}")
             return FakeProfiler(folder, self.asked, self.failing)
 
-        return Framework(lambda: Process(rank, ranks), "rank{}.json".format, make)
+        return Framework(lambda: Process(rank, ranks), "rank{}.json".format, make, {"known"}.__contains__)
 
     def recorder(self, *, findings: bool = False, **triggers: int | TouchedFile) -> Recorder:
         plan = RecordingPlan(self.folder, 2, 1, self.framework(), {}, findings)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tracehound.errors import TracehoundError
-from tracehound.recording import jax_profiler, torch_profiler
+from tracehound.recording import jax_profiler, record, torch_profiler
 from tracehound.recording.step_profiler import find_framework
 from tracehound.recording.torch_profiler import TorchProfiler
 
@@ -38,6 +38,23 @@ def test_a_choice_that_is_not_clear_is_the_users(
     with pytest.raises(TracehoundError, match=f"{said}; give framework='torch' or 'jax'"):
         find_framework(None)
     assert find_framework("jax") is jax_profiler.FRAMEWORK
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_setting_that_the_profiler_lacks_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, framework: str
+) -> None:
+    def profile(*, with_flops: bool = False, schedule: object = None) -> None:
+        """The signature of PyTorch's profiler."""
+
+    fake = SimpleNamespace(profile=profile, ProfileOptions=SimpleNamespace(with_flops=False))
+    monkeypatch.setitem(sys.modules, f"{framework}.profiler", fake)
+    record(tmp_path, framework=framework, options={"with_flops": True}).close()
+    for name in ("bogus", *(["schedule"] if framework == "torch" else [])):
+        with pytest.raises(TracehoundError, match=f"the profiler has no option '{name}'"):
+            record(tmp_path, framework=framework, options={name: True})
+    with pytest.raises(TracehoundError, match="signal USR1 cannot be handled"):
+        record(tmp_path, framework=framework, on_signal="USR1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

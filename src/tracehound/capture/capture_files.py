@@ -1,7 +1,7 @@
 """Files of captures, where TensorBoard looks for them: ``LOGDIR/plugins/profile/RUN/HOST_PORT.xplane.pb``.
 
-A run is named after the time at which it began, ``2026_01_31_09_30_00``. Files are readable by their owner alone, and
-are complete or not there.
+A run is named after the time at which it began, in UTC: ``2026_01_31_09_30_00``. Files are readable by their owner
+alone, and are complete or not there.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def create_run_folder(logdir: Path) -> RunFolder:
         missing = [folder for folder in (root, *root.parents) if not folder.exists()]
         root.mkdir(parents=True, exist_ok=True)
         for later in range(_MAX_RUNS_AT_ONCE):
-            path = root / time.strftime(_RUN_NAME, time.localtime(now + later))
+            path = root / time.strftime(_RUN_NAME, time.gmtime(now + later))
             with suppress(FileExistsError):
                 path.mkdir()
                 return RunFolder(path, (path, *missing))

@@ -151,10 +151,15 @@ class ContinuousCapture:
                     continue
                 if error.failure == "late":
                     self._stop_what_may_run()
-                if error.failure in ("running", "busy"):
+                if error.failure == "running":
                     raise TracehoundError(
-                        f"{self.address} records already: another client's continuous profiling or capture",
+                        f"{self.address} records already: another client's continuous profiling",
                         remedy="wait for its end; if its client was killed, --restart stops it and begins anew",
+                    ) from error
+                if error.failure == "busy":
+                    raise TracehoundError(
+                        f"{self.address} records already: another client's capture, or the script's own",
+                        remedy="wait for its end",
                     ) from error
                 raise TracehoundError(f"{self.address}: {error.message}", remedy=error.remedy) from error
             except BaseException:

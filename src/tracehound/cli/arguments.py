@@ -386,9 +386,7 @@ def _capture_parser() -> CommandParser:
     parser = _make_bare_parser("tracehound capture", usage, help_texts.CAPTURE, help_texts.CAPTURE_EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="HOST:PORT[,HOST:PORT...] [LOGDIR]", help=SUPPRESS)
     what = parser.add_argument_group("capture")
-    what.add_argument(
-        "--duration", type=duration_argument, default="2s", metavar="TIME", help="time to record (default: 2s)"
-    )
+    what.add_argument("--duration", type=duration_argument, metavar="TIME", help="time to record (default: 2s)")
     what.add_argument(
         "--timeout", type=duration_argument, metavar="TIME",
         help="how long to wait for an answer (default: 60s, or twice the duration if that is longer;"

@@ -200,8 +200,8 @@ The connection is not encrypted, and whoever reaches the port can record. Beyond
 ssh -L 9999:localhost:9999 HOST, then capture localhost:9999.
 
 A snapshot has the events since the last one, at most the last --max-age. While the job packs it, nothing is recorded;
-each message says for how long, and by how much the memory of the job grew. --snapshot ends at Ctrl-C or q, and stops
-the recording. Without a terminal, kill -USR1 takes a snapshot.
+each message says for how long, and by how much the memory of the job grew. --snapshot ends at Ctrl-C or q Enter, and
+stops the recording. Without a terminal, kill -USR1 takes a snapshot.
 
 --python-tracer-level 0 suits TensorFlow, and jobs whose profile becomes too large (gRPC carries 2 GiB).
 

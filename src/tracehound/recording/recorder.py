@@ -51,6 +51,9 @@ def record(
     if "://" in os.fspath(folder):
         raise TracehoundError(f"tracehound.record: {os.fspath(folder)} is no local folder", remedy="copy it afterwards")
     plan = RecordingPlan(Path(folder), steps, wait, find_framework(framework), options or {}, findings)
+    for name in plan.options:
+        if not plan.framework.has_option(name):
+            raise TracehoundError(f"tracehound.record: the profiler has no option {name!r}", remedy="check the name")
     return Recorder(plan, on_signal, None if on_file is None else TouchedFile(Path(on_file)))
 
 
@@ -214,6 +217,6 @@ def _watch_signal(number: int, on_arrival: Callable[[], None]) -> SignalWatch | 
         return None
     try:
         return SignalWatch(number, on_arrival)
-    except (ValueError, OSError) as error:
+    except (TypeError, ValueError, OSError) as error:
         remedy = "give on_signal=signal.SIGUSR1"
         raise TracehoundError(f"tracehound.record: signal {number} cannot be handled", remedy=remedy) from error

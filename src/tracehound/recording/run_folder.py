@@ -75,11 +75,12 @@ def join_recording(folder: Path, request: Request) -> Recording:
 
 
 def _run_folders(profiles: Path, minute: int) -> Iterator[Path]:
-    """Folders for the recordings of a minute (since 1970, UTC), in the order in which they are used."""
-    name = time.strftime("%Y%m%dT%H%MZ", time.gmtime(60 * minute))
-    yield profiles / name
-    for number in count(2):
-        yield profiles / f"{name}_{number:02}"
+    """Folders for the recordings of a minute (since 1970, UTC), in the order in which they are used.
+
+    Named as runs in a log folder of TensorBoard are, but with a number in place of the seconds: the newest sorts last.
+    """
+    name = time.strftime("%Y_%m_%d_%H_%M", time.gmtime(60 * minute))
+    return (profiles / f"{name}_{number:02}" for number in count())
 
 
 def _begin_run(run: Path, first_step: int) -> None:

@@ -42,6 +42,8 @@ class Framework(NamedTuple):
     """The name of the file of a rank."""
     make_profiler: Callable[[Path, int, Options], StepProfiler]
     """A profiler that writes into a folder; its warm-up step is the one before the given number."""
+    has_option: Callable[[str], bool]
+    """True if its profiler has a setting of this name."""
 
 
 FRAMEWORKS: Final = {"torch": "tracehound.recording.torch_profiler", "jax": "tracehound.recording.jax_profiler"}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,4 +72,9 @@ def read_process() -> Process:
     return Process(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
 
 
-FRAMEWORK: Final = Framework(read_process, "rank{}.pt.trace.json".format, TorchProfiler)
+def has_option(name: str) -> bool:
+    """True if `torch.profiler.profile` has an argument of this name, but for the schedule."""
+    return name != "schedule" and name in signature(import_module("torch.profiler").profile).parameters
+
+
+FRAMEWORK: Final = Framework(read_process, "rank{}.pt.trace.json".format, TorchProfiler, has_option)

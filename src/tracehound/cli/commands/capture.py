@@ -21,7 +21,7 @@ from tracehound.capture.remote_capture import (
 from tracehound.capture.server_address import ServerAddress, parse_addresses
 from tracehound.capture.tpu_hosts import find_tpu_slice
 from tracehound.cli import console
-from tracehound.cli.commands.capture_options import parse_tracer_options
+from tracehound.cli.commands.capture_options import duration_seconds, parse_tracer_options
 from tracehound.cli.commands.captured_answer import check_answer_options, show_answer
 from tracehound.errors import EXIT_BAD_INPUT, TracehoundError, printable
 from tracehound.model.units import count_noun, format_bytes, join_some
@@ -56,7 +56,7 @@ def run(options: Namespace) -> int:
         return run_snapshots(addresses, logdir, options)
     plan = CapturePlan(
         addresses,
-        round(options.duration * 1000),
+        round(duration_seconds(options) * 1000),
         parse_tracer_options(options, TracerOptions()),
         options.timeout or 0.0,
     )

@@ -24,6 +24,7 @@ from tracehound.capture.on_demand_capture import (
 )
 from tracehound.capture.server_address import parse_address
 from tracehound.cli import console
+from tracehound.cli.commands.capture_options import duration_seconds
 from tracehound.cli.commands.captured_answer import show_answer
 from tracehound.errors import EXIT_BAD_INPUT, TracehoundError, printable
 from tracehound.model.units import count_noun, format_bytes, join_some
@@ -73,13 +74,13 @@ def parse_plan(options: Namespace, environment: Mapping[str, str]) -> OnDemandPl
         raise TracehoundError(f"{printable(words[1])} is one word too many", remedy="--dynolog takes a LOGDIR alone")
     if words and not words[0]:
         raise TracehoundError("LOGDIR is empty", remedy="a variable that is not set? . is this folder")
-    if options.duration > MAX_DURATION_SECONDS:
+    if duration_seconds(options) > MAX_DURATION_SECONDS:
         message = f"--duration is at most {MAX_DURATION_SECONDS}s, as Kineto holds the trace in memory"
         raise TracehoundError(message, remedy="seconds are enough for most questions")
     return OnDemandPlan(
         parse_address(options.dynolog, DEFAULT_PORT),
         Path(os.path.abspath(words[0])) if words else DEFAULT_FOLDER,  # noqa: PTH100, links are kept
-        max(1, round(options.duration * 1000)),
+        max(1, round(duration_seconds(options) * 1000)),
         options.iterations or 0,
         ProcessFilter(tuple(options.pid), _job_id(options, environment)),
         _details(options.record),

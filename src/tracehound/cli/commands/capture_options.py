@@ -1,10 +1,19 @@
-"""Tracer levels and options of a capture, from the command line."""
+"""Duration, tracer levels and options of a capture, from the command line."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Final
 
 from tracehound.capture.profiler_messages import TracerOptions, parse_trace_option
+
+DEFAULT_DURATION_SECONDS: Final = 2.0
+"""The time to record if none is named."""
+
+
+def duration_seconds(options: Namespace) -> float:
+    """The time to record."""
+    return float(options.duration or DEFAULT_DURATION_SECONDS)
 
 
 def parse_tracer_options(options: Namespace, usual: TracerOptions) -> TracerOptions:

@@ -41,16 +41,19 @@ def run_snapshots(addresses: Sequence[ServerAddress], logdir: Path, options: Nam
     if len(addresses) > 1:
         remedy = "run one command for each, or capture all of them without --snapshot"
         raise TracehoundError("snapshots are of one server", remedy=remedy)
+    if options.duration:
+        remedy = "--every 30s --count 1 ends after one snapshot, --max-age 30s keeps that much"
+        raise TracehoundError("--duration is not for snapshots", remedy=remedy)
     (address,) = addresses
     tracers = parse_tracer_options(options, SNAPSHOT_TRACERS)
     capture = ContinuousCapture(address, tracers, options.timeout or 0.0)
     max_age = options.max_age or (None if options.every else DEFAULT_MAX_AGE)
     session = _SnapshotSession(capture, logdir, options, max_age)
-    with exit_on_signals():
+    with exit_on_signals(), SnapshotTriggers(options.every, max_age) as triggers:
         if options.restart:
             stop_continuous_profiling(address)
         try:
-            with suppress(KeyboardInterrupt), capture, SnapshotTriggers(options.every, max_age) as triggers:
+            with suppress(KeyboardInterrupt), capture:
                 session.run(triggers)  # Ctrl-C ends it
         finally:
             if capture.stop_problem:
@@ -100,7 +103,7 @@ class _SnapshotSession:
             begun = time.monotonic()
             while (trigger := triggers.poll()) is None:
                 passed = time.monotonic() - begun
-                tell(f"recording {self._address} for {passed:.0f} s (Enter: snapshot, q or Ctrl-C: end)")
+                tell(f"recording {self._address} for {passed:.0f} s (Enter: snapshot, q Enter or Ctrl-C: end)")
                 if (growth := self._capture.memory_since_snapshot) > MAX_MEMORY_GROWTH:
                     self._warn_memory(growth)
                     triggers.restart_age()
@@ -152,7 +155,7 @@ class _SnapshotSession:
         if not self._capture.can_stop:
             console.print_message(f"{self._address}: an older server, which may record until its job ends")
         if not self._options.quiet:
-            how = "Enter takes a snapshot, q and Enter end it" if triggers.has_keyboard else "Ctrl-C ends it"
+            how = "Enter takes a snapshot, q Enter ends it" if triggers.has_keyboard else "Ctrl-C ends it"
             kept = f"; events are kept for {self._max_age:g} s (--max-age)" if self._max_age else ""
             console.print_message(
                 f"recording {self._address}: {how}; kill -USR1 {os.getpid()} takes a snapshot, too{kept}"

@@ -12,7 +12,7 @@ from tracehound.analysis import get_analysis
 from tracehound.cli import console
 from tracehound.cli.arguments import EXPLORE, to_answer_arguments
 from tracehound.config import configured_settings
-from tracehound.errors import printable
+from tracehound.errors import TracehoundError, printable
 from tracehound.report import find_writer
 from tracehound.system.stop_signals import exit_on_signals
 
@@ -24,6 +24,8 @@ def check_answer_options(options: Namespace) -> None:
     find_writer(options.format)
     if analysis := _analysis(options):
         configured_settings(get_analysis(analysis), options.set)
+    elif options.set:
+        raise TracehoundError("--set is for one analysis", remedy="add --findings or --report ANALYSIS")
 
 
 def show_answer(paths: Sequence[str], options: Namespace) -> int:
