@@ -30,8 +30,19 @@ def short_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kineto_files, "default_process_file", lambda pid: tmp_path / f"default_{pid}.json")
     monkeypatch.setattr(kineto_files, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(kineto_files, "UNCHANGED_SECONDS", 0.05)
+    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 30)
+    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 2.0)
+
+
+@pytest.fixture
+def no_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 0.3)
-    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 0.2)
+
+
+@pytest.fixture
+def one_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long enough for it on a busy machine."""
+    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 4)
 
 
 def rank_trace(number: int) -> str:
@@ -76,6 +87,7 @@ def test_quiet_prints_the_folder_alone(capsys: pytest.CaptureFixture[str]):
     assert [path.name for path in run.iterdir()] == [f"127.0.0.1_{daemon.address.port}_{PIDS[0]}.json"]
 
 
+@pytest.mark.usefixtures("one_trace_comes")
 def test_one_process_of_two_fails(capsys: pytest.CaptureFixture[str]):
     with DynologDaemon() as daemon, kineto(daemon, PIDS[0], [], rank_trace(0)):
         daemon.poll((PIDS[1],))
@@ -96,6 +108,7 @@ def test_one_process_of_two_is_busy(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == f"tracehound: dynolog at {daemon.address}: {message}\n"
 
 
+@pytest.mark.usefixtures("no_trace_comes")
 def test_no_process_gives_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with DynologDaemon() as daemon:
         daemon.poll((PIDS[1],))

@@ -34,8 +34,19 @@ def short_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kineto_files, "default_process_file", lambda pid: tmp_path / f"default_{pid}.json")
     monkeypatch.setattr(kineto_files, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(kineto_files, "UNCHANGED_SECONDS", 0.05)
+    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 30)
+    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 2.0)
+
+
+@pytest.fixture
+def no_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 0.3)
-    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 0.2)
+
+
+@pytest.fixture
+def one_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long enough for it on a busy machine."""
+    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 4)
 
 
 def plan(daemon: DynologDaemon, logdir: Path, **options: object) -> OnDemandPlan:
@@ -106,6 +117,7 @@ def test_a_folder_that_cannot_be_made_triggers_nothing(tmp_path: Path):
         assert daemon.poll(PIDS) == ""
 
 
+@pytest.mark.usefixtures("no_trace_comes")
 def test_no_file_of_a_process_of_this_machine(tmp_path: Path):
     with DynologDaemon() as daemon:
         daemon.poll(PIDS)
@@ -115,6 +127,7 @@ def test_no_file_of_a_process_of_this_machine(tmp_path: Path):
     assert f"{tmp_path}/127.0.0.1_{daemon.address.port}." in outcome.problem
 
 
+@pytest.mark.usefixtures("no_trace_comes")
 def test_no_file_of_a_process_of_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ServerAddress, "is_loopback", property(lambda _: False))
     with DynologDaemon() as daemon:
@@ -125,6 +138,7 @@ def test_no_file_of_a_process_of_another_machine(tmp_path: Path, monkeypatch: py
     assert outcome.problem.endswith(f"_{PIDS[0]}.json; {remedy}")
 
 
+@pytest.mark.usefixtures("no_trace_comes")
 def test_newer_versions_of_pytorch_may_use_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ServerAddress, "is_loopback", property(lambda _: False))
     monkeypatch.setattr(kineto_files, "default_process_file", lambda pid: Path(f"/default/x_{pid}.json"))
@@ -167,6 +181,7 @@ def test_a_file_that_takes_too_long(tmp_path: Path):
     assert outcomes == [ProcessOutcome(PIDS[0], problem=problem)]
 
 
+@pytest.mark.usefixtures("one_trace_comes")
 def test_one_trace_of_two_is_kept(tmp_path: Path):
     with DynologDaemon() as daemon, kineto(daemon, PIDS[1], []):
         daemon.poll((PIDS[0], 1))
