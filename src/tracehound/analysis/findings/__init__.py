@@ -37,8 +37,10 @@ from tracehound.analysis.findings.rank_evidence import (
 )
 from tracehound.analysis.hosts import host_time_parts
 from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS
+from tracehound.analysis.hosts.host_threads import share_threads_in_memory
 from tracehound.analysis.hosts.main_activities import chosen_loader
 from tracehound.analysis.hosts.step_causes import STEP_CAUSE_SCHEMA, find_step_causes
+from tracehound.analysis.hosts.thread_activity import PROGRAM_ACTIVITIES
 from tracehound.analysis.idle import DELAY_SETTING
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
@@ -153,6 +155,8 @@ _NOTABLE_COMMUNICATION: Final = 0.05
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The tables of all source analyses, and the rank's kernel times, traits and event times, in one bundle."""
     rank_trace = with_events_in_memory(rank_trace)
+    if PROGRAM_ACTIVITIES.known_result(rank_trace) is None:  # else all that needs the threads of the host is known
+        rank_trace = share_threads_in_memory(rank_trace)
     in_steps = cache(partial(idle_in_steps.whole_step_intervals, rank_trace))
     questions = _source_analyses(options)
     idle_question = questions.pop("idle")

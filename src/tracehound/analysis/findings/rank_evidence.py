@@ -21,12 +21,13 @@ from tracehound.analysis.hosts.host_compilations import (
     count_compilations,
     find_compilations,
 )
-from tracehound.analysis.hosts.host_threads import enclosing_events, host_events_by_id
+from tracehound.analysis.hosts.host_threads import enclosing_events, host_events_by_id, thread_columns
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
+from tracehound.analysis.timing.row_groups import NameKindPairs
 from tracehound.model.trace import collect_frame, schema
-from tracehound.numeric.intervals import Intervals, covered_lengths, union
+from tracehound.numeric.intervals import Intervals, Mask, covered_lengths, union
 
 TRAIT_TYPES: Final = {
     "rank": pl.Int64,
@@ -111,26 +112,34 @@ def _share_of_known_launches(rank_trace: RankTrace) -> float | None:
 
 def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
-    host_calls = rank_trace.threads.filter(pl.col("kind").is_in(["op", "annotation", "runtime", "python"]))
-    inside = host_calls.filter((pl.col("start") < rank_trace.end) & (pl.col("end") > rank_trace.start))
-    counts = collect_frame(inside.group_by("name").agg(pl.len().cast(pl.Int64).alias("count")))
-    name = counts["name"].cast(pl.String)
-    matches = {trait: name.str.contains(pattern).fill_null(value=False) for trait, pattern in _NAME_PATTERNS.items()}
-    totals = {trait: [counts["count"].filter(matching).sum()] for trait, matching in matches.items()}
+    events = collect_frame(thread_columns(rank_trace).select("id", "start", "end", "name", "kind"))
+    pairs = NameKindPairs(events["name"], events["kind"])
+    inside = ((events["start"] < rank_trace.end) & (events["end"] > rank_trace.start)).to_numpy()
+    number = pairs.pair_numbers
+    counts = np.bincount(number if inside.all() else number[inside], minlength=len(pairs.rows))
+    distinct = events.select(pl.col("name", "kind").gather(pairs.rows).cast(pl.String))
+    is_call = distinct["kind"].is_in(_CALL_KINDS)
+    matches = {
+        trait: (is_call & distinct["name"].str.contains(pattern)).fill_null(value=False).to_numpy()
+        for trait, pattern in _NAME_PATTERNS.items()
+    }
+    totals = {trait: [int(counts[matching].sum())] for trait, matching in matches.items()}
     longest = {
-        f"{trait}_event": [_longest_event(inside, counts["name"].filter(matches[trait]))]
+        f"{trait}_event": [_longest_event(events, matches[trait][number] & inside) if totals[trait][0] else None]
         for trait in _TRAITS_WITH_EVENT
     }
     return pl.DataFrame({**totals, **longest}, schema_overrides=dict.fromkeys(longest, pl.Int64()))
 
 
-def _longest_event(events: pl.LazyFrame, names: pl.Series) -> int | None:
-    """The id of the longest event with one of these names; None without any."""
-    if names.is_empty():
-        return None
-    named = events.filter(pl.col("name").is_in(names.implode()))
-    lengths = collect_frame(named.select("id", (pl.col("end") - pl.col("start")).alias("length")))
-    return cast("int", lengths.sort("length", "id", descending=[True, False])["id"][0])
+_CALL_KINDS: Final = ("op", "annotation", "runtime", "python")
+
+
+def _longest_event(events: pl.DataFrame, chosen: Mask) -> int:
+    """The id of the longest of the chosen events; of equal ones the first."""
+    rows = np.flatnonzero(chosen)
+    named = events.select(pl.col("id", "start", "end").gather(rows))
+    longest = named.select("id", length=pl.col("end") - pl.col("start")).sort("length", "id", descending=[True, False])
+    return cast("int", longest["id"][0])
 
 
 HOST_CALL_COUNTS: Final = SharedHostResult(_count_host_calls)

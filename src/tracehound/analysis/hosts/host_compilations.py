@@ -13,10 +13,16 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.hosts.host_threads import classify_by_name, lane_batches, nearest_marked_ancestor
+from tracehound.analysis.hosts.host_threads import (
+    classify_by_name,
+    lane_batches,
+    nearest_marked_ancestor,
+    thread_columns,
+)
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.result import COUNTED_EVENTS
 from tracehound.analysis.timing.device_busy import parent_rows
+from tracehound.analysis.timing.row_groups import NameKindPairs
 from tracehound.formats.torch_names import STEP_MARK
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Ints, union
@@ -92,7 +98,7 @@ def find_compilations(rank_trace: RankTrace) -> pl.DataFrame:
 
 def _compilations_of_host(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
-    compiling = [kind_name for kind_name in _kinds_and_names(rank_trace.threads) if _is_compilation(*kind_name)]
+    compiling = [kind_name for kind_name in _kinds_and_names(thread_columns(rank_trace)) if _is_compilation(*kind_name)]
     if not compiling:
         return pl.DataFrame(schema=COMPILATION_COLUMNS)
     names, kinds = [name for _, name in compiling], list({kind for kind, _ in compiling})
@@ -117,7 +123,9 @@ HOST_COMPILATIONS: Final = SharedHostResult(_compilations_of_host)
 
 
 def _kinds_and_names(threads: pl.LazyFrame) -> list[tuple[str, str]]:
-    found = collect_frame(threads.select("kind", "name").unique()).cast(pl.String).drop_nulls()
+    events = collect_frame(threads.select("kind", "name"))
+    rows = NameKindPairs(events["name"], events["kind"]).rows
+    found = events.select(pl.all().gather(rows).cast(pl.String)).drop_nulls()
     return [(kind, name) for kind, name in found.iter_rows()]
 
 

@@ -50,6 +50,18 @@ def with_threads_in_memory(rank_trace: RankTrace) -> RankTrace:
     return replace(rank_trace, threads=THREADS_IN_MEMORY.result_for(rank_trace))
 
 
+def share_threads_in_memory(rank_trace: RankTrace) -> RankTrace:
+    """The rank trace with `THREADS_IN_MEMORY` among its host results: all computations of its map read them once."""
+    threads = THREADS_IN_MEMORY.result_for(rank_trace)
+    return replace(rank_trace, host_results={**rank_trace.host_results, (THREADS_IN_MEMORY, ()): threads})
+
+
+def thread_columns(rank_trace: RankTrace) -> pl.LazyFrame:
+    """The events of the host with at least `THREAD_COLUMNS`: those in memory if they are shared, else the file's."""
+    shared = THREADS_IN_MEMORY.known_result(rank_trace)
+    return rank_trace.threads if shared is None else shared
+
+
 def _load_threads(rank_trace: RankTrace, given: ChosenSettings) -> pl.LazyFrame:
     del given
     of_host = rank_trace.lanes.filter(pl.col("rank").is_null())
