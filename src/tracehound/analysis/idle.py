@@ -57,6 +57,7 @@ from tracehound.numeric.intervals import (
     subtract,
     union,
 )
+from tracehound.numeric.trees import sum_groups
 
 DELAY_SETTING: Final = Setting(
     "delay",
@@ -200,28 +201,32 @@ def idle_within(
         occurs = occurring_numbers(groups)
         numbers, group = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[groups]
         activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers))
-        by_group = np.argsort(group, kind="stable")
-        members = np.split(by_group, value_change_rows(group[by_group])) if len(group) else []
-        for number, group_rows, activity, time, times_of_activities in zip(
-            numbers.tolist(), members, *longest_activity(activity_times), activity_times.tolist(), strict=True
+        members = _rows_by_group(group, len(numbers))
+        statistics_of_groups = _gap_statistics(gaps, group, members, events, times)
+        if steps is not None:
+            _add_step_statistics(statistics_of_groups, gaps, members, events, steps)
+        for number, activity, time, times_of_activities, statistics in zip(
+            numbers.tolist(),
+            *longest_activity(activity_times),
+            activity_times.tolist(),
+            statistics_of_groups,
+            strict=True,
         ):
             of_cause, host_cause = divmod(number, max(host_causes.height, 1))
             cause_number, kind = divmod(of_cause, len(kinds))
-            result_row: dict[str, object] = {
-                "stream": name,
-                "whole": name == DEVICE_STREAM,
-                "cause": _CAUSES_AND_EDGES[cause_number],
-                "mainly": kinds[kind],
-                "why": activity,
-                "while": time,
-                **dict(zip(ALL_ACTIVITIES, times_of_activities, strict=True)),
-                **_gap_statistics(gaps, group_rows, events["id"], times),
-            }
-            if steps is not None:
-                result_row |= host_causes.row(host_cause, named=True)
-                result_row["by_step"] = _idle_by_step(gaps, group_rows, steps)
-                result_row["short_work"] = _short_work_after(gaps, group_rows, events)
-            result_rows.append(result_row)
+            result_rows.append(
+                {
+                    "stream": name,
+                    "whole": name == DEVICE_STREAM,
+                    "cause": _CAUSES_AND_EDGES[cause_number],
+                    "mainly": kinds[kind],
+                    "why": activity,
+                    "while": time,
+                    **dict(zip(ALL_ACTIVITIES, times_of_activities, strict=True)),
+                    **statistics,
+                    **(host_causes.row(host_cause, named=True) if with_host_causes else {}),
+                }
+            )
     return _idle_table(result_rows, conditions, rank_trace.rank, HOST_CAUSE_SCHEMA if with_host_causes else None)
 
 
@@ -272,15 +277,6 @@ def _idle_table(
         pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
         pl.lit(rank, pl.Int64).alias("rank"),
     )
-
-
-def _short_work_after(gaps: StreamGaps, rows: npt.NDArray[np.intp], events: pl.DataFrame) -> int:
-    """The length of the kernels after these gaps that are shorter than `SHORT_WORK`."""
-    after = gaps.after[rows]
-    after = after[np.append(True, after[1:] != after[:-1])]  # parts of one gap follow one another
-    length = events["end"].to_numpy()[after] - events["start"].to_numpy()[after]
-    is_kernel = (events["kind"] == "kernel").to_numpy()[after]
-    return int(length[is_kernel & (length < SHORT_WORK)].sum())
 
 
 def _split_at_activities(
@@ -358,16 +354,6 @@ def _host_causes(
 
 _EXPLAINS_QUEUED: Final = (COMPILING, PROGRAM, LOADER, VALUE, COLLECTING_GARBAGE, FILE_IO, ASLEEP)
 """Activities that keep XLA's devices waiting though work seems to be launched in time: other threads carry it out."""
-
-
-def _idle_by_step(gaps: StreamGaps, rows: npt.NDArray[np.intp], steps: pl.DataFrame) -> list[dict[str, int]]:
-    """The number of each step with these gaps, and their length in it, longest first."""
-    if steps.is_empty():
-        return []
-    step = np.maximum(np.searchsorted(steps["start"].to_numpy(), gaps.start[rows], side="right") - 1, 0)
-    length = np.bincount(step, gaps.end[rows] - gaps.start[rows])
-    most = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
-    return [{"step": steps["step"][int(at)], "time": int(length[at])} for at in most]
 
 
 HOST_CAUSE_SCHEMA: Final = schema(
@@ -518,6 +504,8 @@ def _main_part(gaps: StreamGaps, cause: Ints, times: Sequence[Ints]) -> Ints:
 
     Parts of one gap count as one.
     """
+    if not any(time.any() for time in times):
+        return np.full(len(cause), len(times))
     is_new_gap = np.append(True, (np.diff(gaps.after) != 0) | (np.diff(cause) != 0))[: len(cause)]
     gap = np.cumsum(is_new_gap) - 1
     gap_lengths = np.bincount(gap, gaps.end - gaps.start)
@@ -554,26 +542,77 @@ def _other_stream_ended(gaps: StreamGaps, all_ends: Ints, own_ends: Ints, delay:
     return all_count > own_count
 
 
+Members = Sequence[npt.NDArray[np.intp]]
+"""The rows of the gaps of each group, in order; every group has at least one."""
+
+
+def _rows_by_group(group: Ints, groups: int) -> Members:
+    narrow = group.astype(np.uint16) if groups <= 1 << 16 else group  # sorted by radix, which is many times as fast
+    by_group = np.argsort(narrow, kind="stable")
+    return np.split(by_group, value_change_rows(group[by_group])) if len(group) else []
+
+
 def _gap_statistics(
-    gaps: StreamGaps, rows: npt.NDArray[np.intp], ids: pl.Series, times: Mapping[str, Ints]
-) -> dict[str, object]:
-    """Statistics of these gaps of one stream and cause, in order: count, lengths, and the longest."""
-    length = (gaps.end - gaps.start)[rows]
+    gaps: StreamGaps, group: Ints, members: Members, events: pl.DataFrame, times: Mapping[str, Ints]
+) -> list[dict[str, object]]:
+    """Statistics of the gaps of each group of one stream: count, lengths, `times`, and the longest."""
+    length, ids = gaps.end - gaps.start, events["id"]
+    times_of_groups = {part: sum_groups(group, time, len(members)).tolist() for part, time in times.items()}
+    found = list[dict[str, object]]()
+    for number, rows in enumerate(members):
+        lengths = pl.Series(length[rows])
+        in_order = lengths.sort()
+        longest = int(rows[length[rows].argmax()])
+        found.append(
+            {
+                "count": len(_first_parts(gaps, rows)),
+                "idle": lengths.sum(),
+                **{part: sums[number] for part, sums in times_of_groups.items()},
+                "mean": lengths.mean(),
+                "std": lengths.std(),
+                "min": in_order[0],
+                **{f"p{part}": in_order.quantile(part / 100, "linear") for part in (25, 50, 75)},
+                "duration": in_order[-1],
+                "start": int(gaps.start[longest]),
+                "event": ids[int(gaps.after[longest])],
+            }
+        )
+    return found
+
+
+def _add_step_statistics(
+    statistics: Sequence[dict[str, object]],
+    gaps: StreamGaps,
+    members: Members,
+    events: pl.DataFrame,
+    steps: pl.DataFrame,
+) -> None:
+    """Add idle time by step, longest first, and the length of `SHORT_WORK` to the statistics of each group."""
+    work = (events["end"] - events["start"]).to_numpy()
+    is_short = (events["kind"] == "kernel").to_numpy() & (work < SHORT_WORK)
+    short_work = np.where(is_short, work, 0)[gaps.after]
+    starts = steps["start"].to_numpy() if steps.height else np.empty(0, np.int64)
+    step = np.searchsorted(starts, gaps.start, side="right") - 1
+    for of_group, rows in zip(statistics, members, strict=True):
+        of_group["by_step"] = _idle_by_step(step[rows].clip(min=0), (gaps.end - gaps.start)[rows], steps)
+        of_group["short_work"] = int(short_work[_first_parts(gaps, rows)].sum())
+
+
+def _idle_by_step(step: Ints, length: Ints, steps: pl.DataFrame) -> list[dict[str, int]]:
+    """The number of each step with gaps of this length, in these rows of `steps`, and their sum, longest first."""
+    if steps.is_empty():
+        return []
+    time = np.bincount(step, length)
+    most = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
+    numbers = steps["step"].gather(most).to_list()
+    return [{"step": number, "time": int(idle)} for number, idle in zip(numbers, time[most].tolist(), strict=True)]
+
+
+def _first_parts(gaps: StreamGaps, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Those of the rows that are the first part of a gap: parts of one gap follow one another."""
     after = gaps.after[rows]
-    longest = int(rows[length.argmax()])
-    lengths = pl.Series(length)
-    return {
-        "count": 1 + int(np.count_nonzero(after[1:] != after[:-1])),  # parts of one gap count once
-        "idle": int(length.sum()),
-        **{part: int(time[rows].sum()) for part, time in times.items()},
-        "mean": lengths.mean(),
-        "std": lengths.std(),
-        "min": lengths.min(),
-        **{f"p{part}": lengths.quantile(part / 100, "linear") for part in (25, 50, 75)},
-        "duration": lengths.max(),
-        "start": int(gaps.start[longest]),
-        "event": ids[int(gaps.after[longest])],
-    }
+    first: npt.NDArray[np.intp] = rows[np.append(True, after[1:] != after[:-1])]
+    return first
 
 
 _FRACTION_COLUMNS: Final = ("mean", "std", "p25", "p50", "p75")
