@@ -35,8 +35,10 @@ from tracehound.analysis.hosts.thread_activity import (
     ThreadActivities,
 )
 from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.timing.row_groups import category_codes, group_rows, largest_row_per_group, occurring_numbers
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Ints, covered_lengths
+from tracehound.numeric.trees import sum_groups
 
 CAUSE_SCHEMA: Final = schema(
     {
@@ -97,7 +99,7 @@ def find_gap_causes(
     windows = Intervals(gaps.start[examined], until[examined])
     found = find_main_activities(rank_trace, lane[examined], windows, rules)
     found = _ask_main_thread(rank_trace, found, lane[examined], threads.main, windows, rules)
-    found = found.with_columns(gap=examined).filter(pl.col("doing") != LAUNCHES)
+    found = found.with_columns(gap=examined).filter(pl.col("doing") != LAUNCHES).cast(_CODED)
     has_cause = np.zeros(len(lane), np.bool_)
     has_cause[found["gap"].to_numpy()] = True
     others = np.flatnonzero((lane >= 0) & ~has_cause)
@@ -123,30 +125,26 @@ def _ask_main_thread(
     return pl.concat([kept, said]).sort("at").drop("at")
 
 
+_CODED: Final = schema({"doing": pl.Categorical(), "name": pl.Categorical()})
+"""Types of columns of `ACTIVITY_SCHEMA` that hold few different texts for many gaps."""
+
+
 def _launching_operators(rank_trace: RankTrace, launch: pl.Series) -> pl.DataFrame:
-    """The operator that each of these launches is in, else the launch itself, as `ACTIVITY_SCHEMA`."""
-    columns = ("id", "name", "kind", "start", "end", "parent")
-    calls = host_events_between(rank_trace, launch).read_columns(*columns)
-    operators = host_events_between(rank_trace, calls["parent"]).read_columns(*columns)
-    is_operator = (operators["kind"].cast(pl.String) == "op").fill_null(value=False)
-    rows = pl.DataFrame(
-        {
-            name: pl.select(pl.when(is_operator).then(operators[name]).otherwise(calls[name])).to_series()
-            for name in ("id", "start", "end")
-        }
-    )
-    name = pl.select(
-        pl.when(is_operator).then(operators["name"].cast(pl.String)).otherwise(calls["name"].cast(pl.String))
-    ).to_series()
+    """The operator that each of these launches is in, else the launch itself, as `ACTIVITY_SCHEMA` with `_CODED`."""
+    around = host_events_between(rank_trace, launch).read_columns("parent")["parent"]
+    kind = host_events_between(rank_trace, around).read_columns("kind")["kind"]
+    event = pl.select(pl.when((kind == "op").fill_null(value=False)).then(around).otherwise(launch)).to_series()
+    rows = host_events_between(rank_trace, event).read_columns("id", "name", "start", "end")
+    nothing = pl.Series([None], dtype=pl.String).new_from_index(0, len(launch))
     return pl.DataFrame(
         {
-            "doing": pl.Series([LAUNCHES]).new_from_index(0, len(launch)),
-            "name": name.fill_null(""),
-            "inside": pl.Series([None] * len(launch), dtype=pl.String),
-            "frame": pl.Series([None] * len(launch), dtype=pl.String),
+            "doing": pl.Series([LAUNCHES], dtype=pl.Categorical).new_from_index(0, len(launch)),
+            "name": rows["name"].cast(pl.Categorical).fill_null(""),
+            "inside": nothing,
+            "frame": nothing,
             "host_event": rows["id"],
             "host_time": rows["end"] - rows["start"],
-            "other": pl.Series([None] * len(launch), dtype=pl.String),
+            "other": nothing,
         }
     )
 
@@ -160,16 +158,55 @@ def _blame_waits(
     rules: EventRules,
     activities: Mapping[int, ActivityIntervals],
 ) -> pl.DataFrame:
-    """The causes, with the last wait for the device in place of those that it explains.
+    """The causes (in the order of gaps), with the last wait for the device in place of those that it explains.
 
     Without its waits a thread would have been ahead by their lengths, less the gaps since: a gap no longer than that
     would not be there. It is put down to the last wait before it that is as long.
     """
-    gap = found["gap"].to_numpy()
-    time, explainable = found["time"].to_numpy(), found["doing"].is_in(_AFTER_WAITS).to_numpy()
-    begin, end = np.full(len(gap), -1), np.full(len(gap), -1)
+    waits, wait = _explaining_waits(found, gaps, lane, until, activities)
+    explained = np.flatnonzero(wait >= 0)
+    if not len(explained):
+        return found
+    longest = waits.longest(np.flatnonzero(occurring_numbers(wait[explained])))
+    windows = Intervals(waits.start[longest], waits.end[longest])
+    named = find_main_activities(rank_trace, waits.lane[longest], windows, rules).cast(_CODED)
+    is_wait = named["doing"].is_in(_WAITS).to_numpy()
+    named_row = np.full(len(waits.lane), -1)
+    named_row[longest[is_wait]] = np.flatnonzero(is_wait)
+    row = named_row[wait[explained]]
+    explained, row = explained[row >= 0], row[row >= 0]
+    name, _ = group_rows(category_codes(named["name"]))
+    repeats = np.bincount(name[row], minlength=named.height)[name[row]]
+    kept = (found["doing"] == LAUNCHES).to_numpy()[explained] | (repeats >= _MIN_REPEATS)
+    source = np.arange(found.height)
+    source[explained[kept]] = found.height + row[kept]
+    blamed = pl.concat([found.select(named.columns), named]).select(pl.all().gather(source))
+    return blamed.with_columns(found["gap"], found["time"])
+
+
+class _Waits(NamedTuple):
+    """Waits of threads for the device: lane, start and end of each."""
+
+    lane: Ints
+    start: Ints
+    end: Ints
+
+    def longest(self, numbers: Ints) -> Ints:
+        """The longest `MAX_EXAMINED_WAITS` of these, by lane and start."""
+        lane, start, end = (values[numbers] for values in self)
+        first = np.lexsort((start, lane, start - end))[:MAX_EXAMINED_WAITS]
+        return numbers[first[np.lexsort((start[first], lane[first]))]]
+
+
+def _explaining_waits(
+    found: pl.DataFrame, gaps: Intervals, lane: Ints, until: Ints, activities: Mapping[int, ActivityIntervals]
+) -> tuple[_Waits, Ints]:
+    """The waits of all threads, and for each cause the number of the wait that explains it; -1: none does."""
+    gap, time = found["gap"].to_numpy(), found["time"].to_numpy()
+    explainable, lane_of_gap = found["doing"].is_in(_AFTER_WAITS).to_numpy(), lane[gap]
+    explaining, known = np.full(len(gap), -1), [_Waits(*np.empty((3, 0), np.int64))]
     for number, doing in activities.items():
-        mine = np.flatnonzero(lane[gap] == number)
+        mine = np.flatnonzero(lane_of_gap == number)
         waits = _waits_for_busy_device(_joined_waits(doing), gaps)
         if not len(mine) or not len(waits.start):
             continue
@@ -178,25 +215,10 @@ def _blame_waits(
         lead = waited - np.append(0, np.cumsum(time[mine])[:-1])  # before each gap, were it not for those without one
         lead += np.append(0, np.maximum.accumulate(np.maximum(time[mine] - lead, 0))[:-1])
         wait = _last_long_wait(waits, last, gaps.start[gap[mine]], time[mine])
-        blamed = explainable[mine] & (wait >= 0) & (lead >= time[mine])
-        rows = mine[blamed]
-        begin[rows], end[rows] = waits.start[wait[blamed]], waits.end[wait[blamed]]
-    blamed = np.flatnonzero(end >= 0)
-    if not len(blamed):
-        return found
-    keys = pl.DataFrame({"lane": lane[gap[blamed]], "begin": begin[blamed], "end": end[blamed]}).unique()
-    keys = keys.sort(pl.col("begin") - pl.col("end"), "lane", "begin").head(MAX_EXAMINED_WAITS).sort("lane", "begin")
-    windows = Intervals(keys["begin"].to_numpy(), keys["end"].to_numpy())
-    named = find_main_activities(rank_trace, keys["lane"].to_numpy(), windows, rules)
-    blamed_waits = named.with_columns(keys["lane"], keys["begin"]).filter(pl.col("doing").is_in(_WAITS))
-    explained = found[blamed].select(
-        "gap", "doing", "time", lane=pl.Series(lane[gap[blamed]]), begin=pl.Series(begin[blamed])
-    )
-    rare = explained.join(blamed_waits.select("lane", "begin", "name"), on=["lane", "begin"])
-    often = rare.filter(pl.len().over("name") >= _MIN_REPEATS)["gap"]
-    explained = explained.filter((pl.col("doing") == LAUNCHES) | pl.col("gap").is_in(often.implode()))
-    joined = explained.drop("doing").join(blamed_waits, on=["lane", "begin"], how="inner").select(found.columns)
-    return pl.concat([found.join(joined, on="gap", how="anti"), joined]).sort("gap")
+        explains = explainable[mine] & (wait >= 0) & (lead >= time[mine])
+        explaining[mine[explains]] = sum(len(each.lane) for each in known) + wait[explains]
+        known.append(_Waits(np.full(len(waits.start), number), *waits))
+    return _Waits(*(np.concatenate(parts) for parts in zip(*known, strict=True))), explaining
 
 
 _MIN_REPEATS: Final = 3
@@ -245,33 +267,26 @@ def name_key() -> pl.Expr:
 
 
 def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
-    """The causes of `count` gaps with equal ones as one, those of most idle time first."""
-    is_joined = pl.col("doing").is_in(JOINED)
-    key = pl.when(is_joined).then(pl.lit("")).otherwise(name_key())
-    distinct = found.select("doing", "name").unique().with_columns(key.alias("key"))
-    keyed = found.join(distinct, on=["doing", "name"], how="left")
-    calls = keyed.select("doing", "key", "name", "time")
-    seconds = keyed.filter(is_joined).drop_nulls("other")
-    calls = pl.concat([calls, seconds.select("doing", "key", name="other", time=pl.col("time") // 2)])
-    by_name = calls.group_by("doing", "key", "name").agg(pl.len().alias("count"), pl.col("time").sum())
-    names = (
-        by_name.filter(pl.col("name") != "")
-        .sort("time", "name", descending=[True, False])
-        .group_by("doing", "key", maintain_order=True)
-        .agg(pl.struct("name", pl.col("count").cast(pl.Int64), "time").head(_MAX_NAMES).alias("names"))
+    """The causes of `count` gaps with equal ones as one, those of most idle time first; `found` is in their order."""
+    time = found["time"].to_numpy()
+    pair, first = group_rows(category_codes(found["doing"]), category_codes(found["name"]))
+    pairs = found[first].select(
+        pl.col("doing", "name").cast(pl.String), count=np.bincount(pair), time=sum_groups(pair, time, len(first))
     )
-    most = by_name.filter(pl.col("name") != "").sort("time", "name", descending=[True, False])
-    most = most.unique(["doing", "key"], keep="first").select("doing", "key", most="name")
-    keyed = keyed.join(most, on=["doing", "key"], how="left", maintain_order="left")
-    is_main = (pl.col("name") == pl.col("most")).fill_null(value=True)
-    longest = keyed.sort(is_main, "time", "gap", descending=[True, True, False])
+    is_joined = pl.col("doing").is_in(JOINED)
+    pairs = pairs.with_columns(key=pl.when(is_joined).then(pl.lit("")).otherwise(name_key()))
+    keys = pairs.select("doing", "key").unique(maintain_order=True).with_row_index("number")
+    names = _names_of_causes(pairs, found.filter(is_joined & pl.col("other").is_not_null()))
+    main_name = pl.col("names").list.first().struct.field("name")
+    pairs = pairs.join(keys.join(names, on=["doing", "key"], how="left"), on=["doing", "key"], maintain_order="left")
+    cause = pairs["number"].to_numpy().astype(np.int64)[pair]
+    is_main = pairs.select((pl.col("name") == main_name).fill_null(value=True).cast(pl.Int64)).to_series().to_numpy()
+    longest = largest_row_per_group(cause, is_main[pair], time, keys.height)
+    shown = found[longest].select(pl.col("name").cast(pl.String), "inside", "frame", "host_event", "host_time")
     causes = (
-        longest.group_by("doing", "key", maintain_order=True)
-        .agg(
-            pl.col("time").sum().alias("idle"),
-            pl.col("name", "inside", "frame", "host_event", "host_time").first(),
-        )
-        .join(names, on=["doing", "key"], how="left", maintain_order="left")
+        pl.concat([keys, shown], how="horizontal")
+        .with_columns(idle=sum_groups(cause, time, keys.height))
+        .join(names, on=["doing", "key"], how="left")
         .sort("idle", "doing", "key", descending=[True, False, False])
         .head(_MAX_CAUSES)
     )
@@ -279,15 +294,30 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     stands = 2 * main.struct.field("time") >= pl.col("idle")
     joined_name = pl.when(stands).then(main.struct.field("name")).otherwise(pl.lit("")).fill_null("")
     causes = causes.with_columns(pl.when(is_joined).then(joined_name).otherwise("name").alias("name"))
-    none = pl.DataFrame({"doing": [""], "name": [""], "key": ["-"]})
-    table = pl.concat([none, causes], how="diagonal").with_row_index("row")
-    rows = keyed.select("gap", "doing", "key").join(
-        table.select("row", "doing", "key"), on=["doing", "key"], how="left"
-    )
-    row = np.zeros(count, np.int64)
-    row[rows["gap"].to_numpy()] = rows["row"].fill_null(0).to_numpy()
-    table = table.with_columns(calls=pl.lit(None, pl.Int64))
+    row_of_cause, row = np.zeros(keys.height, np.int64), np.zeros(count, np.int64)
+    row_of_cause[causes["number"].to_numpy()] = np.arange(causes.height) + 1
+    row[found["gap"].to_numpy()] = row_of_cause[cause]
+    none = pl.DataFrame({"doing": [""], "name": [""]})
+    table = pl.concat([none, causes], how="diagonal").with_columns(calls=pl.lit(None, pl.Int64))
     return GapCauses(row, table.select(pl.col(name).cast(dtype) for name, dtype in CAUSE_SCHEMA.items()))
+
+
+def _names_of_causes(pairs: pl.DataFrame, with_second_name: pl.DataFrame) -> pl.DataFrame:
+    """The `names` of each cause (doing, key) that have most of its time, the first of all first.
+
+    `pairs` has count and time of each activity and name. Causes `with_second_name` give half of their time to it, too.
+    """
+    seconds = with_second_name.group_by(pl.col("doing").cast(pl.String), name="other").agg(
+        pl.len().cast(pl.Int64).alias("count"), (pl.col("time") // 2).sum(), key=pl.lit("")
+    )
+    every = pl.concat([pairs, seconds.select(pairs.columns)]).filter(pl.col("name") != "")
+    return (
+        every.group_by("doing", "key", "name")
+        .agg(pl.col("count", "time").sum())
+        .sort("time", "name", descending=[True, False])
+        .group_by("doing", "key", maintain_order=True)
+        .agg(pl.struct("name", "count", "time").head(_MAX_NAMES).alias("names"))
+    )
 
 
 _MAX_NAMES: Final = 3
