@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
@@ -25,10 +26,13 @@ from tracehound.analysis.result import (
     make_result,
 )
 from tracehound.analysis.timing.device_clock import measure_events
+from tracehound.analysis.timing.row_groups import NameKindPairs, category_codes, group_rows
 from tracehound.formats.inductor_names import GENERATED_PREFIX, find_fused_operators
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import look_up_rows
+from tracehound.numeric.intervals import Ints
+from tracehound.numeric.trees import sum_groups
 
 DEFINITION = """\
 A row for each kernel, copy, memset or HLO op by name, over all ranks. by=rank has one for each name and rank, by=class
@@ -122,6 +126,7 @@ _KERNEL_KEY: Final = ("name", "kind", "category")
 _GRID_KEY: Final = ("grid", "block")
 _BINS_PER_OCTAVE: Final = 64
 """Bins of lengths in one doubling."""
+_MAX_BINS: Final = 64 * _BINS_PER_OCTAVE
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
@@ -130,10 +135,10 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     keys: tuple[str, ...] = _KERNEL_KEY
     if BY_SETTING.value_in(options.given) == "grid":
         rows, keys = _add_grid(rows, rank_trace), (*_KERNEL_KEY, *_GRID_KEY)
+    number, first = _number_distinct_rows(rows, keys)
+    rows = rows.with_columns(number=number)
     length = pl.col("length")
-    bin_of = (length.clip(lower_bound=1).log(2) * _BINS_PER_OCTAVE).floor().cast(pl.Int16)
-    bins = rows.group_by(*keys, bin_of.alias("bin")).agg(pl.len().cast(pl.Int64).alias("number"), length.sum())
-    table = rows.group_by(keys).agg(
+    table = rows.group_by("number").agg(
         pl.len().cast(pl.Int64).alias("count"),
         length.sum().alias("total"),
         length.min().alias("min"),
@@ -144,14 +149,37 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         pl.col("id").get(length.arg_max()).alias("event"),
         *collect_counted_events(options),
     )
-    bin_lists = bins.sort("bin").group_by(keys).agg(pl.struct("bin", "number", "length").alias("bins"))
     return (
-        table.join(bin_lists, on=keys, nulls_equal=True)
+        table.join(_bin_lengths(rows), on="number")
+        .join(rows[first].select("number", *keys), on="number")
+        .select(*keys, pl.exclude("number", *keys))
         .with_columns(pl.col(each for each in keys if each != "category").cast(pl.String))
         .with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
         .sort(keys)
         .pipe(_add_origins, rank_trace)
     )
+
+
+def _bin_lengths(rows: pl.DataFrame) -> pl.DataFrame:
+    """For each `number` its `bins` of lengths, in order: executions and their total length."""
+    bin_of = (pl.col("length").clip(lower_bound=1).log(2) * _BINS_PER_OCTAVE).floor().cast(pl.Int16).alias("bin")
+    binned = rows.select("number", bin_of)
+    group, first = group_rows(binned.select(pl.col("number") * _MAX_BINS + pl.col("bin")).to_series().to_numpy())
+    bins = pl.struct(
+        "bin",
+        pl.Series("number", np.bincount(group, minlength=len(first))),
+        pl.Series("length", sum_groups(group, rows["length"].to_numpy(), len(first))),
+    )
+    return binned[first].select("number", bins.alias("bins")).group_by("number").agg("bins")
+
+
+def _number_distinct_rows(rows: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints]:
+    """For each row the number of its combination of keys, name and kind among them; and one row of each combination."""
+    pairs = NameKindPairs(rows["name"], rows["kind"])
+    more = [rows[key] for key in keys if key not in ("name", "kind") and rows[key].null_count() < rows.height]
+    if not more:
+        return pairs.pair_numbers, pairs.rows
+    return group_rows(pairs.pair_numbers, *(category_codes(values.cast(pl.Categorical)) for values in more))
 
 
 def _add_origins(table: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
