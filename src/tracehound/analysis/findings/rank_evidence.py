@@ -25,9 +25,10 @@ from tracehound.analysis.hosts.host_threads import enclosing_events, host_events
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
-from tracehound.analysis.timing.row_groups import NameKindPairs
+from tracehound.analysis.timing.row_groups import NameKindPairs, category_codes, group_rows, largest_row_per_group
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Mask, covered_lengths, union
+from tracehound.numeric.trees import sum_groups
 
 TRAIT_TYPES: Final = {
     "rank": pl.Int64,
@@ -296,13 +297,11 @@ def collective_calls_by_size(rank_trace: RankTrace, step_intervals: Callable[[],
 def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:
     """The peak of the allocator of the rank's device, as it recorded it."""
     allocations = collect_frame(rank_trace.facet("allocated").filter(pl.col("device") >= 0).drop_nulls("allocated"))
-    highest = (
-        with_levels_at_start(allocations.sort("time", "record"), rank_trace)
-        .sort("allocated", "time", descending=[True, False])
-        .head(1)
-    )
-    peak = (highest["allocated"][0], highest["time"][0]) if highest.height else (None, None)
-    return pl.DataFrame({"peak": [peak[0]], "peak_time": [peak[1]]}, schema={"peak": pl.Int64, "peak_time": pl.Int64})
+    if rank_trace.windowed:
+        allocations = with_levels_at_start(allocations.sort("time", "record"), rank_trace)
+    highest = allocations.filter(pl.col("allocated") == pl.col("allocated").max())
+    peak = {"peak": [highest["allocated"].max()], "peak_time": [highest["time"].min()]}
+    return pl.DataFrame(peak, schema={"peak": pl.Int64, "peak_time": pl.Int64})
 
 
 def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
@@ -318,24 +317,18 @@ def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], In
     )
     base_intervals = _window_interval(rank_trace) if steps is None else steps
     inside = covered_lengths(base_intervals, rows["start"].to_numpy(), rows["end"].to_numpy())
-    length = pl.col("length")
-    timed = rows.select("id", "name", pl.Series("length", inside)).filter(length > 0)
-    return (
-        timed.group_by("name")
-        .agg(
-            length.sum().alias("total"),
-            pl.len().cast(pl.Int64).alias("count"),
-            pl.col("id").sort_by(length, "id", descending=[True, False]).first(),
-        )
-        .select(
-            pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
-            pl.col("name").cast(pl.String),
-            "total",
-            "count",
-            event="id",
-        )
-        .sort("name")
+    name, first = group_rows(category_codes(rows["name"]))
+    longest = largest_row_per_group(name, inside, -rows["id"].to_numpy(), len(first))
+    times = pl.DataFrame(
+        {
+            "name": rows["name"].gather(first).cast(pl.String),
+            "total": sum_groups(name, inside, len(first)),
+            "count": np.bincount(name[inside > 0], minlength=len(first)),
+            "event": rows["id"].gather(longest),
+        }
     )
+    rank = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
+    return times.filter(pl.col("count") > 0).select(rank, pl.all()).sort("name")
 
 
 FACTOR_SCHEMA: Final = schema({"factor": pl.Float64(), "agreement": pl.Float64(), "kernels": pl.Int64()})
@@ -348,7 +341,13 @@ def step_kernel_factors(rank_trace: RankTrace) -> pl.DataFrame:
             "step", "name", length=pl.col("end") - pl.col("start")
         )
     )
-    times = rows.group_by("step", "name").agg(pl.col("length").sum().alias("total"), pl.len().alias("count"))
+    group, first = group_rows(rows["step"].cast(pl.Int64).to_numpy(), category_codes(rows["name"]))
+    times = rows[first].select(
+        "step",
+        "name",
+        total=sum_groups(group, rows["length"].to_numpy(), len(first)),
+        count=np.bincount(group, minlength=len(first)).astype(np.uint32),
+    )
     factors = length_factors(times, "step")
     return factors.select(
         pl.lit(rank_trace.rank, pl.Int64).alias("rank"), pl.col("step").cast(pl.Int64), *FACTOR_SCHEMA
