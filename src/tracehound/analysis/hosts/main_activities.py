@@ -37,6 +37,7 @@ from tracehound.analysis.hosts.thread_activity import (
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
+from tracehound.analysis.timing.row_groups import largest_row_per_group
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Ints, Mask, overlapping_pairs
 from tracehound.numeric.nesting import nearest_chosen_ancestor
@@ -214,12 +215,12 @@ def _pairs_with_activity(
 
 
 def _longest_event(pairs: tuple[Ints, Ints, Ints], count: int) -> Ints:
-    """For each of `count` windows the event of its pairs with the most time; -1 without one."""
+    """For each of `count` windows the event of its pairs with the most time, of equal ones the last; -1 without one."""
     window, row, time = pairs
-    found = np.full(count, -1)
-    by_time = np.argsort(time, kind="stable")
-    found[window[by_time]] = row[by_time]
-    return found
+    if not len(row):
+        return np.full(count, -1)
+    last = largest_row_per_group(window, time, np.arange(len(row)), count)
+    return np.where(last >= 0, row[last], -1)
 
 
 def _second_names(names: pl.Series, pairs: tuple[Ints, Ints, Ints], outermost: Ints, length: Ints) -> pl.Series:
