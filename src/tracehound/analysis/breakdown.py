@@ -17,7 +17,12 @@ from tracehound.analysis.devices.missing_data import (
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
-from tracehound.analysis.timing.device_busy import BusyIntervals, busy_intervals, device_work
+from tracehound.analysis.timing.device_busy import (
+    BusyIntervals,
+    busy_intervals,
+    busy_intervals_in_window,
+    device_work,
+)
 from tracehound.analysis.timing.device_clock import (
     DEVICE_TIMES,
     clock_difference_notes,
@@ -110,8 +115,11 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for the run, or for each step that overlaps the window: lengths in ps."""
     by_step = RUN_OR_STEP.value_in(options.given) == "step"
     events = device_work(rank_trace, "lane", *DEVICE_TIMES, *(STEP_COLUMNS if by_step else ()))
-    worked = work_on_device_clock(events, rank_trace)
-    state = busy_intervals(worked.events, replace(rank_trace, start=worked.start, end=worked.end))
+    if has_device_clock(events):
+        worked = work_on_device_clock(events, rank_trace)
+        state = busy_intervals(worked.events, replace(rank_trace, start=worked.start, end=worked.end))
+    else:
+        state = busy_intervals_in_window(events, rank_trace)
     clock = device_clock(rank_trace) if by_step and has_device_clock(events) else None
     intervals = steps_in_window(rank_trace, clock) if by_step else _run_as_interval(state)
     start, end = intervals["from"].to_numpy(), intervals["until"].to_numpy()

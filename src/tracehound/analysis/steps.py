@@ -13,7 +13,7 @@ from tracehound.analysis.devices.missing_data import no_steps_note
 from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
 from tracehound.analysis.step_parts import steps_with_work
-from tracehound.analysis.timing.device_busy import busy_intervals, device_work
+from tracehound.analysis.timing.device_busy import busy_intervals, busy_intervals_in_window, device_work
 from tracehound.analysis.timing.device_clock import (
     DEVICE_TIMES,
     clock_difference_notes,
@@ -101,7 +101,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     )
     clock = device_clock(rank_trace) if steps.height and not steps["rank"].null_count() else None
     if clock is None:
-        state = busy_intervals(events, rank_trace)
+        state = busy_intervals_in_window(events, rank_trace)
     else:
         start, end = clock.to_device_bounds(start, end)
         device_clock_work = work_on_device_clock(events, rank_trace)

@@ -143,6 +143,8 @@ def complement(a: Intervals, start: int, end: int) -> Intervals:
 
 def clip(a: Intervals, start: int, end: int) -> Intervals:
     """The part of the set inside `[start, end)`."""
+    if len(a.start) and start <= a.start[0] and a.end[-1] <= end:
+        return a
     starts, ends = np.maximum(a.start, start), np.minimum(a.end, end)
     keep = ends > starts
     return Intervals(starts[keep], ends[keep])

@@ -16,7 +16,7 @@ import polars as pl
 from tracehound.analysis.devices.async_ops import exposed_time, find_async_ops
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.rank_trace import RankTrace, overlapping_events
-from tracehound.analysis.timing.device_busy import COPY_KINDS, busy_intervals, device_work
+from tracehound.analysis.timing.device_busy import COPY_KINDS, busy_intervals_in_window, device_work
 from tracehound.formats.xla.op_kinds import HOST_MEMORY_NAME, parse_copy
 from tracehound.model.trace import collect_frame
 from tracehound.model.units import PS_PER_S
@@ -127,7 +127,7 @@ def _stream_copies(rank_trace: RankTrace) -> DeviceCopies:
     kinds = copy_kinds(rank_trace, rows)
     endpoints = [(kind, *copy_endpoints(kind)) for kind in kinds.unique()]
     endpoint_frame = pl.DataFrame(endpoints, schema=["told", "source", "target"], orient="row")
-    state = busy_intervals(events, rank_trace)
+    state = busy_intervals_in_window(events, rank_trace)
     named = rows.with_columns(pl.col("name").cast(pl.String), kinds.alias("told"), pl.lit("").alias("module"))
     copies = named.join(endpoint_frame, on="told", maintain_order="left")
     inside = _clip_even_copies(copies, rank_trace.start, rank_trace.end).select(_COPY_COLUMNS)

@@ -19,7 +19,7 @@ from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS, find_
 from tracehound.analysis.hosts.thread_activity import ALL_ACTIVITIES
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Column, Options, Result
-from tracehound.analysis.timing.device_busy import device_work, recording_bounds, union_of_work, work_bounds
+from tracehound.analysis.timing.device_busy import BUSY_AT_ANY_TIME, device_work, recording_bounds, work_bounds
 from tracehound.model.units import format_duration, format_ranks
 from tracehound.model.units import format_share as percent
 from tracehound.numeric.intervals import Intervals, complement, subtract, union
@@ -50,7 +50,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         else work_bounds(events, rank_trace)
     )
     covered_by_rules = _intervals_of_rows(steps) if steps.height else _single_interval(first, last)
-    idle_intervals = subtract(complement(covered_by_rules, low, high), union_of_work(events))
+    idle_intervals = subtract(
+        complement(covered_by_rules, low, high), BUSY_AT_ANY_TIME.result_for(rank_trace, events).busy
+    )
     if idle_intervals.length <= MIN_IDLE_SHARE * (high - low):
         return pl.DataFrame()
     conditions = {

@@ -6,13 +6,15 @@ Defines the classes of device work. The base of `breakdown`, `steps` and `gaps`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.rank_trace import RankTrace, SharedRankResult
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import find_rows
 from tracehound.numeric.intervals import Intervals, Ints, clip, complement, merge, subtract, union
@@ -32,7 +34,7 @@ def rounding_gap(start: Ints, end: Ints) -> int:
     return 0 if (start % _PS_PER_NS).any() or (end % _PS_PER_NS).any() else _PS_PER_NS
 
 
-class BusyIntervals(Struct, frozen=True):
+class BusyIntervals(Struct, frozen=True, dict=True):
     """The device of one rank in `[start, end)`: the intervals with work of each class, overlaps included.
 
     `start` and `end` are those of the window, or without one of the first and last work. They are equal if there is no
@@ -45,7 +47,7 @@ class BusyIntervals(Struct, frozen=True):
     communication: Intervals
     copy: Intervals
 
-    @property
+    @cached_property
     def busy(self) -> Intervals:
         """Intervals with any work."""
         return merge(self.compute, self.communication, self.copy)
@@ -55,12 +57,12 @@ class BusyIntervals(Struct, frozen=True):
         """Intervals without work."""
         return complement(self.busy, self.start, self.end)
 
-    @property
+    @cached_property
     def exposed_communication(self) -> Intervals:
         """Intervals with communication but no computation."""
         return subtract(self.communication, self.compute)
 
-    @property
+    @cached_property
     def exposed_copy(self) -> Intervals:
         """Intervals with copies only."""
         return subtract(self.copy, merge(self.compute, self.communication))
@@ -90,7 +92,12 @@ def device_work(rank_trace: RankTrace, *more: str) -> pl.DataFrame:
     streams = lanes.filter(pl.col("role") == "stream")["lane"].to_list()
     nested = pl.when(~pl.col("lane").is_in(streams)).then("parent")
     parent = nested if len(streams) < lanes.height else pl.lit(None, pl.Int64)
-    rows = rank_trace.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    has_other_lanes = lanes.height < rank_trace.lanes["rank"].count()
+    rows = (
+        rank_trace.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+        if has_other_lanes
+        else rank_trace.device
+    )
     return collect_frame(rows.select(*WORK_COLUMNS[:-1], parent.alias("parent"), *more))
 
 
@@ -108,6 +115,23 @@ def busy_intervals(events: pl.DataFrame, rank_trace: RankTrace) -> BusyIntervals
 
     low, high = work_bounds(events, rank_trace)
     return BusyIntervals(low, high, when(~communication & ~copy), when(communication), when(copy))
+
+
+def _busy_intervals_at_any_time(rank_trace: RankTrace, events: pl.DataFrame) -> BusyIntervals:
+    return busy_intervals(events, replace(rank_trace, start=-_FOREVER, end=_FOREVER, windowed=False))
+
+
+_FOREVER: Final = 1 << 62
+
+BUSY_AT_ANY_TIME: Final = SharedRankResult(_busy_intervals_at_any_time)
+"""Busy intervals of all work of the rank's device, from its `device_work` at any time."""
+
+
+def busy_intervals_in_window(events: pl.DataFrame, rank_trace: RankTrace) -> BusyIntervals:
+    """As `busy_intervals`, where `events` are all of the device's work in the window; shared if there is none."""
+    if rank_trace.windowed or events.is_empty():
+        return busy_intervals(events, rank_trace)
+    return BUSY_AT_ANY_TIME.result_for(rank_trace, events)
 
 
 def union_of_work(events: pl.DataFrame) -> Intervals:
