@@ -286,7 +286,7 @@ def _split_at_activities(
 
     Parts are at least a tenth of a gap; they have the cause of the gap.
     """
-    starts, ends = list[Ints](), list[Ints]()
+    starts, ends, cut_gaps = list[Ints](), list[Ints](), list[Ints]()
     for number, doing in activities.by_lane.items():
         mine = np.flatnonzero(lane == number)
         chosen = np.isin(doing.codes, [ACTIVITIES.index(each) for each in _SEPARATE_ACTIVITIES])
@@ -294,21 +294,28 @@ def _split_at_activities(
         if not len(mine) or not len(pieces.start):
             continue
         gap, piece = overlapping_pairs(gaps.start[mine], gaps.end[mine], pieces)
-        start = np.maximum(gaps.start[mine[gap]], pieces.start[piece])
-        end = np.minimum(gaps.end[mine[gap]], pieces.end[piece])
-        length = (gaps.end - gaps.start)[mine[gap]]
+        gap = mine[gap]
+        start = np.maximum(gaps.start[gap], pieces.start[piece])
+        end = np.minimum(gaps.end[gap], pieces.end[piece])
+        length = gaps.end[gap] - gaps.start[gap]
         separate = (10 * (end - start) >= length) & (2 * (end - start) <= length)
         starts.append(start[separate])
         ends.append(end[separate])
+        cut_gaps.append(gap[separate])
     if not sum(map(len, starts)):
         return gaps, cause
+    is_cut = np.zeros(len(cause), np.bool_)
+    is_cut[np.concatenate(cut_gaps)] = True
     cut = union(np.concatenate(starts), np.concatenate(ends))
-    left = subtract(Intervals(gaps.start, gaps.end), cut)
-    start, end = np.concatenate([cut.start, left.start]), np.concatenate([cut.end, left.end])
+    left = subtract(Intervals(gaps.start[is_cut], gaps.end[is_cut]), cut)
+    whole = np.flatnonzero(~is_cut)
+    part_start = np.concatenate([cut.start, left.start])
+    of_part = np.searchsorted(gaps.start, part_start, side="right") - 1
+    start = np.concatenate([gaps.start[whole], part_start])
+    end = np.concatenate([gaps.end[whole], cut.end, left.end])
     order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
-    of_gap = np.searchsorted(gaps.start, start, side="right") - 1
-    return StreamGaps(start, end, gaps.after[of_gap]), cause[of_gap]
+    of_gap = np.concatenate([whole, of_part])[order]
+    return StreamGaps(start[order], end[order], gaps.after[of_gap]), cause[of_gap]
 
 
 _SEPARATE_ACTIVITIES: Final = (LOADER, LOADING_ACTIVITY, COMPILING, PROGRAM, COLLECTING_GARBAGE, FILE_IO, ALLOCATING)
