@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -96,15 +96,13 @@ def measure_copies(copies: DeviceCopies, rank: int, options: Options) -> pl.Data
     if copies.rows.is_empty():
         return pl.DataFrame()
     link = ["source", "target"]
+    copies_of_links = _split_copies(copies, link)
     link_rows = pl.DataFrame(
-        [
-            {**dict(zip(link, link_key, strict=True)), **_link_totals(copies.select(_key_filter(link, link_key)))}
-            for link_key in _unique_keys(copies, link)
-        ]
+        [{**dict(zip(link, names, strict=True)), **_link_totals(part)} for names, part in copies_of_links.items()]
     )
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measure_copies(copies.select(_key_filter(key, group)), options)}
-        for group in _unique_keys(copies, key)
+        {**dict(zip(key, group, strict=True)), **_measure_copies(part, options)}
+        for group, part in (_split_copies(copies, key) if by_op else copies_of_links).items()
     ]
     with_host = (pl.col("source") == HOST_MEMORY_NAME) | (pl.col("target") == HOST_MEMORY_NAME)
     return (
@@ -118,8 +116,10 @@ def measure_copies(copies: DeviceCopies, rank: int, options: Options) -> pl.Data
     )
 
 
-def _unique_keys(copies: DeviceCopies, key: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return copies.rows.select(key).unique(maintain_order=True).iter_rows()
+def _split_copies(copies: DeviceCopies, key: Sequence[str]) -> dict[tuple[str, ...], DeviceCopies]:
+    """The copies of each combination of these columns, in the order of their first copies."""
+    groups = copies.rows.select(key).unique(maintain_order=True).rows()
+    return {group: copies.select(_key_filter(key, group)) for group in groups}
 
 
 def _key_filter(key: Sequence[str], group: Sequence[str]) -> pl.Expr:

@@ -11,17 +11,19 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from tracehound.analysis.devices.async_ops import exposed_time, find_async_ops
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.rank_trace import RankTrace, overlapping_events
 from tracehound.analysis.timing.device_busy import COPY_KINDS, busy_intervals_in_window, device_work
+from tracehound.analysis.timing.row_groups import NameKindPairs, category_codes, group_rows
 from tracehound.formats.xla.op_kinds import HOST_MEMORY_NAME, parse_copy
 from tracehound.model.trace import collect_frame
 from tracehound.model.units import PS_PER_S
 from tracehound.numeric.id_set import look_up_rows
-from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, merge, subtract, union
+from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, Ints, merge, subtract, union
 
 
 class DeviceCopies(NamedTuple):
@@ -124,12 +126,15 @@ def _stream_copies(rank_trace: RankTrace) -> DeviceCopies:
     rows = events.filter(mine)
     if rows.is_empty():
         return NO_COPIES
-    kinds = copy_kinds(rank_trace, rows)
-    endpoints = [(kind, *copy_endpoints(kind)) for kind in kinds.unique()]
-    endpoint_frame = pl.DataFrame(endpoints, schema=["told", "source", "target"], orient="row")
+    number, kinds = _number_copy_kinds(rank_trace, rows)
+    sources, targets = zip(*map(copy_endpoints, kinds), strict=True)
     state = busy_intervals_in_window(events, rank_trace)
-    named = rows.with_columns(pl.col("name").cast(pl.String), kinds.alias("told"), pl.lit("").alias("module"))
-    copies = named.join(endpoint_frame, on="told", maintain_order="left")
+    copies = rows.with_columns(
+        pl.col("name").cast(pl.String),
+        pl.Series("source", sources).gather(number),
+        pl.Series("target", targets).gather(number),
+        pl.lit("").alias("module"),
+    )
     inside = _clip_even_copies(copies, rank_trace.start, rank_trace.end).select(_COPY_COLUMNS)
     return DeviceCopies(inside, NO_COPIES.waits, merge(state.compute, state.communication), state.start, state.end)
 
@@ -261,23 +266,25 @@ def copy_kind(name: str, kind: str, call: str | None = None) -> str:
 
 def copy_kinds(rank_trace: RankTrace, copies: pl.DataFrame) -> pl.Series:
     """`copy_kind` of each of these events of the rank's device; reads `name`, `kind` and `launch`."""
-    named = copies.select("name", "kind").unique()
-    without_direction = [
-        kind != "memset" and copy_direction(name) is None for name, kind in _as_strings(named).iter_rows()
-    ]
-    launches = copies.join(
-        named.filter(pl.Series(without_direction, dtype=pl.Boolean)), on=["name", "kind"], how="semi"
-    )["launch"]
+    number, kinds = _number_copy_kinds(rank_trace, copies)
+    return pl.Series("told", kinds, pl.String).gather(number)
+
+
+def _number_copy_kinds(rank_trace: RankTrace, copies: pl.DataFrame) -> tuple[Ints, list[str]]:
+    """For each of these events the position of its `copy_kind` in a list, which may have one more than once."""
+    pairs = NameKindPairs(copies["name"], copies["kind"])
+    named = _as_strings(copies[pairs.rows].select("name", "kind"))
+    without_direction = np.array(
+        [kind != "memset" and copy_direction(name) is None for name, kind in named.rows()], bool
+    )
+    launches = copies["launch"].filter(pl.Series(without_direction[pairs.pair_numbers]))
+    if launches.is_empty():
+        return pairs.pair_numbers, [copy_kind(name, kind) for name, kind in named.rows()]
     calls = collect_frame(host_events_by_id(rank_trace, launches).select(launch="id", call="name"))
-    called = pl.concat(
-        [copies.select("name", "kind"), look_up_rows(calls, "launch", copies["launch"])], how="horizontal"
-    )
-    each = called.select("name", "kind", "call").unique()
-    kind_of_name = each.with_columns(
-        pl.Series("told", [copy_kind(*row) for row in _as_strings(each).iter_rows()], pl.String)
-    )
-    keys = ["name", "kind", "call"]
-    return called.join(kind_of_name, on=keys, how="left", nulls_equal=True, maintain_order="left")["told"]
+    call = look_up_rows(calls, "launch", copies["launch"])["call"]
+    number, first = group_rows(pairs.pair_numbers, category_codes(call))
+    called = _as_strings(pl.DataFrame([copies["name"], copies["kind"], call])[first])
+    return number, [copy_kind(*row) for row in called.rows()]
 
 
 def _as_strings(named: pl.DataFrame) -> pl.DataFrame:

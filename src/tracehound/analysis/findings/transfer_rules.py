@@ -48,11 +48,14 @@ SLOW_BANDWIDTH: Final = 5e9
 
 def measure_copies_and_feeds(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The rows of `transfers`; those of `FEEDS` on their own, as copies from or to `FEED`."""
-    copies, feeds = find_device_copies(rank_trace), pl.col("name").cast(pl.String).str.contains(FEEDS)
-    avoidable = transfers.measure_copies(copies.select(~feeds), rank_trace.rank, options)
-    fed = transfers.measure_copies(copies.select(feeds), rank_trace.rank, options)
-    if fed.is_empty():
-        return avoidable
+    copies = find_device_copies(rank_trace)
+    names = pl.concat([copies.rows["name"], copies.waits["name"]]).unique()
+    feeds = names.filter(names.str.contains(FEEDS))
+    if feeds.is_empty() and not names.null_count():
+        return transfers.measure_copies(copies, rank_trace.rank, options)
+    is_feed = pl.col("name").is_in(feeds.implode())
+    avoidable = transfers.measure_copies(copies.select(~is_feed), rank_trace.rank, options)
+    fed = transfers.measure_copies(copies.select(is_feed), rank_trace.rank, options)
     return concat_tables([avoidable, fed.with_columns(source=pl.lit(FEED), target=pl.lit(FEED))])
 
 
