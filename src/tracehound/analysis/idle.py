@@ -24,7 +24,6 @@ from tracehound.analysis.hosts.launch_calls import (
 )
 from tracehound.analysis.hosts.main_activities import EventRules, chosen_loader
 from tracehound.analysis.hosts.thread_activity import (
-    ACTIVITIES,
     ALL_ACTIVITIES,
     ALLOCATING,
     ASLEEP,
@@ -289,8 +288,7 @@ def _split_at_activities(
     starts, ends, cut_gaps = list[Ints](), list[Ints](), list[Ints]()
     for number, doing in activities.by_lane.items():
         mine = np.flatnonzero(lane == number)
-        chosen = np.isin(doing.codes, [ACTIVITIES.index(each) for each in _SEPARATE_ACTIVITIES])
-        pieces = Intervals(doing.intervals.start[chosen], doing.intervals.end[chosen])
+        pieces = doing.of_activities(_SEPARATE_ACTIVITIES)
         if not len(mine) or not len(pieces.start):
             continue
         gap, piece = overlapping_pairs(gaps.start[mine], gaps.end[mine], pieces)

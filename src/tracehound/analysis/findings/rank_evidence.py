@@ -390,7 +390,8 @@ def event_times(rank_trace: RankTrace, on_device: Sequence[pl.Series], on_host: 
         else rank_trace.device_anytime.clear()
     )
     times = pl.col("start"), pl.col("id").alias("event"), (pl.col("end") - pl.col("start")).alias("duration")
-    tables = [collect_frame(events.select(times)) for events in (device_events, host_events_by_id(rank_trace, host))]
+    host_events = host_events_by_id(replace(rank_trace, threads=thread_columns(rank_trace)), host)
+    tables = [collect_frame(events.select(times)) for events in (device_events, host_events)]
     return pl.concat(tables).with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
 
 

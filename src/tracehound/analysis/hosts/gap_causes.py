@@ -19,7 +19,6 @@ from tracehound.analysis.hosts.main_activities import (
     LONG_OPERATOR,
     ORDINARY,
     EventRules,
-    codes_of,
     find_main_activities,
 )
 from tracehound.analysis.hosts.thread_activity import (
@@ -35,7 +34,13 @@ from tracehound.analysis.hosts.thread_activity import (
     ThreadActivities,
 )
 from tracehound.analysis.rank_trace import RankTrace
-from tracehound.analysis.timing.row_groups import category_codes, group_rows, largest_row_per_group, occurring_numbers
+from tracehound.analysis.timing.row_groups import (
+    category_codes,
+    group_rows,
+    largest_row_per_group,
+    largest_rows,
+    occurring_numbers,
+)
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Ints, covered_lengths
 from tracehound.numeric.trees import sum_groups
@@ -94,8 +99,8 @@ def find_gap_causes(
         return GapCauses(np.zeros(0, np.int64), pl.DataFrame({"doing": [""]}, schema_overrides=CAUSE_SCHEMA))
     until = np.where((asked > gaps.start) & (asked < gaps.end), asked, gaps.end)
     length = np.where(lane >= 0, until - gaps.start, 0)
-    examined = np.sort(np.argsort(-length, kind="stable")[:MAX_EXAMINED_GAPS])
-    examined = examined[length[examined] > 0]
+    by_host = np.flatnonzero(length > 0)
+    examined = np.sort(by_host[largest_rows(length[by_host], MAX_EXAMINED_GAPS)])
     windows = Intervals(gaps.start[examined], until[examined])
     found = find_main_activities(rank_trace, lane[examined], windows, rules)
     found = _ask_main_thread(rank_trace, found, lane[examined], threads.main, windows, rules)
@@ -250,8 +255,7 @@ _MAX_WAITS_BACK: Final = 64
 
 def _joined_waits(doing: ActivityIntervals) -> Intervals:
     """The intervals in which a thread waits for the device; those that touch are one."""
-    mine = np.isin(doing.codes, codes_of(_WAITS))
-    start, end = doing.intervals.start[mine], doing.intervals.end[mine]
+    start, end = doing.of_activities(_WAITS)
     begins = np.append(True, start[1:] > end[:-1])[: len(start)]
     return Intervals(start[begins], end[np.append(np.flatnonzero(begins)[1:] - 1, len(end) - 1)] if len(end) else end)
 

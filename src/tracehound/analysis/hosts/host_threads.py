@@ -165,6 +165,7 @@ def host_events_by_id(rank_trace: RankTrace, ids: pl.Series) -> pl.LazyFrame:
 
 def enclosing_events(rank_trace: RankTrace, event: int | None) -> Iterator[tuple[str, str]]:
     """Name and kind of this event of the host (None: no event), and of all around it, from the inside out."""
+    rank_trace = replace(rank_trace, threads=thread_columns(rank_trace))
     ids = pl.Series([event], dtype=pl.Int64)
     while ids[0] is not None:
         row = host_events_between(rank_trace, ids).read_columns("name", "kind", "parent")

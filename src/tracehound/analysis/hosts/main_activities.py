@@ -37,11 +37,12 @@ from tracehound.analysis.hosts.thread_activity import (
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
-from tracehound.analysis.timing.row_groups import largest_row_per_group
+from tracehound.analysis.timing.row_groups import category_codes, group_rows, largest_row_per_group
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Ints, Mask, overlapping_pairs
 from tracehound.numeric.nesting import nearest_chosen_ancestor
 from tracehound.numeric.self_time import innermost_intervals
+from tracehound.numeric.trees import sum_groups
 
 LAUNCHES: Final = "launching kernels"
 """Activity of a thread that runs operators and launches their kernels, none of them for long."""
@@ -226,9 +227,12 @@ def _longest_event(pairs: tuple[Ints, Ints, Ints], count: int) -> Ints:
 def _second_names(names: pl.Series, pairs: tuple[Ints, Ints, Ints], outermost: Ints, length: Ints) -> pl.Series:
     """For each window the second name among the calls of its pairs, by their time; null for less than a tenth."""
     window, row, time = pairs
-    calls = pl.DataFrame({"window": window, "name": names.gather(outermost[row]), "time": time})
-    totals = calls.group_by("window", "name").agg(pl.col("time").sum())
-    totals = totals.with_columns(pl.col("name").cast(pl.String)).sort("time", "name", descending=[True, False])
+    call_names = names.gather(outermost[row])
+    group, first = group_rows(window, category_codes(call_names))
+    totals = pl.DataFrame({"window": window[first], "name": call_names.gather(first).cast(pl.String)})
+    totals = totals.with_columns(time=sum_groups(group, time, len(first))).sort(
+        "time", "name", descending=[True, False]
+    )
     seconds = totals.filter(pl.int_range(pl.len()).over("window") == 1)
     seconds = seconds.filter(10 * pl.col("time") >= pl.Series(length).gather(seconds["window"]))
     every = pl.DataFrame({"window": np.arange(len(length))}).join(seconds, on="window", how="left")

@@ -36,6 +36,7 @@ from tracehound.numeric.id_set import find_rows
 from tracehound.numeric.intervals import Intervals, Ints, add_overlap_times
 from tracehound.numeric.nesting import inherit_values
 from tracehound.numeric.self_time import innermost_labels
+from tracehound.numeric.trees import sum_groups
 
 COMPILING: Final = "compiling"
 PROGRAM: Final = "loading a program onto the device"
@@ -268,6 +269,13 @@ class ActivityIntervals(NamedTuple):
     intervals: Intervals
     codes: npt.NDArray[np.integer]
 
+    def of_activities(self, activities: Collection[str]) -> Intervals:
+        """The intervals with one of these activities; they may touch."""
+        wanted = np.zeros(len(ACTIVITIES), np.bool_)  # a table of all codes, for there are millions of intervals
+        wanted[[_ACTIVITY_CODES[each] for each in activities]] = True
+        chosen = wanted[self.codes]
+        return Intervals(self.intervals.start[chosen], self.intervals.end[chosen])
+
 
 class ThreadActivities(NamedTuple):
     """Activities of threads by lane. `main` is the lane of the program's own thread, -1 without one."""
@@ -282,10 +290,9 @@ class ThreadActivities(NamedTuple):
     def time_per_group(self, lane: Ints, start: Ints, end: Ints, group: Ints, groups: int) -> npt.NDArray[np.int64]:
         """The times summed over groups of intervals, numbered below `groups`."""
         times = np.zeros((groups, len(ALL_ACTIVITIES)), np.int64)
+        times[:, -1] = sum_groups(np.where(lane >= 0, group, -1), end - start, groups)
         places = times.ravel()
         first = group * times.shape[1]
-        known = np.flatnonzero(lane >= 0)
-        np.add.at(places, first[known] + len(ACTIVITIES), end[known] - start[known])
         for number, doing in self.by_lane.items():
             mine = np.flatnonzero(lane == number)
             add_overlap_times(start[mine], end[mine], first[mine], doing.intervals, doing.codes, places)
