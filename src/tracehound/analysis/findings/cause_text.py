@@ -189,9 +189,10 @@ def cause_certainty(cause: HostCause) -> Certainty:
     return "not recorded" if cause.doing in _NOT_RECORDED else "recorded"
 
 
-def cause_command(cause: HostCause) -> str:
-    """The arguments of the report that shows the gaps of the cause."""
-    steps = f" --step {next(iter(cause.by_step))}" if cause.by_step else ""
+def cause_command(cause: HostCause, evidence: Evidence) -> str:
+    """The arguments of the report that shows the gaps of the cause, in the step of the longest."""
+    step = evidence.step_at(cause.longest["rank"], cause.longest["start"]) if cause.by_step else None
+    steps = "" if step is None else f" --step {step}"
     if cause.doing in _WAITS_FOR_DEVICE:
         return f"critical_path --rank {cause.longest['rank']}{steps}"
     return f"gaps --rank {cause.longest['rank']}{steps} --top 10"

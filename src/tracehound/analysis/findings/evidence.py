@@ -149,6 +149,14 @@ class Evidence(Struct, frozen=True, dict=True):
         """A total over this many ranks, per step of one rank."""
         return round(total / max(ranks, 1) / max(self.steps, 1))
 
+    def step_at(self, rank: int, instant: int) -> int | None:
+        """The whole step of a rank that has begun last at an instant (ps); None before the first, or without any."""
+        steps = self.table("whole_steps")
+        if steps.is_empty():
+            return None
+        begun = steps.filter((pl.col("rank") == rank) & (pl.col("start") <= instant)).sort("start")
+        return int(begun["step"][-1]) if begun.height else None
+
     def share_of_base(self, cost: float) -> float:
         """A time per step, as a share of `base_time`."""
         return cost / self.base_time if self.base_time else 0.0

@@ -114,7 +114,7 @@ def _host_cause_finding(cause: HostCause, cost: int, evidence: Evidence) -> Find
         share,
         certainty=cause_certainty(cause),
         effects=slow_step_effects(cause, evidence),
-        command=cause_command(cause),
+        command=cause_command(cause, evidence),
     )
 
 

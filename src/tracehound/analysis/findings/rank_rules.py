@@ -162,7 +162,7 @@ def _reason(group: LateRanks, evidence: Evidence) -> _Reason:
             f"there the {evidence.device_word} idles {cause_evidence(cause, own_share, evidence)}",
             advice(evidence, topic),
             cause_certainty(cause),
-            cause_command(cause),
+            cause_command(cause, evidence),
         )
     if (factor := _kernel_factor(group, evidence)) is not None:
         return _Reason(
