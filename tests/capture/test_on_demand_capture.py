@@ -41,6 +41,7 @@ def short_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 0.3)
+    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 0.1)
 
 
 @pytest.fixture
