@@ -16,7 +16,7 @@ import msgspec
 import orjson
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from short import first, some
@@ -31,6 +31,7 @@ from tracehound.formats.kineto.json_events import CounterEvent, InstantEvent
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.kineto.segment_facets import KnownCombinations
 from tracehound.formats.spill import Spill
+from tracehound.model.facet_schemas import empty_facet
 from tracehound.model.trace import FileFrames
 
 BASE = 1_700_000_000_000_000_000
@@ -467,11 +468,12 @@ def obvious(text: bytes) -> list[tuple]:
 
 
 def fast(path: Path, sizes: ChunkSizes = DEFAULT_SIZES) -> list[tuple]:
+    """Record, start, length as it is in the file (ns) and name of the events."""
     got = decoded(path, ignore_progress, sizes)
-    frame = got.events.sort("record").select(
-        "record", pl.col("start") // 1000, (pl.col("end") - pl.col("start")) // 1000, pl.col("name").cast(pl.String)
-    )
-    return frame.rows()
+    cut = got.facets.get("cut", empty_facet("cut"))
+    events = got.events.join(cut.collect(), on="record", how="left").sort("record")
+    length = pl.coalesce("recorded_duration", pl.col("end") - pl.col("start"))
+    return events.select("record", pl.col("start") // 1000, length // 1000, pl.col("name").cast(pl.String)).rows()
 
 
 SIZED = st.sampled_from([ChunkSizes(80, 300, 64), ChunkSizes(500, 1000, 100), ChunkSizes(200, 70, 90), DEFAULT_SIZES])
@@ -508,8 +510,13 @@ EVENTS = st.lists(
 )
 
 
+def kernel_at(ts: float, dur: float) -> dict[str, object]:
+    return {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": "stream 7", "ts": ts, "dur": dur}
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, SIZED, st.sampled_from([None, 2]))
+@example([kernel_at(0.0, 1.003), kernel_at(0.001, 0.001)], DEFAULT_SIZES, None)  # the first has an impossible end
 def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes, indent):
     path = tmp_path / "t.json"
     text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 1}}, indent=indent)
