@@ -94,22 +94,22 @@ def map_rank(asked: Sequence[tuple[Analysis, Options]], rank_trace: RankTrace) -
     return [load_or_compute_table(*question, rank_trace, partial(compute_table, *question)) for question in mapped]
 
 
-def with_events_in_memory(rank_trace: RankTrace) -> RankTrace:
+MAX_EVENTS_IN_MEMORY: Final = 1 << 20
+"""Up to this many events of a rank are read once for several analyses; they take some 120 MB."""
+
+
+def with_events_in_memory(rank_trace: RankTrace, max_device_events: int = MAX_EVENTS_IN_MEMORY) -> RankTrace:
     """The rank trace with its events in memory, as far as there are few enough."""
     on_device = int(rank_trace.lanes.filter(pl.col("rank").is_not_null())["events"].sum())
-    if on_device > MAX_EVENTS_IN_MEMORY:
+    if on_device > max_device_events:
         return rank_trace
-    device = collect_frame(rank_trace.device).lazy()
+    device = collect_frame(rank_trace.device).rechunk().lazy()
     read = replace(
         rank_trace, device=device, device_anytime=rank_trace.device_anytime if rank_trace.windowed else device
     )
     if int(rank_trace.lanes["events"].sum()) > MAX_EVENTS_IN_MEMORY:
         return read
     return replace(read, threads=collect_frame(rank_trace.threads).lazy())
-
-
-MAX_EVENTS_IN_MEMORY: Final = 1 << 20
-"""Up to this many events of a rank are read once for several analyses; they take some 120 MB."""
 
 
 class _MapExecutor(NamedTuple):

@@ -152,9 +152,13 @@ _NOTABLE_COMMUNICATION: Final = 0.05
 """Share of exposed communication above which a rank's collectives are looked at."""
 
 
+_MAX_DEVICE_EVENTS: Final = 1 << 21
+"""Up to this many events of a device are read once for all source analyses; they take some 280 MB."""
+
+
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The tables of all source analyses, and the rank's kernel times, traits and event times, in one bundle."""
-    rank_trace = with_events_in_memory(rank_trace)
+    rank_trace = with_events_in_memory(rank_trace, _MAX_DEVICE_EVENTS)
     if PROGRAM_ACTIVITIES.known_result(rank_trace) is None:  # else all that needs the threads of the host is known
         rank_trace = share_threads_in_memory(rank_trace)
     in_steps = cache(partial(idle_in_steps.whole_step_intervals, rank_trace))
