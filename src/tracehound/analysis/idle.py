@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -33,6 +34,7 @@ from tracehound.analysis.hosts.thread_activity import (
     LOADER,
     PROGRAM,
     PROGRAM_ACTIVITIES,
+    THREADS_AT_ONCE,
     VALUE,
     ThreadActivities,
     longest_activity,
@@ -199,18 +201,8 @@ def idle_within(
             groups, host_causes = groups * found.table.height + found.row, found.table
         occurs = occurring_numbers(groups)
         numbers, group = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[groups]
-        activity_times = activities.time_per_group(leading_lanes[gaps.after], gaps.start, gaps.end, group, len(numbers))
-        members = _rows_by_group(group, len(numbers))
-        statistics_of_groups = _gap_statistics(gaps, group, members, events, times)
-        if steps is not None:
-            _add_step_statistics(statistics_of_groups, gaps, members, events, steps)
-        for number, activity, time, times_of_activities, statistics in zip(
-            numbers.tolist(),
-            *longest_activity(activity_times),
-            activity_times.tolist(),
-            statistics_of_groups,
-            strict=True,
-        ):
+        statistics = _group_statistics(gaps, group, len(numbers), leading_lanes, activities, events, times, steps)
+        for number, of_group in zip(numbers.tolist(), statistics, strict=True):
             of_cause, host_cause = divmod(number, max(host_causes.height, 1))
             cause_number, kind = divmod(of_cause, len(kinds))
             result_rows.append(
@@ -219,10 +211,7 @@ def idle_within(
                     "whole": name == DEVICE_STREAM,
                     "cause": _CAUSES_AND_EDGES[cause_number],
                     "mainly": kinds[kind],
-                    "why": activity,
-                    "while": time,
-                    **dict(zip(ALL_ACTIVITIES, times_of_activities, strict=True)),
-                    **statistics,
+                    **of_group,
                     **(host_causes.row(host_cause, named=True) if with_host_causes else {}),
                 }
             )
@@ -547,6 +536,33 @@ def _other_stream_ended(gaps: StreamGaps, all_ends: Ints, own_ends: Ints, delay:
     return all_count > own_count
 
 
+def _group_statistics(
+    gaps: StreamGaps,
+    group: Ints,
+    groups: int,
+    leading_lanes: Ints,
+    activities: ThreadActivities,
+    events: pl.DataFrame,
+    times: Mapping[str, Ints],
+    steps: pl.DataFrame | None,
+) -> list[dict[str, object]]:
+    """Statistics of the gaps of each group of one stream, and what the host did in them; with `steps` also by step."""
+    members = _rows_by_group(group, groups)
+    lane = leading_lanes[gaps.after]
+    with ThreadPoolExecutor(THREADS_AT_ONCE, "tracehound gaps") as threads:
+        doing = threads.submit(activities.time_per_group, lane, gaps.start, gaps.end, group, groups)
+        by_step = None if steps is None else threads.submit(_step_statistics, gaps, members, events, steps)
+        found = _gap_statistics(gaps, group, members, events, times)
+        activity_times = doing.result()
+        more: Sequence[dict[str, object]] = [{}] * groups if by_step is None else by_step.result()
+    return [
+        {"why": activity, "while": time, **dict(zip(ALL_ACTIVITIES, times_of_activities, strict=True)), **own, **step}
+        for activity, time, times_of_activities, own, step in zip(
+            *longest_activity(activity_times), activity_times.tolist(), found, more, strict=True
+        )
+    ]
+
+
 Members = Sequence[npt.NDArray[np.intp]]
 """The rows of the gaps of each group, in order; every group has at least one."""
 
@@ -585,22 +601,22 @@ def _gap_statistics(
     return found
 
 
-def _add_step_statistics(
-    statistics: Sequence[dict[str, object]],
-    gaps: StreamGaps,
-    members: Members,
-    events: pl.DataFrame,
-    steps: pl.DataFrame,
-) -> None:
-    """Add idle time by step, longest first, and the length of `SHORT_WORK` to the statistics of each group."""
+def _step_statistics(
+    gaps: StreamGaps, members: Members, events: pl.DataFrame, steps: pl.DataFrame
+) -> list[dict[str, object]]:
+    """For each group its idle time by step, longest first, and the length of `SHORT_WORK` after its gaps."""
     work = (events["end"] - events["start"]).to_numpy()
     is_short = (events["kind"] == "kernel").to_numpy() & (work < SHORT_WORK)
     short_work = np.where(is_short, work, 0)[gaps.after]
     starts = steps["start"].to_numpy() if steps.height else np.empty(0, np.int64)
     step = np.searchsorted(starts, gaps.start, side="right") - 1
-    for of_group, rows in zip(statistics, members, strict=True):
-        of_group["by_step"] = _idle_by_step(step[rows].clip(min=0), (gaps.end - gaps.start)[rows], steps)
-        of_group["short_work"] = int(short_work[_first_parts(gaps, rows)].sum())
+    return [
+        {
+            "by_step": _idle_by_step(step[rows].clip(min=0), (gaps.end - gaps.start)[rows], steps),
+            "short_work": int(short_work[_first_parts(gaps, rows)].sum()),
+        }
+        for rows in members
+    ]
 
 
 def _idle_by_step(step: Ints, length: Ints, steps: pl.DataFrame) -> list[dict[str, int]]:

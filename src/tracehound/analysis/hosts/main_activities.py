@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from tracehound.analysis.hosts.thread_activity import (
     OPERATORS,
     PYTHON,
     RUNTIME,
+    THREADS_AT_ONCE,
     TRACING,
     activity_codes,
 )
@@ -99,14 +101,18 @@ ACTIVITY_SCHEMA: Final = schema(
 
 def find_main_activities(rank_trace: RankTrace, lane: Ints, windows: Intervals, rules: EventRules) -> pl.DataFrame:
     """The main thing that the thread `lane` did in each of these windows (in order, disjoint): `ACTIVITY_SCHEMA`."""
-    parts, rows = [pl.DataFrame(schema=ACTIVITY_SCHEMA)], [np.empty(0, np.intp)]
-    for number in pl.Series(lane).unique().sort():
-        here = np.flatnonzero(lane == number)
-        mine = Intervals(windows.start[here], windows.end[here])
-        events = host_lane_events(rank_trace, [int(number)]).filter(overlaps_any_window(mine))
-        parts.append(_examine_events(collect_frame(events.select(THREAD_COLUMNS)), mine, rules))
-        rows.append(here)
-    return pl.concat(parts)[np.argsort(np.concatenate(rows))]
+    rows_of_lanes = [np.flatnonzero(lane == number) for number in pl.Series(lane).unique().sort()]
+
+    def examine_lane(rows: Ints) -> pl.DataFrame:
+        """The main things in these windows, which are of one lane."""
+        mine = Intervals(windows.start[rows], windows.end[rows])
+        events = host_lane_events(rank_trace, [int(lane[rows[0]])]).filter(overlaps_any_window(mine))
+        return _examine_events(collect_frame(events.select(THREAD_COLUMNS)), mine, rules)
+
+    with ThreadPoolExecutor(THREADS_AT_ONCE, "tracehound main activities") as threads:
+        parts = list(threads.map(examine_lane, rows_of_lanes))
+    found = pl.concat([pl.DataFrame(schema=ACTIVITY_SCHEMA), *parts])
+    return found[np.argsort(np.concatenate([np.empty(0, np.intp), *rows_of_lanes]))]
 
 
 def _examine_events(events: pl.DataFrame, windows: Intervals, rules: EventRules) -> pl.DataFrame:

@@ -317,12 +317,12 @@ def read_thread_activities(
         known = ThreadActivities({}, main_thread_lane(rank_trace))
     launchers = set() if rank_trace.profiler == "XLA" else set(pl.Series(launching).unique().to_list())
     lanes = sorted(({known.main} | launchers) - {-1} - known.by_lane.keys())
-    with ThreadPoolExecutor(_THREADS_AT_ONCE, "tracehound doings") as threads:
+    with ThreadPoolExecutor(THREADS_AT_ONCE, "tracehound doings") as threads:
         found = threads.map(lambda lane: _lane_activity(rank_trace, lane, waits, read), lanes)
         return ThreadActivities({**known.by_lane, **dict(zip(lanes, found, strict=True))}, known.main)
 
 
-_THREADS_AT_ONCE: Final = 2
+THREADS_AT_ONCE: Final = 2
 """Threads of a host that are processed at once: those of the forward and the backward pass."""
 
 
