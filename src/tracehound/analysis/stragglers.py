@@ -13,6 +13,7 @@ from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.ranks.collective_matching import (
     MATCHING_DEFINITION,
+    NO_COLLECTIVES_NOTE,
     WAITS_DEFINITION,
     match_collectives,
     no_shared_collectives_notes,
@@ -108,17 +109,20 @@ def combine_with_waits(tables: Sequence[pl.DataFrame], context: RunContext, opti
     return replace(make_result(ANALYSIS, table, context, options, notes), table=table)
 
 
+_LATE_SCHEMA: Final = schema({**empty_table(COLUMNS).schema, **WAIT_SCHEMA})
+
+
 def _late_rows(
     tables: Sequence[pl.DataFrame], context: RunContext, options: Options
 ) -> tuple[pl.DataFrame, list[Note]]:
     rank_tables = [table for table in tables if table.height]
+    if not rank_tables:
+        return pl.DataFrame(schema=_LATE_SCHEMA), [note(NO_COLLECTIVES_NOTE)]
     activities = [table.filter(pl.col("call").is_not_null()).select(ACTIVITY_SCHEMA.names()) for table in rank_tables]
     matching = match_collectives([_select_calls(table) for table in rank_tables], context)
     matched_calls = matching.multi_rank_calls
     if matched_calls.is_empty():
-        return pl.DataFrame(schema={**empty_table(COLUMNS).schema, **WAIT_SCHEMA}), no_shared_collectives_notes(
-            matching, context
-        )
+        return pl.DataFrame(schema=_LATE_SCHEMA), no_shared_collectives_notes(matching, context)
     is_send_or_receive = matched_calls["collective"].cast(pl.String).is_in(SEND_AND_RECV).fill_null(value=False)
     late_rows = _last_arrivals(matched_calls.filter(~is_send_or_receive))
     exposed_calls = pl.concat(
