@@ -181,27 +181,23 @@ def idle_within(
         return pl.DataFrame()
     if PROGRAM_ACTIVITIES.known_result(rank_trace) is None:  # else the threads are hardly needed
         rank_trace = with_threads_in_memory(rank_trace)
-    calls = find_work_launches(rank_trace, events)
-    stream_gaps = _gaps_by_stream(rank_trace, events, calls, intervals, delay, device_only=with_host_causes)
-    blocking_copies = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
-    activities = _host_activity_during(rank_trace, calls.lane, blocking_copies, [gaps for _, gaps, _ in stream_gaps])
-    leading_lanes = responsible_lanes(rank_trace, activities, calls.lane)
+    work, stream_gaps = _find_gaps(rank_trace, events, intervals, delay, device_only=with_host_causes)
+    rules = EventRules(work.blocking_copies, chosen_loader(options.given))
     result_rows = list[dict[str, object]]()
     for name, whole_gaps, whole_cause in stream_gaps:
         gaps, cause = whole_gaps, whole_cause
         if with_host_causes:
-            gaps, cause = _split_at_activities(gaps, cause, leading_lanes[gaps.after], activities)
+            gaps, cause = _split_at_activities(gaps, cause, work.leading_lanes[gaps.after], work.activities)
         times = {part: covered_lengths(holds, gaps.start, gaps.end) for part, holds in conditions.items()}
         kinds = (*separate, "")
         mainly = _main_part(gaps, cause, [times[part] for part in separate])
         groups, host_causes = cause * len(kinds) + mainly, pl.DataFrame()
         if with_host_causes:
-            rules = EventRules(blocking_copies, chosen_loader(options.given))
-            found = _host_causes(rank_trace, gaps, cause, events, calls, leading_lanes, activities, rules)
+            found = _host_causes(rank_trace, gaps, cause, work, rules)
             groups, host_causes = groups * found.table.height + found.row, found.table
         occurs = occurring_numbers(groups)
         numbers, group = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[groups]
-        statistics = _group_statistics(gaps, group, len(numbers), leading_lanes, activities, events, times, steps)
+        statistics = _group_statistics(gaps, group, len(numbers), work, times, steps)
         for number, of_group in zip(numbers.tolist(), statistics, strict=True):
             of_cause, host_cause = divmod(number, max(host_causes.height, 1))
             cause_number, kind = divmod(of_cause, len(kinds))
@@ -218,6 +214,44 @@ def idle_within(
     return _idle_table(result_rows, conditions, rank_trace.rank, HOST_CAUSE_SCHEMA if with_host_causes else None)
 
 
+class _LaunchedWork(NamedTuple):
+    """The work of a device, its launches, and what the threads of the host did.
+
+    `leading_lanes` has the lane of the thread that is responsible for each event, `blocking_copies` the calls that wait
+    for a copy.
+    """
+
+    events: pl.DataFrame
+    calls: WorkLaunches
+    blocking_copies: Collection[int]
+    activities: ThreadActivities
+    leading_lanes: Ints
+
+
+GapsByStream = Sequence[tuple[str, StreamGaps, Ints]]
+"""The gaps of each stream, and their causes."""
+
+
+def _find_gaps(
+    rank_trace: RankTrace, events: pl.DataFrame, intervals: Intervals, delay: int, *, device_only: bool
+) -> tuple[_LaunchedWork, GapsByStream]:
+    """The work, and its gaps in these intervals."""
+    calls = find_work_launches(rank_trace, events)
+    blocking_copies = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
+    with ThreadPoolExecutor(1, "tracehound doings") as thread:  # reads all threads of a run while gaps are searched
+        reading = (
+            None if rank_trace.windowed else thread.submit(_host_activity, rank_trace, calls.lane, blocking_copies)
+        )
+        stream_gaps = _gaps_by_stream(rank_trace, events, calls, intervals, delay, device_only=device_only)
+        if reading is None:
+            gaps = [gaps for _, gaps, _ in stream_gaps]
+            activities = _host_activity_during(rank_trace, calls.lane, blocking_copies, gaps)
+        else:
+            activities = reading.result()
+    leading_lanes = responsible_lanes(rank_trace, activities, calls.lane)
+    return _LaunchedWork(events, calls, blocking_copies, activities, leading_lanes), stream_gaps
+
+
 def _gaps_by_stream(
     rank_trace: RankTrace,
     events: pl.DataFrame,
@@ -226,7 +260,7 @@ def _gaps_by_stream(
     delay: int,
     *,
     device_only: bool,
-) -> list[tuple[str, StreamGaps, Ints]]:
+) -> GapsByStream:
     """The gaps in these intervals, and their causes: of the device, and of each stream if there are several."""
     names = dict(rank_trace.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
@@ -313,20 +347,18 @@ def _host_causes(
     rank_trace: RankTrace,
     gaps: StreamGaps,
     cause: Ints,
-    events: pl.DataFrame,
-    calls: WorkLaunches,
-    leading_lanes: Ints,
-    activities: ThreadActivities,
+    work: _LaunchedWork,
     rules: EventRules,
 ) -> GapCauses:
     """The causes on the host of the device's gaps, where it is the host that keeps the device waiting."""
+    calls, activities = work.calls, work.activities
     just_in_time = (cause == _KERNEL) & (gaps.end - calls.start[gaps.after] <= LAUNCH_LATENCY)
     is_xla = rank_trace.profiler == "XLA"
     causes = (*_HOST_CAUSES, "unknown", "other") if is_xla else _HOST_CAUSES
     by_host = np.array([name in causes for name in _CAUSES_AND_EDGES])[cause] | (
         just_in_time & (calls.lane[gaps.after] >= 0)
     )
-    lane = np.where(by_host, leading_lanes[gaps.after], -1)
+    lane = np.where(by_host, work.leading_lanes[gaps.after], -1)
     after_last = cause == _CAUSES_AND_EDGES.index(AFTER_LAST_WORK)
     lane[after_last] = activities.main
     waits = calls.waits[gaps.after] | after_last
@@ -335,7 +367,7 @@ def _host_causes(
         rank_trace,
         Intervals(gaps.start, gaps.end),
         lane,
-        events["launch"].gather(gaps.after),
+        work.events["launch"].gather(gaps.after),
         asked,
         rules,
         activities,
@@ -368,20 +400,22 @@ _HOST_CAUSES: Final = ("host", SYNCHRONIZATION, ALLOCATION, LOADING, BEFORE_FIRS
 """Causes of gaps that the host makes, and that its events may name."""
 
 
+def _host_activity(rank_trace: RankTrace, launching_lanes: Ints, blocking_copies: Collection[int]) -> ThreadActivities:
+    """Activities of the responsible threads at any time."""
+    return read_thread_activities(
+        rank_trace, launching_lanes, blocking_copies, lambda lane: lane_chunks(rank_trace, [lane])
+    )
+
+
 def _host_activity_during(
     rank_trace: RankTrace, launching_lanes: Ints, blocking_copies: Collection[int], stream_gaps: Sequence[StreamGaps]
 ) -> ThreadActivities:
-    """Activities of the responsible threads from the first to the last gap, which leave out little of a run."""
-    launching_lanes = launching_lanes[np.concatenate([gaps.after for gaps in stream_gaps])]
-    if not rank_trace.windowed:
-        return read_thread_activities(
-            rank_trace, launching_lanes, blocking_copies, lambda lane: lane_chunks(rank_trace, [lane])
-        )
+    """Activities of the responsible threads from the first to the last gap, which leave out much of a run."""
     low = min((int(gaps.start[0]) for gaps in stream_gaps if len(gaps.start)), default=0)
     high = max((int(gaps.end[-1]) for gaps in stream_gaps if len(gaps.end)), default=0)
     return read_thread_activities(
         rank_trace,
-        launching_lanes,
+        launching_lanes[np.concatenate([gaps.after for gaps in stream_gaps])],
         blocking_copies,
         lambda lane: [overlapping_events(some, low, high) for some in lane_chunks(rank_trace, [lane])],
     )
@@ -540,19 +574,17 @@ def _group_statistics(
     gaps: StreamGaps,
     group: Ints,
     groups: int,
-    leading_lanes: Ints,
-    activities: ThreadActivities,
-    events: pl.DataFrame,
+    work: _LaunchedWork,
     times: Mapping[str, Ints],
     steps: pl.DataFrame | None,
 ) -> list[dict[str, object]]:
     """Statistics of the gaps of each group of one stream, and what the host did in them; with `steps` also by step."""
     members = _rows_by_group(group, groups)
-    lane = leading_lanes[gaps.after]
+    lane, activities = work.leading_lanes[gaps.after], work.activities
     with ThreadPoolExecutor(THREADS_AT_ONCE, "tracehound gaps") as threads:
         doing = threads.submit(activities.time_per_group, lane, gaps.start, gaps.end, group, groups)
-        by_step = None if steps is None else threads.submit(_step_statistics, gaps, members, events, steps)
-        found = _gap_statistics(gaps, group, members, events, times)
+        by_step = None if steps is None else threads.submit(_step_statistics, gaps, members, work.events, steps)
+        found = _gap_statistics(gaps, group, members, work.events, times)
         activity_times = doing.result()
         more: Sequence[dict[str, object]] = [{}] * groups if by_step is None else by_step.result()
     return [
