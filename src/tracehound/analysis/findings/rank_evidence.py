@@ -21,7 +21,7 @@ from tracehound.analysis.hosts.host_compilations import (
     count_compilations,
     find_compilations,
 )
-from tracehound.analysis.hosts.host_threads import enclosing_events, host_events_by_id, thread_columns
+from tracehound.analysis.hosts.host_threads import enclosing_events, host_events_by_id, with_shared_threads
 from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
@@ -113,7 +113,7 @@ def _share_of_known_launches(rank_trace: RankTrace) -> float | None:
 
 def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
-    events = collect_frame(thread_columns(rank_trace).select("id", "start", "end", "name", "kind"))
+    events = collect_frame(with_shared_threads(rank_trace).threads.select("id", "start", "end", "name", "kind"))
     pairs = NameKindPairs(events["name"], events["kind"])
     inside = ((events["start"] < rank_trace.end) & (events["end"] > rank_trace.start)).to_numpy()
     number = pairs.pair_numbers
@@ -390,7 +390,7 @@ def event_times(rank_trace: RankTrace, on_device: Sequence[pl.Series], on_host: 
         else rank_trace.device_anytime.clear()
     )
     times = pl.col("start"), pl.col("id").alias("event"), (pl.col("end") - pl.col("start")).alias("duration")
-    host_events = host_events_by_id(replace(rank_trace, threads=thread_columns(rank_trace)), host)
+    host_events = host_events_by_id(with_shared_threads(rank_trace), host)
     tables = [collect_frame(events.select(times)) for events in (device_events, host_events)]
     return pl.concat(tables).with_columns(pl.lit(rank_trace.rank, pl.Int64).alias("rank"))
 

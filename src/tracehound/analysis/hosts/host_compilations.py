@@ -17,7 +17,7 @@ from tracehound.analysis.hosts.host_threads import (
     classify_by_name,
     lane_batches,
     nearest_marked_ancestor,
-    thread_columns,
+    with_shared_threads,
 )
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.result import COUNTED_EVENTS
@@ -98,7 +98,8 @@ def find_compilations(rank_trace: RankTrace) -> pl.DataFrame:
 
 def _compilations_of_host(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
-    compiling = [kind_name for kind_name in _kinds_and_names(thread_columns(rank_trace)) if _is_compilation(*kind_name)]
+    kinds_and_names = _kinds_and_names(with_shared_threads(rank_trace).threads)
+    compiling = [kind_name for kind_name in kinds_and_names if _is_compilation(*kind_name)]
     if not compiling:
         return pl.DataFrame(schema=COMPILATION_COLUMNS)
     names, kinds = [name for _, name in compiling], list({kind for kind, _ in compiling})

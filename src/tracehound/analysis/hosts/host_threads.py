@@ -56,10 +56,10 @@ def share_threads_in_memory(rank_trace: RankTrace) -> RankTrace:
     return replace(rank_trace, host_results={**rank_trace.host_results, (THREADS_IN_MEMORY, ()): threads})
 
 
-def thread_columns(rank_trace: RankTrace) -> pl.LazyFrame:
-    """The events of the host with at least `THREAD_COLUMNS`: those in memory if they are shared, else the file's."""
+def with_shared_threads(rank_trace: RankTrace) -> RankTrace:
+    """The rank trace that reads `THREADS_IN_MEMORY` if they are shared: it has only `THREAD_COLUMNS` of them then."""
     shared = THREADS_IN_MEMORY.known_result(rank_trace)
-    return rank_trace.threads if shared is None else shared
+    return rank_trace if shared is None else replace(rank_trace, threads=shared)
 
 
 def _load_threads(rank_trace: RankTrace, given: ChosenSettings) -> pl.LazyFrame:
@@ -165,7 +165,7 @@ def host_events_by_id(rank_trace: RankTrace, ids: pl.Series) -> pl.LazyFrame:
 
 def enclosing_events(rank_trace: RankTrace, event: int | None) -> Iterator[tuple[str, str]]:
     """Name and kind of this event of the host (None: no event), and of all around it, from the inside out."""
-    rank_trace = replace(rank_trace, threads=thread_columns(rank_trace))
+    rank_trace = with_shared_threads(rank_trace)
     ids = pl.Series([event], dtype=pl.Int64)
     while ids[0] is not None:
         row = host_events_between(rank_trace, ids).read_columns("name", "kind", "parent")

@@ -21,6 +21,7 @@ from tracehound.analysis.hosts.host_threads import (
     is_on_program_lane,
     merge_over_chunks,
     program_lanes,
+    with_shared_threads,
 )
 from tracehound.analysis.hosts.host_time_parts import LOADER_SETTING
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
@@ -85,6 +86,7 @@ def _device_intervals(events: pl.DataFrame) -> dict[str, Intervals]:
 
 def _host_intervals(rank_trace: RankTrace, given: ChosenSettings) -> dict[str, Intervals]:
     del given
+    rank_trace = with_shared_threads(rank_trace)
     return merge_over_chunks(rank_trace, partial(_thread_intervals, program_lanes(rank_trace)))
 
 

@@ -15,6 +15,7 @@ from tracehound.analysis.hosts.host_threads import (
     host_lane_events,
     main_thread_lane,
     overlaps_any_window,
+    with_shared_threads,
 )
 from tracehound.analysis.hosts.main_activities import (
     EventRules,
@@ -35,7 +36,7 @@ from tracehound.analysis.hosts.thread_activity import (
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
-from tracehound.analysis.timing.row_groups import category_codes, value_change_rows
+from tracehound.analysis.timing.row_groups import category_codes, largest_row_per_group, value_change_rows
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Ints, covered_lengths, merge, overlapping_pairs, union
 from tracehound.numeric.self_time import OwnedIntervals, innermost_intervals
@@ -69,6 +70,7 @@ def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame, loader: re.Patt
 
     A row for each activity and name, but for operators and calls of the runtime. Events that match `loader` load data.
     """
+    rank_trace = with_shared_threads(rank_trace)
     lane = main_thread_lane(rank_trace)
     if lane < 0 or steps.is_empty():
         return pl.DataFrame(schema=STEP_CAUSE_SCHEMA)
@@ -82,15 +84,16 @@ def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame, loader: re.Patt
     elsewhere = _work_of_other_threads(rank_trace, lane, windows)
     window, row, time = _time_of_events(owned, windows, code, elsewhere)
     activity, outermost, causes = code[row], outermost_of_activity(parent, code), list[_StepCause]()
+    name_codes = category_codes(events["name"])
     for number, doing in enumerate(ACTIVITIES):
         mine = np.flatnonzero((activity == number) & (time > 0))
         if not len(mine):
             continue
         if doing in _BY_FRAME:
-            named = np.full(len(mine), _main_event(events, parent, row[mine], time[mine]))
+            named = np.full(len(mine), _main_event(name_codes, events["kind"], parent, row[mine], time[mine]))
         else:
             named = outermost[row[mine]]
-        causes += _causes_by_name(events["name"], doing, (named, row[mine]), window[mine], time[mine])
+        causes += _causes_by_name(events["name"], name_codes, doing, (named, row[mine]), window[mine], time[mine])
     known = np.flatnonzero(code[owned.owner] >= 0)
     recorded = merge(Intervals(owned.start[known], owned.end[known]), elsewhere)
     silent = windows.end - windows.start - covered_lengths(recorded, windows.start, windows.end)
@@ -141,7 +144,9 @@ def _time_of_events(
 
     What may wait for another thread has no time while that works, at the times `elsewhere`.
     """
-    pieces = np.flatnonzero(~np.isin(code, [-1, *codes_of(_WORK)])[owned.owner])
+    is_left_out = np.zeros(len(ACTIVITIES) + 1, np.bool_)
+    is_left_out[[-1, *codes_of(_WORK)]] = True
+    pieces = np.flatnonzero(~is_left_out[code[owned.owner]])
     owned = OwnedIntervals(*(values[pieces] for values in owned))
     piece, window = overlapping_pairs(owned.start, owned.end, windows)
     start = np.maximum(owned.start[piece], windows.start[window])
@@ -153,33 +158,35 @@ def _time_of_events(
     return window, row, time
 
 
-def _main_event(events: pl.DataFrame, parent: Ints, row: Ints, time: Ints) -> int:
-    """An event whose name, with what is nested in it, has more than half of this time, the innermost such name."""
+def _main_event(names: Ints, kind: pl.Series, parent: Ints, row: Ints, time: Ints) -> int:
+    """An event whose name, with what is nested in it, has more than half of this time, the innermost such name.
+
+    `names` numbers the names of all events.
+    """
     inclusive = Trees(parent).subtree_sums(sum_groups(row, time, len(parent)))
-    frames = events.with_columns(inclusive=inclusive, row=np.arange(len(parent)))
-    frames = frames.filter((pl.col("inclusive") > 0) & (pl.col("kind") != "step"))
-    names = frames.group_by("name").agg(
-        pl.col("inclusive").sum(), pl.col("row").sort_by("inclusive", "row", descending=[True, False]).first()
-    )
-    main = names.filter(2 * pl.col("inclusive") > int(time.sum())).sort("inclusive", "row", descending=[False, True])
-    return int(main["row"][0]) if main.height else int(row[time.argmax()])
+    counted = np.where((inclusive > 0) & (kind != "step").fill_null(value=False).to_numpy(), names, -1)
+    total = sum_groups(counted, inclusive, int(names.max()) + 1)
+    main = np.flatnonzero(2 * total > time.sum())
+    if not len(main):
+        return int(row[time.argmax()])
+    longest = largest_row_per_group(counted, inclusive, np.zeros_like(inclusive), len(total))[main]
+    return int(longest[np.lexsort((-longest, total[main]))[0]])
 
 
 def _causes_by_name(
-    names: pl.Series, doing: str, rows: tuple[Ints, Ints], window: Ints, time: Ints
+    names: pl.Series, name_codes: Ints, doing: str, rows: tuple[Ints, Ints], window: Ints, time: Ints
 ) -> list[_StepCause]:
     """A cause for each name of one activity.
 
     `rows` are the events that the times are named after, and the innermost ones.
     """
     named, innermost = rows
-    key = category_codes(names)
     time_of_named, time_of_innermost = (sum_groups(each, time, len(names)) for each in rows)
-    order = np.argsort(key[named], kind="stable")
+    order = np.argsort(name_codes[named], kind="stable")
     found = []
-    for members in sorted(np.split(order, value_change_rows(key[named[order]])), key=lambda some: int(some[0])):
-        code = key[named[members[0]]]
-        calls = np.count_nonzero(key == code) if doing in _BY_FRAME else len(np.unique(named[members]))
+    for members in sorted(np.split(order, value_change_rows(name_codes[named[order]])), key=lambda some: int(some[0])):
+        code = name_codes[named[members[0]]]
+        calls = np.count_nonzero(name_codes == code) if doing in _BY_FRAME else len(np.unique(named[members]))
         longest = _row_with_most_time(named[members], time_of_named)
         deepest = _row_with_most_time(innermost[members], time_of_innermost)
         name = str(names.gather([longest]).cast(pl.String)[0] or "")
