@@ -116,7 +116,7 @@ class Caption(UnscrolledWidget):
         lines = self._wrapped_lines(self.text, self.told)
         segments = [Segment(piece.words, self._style_of(piece.sort)) for piece in (lines[y] if y < len(lines) else [])]
         mark = self.glyphs.cursor if self.focused and y == 0 else " "
-        margin = Segment(f"{mark:<{SIDE_MARGIN}}", self._style_of("title"))
+        margin = Segment(f"{mark:<{SIDE_MARGIN}}", self._style_of("title") if y == 0 else self.rich_style)
         return Strip([margin, *segments]).adjust_cell_length(self.size.width, self.rich_style)
 
     def _layout(self, width: int) -> CaptionLayout:
