@@ -11,7 +11,7 @@ import pytest
 
 from dynolog_daemon import DynologDaemon, KinetoConfig, kineto
 from jobs import Rank
-from tracehound.capture import kineto_files, on_demand_capture
+from tracehound.capture import on_demand_capture
 from tracehound.capture.dynolog import ProcessFilter
 from tracehound.capture.kineto_files import watch_traces
 from tracehound.cli.arguments import parse_arguments
@@ -24,26 +24,10 @@ PIDS = (2**31 - 2, 2**31 - 1)
 
 
 @pytest.fixture(autouse=True)
-def short_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_an_empty_folder(short_waits: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del short_waits
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    monkeypatch.setattr(kineto_files, "default_process_file", lambda pid: tmp_path / f"default_{pid}.json")
-    monkeypatch.setattr(kineto_files, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(kineto_files, "UNCHANGED_SECONDS", 0.05)
-    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 30)
-    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 2.0)
-
-
-@pytest.fixture
-def no_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 0.3)
-    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 0.1)
-
-
-@pytest.fixture
-def one_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long enough for it on a busy machine."""
-    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 4)
 
 
 def rank_trace(number: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from dynolog_daemon import WHOLE_TRACE, DynologDaemon, KinetoConfig, kineto
-from tracehound.capture import kineto_files, on_demand_capture
+from tracehound.capture import kineto_files
 from tracehound.capture.capture_files import RunFolder, create_run_folder
 from tracehound.capture.dynolog import ProcessFilter
 from tracehound.capture.on_demand_capture import (
@@ -29,25 +29,7 @@ PIDS = (2**31 - 2, 2**31 - 1)
 """Numbers that no process of this machine has."""
 
 
-@pytest.fixture(autouse=True)
-def short_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kineto_files, "default_process_file", lambda pid: tmp_path / f"default_{pid}.json")
-    monkeypatch.setattr(kineto_files, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(kineto_files, "UNCHANGED_SECONDS", 0.05)
-    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 30)
-    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 2.0)
-
-
-@pytest.fixture
-def no_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 0.3)
-    monkeypatch.setattr(on_demand_capture, "COMMON_START_SECONDS", 0.1)
-
-
-@pytest.fixture
-def one_trace_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long enough for it on a busy machine."""
-    monkeypatch.setattr(on_demand_capture, "SIGN_SECONDS", 4)
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 def plan(daemon: DynologDaemon, logdir: Path, **options: object) -> OnDemandPlan:

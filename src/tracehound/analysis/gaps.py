@@ -96,7 +96,7 @@ COLUMNS = (
     Column("thread", "text", "thread of the launch", brief=False),
     Column("launched", "time", "from the launch to the op after the gap", brief=False),
     Column("why", "text", "what the host did for most of it", non_key=True),
-    Column("why_share", "share", "what the host was at", "the gap", brief=False),
+    Column("why_share", "share", "what the host did", "the gap", brief=False),
     Column("host", "host", "what host threads did meanwhile"),
     Column("before_event", "id", "the op before"),
     Column("event", "id", "the op after"),

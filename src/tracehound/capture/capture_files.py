@@ -61,9 +61,14 @@ def create_run_folder(logdir: Path) -> RunFolder:
                 path.mkdir()
                 return RunFolder(path, (path, *missing))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise TracehoundError(f"no folder for captures: {reason}", root, remedy="name another LOGDIR") from error
+        raise folder_error(root, error) from error
     raise TracehoundError("too many captures begin here at once", root, remedy="name another LOGDIR")
+
+
+def folder_error(folder: Path, error: OSError) -> TracehoundError:
+    """The error of a folder for captures that cannot be made."""
+    reason = (error.strerror or str(error)).lower()
+    return TracehoundError(f"no folder for captures: {reason}", folder, remedy="name another LOGDIR")
 
 
 def save_profile(path: Path, xspace: memoryview) -> None:

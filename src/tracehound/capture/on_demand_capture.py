@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tracehound.capture.capture_files import PROFILE_MODE, RunFolder
+from tracehound.capture.capture_files import PROFILE_MODE, RunFolder, folder_error
 from tracehound.capture.dynolog import MatchedProcesses, ProcessFilter, match_processes, trigger_processes
 from tracehound.capture.kineto_files import (
     COMMON_START_SECONDS,
@@ -30,7 +30,6 @@ from tracehound.capture.kineto_files import (
     watch_traces,
 )
 from tracehound.capture.server_address import ServerAddress
-from tracehound.errors import TracehoundError
 from tracehound.system.atomic_file import atomic_write
 
 SIGN_SECONDS: Final = 10.0
@@ -97,8 +96,7 @@ def create_write_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise TracehoundError(f"no folder for captures: {reason}", folder, remedy="name another LOGDIR") from error
+        raise folder_error(folder, error) from error
 
 
 def trigger_traces(plan: OnDemandPlan, processes: int) -> TriggeredTraces:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Final, Literal
@@ -73,14 +73,13 @@ ProgressTeller = Callable[[CaptureProgress], None]
 
 
 class ServerOutcome(Struct, frozen=True):
-    """The profile of one server: the file and its size, or the problem and what to do about it.
+    """The profile of one server: the file, or the problem and what to do about it.
 
     `remarks` are about a profile that was saved but is not all that was wanted.
     """
 
     address: ServerAddress
     path: Path | None = None
-    size: int = 0
     problem: str = ""
     remarks: tuple[str, ...] = ()
 
@@ -198,7 +197,7 @@ class _ServerCapture:
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
                 return ServerOutcome(self.address, problem=f"{path}: the profile cannot be written: {reason}")
-            return ServerOutcome(self.address, path, len(reply.xspace), remarks=describe_missing_parts(contents))
+            return ServerOutcome(self.address, path, remarks=describe_missing_parts(contents))
         if reply.empty:
             return ServerOutcome(self.address, problem=self._explain_empty(None))
         return self._find_server_file(path)
@@ -219,7 +218,7 @@ class _ServerCapture:
             place = f"{self.address.host}:{written}"
             remedy = "copy it from there, or name a LOGDIR on a disk that both machines share"
             return ServerOutcome(self.address, problem=f"the server wrote it on its own machine: {place}; {remedy}")
-        return ServerOutcome(self.address, found, found.stat().st_size)
+        return ServerOutcome(self.address, found)
 
 
 def explain_empty_profile(tracers: TracerOptions, duration_ms: int) -> str:
@@ -240,8 +239,3 @@ def describe_missing_parts(contents: XSpaceContents) -> tuple[str, ...]:
     if contents.idle_devices and not contents.active_devices:
         remarks.append("no device events, the host's alone: the devices ran nothing, or --device-tracer-level is 0")
     return tuple(remarks)
-
-
-def total_size(outcomes: Sequence[ServerOutcome]) -> int:
-    """Bytes of all profiles that were saved."""
-    return sum(outcome.size for outcome in outcomes)

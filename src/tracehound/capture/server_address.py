@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -64,8 +63,3 @@ def parse_address(word: str, default_port: int | None = None) -> ServerAddress:
     if not 0 < port <= MAX_PORT:
         raise TracehoundError(f"{word}: no port has the number {port}", remedy=f"ports are 1 to {MAX_PORT:,}")
     return ServerAddress(match[1].strip("[]"), port)
-
-
-def join_addresses(addresses: Sequence[ServerAddress]) -> str:
-    """The addresses as the list that `parse_addresses` reads."""
-    return ",".join(map(str, addresses))

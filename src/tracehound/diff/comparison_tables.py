@@ -102,7 +102,7 @@ CAUSE_COLUMNS: Final = (
 )
 
 IDLE_COLUMNS: Final = (
-    Column("reason", "text", "cause of the idle time, or what the host was at meanwhile"),
+    Column("reason", "text", "cause of the idle time, or what the host did meanwhile"),
     Column("event", "text", "event of the host behind most of it"),
     *(column for column in STEP_COLUMNS if column.name in _SHARED_COLUMNS),
 )

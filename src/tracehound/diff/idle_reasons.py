@@ -1,4 +1,4 @@
-"""Reasons of the idle time of each step: the cause of each gap, and what the host was at meanwhile.
+"""Reasons of the idle time of each step: the cause of each gap, and what the host did meanwhile.
 
 Owns the split of a step's idle time into reasons that add up to it. A gap that the host did not cause (a pause between
 kernels, another stream) has its cause as the reason; of others each instant has the activity of the thread that

@@ -19,7 +19,7 @@ from tracehound.analysis.hosts.launch_calls import launching_calls
 from tracehound.analysis.hosts.thread_activity import ALL_ACTIVITIES, NOTHING_RECORDED
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Column, Options, Result, concat_tables
-from tracehound.analysis.timing.device_busy import device_work, work_bounds
+from tracehound.analysis.timing.device_busy import FOREVER, device_work, work_bounds
 from tracehound.analysis.timing.rank_steps import STEP_BOUNDS
 from tracehound.model.units import format_share as percent
 from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, merge, subtract, union
@@ -57,7 +57,7 @@ Work that waits there pays for the first use of a device, or of the work.
 
 def _startup_intervals(events: pl.DataFrame, steps: pl.DataFrame) -> Intervals:
     if steps.height > 1:
-        return Intervals(np.array([-(1 << 62)]), steps["start"].sort()[1:2].to_numpy())
+        return Intervals(np.array([-FOREVER]), steps["start"].sort()[1:2].to_numpy())
     previous_end = pl.col("end").cum_max().shift(1)
     ordered = events.sort("start").with_columns(previous_end.alias("begun"))
     first = ordered.filter(pl.col("name").is_first_distinct() & (pl.col("begun") < pl.col("start")))
@@ -157,7 +157,7 @@ ANALYSIS: Final = replace(
     name="pauses",
     columns=(
         *idle.COLUMNS,
-        Column("mainly", "text", "what the host was at for more than half of each", brief=False),
+        Column("mainly", "text", "what the host did for more than half of each", brief=False),
         *(Column(part, "time", "the host is at it", brief=False) for part in (*PART_NAMES, *ALL_ACTIVITIES)),
         Column(EARLY, "time", "before the second step, or work of a new name", brief=False),
         Column(REPLAYING, "time", "between the work of one launch of a graph", brief=False),

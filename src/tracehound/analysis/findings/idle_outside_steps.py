@@ -19,7 +19,7 @@ from tracehound.analysis.hosts.host_compilations import HOST_COMPILATIONS, find_
 from tracehound.analysis.hosts.thread_activity import ALL_ACTIVITIES
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Column, Options, Result
-from tracehound.analysis.timing.device_busy import BUSY_AT_ANY_TIME, device_work, recording_bounds, work_bounds
+from tracehound.analysis.timing.device_busy import BUSY_AT_ANY_TIME, FOREVER, device_work, recording_bounds, work_bounds
 from tracehound.model.units import format_duration, format_ranks
 from tracehound.model.units import format_share as percent
 from tracehound.numeric.intervals import Intervals, complement, subtract, union
@@ -30,8 +30,6 @@ BEFORE_STEPS, BETWEEN_STEPS, AFTER_STEPS = "before", "between", "after"
 """Idle time of a rank before, between and after the time that other findings cover."""
 IN_COMPILING: Final = "in_compiling"
 """Idle time in which the host compiles."""
-
-_FOREVER: Final = 1 << 62
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
@@ -56,9 +54,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     if idle_intervals.length <= MIN_IDLE_SHARE * (high - low):
         return pl.DataFrame()
     conditions = {
-        BEFORE_STEPS: _single_interval(-_FOREVER, first),
+        BEFORE_STEPS: _single_interval(-FOREVER, first),
         BETWEEN_STEPS: _single_interval(first, last),
-        AFTER_STEPS: _single_interval(last, _FOREVER),
+        AFTER_STEPS: _single_interval(last, FOREVER),
         IN_COMPILING: _intervals_of_rows(find_compilations(rank_trace)),
     }
     rows = idle.idle_within(rank_trace, options, idle_intervals, conditions).filter("whole")

@@ -119,7 +119,7 @@ def _examine_events(events: pl.DataFrame, windows: Intervals, rules: EventRules)
     """The main thing that one thread did in each window; `events` are all of its events that overlap any, by id."""
     length = windows.end - windows.start
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
-    parent, kind = parent_rows(events), events["kind"].cast(pl.String)
+    parent, kind = parent_rows(events), events["kind"]
     code = classify_events(events, parent, rules)
     pairs = overlap_times(innermost_intervals(start, end, parent, np.zeros(len(start), np.int64)), windows)
     deepest = _deepest_covering(events, kind, windows)

@@ -102,7 +102,7 @@ def find_step_causes(rank_trace: RankTrace, steps: pl.DataFrame, loader: re.Patt
     described = describe_rows(
         events,
         parent,
-        events["kind"].cast(pl.String),
+        events["kind"],
         np.array([cause.row for cause in causes], np.int64),
         np.array([cause.innermost for cause in causes], np.int64),
     )

@@ -92,12 +92,9 @@ def device_work(rank_trace: RankTrace, *more: str) -> pl.DataFrame:
     streams = lanes.filter(pl.col("role") == "stream")["lane"].to_list()
     nested = pl.when(~pl.col("lane").is_in(streams)).then("parent")
     parent = nested if len(streams) < lanes.height else pl.lit(None, pl.Int64)
-    has_other_lanes = lanes.height < rank_trace.lanes["rank"].count()
-    rows = (
-        rank_trace.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
-        if has_other_lanes
-        else rank_trace.device
-    )
+    rows = rank_trace.device
+    if lanes.height < rank_trace.lanes["rank"].count():  # the device has lanes without work, too
+        rows = rows.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
     return collect_frame(rows.select(*WORK_COLUMNS[:-1], parent.alias("parent"), *more))
 
 
@@ -118,10 +115,11 @@ def busy_intervals(events: pl.DataFrame, rank_trace: RankTrace) -> BusyIntervals
 
 
 def _busy_intervals_at_any_time(rank_trace: RankTrace, events: pl.DataFrame) -> BusyIntervals:
-    return busy_intervals(events, replace(rank_trace, start=-_FOREVER, end=_FOREVER, windowed=False))
+    return busy_intervals(events, replace(rank_trace, start=-FOREVER, end=FOREVER, windowed=False))
 
 
-_FOREVER: Final = 1 << 62
+FOREVER: Final = 1 << 62
+"""An instant after all events, ps; its negative is before all."""
 
 BUSY_AT_ANY_TIME: Final = SharedRankResult(_busy_intervals_at_any_time)
 """Busy intervals of all work of the rank's device, from its `device_work` at any time."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tracehound.capture.capture_files import create_run_folder
+from tracehound.capture.capture_files import RunFolder, create_run_folder
 from tracehound.capture.profiler_client import import_grpc
 from tracehound.capture.profiler_messages import TracerOptions
 from tracehound.capture.remote_capture import (
@@ -16,15 +16,14 @@ from tracehound.capture.remote_capture import (
     CaptureProgress,
     ServerOutcome,
     capture_servers,
-    total_size,
 )
 from tracehound.capture.server_address import ServerAddress, parse_addresses
 from tracehound.capture.tpu_hosts import find_tpu_slice
 from tracehound.cli import console
-from tracehound.cli.commands.capture_options import duration_seconds, parse_tracer_options
-from tracehound.cli.commands.captured_answer import check_answer_options, show_answer
+from tracehound.cli.commands.capture_options import duration_seconds, parse_tracer_options, refuse_empty_logdir
+from tracehound.cli.commands.captured_answer import check_answer_options, show_saved
 from tracehound.errors import EXIT_BAD_INPUT, TracehoundError, printable
-from tracehound.model.units import count_noun, format_bytes, join_some
+from tracehound.model.units import count_noun, join_some
 from tracehound.system.stop_signals import exit_on_signals
 
 DEFAULT_LOGDIR: Final = Path("tracehound-captures")
@@ -60,15 +59,14 @@ def run(options: Namespace) -> int:
         parse_tracer_options(options, TracerOptions()),
         options.timeout or 0.0,
     )
-    outcomes = _capture(plan, logdir)
+    run_folder = create_run_folder(logdir)
+    outcomes = _capture(plan, run_folder)
     print_outcomes(outcomes)
-    if not options.quiet:
-        _print_saved(outcomes)
-    failed = [outcome for outcome in outcomes if outcome.path is None]
-    if len(failed) == len(outcomes):
+    saved = [outcome.path for outcome in outcomes if outcome.path]
+    if not saved:
         return EXIT_BAD_INPUT
-    code = show_answer(answer_paths(outcomes), options)
-    return code or (EXIT_SOME_FAILED if failed else 0)
+    code = show_saved("profile", saved, run_folder.path, options)
+    return code or (EXIT_SOME_FAILED if len(saved) < len(outcomes) else 0)
 
 
 def print_outcomes(outcomes: Sequence[ServerOutcome]) -> None:
@@ -77,13 +75,6 @@ def print_outcomes(outcomes: Sequence[ServerOutcome]) -> None:
         for text in (outcome.problem, *outcome.remarks):
             if text:
                 console.print_message(printable(f"{outcome.address}: {text}"))
-
-
-def answer_paths(outcomes: Sequence[ServerOutcome]) -> list[str]:
-    """The folder of the profiles, or each profile if they are not in one."""
-    paths = [outcome.path for outcome in outcomes if outcome.path]
-    folders = {path.parent for path in paths}
-    return [str(path) for path in (folders if len(folders) == 1 else paths)]
 
 
 def _split_words(options: Namespace) -> tuple[tuple[ServerAddress, ...], Path]:
@@ -103,8 +94,7 @@ def _split_words(options: Namespace) -> tuple[tuple[ServerAddress, ...], Path]:
     if len(words) > 1 or (words and ":" in words[0] and not os.path.lexists(words[0])):
         remedy = f"separate servers by commas: {_USAGE}"
         raise TracehoundError(f"{printable(words[0])} is no log folder", remedy=remedy)
-    if words and not words[0]:
-        raise TracehoundError("LOGDIR is empty", remedy="a variable that is not set? . is this folder")
+    refuse_empty_logdir(words)
     return addresses, Path(words[0]) if words else DEFAULT_LOGDIR
 
 
@@ -153,23 +143,13 @@ def _warn_plain_text(addresses: Sequence[ServerAddress]) -> None:
         )
 
 
-def _capture(plan: CapturePlan, logdir: Path) -> list[ServerOutcome]:
+def _capture(plan: CapturePlan, folder: RunFolder) -> list[ServerOutcome]:
     """Capture all servers, with the progress on a terminal."""
-    folder = create_run_folder(logdir)
     try:
         with exit_on_signals(), console.capture_progress() as tell:
             return capture_servers(plan, folder, lambda progress: tell(progress_sentence(plan, progress)))
     finally:
         folder.remove_if_empty()
-
-
-def _print_saved(outcomes: Sequence[ServerOutcome]) -> None:
-    """Print what was saved, and where."""
-    saved = [outcome for outcome in outcomes if outcome.path]
-    if saved:
-        size = format_bytes(total_size(saved))
-        where = " ".join(answer_paths(saved))
-        console.print_message(printable(f"saved {count_noun(len(saved), 'profile')}, {size}: {where}"))
 
 
 _MAX_NAMES: Final = 3

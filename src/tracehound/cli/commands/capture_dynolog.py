@@ -24,10 +24,10 @@ from tracehound.capture.on_demand_capture import (
 )
 from tracehound.capture.server_address import parse_address
 from tracehound.cli import console
-from tracehound.cli.commands.capture_options import duration_seconds
-from tracehound.cli.commands.captured_answer import show_answer
+from tracehound.cli.commands.capture_options import duration_seconds, refuse_empty_logdir
+from tracehound.cli.commands.captured_answer import show_saved
 from tracehound.errors import EXIT_BAD_INPUT, TracehoundError, printable
-from tracehound.model.units import count_noun, format_bytes, join_some
+from tracehound.model.units import count_noun, join_some
 from tracehound.system.stop_signals import exit_on_signals
 
 DEFAULT_FOLDER: Final = Path("/tmp")  # noqa: S108, every machine has it, and Kineto may write nowhere else
@@ -59,11 +59,7 @@ def run_dynolog(default_logdir: Path, options: Namespace) -> int:
             console.print_message(printable(f"process {outcome.pid}: {outcome.problem}"))
     if not saved:
         return EXIT_BAD_INPUT
-    moved = all(path.parent == run.path for path in saved)
-    answer = [str(run.path)] if moved else [str(path) for path in saved]
-    if not options.quiet:
-        _print_saved(saved, answer)
-    code = show_answer(answer, options)
+    code = show_saved("trace", saved, run.path, options)
     return code or (1 if len(saved) < len(triggered.found.matched) else 0)
 
 
@@ -72,8 +68,7 @@ def parse_plan(options: Namespace, environment: Mapping[str, str]) -> OnDemandPl
     words: list[str] = options.words
     if len(words) > 1:
         raise TracehoundError(f"{printable(words[1])} is one word too many", remedy="--dynolog takes a LOGDIR alone")
-    if words and not words[0]:
-        raise TracehoundError("LOGDIR is empty", remedy="a variable that is not set? . is this folder")
+    refuse_empty_logdir(words)
     if duration_seconds(options) > MAX_DURATION_SECONDS:
         message = f"--duration is at most {MAX_DURATION_SECONDS}s, as Kineto holds the trace in memory"
         raise TracehoundError(message, remedy="seconds are enough for most questions")
@@ -133,10 +128,3 @@ def progress_sentence(until_start: float, waited: float, watches: Sequence[Trace
     else:
         doing = f"{names}: waiting for the recording to begin, {waited:.1f} s"
     return f"{doing} (Ctrl-C ends the wait)"
-
-
-def _print_saved(paths: Sequence[Path], answer: Sequence[str]) -> None:
-    """Print what was saved, and where."""
-    size = format_bytes(sum(path.stat().st_size for path in paths))
-    message = f"saved {count_noun(len(paths), 'trace')}, {size}: {join_some(answer, _MAX_NAMES)}"
-    console.print_message(printable(message))

@@ -7,12 +7,15 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import Final
 
 from tracehound.analysis import get_analysis
 from tracehound.cli import console
 from tracehound.cli.arguments import EXPLORE, to_answer_arguments
 from tracehound.config import configured_settings
 from tracehound.errors import TracehoundError, printable
+from tracehound.model.units import count_noun, format_bytes, join_some
 from tracehound.report import find_writer
 from tracehound.system.stop_signals import exit_on_signals
 
@@ -26,6 +29,19 @@ def check_answer_options(options: Namespace) -> None:
         configured_settings(get_analysis(analysis), options.set)
     elif options.set:
         raise TracehoundError("--set is for one analysis", remedy="add --findings or --report ANALYSIS")
+
+
+def show_saved(noun: str, files: Sequence[Path], folder: Path, options: Namespace) -> int:
+    """Print how many files were saved, and show the answer about them; returns the exit code.
+
+    They are opened as their `folder`, or one by one if some could not be moved there.
+    """
+    paths = [str(folder)] if all(file.parent == folder for file in files) else [str(file) for file in files]
+    if not options.quiet:
+        size = format_bytes(sum(file.stat().st_size for file in files))
+        message = f"saved {count_noun(len(files), noun)}, {size}: {join_some(paths, _MAX_PATHS)}"
+        console.print_message(printable(message))
+    return show_answer(paths, options)
 
 
 def show_answer(paths: Sequence[str], options: Namespace) -> int:
@@ -50,6 +66,10 @@ def show_answer(paths: Sequence[str], options: Namespace) -> int:
         code = int(run(answer))
     _print_repeat(repeat)
     return code
+
+
+_MAX_PATHS: Final = 4
+"""So many paths are printed."""
 
 
 def print_paths(paths: Sequence[str]) -> None:
