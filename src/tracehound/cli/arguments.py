@@ -24,6 +24,7 @@ from tracehound.cli.argument_parser import (
     path_argument,
     whole_number_argument,
 )
+from tracehound.cli.capture_arguments import add_dynolog_options, add_snapshot_options, add_tracer_options
 from tracehound.errors import TracehoundError
 from tracehound.export import EXPORT_FORMATS
 from tracehound.model.old_names import current_name
@@ -398,76 +399,14 @@ def _capture_parser() -> CommandParser:
     what.add_argument(
         "--tpu", action="store_true", help="capture all hosts of the TPU slice that this machine is in; needs --port"
     )
-    _add_dynolog_options(parser)
-    _add_tracer_options(parser)
-    _add_snapshot_options(parser)
+    add_dynolog_options(parser)
+    add_tracer_options(parser)
+    add_snapshot_options(parser)
     _add_answer_options(parser)
     _add_format_options(parser)
     _add_reading_options(parser)
     _add_general_options(parser.add_argument_group("general"))
     return parser
-
-
-def _add_dynolog_options(parser: CommandParser) -> None:
-    group = parser.add_argument_group("PyTorch jobs, by the dynolog daemon of their machine")
-    group.add_argument(
-        "--dynolog", action=NonEmptyAction, default="", metavar="HOST[:PORT]",
-        help="ask this daemon for traces (default port: 1778)",
-    )  # fmt: skip
-    group.add_argument(
-        "--pid", action="append", default=[], type=whole_number_argument(1, 2**31 - 1), metavar="N",
-        help="only this process and its children (default: all of the job); may be repeated",
-    )  # fmt: skip
-    group.add_argument(
-        "--job-id", type=whole_number_argument(0, 2**31 - 1), metavar="N",
-        help="SLURM_JOB_ID of the processes (default: that of this shell, else 0: processes without one)",
-    )  # fmt: skip
-    group.add_argument(
-        "--iterations", type=whole_number_argument(1, 2**31 - 1), metavar="N",
-        help="record so many steps of the optimizer in place of a time",
-    )  # fmt: skip
-    group.add_argument(
-        "--record", action=CommaListAction, default="", metavar="LIST",
-        help="more about each operator: shapes, stacks, memory, flops, modules",
-    )  # fmt: skip
-
-
-def _add_tracer_options(parser: CommandParser) -> None:
-    tracers = parser.add_argument_group("tracers")
-    levels = (
-        ("host", 3, "2, snapshots 1", "events of host threads: 1 the main ones, 2 more, 3 all"),
-        ("device", 1, "1", "kernels and ops of the devices, where these are no CPUs"),
-        ("python", 1, "1, snapshots 0", "Python calls: many events, which slow the job down"),
-    )
-    for name, most, default, meaning in levels:
-        tracers.add_argument(
-            f"--{name}-tracer-level", type=whole_number_argument(0, most), metavar="N",
-            help=f"0 to {most}: {meaning} (default: {default})",
-        )  # fmt: skip
-    tracers.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE",
-        help="an option of a device's tracer, see below; may be repeated",
-    )  # fmt: skip
-
-
-def _add_snapshot_options(parser: CommandParser) -> None:
-    snapshots = parser.add_argument_group("snapshots")
-    snapshots.add_argument(
-        "--snapshot", action="store_true", help="record all the time, and save what just happened whenever you say so"
-    )
-    snapshots.add_argument(
-        "--every", type=duration_argument, metavar="TIME", help="take a snapshot each time that this long has passed"
-    )
-    snapshots.add_argument(
-        "--max-age", type=duration_argument, metavar="TIME",
-        help="keep events for so long, which bounds the job's memory (default: 30s, or the time of --every)",
-    )  # fmt: skip
-    snapshots.add_argument(
-        "--count", type=whole_number_argument(1), metavar="N", help="end after so many snapshots (default: at Ctrl-C)"
-    )
-    snapshots.add_argument(
-        "--restart", action="store_true", help="stop a recording that another client has left on, and begin anew"
-    )
 
 
 def _add_answer_options(parser: CommandParser) -> None:

@@ -22,8 +22,9 @@ from tracehound.analysis.hosts.host_threads import (
 )
 from tracehound.analysis.hosts.launch_calls import ALLOCATION, LOADING, SYNCHRONIZATION, blocking_copy_calls
 from tracehound.analysis.hosts.thread_activity import NOTHING_RECORDED, innermost_activities
-from tracehound.analysis.idle import CAUSES, StreamGaps, device_gaps
+from tracehound.analysis.idle import CAUSES, device_gaps
 from tracehound.analysis.result import Options
+from tracehound.analysis.stream_gaps import StreamGaps
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.diff.compared_intervals import ComparedIntervals, ComparedWork, cut_at_intervals
 from tracehound.diff.op_identity import DEVICE_WORK

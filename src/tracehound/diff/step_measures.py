@@ -16,9 +16,10 @@ import polars as pl
 from tracehound.analysis.devices.allocations import HOST_DEVICE, allocations_of_facet, bytes_held_throughout
 from tracehound.analysis.hosts.host_compilations import find_compilations
 from tracehound.analysis.hosts.launch_calls import find_enqueued_work
-from tracehound.analysis.idle import CAUSES, StreamGaps, device_gaps
+from tracehound.analysis.idle import CAUSES, device_gaps
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
+from tracehound.analysis.stream_gaps import StreamGaps
 from tracehound.diff.compared_intervals import ComparedIntervals, ComparedWork, compared_work, cut_at_intervals
 from tracehound.diff.idle_reasons import COUNTER_SUFFIX, idle_reasons
 from tracehound.diff.op_identity import DEVICE_WORK, op_name_without_number

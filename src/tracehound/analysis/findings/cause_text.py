@@ -32,7 +32,7 @@ from tracehound.analysis.hosts.thread_activity import (
     VALUE,
     WAITING,
 )
-from tracehound.analysis.idle import SHORT_WORK
+from tracehound.analysis.stream_gaps import SHORT_WORK
 from tracehound.errors import printable
 from tracehound.model.short_names import cut_middle
 from tracehound.model.units import count_noun, format_duration, format_ranks

@@ -281,10 +281,14 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     pairs = pairs.with_columns(key=pl.when(is_joined).then(pl.lit("")).otherwise(name_key()))
     keys = pairs.select("doing", "key").unique(maintain_order=True).with_row_index("number")
     names = _names_of_causes(pairs, found.filter(is_joined & pl.col("other").is_not_null()))
-    main_name = pl.col("names").list.first().struct.field("name")
+    main = pl.col("names").list.first()
     pairs = pairs.join(keys.join(names, on=["doing", "key"], how="left"), on=["doing", "key"], maintain_order="left")
     cause = pairs["number"].to_numpy().astype(np.int64)[pair]
-    is_main = pairs.select((pl.col("name") == main_name).fill_null(value=True).cast(pl.Int64)).to_series().to_numpy()
+    is_main = (
+        pairs.select((pl.col("name") == main.struct.field("name")).fill_null(value=True).cast(pl.Int64))
+        .to_series()
+        .to_numpy()
+    )
     longest = largest_row_per_group(cause, is_main[pair], time, keys.height)
     shown = found[longest].select(pl.col("name").cast(pl.String), "inside", "frame", "host_event", "host_time")
     causes = (
@@ -294,7 +298,6 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
         .sort("idle", "doing", "key", descending=[True, False, False])
         .head(_MAX_CAUSES)
     )
-    main = pl.col("names").list.first()
     stands = 2 * main.struct.field("time") >= pl.col("idle")
     joined_name = pl.when(stands).then(main.struct.field("name")).otherwise(pl.lit("")).fill_null("")
     causes = causes.with_columns(pl.when(is_joined).then(joined_name).otherwise("name").alias("name"))
