@@ -118,6 +118,16 @@ def test_a_trace_that_is_written_in_place_is_complete_when_it_ends_like_json(tmp
     assert seen.state == "complete"
 
 
+def test_a_trace_that_is_there_before_anyone_looks_counts(tmp_path: Path):
+    """A process may answer a request before the daemon's reply is read."""
+    path = tmp_path / f"x_{PID}.json"
+    path.write_text(WHOLE)
+    seen = watch(tmp_path)
+    seen.update(0)
+    seen.update(1)
+    assert (seen.state, seen.path) == ("complete", path)
+
+
 def test_a_trace_in_the_default_folder_is_found(tmp_path: Path, default_folder: Path):
     path = default_folder / f"libkineto_activities_{PID}.json"
     path.write_text(WHOLE)

@@ -116,13 +116,13 @@ _FileStamp = tuple[int, int, int]
 class TraceWatch(Struct):
     """The trace of one process on this machine's disk, at the first of `paths` where a file appears.
 
-    `before` has the stamps of files that were there before the request: they do not count. `is_local` says that the
-    process was seen on this machine. `path` is the file, once there is one.
+    `earlier` has the stamps of files of earlier requests, under names that Kineto uses again: they do not count.
+    `is_local` says that the process was seen on this machine. `path` is the file, once there is one.
     """
 
     pid: int
     paths: tuple[Path, ...]
-    before: dict[Path, _FileStamp | None]
+    earlier: dict[Path, _FileStamp | None]
     is_local: bool
     state: TraceState = "absent"
     path: Path | None = None
@@ -139,12 +139,12 @@ class TraceWatch(Struct):
         ended = self.is_local and not _process_exists(self.pid)  # asked first: what it wrote is there afterwards
         for path in self.paths:
             stamp = _file_stamp(path)
-            if stamp not in (None, self.before[path]):
+            if stamp not in (None, self.earlier.get(path)):
                 self._update_written(path, stamp, now, ended=ended)
                 return
         if ended:
             self.state = "ended"
-        elif any(_file_stamp(path) not in (None, self.before[path]) for path in map(_temporary_file, self.paths)):
+        elif any(_file_stamp(path) not in (None, self.earlier.get(path)) for path in map(_temporary_file, self.paths)):
             self.state = "recording"
 
     def _update_written(self, path: Path, stamp: _FileStamp | None, now: float, *, ended: bool) -> None:
@@ -160,12 +160,15 @@ class TraceWatch(Struct):
 
 
 def watch_traces(file: Path, pids: Sequence[int], *, is_local: bool) -> list[TraceWatch]:
-    """Watches of the traces that processes are about to write. `is_local`: the processes may run on this machine."""
+    """Watches of the traces that processes are about to write, or have written.
+
+    `file` is of one request alone. `is_local`: the processes may run on this machine.
+    """
     watches = list[TraceWatch]()
     for pid in pids:
-        paths = (process_file(file, pid), default_process_file(pid))
-        before = {path: _file_stamp(path) for path in (*paths, *map(_temporary_file, paths))}
-        watches.append(TraceWatch(pid, paths, before, is_local and _process_exists(pid)))
+        default = default_process_file(pid)
+        earlier = {path: _file_stamp(path) for path in (default, _temporary_file(default))}
+        watches.append(TraceWatch(pid, (process_file(file, pid), default), earlier, is_local and _process_exists(pid)))
     return watches
 
 
