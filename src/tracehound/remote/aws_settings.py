@@ -17,7 +17,7 @@ METADATA_ADDRESS: Final = "http://169.254.169.254"
 
 DEFAULT_REGION: Final = "us-east-1"
 
-_CONTAINER: Final = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+_TOKEN_REQUEST: Final = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
 
 
 def find_aws_settings(url: ObjectUrl, access: AccessOptions, environ: Mapping[str, str]) -> BucketSettings:
@@ -59,12 +59,13 @@ def _find_credentials(
             keys = _keys(values["aws_access_key_id"], values["aws_secret_access_key"], token)
             return keys, f"AWS profile {profile.name!r}", None
     tried.append(f"profile {profile.name!r}" if profile else "~/.aws/credentials and ~/.aws/config")
-    if first_of(environ, *_CONTAINER):
+    full_uri = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
+    if environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or all(environ.get(name) for name in full_uri):
         return {}, "the role of the container", None
     tried.append("the role of a container")
     if not is_true(environ, "AWS_EC2_METADATA_DISABLED"):
         address = first_of(environ, "AWS_METADATA_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT") or METADATA_ADDRESS
-        if is_service_there(address):
+        if is_service_there(address, "/latest/api/token", _TOKEN_REQUEST, "PUT"):
             return {"metadata_endpoint": address.rstrip("/")}, "the role of the virtual machine", None
         tried.append("the metadata of a virtual machine")
     raise no_credentials(url.bucket_text, tried, "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")

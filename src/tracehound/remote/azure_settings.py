@@ -93,7 +93,7 @@ def _find_identity(environ: Mapping[str, str]) -> tuple[dict[str, Any], str] | N
         return {"use_azure_cli": True}, "az login"
     if endpoint := first_of(environ, *_MSI_ENDPOINTS):
         return {"msi_endpoint": endpoint}, "the managed identity"
-    if is_service_there(METADATA_ADDRESS):
+    if is_service_there(METADATA_ADDRESS, "/metadata/instance?api-version=2021-02-01", {"Metadata": "true"}):
         return {}, "the managed identity of the virtual machine"
     return None
 

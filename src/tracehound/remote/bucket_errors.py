@@ -44,23 +44,13 @@ _NEEDED: Final = {
     "az": "it needs the role Storage Blob Data Reader",
 }
 
-_CREDENTIAL_SIGNS: Final = (
-    "instance credentials",
-    "instance metadata",
-    "/latest/api/token",
-    "/latest/meta-data",
-    "/computemetadata/",
-    "/metadata/identity",
-    "oauth2",
-    "/token in ",
-    "tokenrequest",
-    "webidentity",
-    "azure cli",
-    "azureclicredential",
-    "credential provider",
-    "federated",
+_CREDENTIAL_SIGNS: Final = re.compile(
+    r"Error performing token request|performing POST REDACTED|External \w+ credential provider|AzureCli \{"
+    r"|OpenCredentials \{|/latest/(?:api/token|meta-data/iam)"
 )
-"""Parts of a message, in lower case, that come up while credentials are fetched."""
+"""Parts of messages that come up while credentials are fetched."""
+
+_BROKEN: Final = re.compile(r"kind: (?:Timeout|Decode|Body|Interrupted|Request)\b")
 
 
 def translate_error(error: BaseException, url: ObjectUrl, settings: BucketSettings, endpoint: str = "") -> RemoteError:
@@ -69,34 +59,35 @@ def translate_error(error: BaseException, url: ObjectUrl, settings: BucketSettin
     status_match, code_match = _STATUS.search(text), _CODE.search(text)
     status, code = int(status_match[1]) if status_match else 0, code_match[1] if code_match else ""
     reason = _reason(type(error).__name__, text, status, code)
-    message, remedy = _sentence(reason, url, settings, endpoint, text, code)
-    return RemoteError(f"{url}: {message}" if reason != "no_bucket" else message, reason=reason, remedy=remedy)
+    if reason == "wrong_region" and url.scheme != "s3":
+        reason = "refused"
+    message, remedy = _sentence(reason, url, settings, endpoint, text, status, code)
+    return RemoteError(message if reason == "no_bucket" else f"{url}: {message}", reason=reason, remedy=remedy)
 
 
-def _reason(kind: str, text: str, status: int, code: str) -> FailureReason:  # noqa: PLR0911, one row a reason
-    if code in _NO_BUCKET:
-        return "no_bucket"
-    if code in _WRONG_REGION or "redirect without LOCATION" in text or status == 301:
-        return "wrong_region"
-    if code in _THROTTLED or status in (429, 503):
-        return "throttled"
-    if any(sign in text.lower() for sign in _CREDENTIAL_SIGNS):
-        return "no_credentials"
-    if code in _NO_OBJECT or kind == "FileNotFoundError" or status == 404:
-        return "no_object"
-    if status in (412, 416) or kind == "PreconditionError":
-        return "changed"
-    if status in (401, 403) or code in _BAD_CREDENTIALS or kind in ("PermissionDeniedError", "UnauthenticatedError"):
-        return "denied"
-    if "kind: Connect" in text or "ConnectError" in text:
-        return "unreachable"
-    if re.search(r"kind: (?:Timeout|Decode|Body|Interrupted|Request)", text):
-        return "lost"
-    return "refused"
+def _reason(kind: str, text: str, status: int, code: str) -> FailureReason:
+    conditions: tuple[tuple[FailureReason, bool], ...] = (
+        ("no_credentials", _CREDENTIAL_SIGNS.search(text) is not None),
+        ("no_bucket", code in _NO_BUCKET),
+        ("wrong_region", code in _WRONG_REGION or status == 301 or "redirect without LOCATION" in text),
+        ("throttled", code in _THROTTLED or status in (429, 503)),
+        ("no_object", code in _NO_OBJECT or status == 404 or kind == "FileNotFoundError"),
+        ("changed", status in (412, 416) or kind == "PreconditionError"),
+        ("denied", code in _BAD_CREDENTIALS or status in (401, 403) or kind == "PermissionDeniedError"),
+        ("unreachable", "kind: Connect" in text or "ConnectError" in text),
+        ("lost", status == 0 and _BROKEN.search(text) is not None),
+    )
+    return next((reason for reason, holds in conditions if holds), "refused")
 
 
 def _sentence(  # noqa: PLR0911, one row a reason
-    reason: FailureReason, url: ObjectUrl, settings: BucketSettings, endpoint: str, text: str, code: str
+    reason: FailureReason,
+    url: ObjectUrl,
+    settings: BucketSettings,
+    endpoint: str,
+    text: str,
+    status: int,
+    code: str,
 ) -> tuple[str, str]:
     """The message and the remedy."""
     host = printable(urlsplit(endpoint).netloc.rpartition("@")[2]) or "the server"
@@ -111,7 +102,8 @@ def _sentence(  # noqa: PLR0911, one row a reason
         case "denied":
             return _denial(url, settings, code)
         case "no_credentials":
-            return f"no credentials from {settings.source}{_because(text)}", "or --anonymous for a public bucket"
+            why = _network_cause(text) or f": {_first_line(text)}"
+            return f"no credentials from {settings.source}{why}", "--anonymous reads a public bucket without them"
         case "wrong_region":
             region = settings.config.get("region", "")
             return f"the bucket is not in the region {region}", "set AWS_REGION to the region of the bucket"
@@ -122,7 +114,17 @@ def _sentence(  # noqa: PLR0911, one row a reason
         case "lost":
             return f"the connection to {host} broke", "try again"
         case _:
-            return f"the request failed: {_first_line(text)}", ""
+            return _refusal(text, status, code), ""
+
+
+def _refusal(text: str, status: int, code: str) -> str:
+    if "empty path segment" in text:
+        return "a key with an empty part (//) is there, which obstore does not read"
+    if status >= 500:
+        return f"the server failed ({status})"
+    if status:
+        return f"the server refuses the request ({' '.join(filter(None, (str(status), code)))})"
+    return f"the request failed: {_first_line(text)}"
 
 
 def _denial(url: ObjectUrl, settings: BucketSettings, code: str) -> tuple[str, str]:
@@ -142,11 +144,6 @@ def _network_cause(text: str) -> str:
     if "certificate" in lower or "unknownissuer" in lower:
         return ": its TLS certificate is not trusted"
     return ": no answer" if "timedout" in lower or "timed out" in lower else ""
-
-
-def _because(text: str) -> str:
-    cause = _network_cause(text)
-    return cause or f": {_first_line(text)}"
 
 
 def _first_line(text: str) -> str:

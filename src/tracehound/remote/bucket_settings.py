@@ -38,6 +38,11 @@ class BucketSettings(Struct, frozen=True):
         return [("settings", repr(self))]
 
     @property
+    def is_emulator(self) -> bool:
+        """True if the bucket is one of an emulator of Google Cloud Storage."""
+        return "base_url" in self.config and "skip_signature" in self.config
+
+    @property
     def allow_http(self) -> bool:
         """True if the endpoint is one without TLS, as emulators and servers in a private network have."""
         endpoints = (self.config.get(name, "") for name in ("endpoint", "base_url"))

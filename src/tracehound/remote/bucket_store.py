@@ -19,6 +19,7 @@ from tracehound.remote.bucket_errors import translate_error
 from tracehound.remote.bucket_region import find_bucket_region
 from tracehound.remote.bucket_settings import BucketSettings
 from tracehound.remote.google_settings import find_google_settings
+from tracehound.remote.google_upload import upload_to_emulator
 from tracehound.remote.object_info import AccessOptions, ObjectInfo
 from tracehound.remote.object_url import ObjectUrl
 from tracehound.remote.remote_error import RemoteError
@@ -89,9 +90,9 @@ class BucketStore:
         try:
             return self._attempt(key, lambda store: _info(self._obstore.head(store, key)))
         except RemoteError as error:
-            if error.reason != "no_object":
+            if error.reason not in ("no_object", "denied", "refused"):
                 raise
-        # the answer to HEAD has no body; that to GET says whether the bucket is there
+        # the answer to HEAD has no body; that to GET says what is wrong
         return self._attempt(key, lambda store: _info(self._obstore.get(store, key).meta))
 
     def list_objects(self, prefix: str) -> Iterator[list[ObjectInfo]]:
@@ -140,6 +141,9 @@ class BucketStore:
         """Upload a file, in parts where it is large."""
         with file.open("rb") as source:  # before the request: an error of the file is none of the bucket
             source.read(1)
+        if self.settings.is_emulator:
+            upload_to_emulator(self._endpoint, self.url.join(key), file)
+            return
         self._attempt(key, lambda store: self._obstore.put(store, key, file, chunk_size=PART_BYTES))
 
     def _attempt(self, key: str, request: Callable[[Any], Answer], *, listing: bool = False) -> Answer:
@@ -152,7 +156,7 @@ class BucketStore:
                 wait = next(waits, None) if error.reason == "throttled" else None
                 if wait is not None:
                     time.sleep(wait)
-                elif not self._enter_region(error):
+                elif error.reason != "wrong_region" or not self._enter_region():
                     raise
 
     def _translated(self, key: str, request: Callable[[], Answer], *, listing: bool = False) -> Answer:
@@ -165,11 +169,8 @@ class BucketStore:
                 failure = RemoteError(f"{bucket}: no such bucket", reason="no_bucket")
             raise failure from None  # the dump of obstore has the addresses of requests in it
 
-    def _enter_region(self, error: RemoteError) -> bool:
-        """Go on in the region of the bucket if that may be the cause of the error; False if it is not."""
-        unclear = error.reason == "refused" and "400" in error.message
-        if self.url.scheme != "s3" or not (error.reason == "wrong_region" or unclear):
-            return False
+    def _enter_region(self) -> bool:
+        """Go on in the region of the bucket; False if it cannot be found, or is the one in use."""
         region = find_bucket_region(self._endpoint, self.url.bucket)
         if not region or region == self.settings.config.get("region"):
             return False
@@ -217,7 +218,14 @@ class BucketStore:
 
 def _info(meta: Any) -> ObjectInfo:  # noqa: ANN401, obstore's
     modified: datetime = meta["last_modified"]
-    return ObjectInfo(meta["path"], meta["size"], meta["e_tag"] or "", int(modified.timestamp()) * 1_000_000_000)
+    return ObjectInfo(
+        meta["path"], meta["size"], _quoted(meta["e_tag"] or ""), int(modified.timestamp()) * 1_000_000_000
+    )
+
+
+def _quoted(etag: str) -> str:
+    """The etag as it is in a header: listings of Azure have it without quotes."""
+    return etag if not etag or etag.startswith(('"', "W/")) else f'"{etag}"'
 
 
 def _is_same(before: ObjectInfo, now: ObjectInfo) -> bool:

@@ -63,7 +63,7 @@ def _find_credentials(url: ObjectUrl, environ: Mapping[str, str]) -> tuple[dict[
         return {"application_credentials": str(path)}, "gcloud's application default credentials", project
     tried.append("gcloud's application default credentials")
     address = first_of(environ, "GCE_METADATA_HOST", "GCE_METADATA_ROOT") or METADATA_ADDRESS
-    if is_service_there(address):
+    if is_service_there(address, "/computeMetadata/v1/instance/", {"Metadata-Flavor": "Google"}):
         return {}, "the service account of the virtual machine", ""
     tried.append("the metadata of a virtual machine")
     raise no_credentials(url.bucket_text, tried, "run gcloud auth application-default login")

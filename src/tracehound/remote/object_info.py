@@ -8,7 +8,8 @@ from msgspec import Struct
 class ObjectInfo(Struct, frozen=True):
     """An object: its key in the bucket, its size in bytes, its version (`etag`, may be empty), its time of change.
 
-    `has_ranges` is False if the server sends only the whole object; then one request should read all of it.
+    The etag has its quotes, also where a listing leaves them out. `has_ranges` is False if the server sends only the
+    whole object; then one request should read all of it.
     """
 
     key: str

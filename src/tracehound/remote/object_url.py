@@ -45,8 +45,9 @@ class ObjectUrl(Struct, frozen=True):
 
     `bucket` is a bucket, a container, or the host of a web server with its port. `account` is that of Azure, or its
     host where the account is not in the public cloud, and empty if the environment names it. `key` has no slash in
-    front; it is empty for the whole bucket, and that of a folder may end with one. `query` and `login` (``USER:PASSWORD``)
-    are of web servers: both are passwords, so no text that is made of the URL has them. They do travel in its pickle.
+    front; it is empty for the whole bucket, and that of a folder may end with one. `query` and `login`
+    (``USER:PASSWORD``) are of web servers: both are passwords, so no text that is made of the URL has them. They do
+    travel in its pickle.
     """
 
     scheme: Scheme
