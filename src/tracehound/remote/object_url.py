@@ -115,7 +115,7 @@ def parse_url(text: str) -> ObjectUrl:
     place, _, key = rest.partition("/")
     if SCHEMES[scheme] == "az":
         return _parse_azure_url(place, key, shown)
-    if "@" in place:
+    if "@" in place or (":" in place and "@" in rest):
         remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" if scheme.startswith("s3") else "remove them"
         raise TracehoundError(f"{shown}: keys in a URL are not read", remedy=remedy)
     return ObjectUrl(SCHEMES[scheme], _checked_bucket(place, shown), key.lstrip("/"))

@@ -10,8 +10,13 @@ HIDDEN: Final = "..."
 
 _QUERY: Final = re.compile(r"(\bhttps?://[^\s?#\"'<>]*)\?[^\s\"'<>]*", re.IGNORECASE)
 
-_LOGIN: Final = re.compile(r"(\b[a-z][a-z0-9+.-]*://)([^\s/?#\"'<>]*)@", re.IGNORECASE)
-"""What comes before the host of a URL: a user and a password, but in Azure's URLs the name of a container."""
+_LOGIN: Final = re.compile(
+    r"(\b[a-z][a-z0-9+.-]*://)([^\s/?#\"'<>]*|[^\s/?#@\"'<>]*:(?!\d{1,5}[/?#])[^\s@\"'<>]*)@", re.IGNORECASE
+)
+"""The part before the host of a URL: a user and a password, but in Azure's URLs the name of a container.
+
+A password may have a slash in it, though it should not; what follows a port is a path.
+"""
 
 _CONTAINER_URLS: Final = ("abfs://", "abfss://", "wasb://", "wasbs://")
 

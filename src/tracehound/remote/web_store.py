@@ -119,10 +119,12 @@ class WebStore:
                 with_range = _make_request(url, start, end, etag)
                 return _read_head(url, self._opener.open(with_range, timeout=SILENCE_SECONDS))
             except HTTPError as error:
-                with error:
-                    if error.code == 416 and (info := _empty_object(key, error.headers)) is not None:
-                        return WebAnswer(info, 0, None)
-                    failure, wait = _translate_status(url, error)
+                info = _empty_object(key, error.headers) if error.code == 416 else None
+                if info is not None:
+                    error.close()
+                    return WebAnswer(info, 0, None)
+                failure, wait = _translate_status(url, error)
+                error.close()
             except (OSError, HTTPException) as error:
                 failure, wait = _translate_network(url, error)
             if wait is not None:
@@ -230,7 +232,7 @@ def _translate_status(url: ObjectUrl, error: HTTPError) -> tuple[RemoteError, fl
 def _error_body(error: HTTPError) -> str:
     try:
         return error.read(ERROR_BODY_BYTES).decode(errors="replace")
-    except (OSError, HTTPException):
+    except (OSError, HTTPException, ValueError):  # a redirect has closed it
         return ""
 
 
