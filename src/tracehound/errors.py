@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
 
 EXIT_BAD_INPUT = 2
 """Exit status of a run whose input or arguments could not be used."""
@@ -27,7 +29,7 @@ class TracehoundError(Exception):
     code: int = EXIT_BAD_INPUT
 
     def __str__(self) -> str:
-        place = ", ".join(part for part in (str(self.path) if self.path else "", self.where) if part)
+        place = ", ".join(part for part in (path_text(self.path) if self.path else "", self.where) if part)
         text = f"{place}: {self.message}" if place else self.message
         apart = " " if text.endswith("?") else "; "
         return printable(f"{text}{apart}{self.remedy}" if self.remedy else text)
@@ -60,3 +62,23 @@ def _visible_char(char: str) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else "\ufffd"
+
+
+URL_FOLDER: Final = "tracehound-urls"
+"""The folder below which the path of a local file spells the URL of the object that it stands for.
+
+See `store.object_mirror`, which makes these paths.
+"""
+
+EMPTY_URL_PART: Final = "%"
+"""The name in such a path for an empty part of a URL."""
+
+
+def path_text(path: Path | str) -> str:
+    """The path as users know it: the URL that it stands for, if it does."""
+    text = str(path)
+    _, folder, below = text.partition(f"/{URL_FOLDER}/")
+    if not folder:
+        return text
+    scheme, *parts = below.split("/")
+    return f"{scheme}://{'/'.join('' if part == EMPTY_URL_PART else unquote(part) for part in parts)}"

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tracehound.errors import printable
 from tracehound.model.short_names import cut_middle
-from tracehound.model.units import count_noun
+from tracehound.model.units import count_noun, format_bandwidth, format_bytes
 from tracehound.store import ReadingProgress
 
 UPDATE_SECONDS = 0.1
@@ -88,29 +88,35 @@ def terminal_width(stream: TextIO) -> int:
 
 
 def progress_sentence(reading: ReadingProgress) -> str:
-    """The progress of reading in words: ``reading rank3.json, 4 of 64 files, 37 %, 1.2 M events/s, 12 s left``."""
+    """The progress of reading in words: ``reading rank3.json, 4 of 64 files, 37 %, 1.2 M events/s, 12 s left``.
+
+    Of a download: ``downloading rank3.json, 4 of 64 files, 37 % of 2.1 GB, 80 MB/s, 12 s left``.
+    """
     return ", ".join(part for part in progress_parts(reading) if part)
 
 
 def short_progress_sentence(reading: ReadingProgress, room: int) -> str:
     """The longest form of the progress that fits in `room` characters: the name is left out first, then other parts."""
-    files, share, speed, left = progress_parts(reading)[1:]
+    name, files, share, speed, left = progress_parts(reading)
     shorter = ((files, share, speed, left), (files, share, left), (share, left), (share,))
-    written = (f"reading {', '.join(part for part in parts if part)}" for parts in shorter)
+    verb = name.partition(" ")[0]
+    written = (f"{verb} {', '.join(part for part in parts if part)}" for parts in shorter)
     return next((text for text in (progress_sentence(reading), *written) if len(text) <= room), share)
 
 
 def progress_parts(reading: ReadingProgress) -> tuple[str, str, str, str, str]:
     """Parts of the progress sentence: file, number of files, percentage, speed and time left; empty where unknown."""
-    return (
-        f"reading {printable(reading.path.name)}",
-        f"{reading.done + 1:,} of {reading.files:,} files" if reading.files > 1 else "",
-        f"{min(100, 100 * reading.read // reading.size)} %" if reading.size else "",
-        f"{_abbreviate_number(reading.events / reading.seconds)} events/s"
-        if reading.events and reading.seconds > MIN_SPEED_SECONDS
-        else "",
-        f"{_format_seconds(reading.seconds_left)} left" if reading.seconds_left is not None else "",
-    )
+    name, download = printable(reading.path.name), reading.download
+    files = f"{reading.done + 1:,} of {reading.files:,} files" if reading.files > 1 else ""
+    left = f"{_format_seconds(reading.seconds_left)} left" if reading.seconds_left is not None else ""
+    if download is not None:
+        share = f"{100 * download.downloaded // max(1, download.size)} % of {format_bytes(download.size)}"
+        speed = format_bandwidth(download.speed) if download.speed and reading.seconds > MIN_SPEED_SECONDS else ""
+        return f"downloading {name}", files, share, speed, left
+    share = f"{min(100, 100 * reading.read // reading.size)} %" if reading.size else ""
+    known = reading.events and reading.seconds > MIN_SPEED_SECONDS
+    speed = f"{_abbreviate_number(reading.events / reading.seconds)} events/s" if known else ""
+    return f"reading {name}", files, share, speed, left
 
 
 def _abbreviate_number(number: float) -> str:

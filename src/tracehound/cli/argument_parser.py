@@ -152,6 +152,11 @@ def path_argument(text: str) -> Path:
     return Path(os.path.expanduser(text))  # noqa: PTH111, pathlib raises for an unknown user
 
 
+def path_or_url_argument(text: str) -> str:
+    """The path or the URL of a file, which need not exist."""
+    return text if "://" in text else str(path_argument(text))
+
+
 def duration_argument(text: str) -> float:
     """A time longer than 0 with its unit (``2s``, ``500ms``), in seconds. Raises ArgumentTypeError for others."""
     try:

@@ -22,6 +22,7 @@ from tracehound.cli.argument_parser import (
     WrappedHelpFormatter,
     duration_argument,
     path_argument,
+    path_or_url_argument,
     whole_number_argument,
 )
 from tracehound.cli.capture_arguments import add_dynolog_options, add_snapshot_options, add_tracer_options
@@ -129,7 +130,21 @@ def to_answer_arguments(options: Namespace, command: str, words: Sequence[str]) 
 
 
 _ANSWER_OPTIONS = frozenset(
-    {"align", "ascii", "cache", "format", "jobs", "no_cache", "notes", "set", "top", "unit", "width"}
+    {
+        "align",
+        "anonymous",
+        "ascii",
+        "cache",
+        "format",
+        "jobs",
+        "no_cache",
+        "notes",
+        "requester_pays",
+        "set",
+        "top",
+        "unit",
+        "width",
+    }
 )
 """Options that a capture passes on to its answer."""
 
@@ -227,6 +242,9 @@ def _add_reading_options(parser: CommandParser) -> None:
         metavar="N",
         help=f"worker processes, at most {MAX_JOBS} (default: %(default)s)",
     )
+    buckets = parser.add_argument_group("buckets")
+    buckets.add_argument("--anonymous", action="store_true", help="read buckets without credentials")
+    buckets.add_argument("--requester-pays", action="store_true", help="pay for reading a bucket of somebody else")
 
 
 def _explorer_parser() -> CommandParser:
@@ -357,7 +375,7 @@ def _add_gate_options(parser: CommandParser, run: str) -> CommandParser:
         "--fail-on", action="append", default=[], metavar="CONDITION", help="exit with 1 if this condition holds"
     )
     gate.add_argument(
-        "--save-baseline", type=path_argument, metavar="FILE", help=f"save the measurements of {run} in a file"
+        "--save-baseline", type=path_or_url_argument, metavar="FILE", help=f"save the measurements of {run} in a file"
     )
     return _add_report_options(parser, ("junit (results of --fail-on, for CI)",))
 

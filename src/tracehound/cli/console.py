@@ -91,7 +91,11 @@ def is_interactive() -> bool:
 
 
 def print_message(text: str) -> None:
-    """Print one line to stderr."""
+    """Print one line to stderr; URLs in it without what may be a password."""
+    if "://" in text:
+        from tracehound.remote.redaction import redact  # noqa: PLC0415, only for URLs
+
+        text = redact(text)
     with suppress(OSError):
         if sys.stderr is not None:
             sys.stderr.write(f"tracehound: {text}\n")

@@ -6,7 +6,7 @@ from tracehound.report import READABLE_ROWS
 
 PATHS = """\
 PATH is a file (PyTorch Profiler JSON, xplane.pb, trace.json; plain or .gz), a folder of them, or a TensorBoard log
-folder; several PATHs are the ranks of one run.
+folder, here or at a URL (s3://, gs://, az://, https://); several PATHs are the ranks of one run.
 """
 
 EXPLORE = f"""\
@@ -31,6 +31,7 @@ examples:
   tracehound logs/                      the newest run of a TensorBoard log folder
   tracehound logs/ --run 2026_01_31     another run of it
   tracehound rank*.pt.trace.json.gz     all ranks of a PyTorch job, on one clock
+  tracehound s3://bucket/runs/7         a folder of a bucket
   tracehound before/ --diff after/      compare two runs
   tracehound summary logs/ | less
 

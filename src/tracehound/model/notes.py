@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from tracehound.errors import path_text
+
 Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
 """`repaired`: damaged input that was kept completely; `dropped`: input that could not be kept; `missing`: not recorded;
 `inferred`: concluded, since the file does not say it; `info`: everything else."""
@@ -44,7 +46,7 @@ class Note(Struct, frozen=True):
     @property
     def location_text(self) -> str:
         """The file and the position in it: "worker0.json, byte 1,024"."""
-        return ", ".join(filter(None, (self.file, self.where)))
+        return ", ".join(filter(None, (path_text(self.file), self.where)))
 
 
 SentenceTemplate = str | Callable[..., str]

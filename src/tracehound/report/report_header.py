@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.result import Result
 from tracehound.draw.notes import note_text
-from tracehound.errors import printable
+from tracehound.errors import path_text, printable
 from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames, Trace, Window
 from tracehound.model.units import (
@@ -150,7 +150,7 @@ def describe_window(header: ReportHeader, window: Window, unit: TimeUnit = "auto
 
 
 def _report_file(part: FileFrames) -> HeaderTraceFile:
-    return HeaderTraceFile(printable(str(part.path)), part.format, part.state.size if part.state else None)
+    return HeaderTraceFile(printable(path_text(part.path)), part.format, part.state.size if part.state else None)
 
 
 def _collect_versions(trace: Trace) -> dict[str, str]:

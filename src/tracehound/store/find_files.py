@@ -58,6 +58,9 @@ MAX_FOLDERS, MAX_NON_TRACES = 10_000, 20_000
 MAX_SUBFOLDERS_ASIDE, MAX_NON_TRACES_ASIDE = 50, 200
 """Limits of the search in subfolders of a folder that has traces itself, which only makes a note."""
 
+MAX_FETCHED_TOGETHER = 256
+"""Files whose ends are fetched together; if they are no traces, a search may end before the next ones."""
+
 
 SearchListener = Callable[[int], None]
 """Called for each file with the number of files looked at so far; an exception that it raises ends the search."""
@@ -67,7 +70,27 @@ def ignore_search(files: int) -> None:
     """A `SearchListener` that does nothing."""
 
 
-def find_trace_files(paths: Sequence[Path], run: str | None = None, look: SearchListener = ignore_search) -> FoundFiles:
+FetchEnds = Callable[[Sequence[Path], SearchListener], Mapping[Path, TracehoundError]]
+"""Called with files before they are opened: makes their two ends available; returns the errors of those that failed."""
+
+
+def fetch_nothing(paths: Sequence[Path], look: SearchListener) -> Mapping[Path, TracehoundError]:
+    """A `FetchEnds` for files of this machine."""
+    del paths, look
+    return {}
+
+
+def may_be_trace(name: str) -> bool:
+    """True if a file of this name in a folder is opened to see whether it is a trace."""
+    return not (name.startswith(".") or _DERIVED_FILE.fullmatch(name) or _NON_TRACE_NAME.fullmatch(name))
+
+
+def find_trace_files(
+    paths: Sequence[Path],
+    run: str | None = None,
+    look: SearchListener = ignore_search,
+    fetch_ends: FetchEnds = fetch_nothing,
+) -> FoundFiles:
     """The files of the trace under `paths`, in the order given; within a folder by name, ``2`` before ``10``.
 
     `run` names a run of a TensorBoard log folder; without it the newest is taken. Of several recordings in a folder,
@@ -80,11 +103,11 @@ def find_trace_files(paths: Sequence[Path], run: str | None = None, look: Search
     refused: dict[Path, TracehoundError] = {}
     for path in paths:
         try:
-            search = _FolderSearch({path.resolve()}, look)
+            search = _FolderSearch({path.resolve()}, look, fetch_ends)
         except RuntimeError as error:  # Python's error for a loop
             raise TracehoundError("too many levels of symbolic links", path) from error
         try:
-            found = _find_in_folder(path, run, search) if _is_folder(path) else _find_named_file(path)
+            found = _find_in_folder(path, run, search) if _is_folder(path) else _find_named_file(path, search)
         except _NoTraceError as error:
             refused[path] = error
             notes.append(_refused_path_note(path, error))
@@ -95,7 +118,7 @@ def find_trace_files(paths: Sequence[Path], run: str | None = None, look: Search
         notes.extend((*found.notes, *search.unreadable))
     for path in paths:
         if any(file.path.parent == path for file in files):
-            notes.extend(_notes_of_subfolder_traces(path, files))
+            notes.extend(_notes_of_subfolder_traces(path, files, fetch_ends))
     if refused and not files:
         raise next(iter(refused.values()))
     if run is not None and not any(run in file.path.parts for file in files):
@@ -105,8 +128,10 @@ def find_trace_files(paths: Sequence[Path], run: str | None = None, look: Search
     return FoundFiles(tuple(unique.values()), tuple(notes), tuple(refused))
 
 
-def _find_named_file(path: Path) -> FoundFiles:
+def _find_named_file(path: Path, search: _FolderSearch) -> FoundFiles:
     """The file that a user named. Raises _NoTraceError if it exists, but is no trace or cannot be read."""
+    for error in search.fetch_ends([path], search.listener).values():
+        raise error
     try:
         return FoundFiles((_recognize_file(path),), ())
     except TracehoundError as error:
@@ -149,6 +174,7 @@ class _FolderSearch(Struct):
 
     visited: set[Path]
     listener: SearchListener = ignore_search
+    fetch_ends: FetchEnds = fetch_nothing
     files: int = 0
     non_traces: int = 0
     max_folders: int = field(default_factory=lambda: MAX_FOLDERS)
@@ -250,18 +276,10 @@ def _find_among_files(folder: Path, search: _FolderSearch) -> FoundFiles:
     """
     files: list[TraceFile] = []
     notes: list[Note] = []
-    for path in sorted(folder.iterdir(), key=natural_sort_key):
-        search.count_file()
+    for path, failures in _fetched_files(folder, search):
         likely = _TRACE_LIKE_NAME.fullmatch(path.name)
-        if path.is_dir() or path.name.startswith(".") or _DERIVED_FILE.fullmatch(path.name):
-            continue
-        if not likely and not (path.is_file() and path.stat().st_size):
-            continue
-        if _NON_TRACE_NAME.fullmatch(path.name):
-            search.count_non_trace()
-            continue
         try:
-            files.append(_recognize_listed_file(path))
+            files.append(_recognize_listed_file(path, failures))
         except CompanionFileError as error:
             notes.append(Note("info", "companion_file", file=str(path), values=(("why", error.message),)))
         except TracehoundError as error:
@@ -272,8 +290,32 @@ def _find_among_files(folder: Path, search: _FolderSearch) -> FoundFiles:
     return FoundFiles(found.files, (*notes, *found.notes))
 
 
-def _recognize_listed_file(path: Path) -> TraceFile:
-    """A file listed in a folder, which may be a broken link."""
+def _fetched_files(folder: Path, search: _FolderSearch) -> Iterator[tuple[Path, Mapping[Path, TracehoundError]]]:
+    """The files of a folder that may be traces, once their ends are there, and the errors of fetching some."""
+    candidates = list(_files_to_open(folder, search))
+    for start in range(0, len(candidates), MAX_FETCHED_TOGETHER):
+        together = candidates[start : start + MAX_FETCHED_TOGETHER]
+        failures = search.fetch_ends(together, search.listener)
+        yield from ((path, failures) for path in together)
+
+
+def _files_to_open(folder: Path, search: _FolderSearch) -> Iterator[Path]:
+    """The files of a folder that may be traces, in natural order."""
+    for path in sorted(folder.iterdir(), key=natural_sort_key):
+        search.count_file()
+        if path.is_dir():
+            continue
+        if may_be_trace(path.name):
+            if _TRACE_LIKE_NAME.fullmatch(path.name) or (path.is_file() and path.stat().st_size):
+                yield path
+        elif _NON_TRACE_NAME.fullmatch(path.name) and path.is_file() and path.stat().st_size:
+            search.count_non_trace()
+
+
+def _recognize_listed_file(path: Path, failures: Mapping[Path, TracehoundError]) -> TraceFile:
+    """A file listed in a folder, which may be a broken link. Raises the error of fetching it."""
+    if path in failures:
+        raise failures[path]
     if path.is_symlink() and not path.exists():
         raise TracehoundError("a link to what is not there", path)
     return _recognize_file(path)
@@ -285,9 +327,14 @@ def _sorted_subfolders(folder: Path) -> Iterator[Path]:
     yield from sorted(children, key=natural_sort_key)
 
 
-def _notes_of_subfolder_traces(folder: Path, files: Sequence[TraceFile]) -> list[Note]:
+def _notes_of_subfolder_traces(folder: Path, files: Sequence[TraceFile], fetch_ends: FetchEnds) -> list[Note]:
     """Notes about traces in subfolders of a folder that has traces itself; they are not opened."""
-    search = _FolderSearch({folder.resolve()}, max_folders=MAX_SUBFOLDERS_ASIDE, max_non_traces=MAX_NON_TRACES_ASIDE)
+    search = _FolderSearch(
+        {folder.resolve()},
+        fetch_ends=fetch_ends,
+        max_folders=MAX_SUBFOLDERS_ASIDE,
+        max_non_traces=MAX_NON_TRACES_ASIDE,
+    )
     read = {parent for file in files for parent in file.path.parents}
     holding: list[Path] = []
     with suppress(_TooManyFilesError, OSError):  # a note about the folders found so far is still useful

@@ -46,7 +46,7 @@ def estimate_inflated_size(file: TraceFile) -> int:
 
 def stamp_trace_file(file: TraceFile) -> FileStamp:
     """The stamp of the file as it is now. Raises TracehoundError if it is gone."""
-    return stamp_file(file.path, devices=file.devices)
+    return replace(stamp_file(file.path, devices=file.devices), etag=file.etag)
 
 
 def ingest_on_disk(file: TraceFile, cache: TraceCache, progress: Progress, pool: WorkerPool) -> FileFrames:

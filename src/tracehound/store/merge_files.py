@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.errors import printable
+from tracehound.errors import path_text, printable
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.ids import id_of
 from tracehound.model.notes import Note, note
@@ -159,16 +159,16 @@ def _distinct_file_names(paths: Sequence[Path]) -> list[str]:
 def _name_note_files(notes: Sequence[Note], parts: Sequence[FileFrames], names: Sequence[str]) -> list[Note]:
     """Notes about paths of the trace, with the distinct names of these files."""
     name_of = {str(part.path): name for part, name in zip(parts, names, strict=True)}
-    return [replace(_printable_note(note), file=name_of.get(note.file) or printable(note.file)) for note in notes]
+    return [_printable_note(replace(note, file=name_of.get(note.file, note.file))) for note in notes]
 
 
 def _add_note_file(note: Note, name: str) -> Note:
     """The note with the distinct name of its file."""
-    return replace(_printable_note(note), file=note.file or name)
+    return _printable_note(replace(note, file=note.file or name))
 
 
 def _printable_note(note: Note) -> Note:
-    return replace(note, file=printable(note.file), where=printable(note.where))
+    return replace(note, file=printable(path_text(note.file)), where=printable(note.where))
 
 
 MIN_NEAR_SHARE: Final = 0.5

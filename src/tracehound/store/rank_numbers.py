@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 from msgspec import Struct
 
+from tracehound.errors import URL_FOLDER
 from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames
 from tracehound.store.trace_files import natural_sort_key
@@ -257,6 +258,8 @@ def _ranks_by_words(paths: Sequence[Path]) -> Iterator[dict[Path, int]]:
 
 def _match_rank_folder(path: Path) -> re.Match[str] | None:
     for parent in path.parents:
+        if parent.name == URL_FOLDER:  # folders above are those of the cache
+            return None
         if (match := _RANK_FOLDER_NAME.fullmatch(parent.name)) and not _is_run_folder(parent):
             return match
     return None

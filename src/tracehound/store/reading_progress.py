@@ -8,6 +8,15 @@ from pathlib import Path
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+
+class DownloadProgress(Struct, frozen=True):
+    """The state of downloads: bytes of the objects of a trace that are here, of all, and the speed in bytes/s."""
+
+    downloaded: int
+    size: int
+    speed: float
 
 
 class ReadingProgress(Struct, frozen=True):
@@ -15,6 +24,7 @@ class ReadingProgress(Struct, frozen=True):
 
     `path` is a file that is being read. `done` of `files` are finished; `read` of the `size` bytes of all of them are
     read and gave `events`; `seconds` have passed. `running` has bytes and events of each file that is being read.
+    `download` is set while reading waits for the download of objects.
     """
 
     path: Path
@@ -25,10 +35,17 @@ class ReadingProgress(Struct, frozen=True):
     events: int
     seconds: float
     running: Mapping[Path, tuple[int, int]] = field(default_factory=dict)
+    download: DownloadProgress | None = None
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds to the end at the average speed so far; None if it is too early to tell."""
+        """Estimated seconds to the end at the average speed so far; None if it is too early to tell.
+
+        Of a download, the seconds to its own end.
+        """
+        if self.download is not None:
+            left, speed = self.download.size - self.download.downloaded, self.download.speed
+            return left / speed if self.seconds >= 1 and speed else None
         if self.seconds < 1 or not self.read:
             return None
         return self.seconds * max(0, self.size - self.read) / self.read
@@ -52,21 +69,31 @@ class ProgressCounter(Struct):
     _read: int = 0
     _events: int = 0
     _running: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _downloaded_before: int | None = None
 
     def update_file(self, path: Path, read: int, events: int) -> None:
         """Record the bytes read and the events found so far in a file."""
         self._running[path] = (read, events)
-        self.listen(
-            ReadingProgress(
-                path=path,
-                done=self._done,
-                files=self.files,
-                read=self._read + sum(read for read, _ in self._running.values()),
-                size=self.size,
-                events=self._events + sum(events for _, events in self._running.values()),
-                seconds=time.monotonic() - self._started,
-                running=dict(self._running),
-            )
+        self.listen(self._progress(path))
+
+    def update_download(self, path: Path, downloaded: int, size: int) -> None:
+        """Record the bytes downloaded so far, of the bytes of all objects, while reading waits for a file."""
+        if self._downloaded_before is None:
+            self._downloaded_before = downloaded
+        progress = self._progress(path)
+        speed = (downloaded - self._downloaded_before) / max(progress.seconds, 1e-3)
+        self.listen(replace(progress, download=DownloadProgress(downloaded, size, speed)))
+
+    def _progress(self, path: Path) -> ReadingProgress:
+        return ReadingProgress(
+            path=path,
+            done=self._done,
+            files=self.files,
+            read=self._read + sum(read for read, _ in self._running.values()),
+            size=self.size,
+            events=self._events + sum(events for _, events in self._running.values()),
+            seconds=time.monotonic() - self._started,
+            running=dict(self._running),
         )
 
     def finish_file(self, path: Path, size: int, events: int) -> None:

@@ -1,8 +1,9 @@
 """The cache of files that were read: their frames as Arrow, so that opening them again takes no time.
 
-Each entry is a folder, made elsewhere and renamed into place, so that it is always complete:
+Each entry is a folder, made elsewhere and renamed into place, so that frames are always complete:
 
-    ROOT/entries/KEY/           the frames of a file (see `saved_frames`)
+    ROOT/entries/KEY/           the frames of a file (see `saved_frames`), or an object of a bucket, whole or in part
+                                (see `cached_object`)
     ROOT/sessions/NAME          locked while a process lives; lists the keys that it uses
     ROOT/work/NAME/             unfinished entries of that process
 
@@ -27,7 +28,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tracehound.errors import TracehoundError
+from tracehound.errors import TracehoundError, path_text
 from tracehound.model.trace import FileFrames, FileState
 from tracehound.store.saved_frames import DamagedFramesError, load_frames
 from tracehound.system import user_dirs
@@ -39,7 +40,9 @@ DEFAULT_LIMIT_BYTES: Final = 10 << 30
 """Default limit on the bytes of all entries."""
 
 _FOLDER_NAMES: Final = ("entries", "sessions", "work")
-_SOURCE_FILE: Final = "source"
+SOURCE_FILE: Final = "source"
+"""The file of an entry with the path or the URL that it was made from."""
+
 _DEVICES_SUFFIX: Final = "\0devices"
 _TEMPORARY_PREFIX: Final = "tracehound-"
 
@@ -48,7 +51,8 @@ class FileStamp(Struct, frozen=True):
     """The state of a file when it was read, which differs after any change. `path` is as the user named it.
 
     `modified_ns` comes from the writer of the file and is kept by copies; `changed_ns` is the file system's own time.
-    With `devices` the stamp stands for the device events of the file only.
+    With `devices` the stamp stands for the device events of the file only. A downloaded object has an `etag`, which
+    says more than the times of its local file.
     """
 
     path: Path
@@ -56,11 +60,12 @@ class FileStamp(Struct, frozen=True):
     modified_ns: int
     changed_ns: int
     devices: bool = False
+    etag: str = ""
 
     @property
-    def real_path(self) -> Path:
-        """The path with its folder resolved. A link is not followed: its name may give a rank."""
-        return self.path.parent.resolve() / self.path.name
+    def source(self) -> str:
+        """The URL, or the path with its folder resolved. A link is not followed: its name may give a rank."""
+        return path_text(self.path) if self.etag else str(self.path.parent.resolve() / self.path.name)
 
     @property
     def file_state(self) -> FileState:
@@ -70,8 +75,13 @@ class FileStamp(Struct, frozen=True):
     @property
     def entry_key(self) -> str:
         """The name of its cache entry."""
-        state = f"{self.size}\0{self.modified_ns}\0{self.changed_ns}{_DEVICES_SUFFIX * self.devices}"
-        return blake2b(os.fsencode(f"{CACHE_SCHEMA}\0{self.real_path}\0{state}"), digest_size=16).hexdigest()
+        times = self.etag or f"{self.modified_ns}\0{self.changed_ns}"
+        state = f"{self.size}\0{times}{_DEVICES_SUFFIX * self.devices}"
+        return _hash_text(f"{CACHE_SCHEMA}\0{self.source}\0{state}")
+
+
+def _hash_text(text: str) -> str:
+    return blake2b(os.fsencode(text), digest_size=16).hexdigest()
 
 
 def stamp_file(path: Path, *, devices: bool = False) -> FileStamp:
@@ -152,7 +162,7 @@ class TraceCache(Struct):
 
         If another process was faster, its entry is used. Raises OSError and DamagedFramesError.
         """
-        (folder / _SOURCE_FILE).write_text(str(of.real_path), "utf-8", "surrogateescape")
+        (folder / SOURCE_FILE).write_text(of.source, "utf-8", "surrogateescape")
         final, ours = self.root / "entries" / of.entry_key, True
         self._mark_used(of.entry_key)
         try:
@@ -168,6 +178,25 @@ class TraceCache(Struct):
         if not of.devices:
             self._remove_entry(replace(of, devices=True).entry_key)
         return part
+
+    def open_object_folder(self, url: str, etag: str, size: int) -> Path:
+        """The folder of an object of a bucket, in use by this process from now on; made if needed. Raises OSError."""
+        key = _hash_text(f"object\0{url}\0{etag}\0{size}")
+        final = self.root / "entries" / key
+        self._mark_used(key)
+        if not final.is_dir():
+            folder = self.create_work_folder()
+            (folder / SOURCE_FILE).write_text(url, "utf-8")
+            try:
+                folder.rename(final)
+            except OSError:  # another process may have been faster
+                shutil.rmtree(folder, ignore_errors=True)
+                if not final.is_dir():
+                    raise
+            self.grown = True
+        with suppress(OSError):
+            os.utime(final)
+        return final
 
     def list_entries(self) -> list[CacheEntry]:
         """All entries, the most recently used first."""
@@ -321,11 +350,16 @@ def _read_entry(folder: Path) -> CacheEntry | None:
     """The entry in a folder; None if it is just being removed."""
     try:
         with os.scandir(folder) as files:
-            size = sum(file.stat().st_size for file in files)
-        source = (folder / _SOURCE_FILE).read_text("utf-8", "surrogateescape")
+            size = sum(_size_on_disk(file.stat()) for file in files)
+        source = (folder / SOURCE_FILE).read_text("utf-8", "surrogateescape")
         return CacheEntry(folder.name, source, size, folder.stat().st_mtime_ns)
     except OSError:
         return None
+
+
+def _size_on_disk(found: os.stat_result) -> int:
+    """The bytes of a file that take room: an object that is downloaded in part has holes."""
+    return min(found.st_size, found.st_blocks * 512)
 
 
 def _list_folders(folder: Path) -> Iterator[Path]:

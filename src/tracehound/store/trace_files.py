@@ -25,13 +25,17 @@ from tracehound.model.units import join_some
 
 
 class TraceFile(Struct, frozen=True):
-    """A file of the trace, and the format that will read it; with `devices` only its device events are read."""
+    """A file of the trace, and the format that will read it; with `devices` only its device events are read.
+
+    `etag` tells versions of a bucket's object apart; empty for a file of this machine.
+    """
 
     path: Path
     format: Format
     size: int
     compressed: bool = False
     devices: bool = False
+    etag: str = ""
 
 
 class FoundFiles(Struct, frozen=True):

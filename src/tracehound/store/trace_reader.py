@@ -6,13 +6,14 @@ temporary files, else memory).
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
 import polars as pl
 from msgspec import Struct, field
@@ -25,7 +26,13 @@ from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Trace
 from tracehound.store.common_clock import WALL_CLOCK, ClockAlignment
-from tracehound.store.find_files import find_trace_files, ignore_search
+from tracehound.store.find_files import (
+    SearchListener,
+    fetch_nothing,
+    find_trace_files,
+    ignore_search,
+    may_be_trace,
+)
 from tracehound.store.ingest import (
     MAX_IN_MEMORY_BYTES,
     POLL_SECONDS,
@@ -38,9 +45,14 @@ from tracehound.store.ingest import (
 )
 from tracehound.store.merge_files import merge_file_frames
 from tracehound.store.reading_progress import ProgressCounter, ProgressListener, ignore_progress
-from tracehound.store.trace_cache import TraceCache, open_temporary_cache, stamp_file
+from tracehound.store.trace_cache import TraceCache, open_temporary_cache
 from tracehound.store.trace_files import TraceFile
 from tracehound.store.worker_pool import WorkerPool
+
+if TYPE_CHECKING:
+    from tracehound.remote.object_info import AccessOptions
+    from tracehound.store.object_downloads import ObjectDownloads, RemoteObject
+    from tracehound.store.object_mirror import ObjectMirror
 
 _EXPECTED_ERRORS: Final = (
     TracehoundError, BrokenPipeError, BrokenExecutor, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit,
@@ -48,15 +60,27 @@ _EXPECTED_ERRORS: Final = (
 """Errors that end a run and do not mean damaged events. Polars may raise anything for damaged events, even panics."""
 
 
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def is_url(word: Path | str) -> bool:
+    """True if a word that names a trace is a URL, of whatever kind, and not a path of this machine."""
+    return isinstance(word, str) and _URL.match(word) is not None and not os.access(word, os.F_OK)
+
+
 class ReadContext(Struct):
     """A context in which files are read.
 
-    `cache_openers` are tried in order; `failures` has the errors of those that failed.
+    `cache_openers` are tried in order; `failures` has the errors of those that failed. `access` is how buckets are
+    read; None for the usual way.
     """
 
     pool: WorkerPool = field(default_factory=lambda: WorkerPool(1))
     cache_openers: list[Callable[[], TraceCache]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    access: AccessOptions | None = None
+    mirror: ObjectMirror | None = None
+    """The local files that stand for URLs; made for the first one."""
     _cache: TraceCache | None = None
     _opened: list[TraceCache] = field(default_factory=list)
 
@@ -86,6 +110,23 @@ class ReadContext(Struct):
             else:
                 self._opened.append(self._cache)
         return self._cache
+
+    def local_path(self, word: Path | str, look: SearchListener = ignore_search) -> Path:
+        """The local path of a trace, which for a URL stands for its objects.
+
+        Raises TracehoundError if there is nothing at the URL, and as `look` does.
+        """
+        if not is_url(word):
+            return Path(word)
+        if self.mirror is None:
+            # Imported only for a URL: other runs start faster.
+            from tracehound.remote.object_info import AccessOptions  # noqa: PLC0415
+            from tracehound.store.object_mirror import ObjectMirror  # noqa: PLC0415
+
+            if self.cache is None:
+                raise TracehoundError("no folder to download to", remedy="name one: --cache DIR")
+            self.mirror = ObjectMirror(self.cache, self.access or AccessOptions(), may_be_trace)
+        return self.mirror.add(str(word), look)
 
     def drop_cache(self, failed: TraceCache, error: OSError) -> None:
         """Give up a cache that failed; if it is the one in use, the next one is used from now on.
@@ -160,6 +201,8 @@ class TraceReader(Struct):
     """Returns the final alignment once all files are read; None keeps the present one."""
     devices_only: bool = False
     """Only device events will be needed: the rest of large files is skipped if possible."""
+    objects: Mapping[int, RemoteObject] = field(default_factory=dict)
+    """The objects of buckets among the files, by number: they are downloaded before they are read."""
 
     def merge_frames(self, parts: Sequence[FileFrames]) -> Trace:
         """The trace of the files read so far."""
@@ -185,7 +228,7 @@ class TraceReader(Struct):
         cache = self.context.cache
         large = (file for file in self.files if estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES)
         with suppress(OSError, TracehoundError):  # a missing file is reported when it is read
-            if cache is not None and any(not cache.has_entry(stamp_file(file.path)) for file in large):
+            if cache is not None and any(not cache.has_entry(stamp_trace_file(file)) for file in large):
                 self.context.pool.start()
 
     def placeholder(self, number: int) -> FileFrames:
@@ -244,32 +287,60 @@ class _FileReader(Struct):
     failure: TracehoundError | None = None
     _waiting: list[int] = field(default_factory=list)
     _running: dict[int, FileIngest] = field(default_factory=dict)
+    _downloads: ObjectDownloads | None = None
 
     def read_all(self) -> Iterator[tuple[int, FileFrames]]:
         """Yield every file that can be read."""
         self._waiting = list(range(len(self.reader.files)))
+        self._downloads = self._start_downloads()
         try:
             while self._waiting or self._running:
                 self._raise_if_cancelled()
-                if self._waiting and len(self._running) < max(1, self.reader.context.pool.jobs):
-                    yield from self._start_next()
-                else:
+                number = self._next_number()
+                if number is not None and len(self._running) < max(1, self.reader.context.pool.jobs):
+                    yield from self._start_file(number)
+                elif self._running:
                     yield from self._advance_running()
+                else:
+                    self._wait_for_download()
         finally:
             for ingest in self._running.values():
                 ingest.abandon()
+            if self._downloads is not None:
+                self._downloads.close()
+
+    def _start_downloads(self) -> ObjectDownloads | None:
+        """The downloads of the objects among the files, under way; None without objects."""
+        cache = self.reader.context.cache if self.reader.objects else None
+        if cache is None:
+            return None
+        from tracehound.store.object_downloads import ObjectDownloads  # noqa: PLC0415, only for URLs
+
+        downloads = ObjectDownloads(self.reader.objects, cache, lambda: self.reader.wanted_files)
+        downloads.start()
+        return downloads
+
+    def _wait_for_download(self) -> None:
+        if self._downloads is not None:
+            self._downloads.wait()
+            self.counter.update_download(self.reader.files[self._waiting[0]].path, *self._downloads.progress)
+
+    def _next_number(self) -> int | None:
+        """The file to read next, of those that are here: a visible one, else the first; None if none is here yet."""
+        here = [number for number in self._waiting if self._downloads is None or self._downloads.is_done(number)]
+        return next((number for number in here if number in self.reader.wanted_files), here[0] if here else None)
 
     def _raise_if_cancelled(self) -> None:
         if self.cancelled():
             raise CancelledError
 
-    def _start_next(self) -> Iterator[tuple[int, FileFrames]]:
-        """Start to read the next file; yields it if it is available at once."""
-        number = next((n for n in self._waiting if n in self.reader.wanted_files), self._waiting[0])
+    def _start_file(self, number: int) -> Iterator[tuple[int, FileFrames]]:
+        """Start to read a file; yields it if it is available at once."""
         self._waiting.remove(number)
         file, context = self.reader.files[number], self.reader.context
         self.counter.update_file(file.path, 0, 0)
         try:
+            file = self._downloaded_version(number)
             frames = self._load_cached(file)
             if frames is None and self.reader.devices_only and estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES:
                 without_hosts = replace(file, devices=True)
@@ -288,6 +359,12 @@ class _FileReader(Struct):
             self._handle_failure(number, error, context.cache)
         else:
             yield self._count_as_done(number, frames)
+
+    def _downloaded_version(self, number: int) -> TraceFile:
+        """A file as it was downloaded, which may be a later version than was found. Raises the download's error."""
+        file = self.reader.files[number]
+        wanted = self._downloads.object(number) if self._downloads is not None else None
+        return file if wanted is None else replace(file, size=wanted.info.size, etag=wanted.version)
 
     def _read_in_this_process(self, file: TraceFile) -> FileFrames:
         """Read a file in this process: in memory if it is small or there is no cache, else on disk."""
@@ -381,12 +458,18 @@ def open_trace_files(
     `look` is called with the number of files looked at, and may end the search by raising. Without a context everything
     is read in this process and held in memory. Raises TracehoundError if there is no trace.
     """
-    named = [Path(path) for path in paths]
-    found_files = find_trace_files(named, run, look)
+    context = context or make_memory_context()
+    named = [context.local_path(path, look) for path in paths]
+    mirror = context.mirror
+    found_files = find_trace_files(named, run, look, mirror.fetch_ends if mirror else fetch_nothing)
     used = {path.resolve(): path for path in named if path not in found_files.empty}
-    return TraceReader(
-        _trace_name(list(used.values())), found_files.files, list(found_files.notes), context or make_memory_context()
-    )
+    name, files, notes = _trace_name(list(used.values())), found_files.files, list(found_files.notes)
+    if mirror is None:
+        return TraceReader(name, files, notes, context)
+    objects = {number: mirror.objects[file.path] for number, file in enumerate(files) if file.path in mirror.objects}
+    versions = {number: each.version for number, each in objects.items()}
+    files = tuple(replace(file, etag=versions.get(number, "")) for number, file in enumerate(files))
+    return TraceReader(name, files, [*notes, *mirror.take_notes()], context, objects=objects)
 
 
 def load_trace(reader: TraceReader, listen: ProgressListener = ignore_progress) -> Trace:

@@ -106,6 +106,8 @@ def _reading_options(options: Namespace) -> tuple[str, ...]:
     return (
         *(("--run", options.run) if options.run else ()),
         *(("--align", options.align) if options.align != "auto" else ()),
+        *(("--anonymous",) if options.anonymous else ()),
+        *(("--requester-pays",) if options.requester_pays else ()),
     )
 
 

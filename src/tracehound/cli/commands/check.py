@@ -10,7 +10,16 @@ from typing import Final
 
 from tracehound.cli import console
 from tracehound.cli.commands.result_output import print_named_notes, print_page_notes
-from tracehound.cli.commands.trace_input import analysis_workers, find_trace, open_read_context, read_trace_with_warning
+from tracehound.cli.commands.staged_output import staged_output
+from tracehound.cli.commands.trace_input import (
+    analysis_workers,
+    existing_object,
+    find_trace,
+    named_file,
+    open_read_context,
+    read_trace_with_warning,
+    shown_paths,
+)
 from tracehound.diff import (
     GateCondition,
     GateVerdict,
@@ -28,6 +37,7 @@ from tracehound.errors import TracehoundError, printable
 from tracehound.report import ReportFormat, find_writer, result_page
 from tracehound.report.result_page import ResultPage, write_junit
 from tracehound.store import ReadContext
+from tracehound.store.trace_reader import is_url
 
 
 def run(options: Namespace) -> int:
@@ -36,9 +46,8 @@ def run(options: Namespace) -> int:
     if not conditions and not options.save_baseline:
         raise TracehoundError("no condition", remedy="tracehound check PATH... --fail-on 'idle > 20%'")
     form = page_writer(options)
-    if options.save_baseline:
-        refuse_non_baseline(options.save_baseline)
     with open_read_context(options) as context:
+        refuse_other_file(options.save_baseline, context)
         found = measure_or_load_profile(options.paths, options, context)
     warn_incomplete_runs({"run": found}, conditions)
     verdicts = judge_run(found, conditions)
@@ -53,18 +62,30 @@ def measure_or_load_profile(
     paths: Sequence[str], options: Namespace, context: ReadContext, *, more: bool = False
 ) -> RunProfile:
     """The profile of a run: measured from a trace, or loaded from a baseline. `more` says that another run follows."""
-    baseline = load_baseline(Path(paths[0])) if len(paths) == 1 else None
+    baseline = load_baseline(named_file(paths[0], context)) if len(paths) == 1 else None
     if baseline is not None:
         if options.rank or options.step or options.window:
             console.print_message(
-                printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the candidate alone")
+                printable(
+                    f"{shown_paths(paths)[0]} is a baseline: --rank, --step and --window narrow the candidate alone"
+                )
             )
         return baseline
     try:
         trace, window = read_trace_with_warning(find_trace(paths, options, context), options)
     except TracehoundError as error:
-        raise replace(error, path=error.path or Path(paths[0])) from error  # the user must know which of two runs it is
+        if error.path is not None or is_url(paths[0]):
+            raise
+        raise replace(error, path=Path(paths[0])) from error  # the user must know which of two runs it is
     return profile_run(trace, window, analysis_workers(trace, context, more=more))
+
+
+def refuse_other_file(word: str | None, context: ReadContext) -> None:
+    """Raise TracehoundError where a new baseline would replace something else."""
+    if word and not is_url(word):
+        refuse_non_baseline(Path(word))
+    elif word and (there := existing_object(word, context)) is not None:
+        refuse_non_baseline(there)
 
 
 def warn_incomplete_runs(runs: Mapping[str, RunProfile], conditions: Sequence[GateCondition]) -> None:
@@ -96,7 +117,8 @@ def print_verdicts(
     else:
         print_named_notes(page.runs)
     if options.save_baseline:
-        save_baseline(run, options.save_baseline)
+        with staged_output(options.save_baseline, options, replacing=True) as path:
+            save_baseline(run, Path(path))
     for verdict in verdicts:
         if verdict.failed:
             console.print_message(printable(f"failed: {verdict.condition.text}: {verdict.why}"))

@@ -5,9 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 
 from tracehound.analysis.analysis_settings import parse_settings
-from tracehound.cli.commands.check import measure_or_load_profile, page_writer, print_verdicts, warn_incomplete_runs
+from tracehound.cli.commands.check import (
+    measure_or_load_profile,
+    page_writer,
+    print_verdicts,
+    refuse_other_file,
+    warn_incomplete_runs,
+)
 from tracehound.cli.commands.trace_input import open_read_context
-from tracehound.diff import COMPARISON_SETTINGS, compare_runs, judge_comparison, parse_condition, refuse_non_baseline
+from tracehound.diff import COMPARISON_SETTINGS, compare_runs, judge_comparison, parse_condition
 from tracehound.report import result_page
 
 
@@ -17,9 +23,8 @@ def run(options: Namespace) -> int:
     conditions = [parse_condition(text) for text in options.fail_on]
     given = parse_settings(COMPARISON_SETTINGS, options.set)
     form = page_writer(options)
-    if options.save_baseline:
-        refuse_non_baseline(options.save_baseline)
     with open_read_context(options) as context:
+        refuse_other_file(options.save_baseline, context)
         first, second = options.paths
         baseline, candidate = (
             measure_or_load_profile([first], options, context, more=True),

@@ -6,12 +6,11 @@ The explorer is imported only when it starts: other commands never import the te
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
 from tracehound.cli import console
 from tracehound.cli.arguments import to_diff_arguments, to_summary_arguments
 from tracehound.cli.commands import diff, summary
-from tracehound.cli.commands.trace_input import find_trace, open_read_context
+from tracehound.cli.commands.trace_input import find_trace, named_file, open_read_context, shown_paths
 from tracehound.diff.baseline_file import load_baseline
 from tracehound.errors import TracehoundError
 from tracehound.system.malloc import keep_large_freed_memory
@@ -30,6 +29,7 @@ def run(options: Namespace) -> int:
     with open_read_context(options) as context:
         reader = find_trace(options.paths, options, context, leaving=True)
         reader.start_workers()
+        options.paths = shown_paths(options.paths)
         from tracehound.ui.launch import run_explorer  # noqa: PLC0415, a headless run must not import it
 
         keep_large_freed_memory()
@@ -42,16 +42,18 @@ def _explore_comparison(options: Namespace) -> int:
         raise TracehoundError("--diff compares one PATH with CANDIDATE", remedy="a folder holds all ranks of a run")
     if not console.is_interactive():
         return diff.run(to_diff_arguments(options))
-    for path in (*options.paths, options.diff):
-        if load_baseline(Path(path)) is not None:
-            remedy = "compare with it by: tracehound diff BASELINE CANDIDATE"
-            raise TracehoundError("is a baseline: it has no events to draw", Path(path), remedy=remedy)
     with open_read_context(options) as context:
+        for path in (*options.paths, options.diff):
+            local = named_file(path, context)
+            if load_baseline(local) is not None:
+                remedy = "compare with it by: tracehound diff BASELINE CANDIDATE"
+                raise TracehoundError("is a baseline: it has no events to draw", local, remedy=remedy)
         baseline, candidate = (
             find_trace([path], options, context, leaving=True) for path in (*options.paths, options.diff)
         )
         baseline.start_workers()
         candidate.start_workers()
+        *options.paths, options.diff = shown_paths((*options.paths, options.diff))
         from tracehound.ui.launch import run_comparison  # noqa: PLC0415, a headless run must not import it
 
         keep_large_freed_memory()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracehound.cli import console
+from tracehound.cli.commands.staged_output import staged_output
 from tracehound.cli.commands.trace_input import find_trace, open_read_context, read_trace_with_warning
 from tracehound.draw.notes import note_text
 from tracehound.errors import TracehoundError, printable
@@ -21,10 +22,10 @@ def run(options: Namespace) -> int:
     if len(options.paths) < 2:
         what = "to which file?" if options.paths else "which trace, to which file?"
         raise TracehoundError(f"export {what}", remedy="tracehound export PATH... OUT")
-    *options.paths, out = options.paths
-    folder = export_destination.named_folder(out)
-    form = find_format(options.format or (export_destination.FOLDER_FORMAT if folder else ""), out)
-    with open_read_context(options) as context:
+    *options.paths, target = options.paths
+    with open_read_context(options) as context, staged_output(target, options, replacing=options.force) as out:
+        folder = export_destination.named_folder(out)
+        form = find_format(options.format or (export_destination.FOLDER_FORMAT if folder else ""), out)
         reader = find_trace(options.paths, options, context)
         places = _export_destinations(out, folder, form, [file.path for file in reader.files], force=options.force)
         among = form.trace and any(place.lies_in(map(Path, options.paths)) for place in places.values())

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tracehound.analysis import Result
 from tracehound.analysis.timing import other_step_work
 from tracehound.cli import console
+from tracehound.cli.commands.trace_input import shown_paths
 from tracehound.draw.notes import note_texts
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.trace import Trace, Window
@@ -35,7 +36,7 @@ def complete_commands(result: Result, options: Namespace) -> Result:
     """The result; commands of findings are complete, with the paths of the trace as they were given."""
     if result.analysis != "findings" or result.table.is_empty():
         return result
-    command = pl.lit(f"tracehound report {printable(shlex.join(options.paths))} ")
+    command = pl.lit(f"tracehound report {printable(shlex.join(shown_paths(options.paths)))} ")
     complete = pl.when(pl.col("next") != "").then(command + pl.col("next")).otherwise("next").alias("next")
     return replace(result, table=result.table.with_columns(complete))
 

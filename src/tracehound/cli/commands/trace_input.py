@@ -6,12 +6,12 @@ Problems are printed to stderr.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracehound.analysis.timing import other_step_work
 from tracehound.cli import console
@@ -21,8 +21,11 @@ from tracehound.model.trace import Trace, Window
 from tracehound.progress_line import ProgressLine
 from tracehound.report.window_arguments import parse_window, window_cut_warning
 from tracehound.store import ReadContext, TraceReader, load_trace, make_read_context, open_trace_files, trace_cache
-from tracehound.store.trace_reader import set_alignment
+from tracehound.store.trace_reader import is_url, set_alignment
 from tracehound.system.malloc import keep_large_freed_memory
+
+if TYPE_CHECKING:
+    from tracehound.remote.object_info import AccessOptions
 
 MIN_RANKS_FOR_WORKERS = 16
 MIN_EVENTS_FOR_WORKERS = 500_000
@@ -31,14 +34,31 @@ MIN_EVENTS_FOR_WORKERS = 500_000
 MAX_FILES_LISTED = 5
 """The number of unreadable files that are listed one by one."""
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-
 
 def open_read_context(options: Namespace) -> ReadContext:
-    """The workers and the cache that the options select."""
-    if options.no_cache:
-        return make_read_context(options.jobs, None)
-    return make_read_context(options.jobs, lambda: trace_cache.open_cache(options.cache or trace_cache.default_root()))
+    """The workers, the cache and the access to buckets that the options select."""
+    root = None if options.no_cache else lambda: trace_cache.open_cache(options.cache or trace_cache.default_root())
+    context = make_read_context(options.jobs, root)
+    context.access = access_options(options)
+    return context
+
+
+def access_options(options: Namespace) -> AccessOptions | None:
+    """How buckets are accessed; None for the usual way."""
+    if not (options.anonymous or options.requester_pays):
+        return None
+    from tracehound.remote.object_info import AccessOptions  # noqa: PLC0415, only for buckets
+
+    return AccessOptions(options.anonymous, options.requester_pays)
+
+
+def shown_paths(paths: Sequence[str]) -> list[str]:
+    """The paths for a command that is shown: URLs without what may be a password."""
+    if not any(is_url(path) for path in paths):
+        return list(paths)
+    from tracehound.remote.object_url import parse_url  # noqa: PLC0415, only for URLs
+
+    return [str(parse_url(path)) if is_url(path) else path for path in paths]
 
 
 def analysis_workers(trace: Trace, context: ReadContext, *, more: bool = False) -> Executor | None:
@@ -70,11 +90,29 @@ def find_trace(paths: Sequence[str], options: Namespace, context: ReadContext, *
     for path in paths:
         if not path:
             raise TracehoundError("a path is empty", remedy="a variable that is not set? . is this folder")
-        if _URL.match(path) and not is_path(path):
-            raise TracehoundError(f"{path}: URLs are not read", remedy="download it first")
-    with console.search_progress(", ".join(paths), leaving=leaving) as look:
-        reader = open_trace_files([Path(path) for path in paths], options.run, context, look)
+    with console.search_progress(", ".join(shown_paths(paths)), leaving=leaving) as look:
+        reader = open_trace_files(paths, options.run, context, look)
     return set_alignment(reader, options.align)
+
+
+def named_file(word: str, context: ReadContext) -> Path:
+    """The local path of a file or folder that may be a saved baseline; one at a URL is downloaded."""
+    path = context.local_path(word)
+    if context.mirror is not None and path in context.mirror.objects:
+        context.mirror.fetch_baseline(path)
+    return path
+
+
+def existing_object(url: str, context: ReadContext) -> Path | None:
+    """The local path of the object or folder at a URL; None if there is none."""
+    from tracehound.remote.remote_error import RemoteError  # noqa: PLC0415, only for URLs
+
+    try:
+        return named_file(url, context)
+    except RemoteError as error:
+        if error.reason == "no_object":
+            return None
+        raise
 
 
 def read_trace_with_warning(reader: TraceReader, options: Namespace) -> tuple[Trace, Window]:

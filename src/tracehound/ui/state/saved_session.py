@@ -24,7 +24,7 @@ from tracehound.model.ids import file_index_of, is_in_file, row_of
 from tracehound.model.old_names import current_name
 from tracehound.model.trace import Trace
 from tracehound.store import TraceReader
-from tracehound.store.trace_cache import stamp_file
+from tracehound.store.ingest import stamp_trace_file
 from tracehound.system import user_dirs
 from tracehound.system.atomic_file import atomic_write
 from tracehound.ui.state import view_moves
@@ -54,10 +54,10 @@ def session_file(opening: TraceReader) -> Path | None:
     """Session file of a trace; None if one of its files is gone, or the user has no home directory."""
     where = sessions_folder()
     try:
-        stamps = [stamp_file(found.path) for found in opening.files]
+        stamps = [stamp_trace_file(found) for found in opening.files]
     except TracehoundError:
         return None
-    said = "\0".join(f"{each.real_path}\0{each.size}\0{each.modified_ns}" for each in stamps)
+    said = "\0".join(f"{each.source}\0{each.size}\0{each.modified_ns}" for each in stamps)
     return where and where / f"{blake2b(os.fsencode(said), digest_size=16).hexdigest()}.json"
 
 
