@@ -53,7 +53,7 @@ class RemoteObject(Struct, eq=False):
 
     @property
     def version(self) -> str:
-        """What tells versions of the object apart; another one each time for servers that say nothing."""
+        """The version of the object: its etag, else its time; where the server gives neither, another one each time."""
         return self.info.etag or f"modified {self.info.modified_ns or self._opened_ns}"
 
     def open(self, cache: TraceCache) -> CachedObject:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from tracehound.cli.commands.trace_input import access_options
+from tracehound.cli.commands.trace_input import make_access_options
 from tracehound.errors import TracehoundError
 from tracehound.store.trace_reader import is_url
 
@@ -32,7 +32,7 @@ def staged_output(word: str, options: Namespace, *, replacing: bool) -> Iterator
     from tracehound.store.object_mirror import url_path  # noqa: PLC0415
 
     url = parse_url(word)
-    store = open_store(url, access_options(options) or AccessOptions())
+    store = open_store(url, make_access_options(options) or AccessOptions())
     is_folder = not url.key or url.key.endswith("/")
     with TemporaryDirectory(prefix="tracehound-") as folder:
         path = url_path(Path(folder), str(url))

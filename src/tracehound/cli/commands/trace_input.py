@@ -39,12 +39,12 @@ def open_read_context(options: Namespace) -> ReadContext:
     """The workers, the cache and the access to buckets that the options select."""
     root = None if options.no_cache else lambda: trace_cache.open_cache(options.cache or trace_cache.default_root())
     context = make_read_context(options.jobs, root)
-    context.access = access_options(options)
+    context.access = make_access_options(options)
     return context
 
 
-def access_options(options: Namespace) -> AccessOptions | None:
-    """How buckets are accessed; None for the usual way."""
+def make_access_options(options: Namespace) -> AccessOptions | None:
+    """Options for the access to buckets; None without any."""
     if not (options.anonymous or options.requester_pays):
         return None
     from tracehound.remote.object_info import AccessOptions  # noqa: PLC0415, only for buckets
