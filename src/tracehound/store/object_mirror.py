@@ -6,9 +6,12 @@ when a folder is looked at; the rest when the file is read (`object_downloads`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Final
 from urllib.parse import quote
 
@@ -34,6 +37,9 @@ MAX_OBJECTS: Final = 200_000
 
 _CONNECTIONS: Final = 32
 """Beginnings of objects that are downloaded at once."""
+
+_WAIT_SECONDS: Final = 0.1
+"""Seconds between two calls of a listener while nothing arrives."""
 
 _MAX_NAME_BYTES: Final = 255
 """The longest name of a file on usual disks."""
@@ -76,20 +82,11 @@ class ObjectMirror:
         """Download both ends of those of the files that are objects; the errors by path."""
         objects = [each for path in paths if (each := self.objects.get(path)) is not None and each.cached is None]
         failures: dict[Path, TracehoundError] = {}
-        if not objects:
-            return failures
-        with ThreadPoolExecutor(_CONNECTIONS, "tracehound ends") as threads:
-            futures = {threads.submit(self._fetch_ends, each): each.path for each in objects}
-            try:
-                for count, future in enumerate(as_completed(futures)):
-                    listen(count)
-                    try:
-                        future.result()
-                    except TracehoundError as error:
-                        failures[futures[future]] = error
-            except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+        for each, error in _run_in_threads(self._fetch_ends, objects, listen):
+            if isinstance(error, TracehoundError):
+                failures[each.path] = error
+            elif error is not None:
+                raise error
         return failures
 
     def fetch_baseline(self, path: Path) -> None:
@@ -167,6 +164,39 @@ class ObjectMirror:
                 raise
             wanted.renew()
             self._fetch_ends(wanted)
+
+
+def _run_in_threads(
+    work: Callable[[RemoteObject], None], objects: Sequence[RemoteObject], listen: Listener
+) -> Iterator[tuple[RemoteObject, Exception | None]]:
+    """Do the work on each object; yields the objects in the order in which they are done, with the error if any.
+
+    `listen` is called again and again, also while nothing arrives: connections that hang hold nobody up who gives up.
+    """
+    waiting, done = deque(objects), SimpleQueue[tuple[RemoteObject, Exception | None]]()
+
+    def run() -> None:
+        with suppress(IndexError):
+            while True:
+                each = waiting.popleft()
+                try:
+                    work(each)
+                except Exception as error:  # noqa: BLE001, it is raised where it is awaited
+                    done.put((each, error))
+                else:
+                    done.put((each, None))
+
+    for _ in range(min(_CONNECTIONS, len(objects))):
+        threading.Thread(target=run, name="tracehound ends", daemon=True).start()
+    try:
+        for count, _ in enumerate(objects):
+            while True:
+                listen(count)
+                with suppress(Empty):
+                    yield done.get(timeout=_WAIT_SECONDS)
+                    break
+    finally:
+        waiting.clear()
 
 
 def url_path(folder: Path, url: str) -> Path:
