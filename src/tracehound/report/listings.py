@@ -98,6 +98,7 @@ def list_cache_entries(entries: Sequence[CacheEntry], root: Path) -> Iterator[Te
     """A line for each entry, the last used first, and their sum."""
     for entry in entries:
         used = datetime.fromtimestamp(entry.used_ns // 10**9, tz=UTC)
-        yield TextLine(f"{format_bytes(entry.size):>10}  {used:%Y-%m-%d %H:%M}  {printable(entry.source)}")
+        what = "  (downloaded)" if entry.is_object else ""
+        yield TextLine(f"{format_bytes(entry.size):>10}  {used:%Y-%m-%d %H:%M}  {printable(entry.source)}{what}")
     total = format_bytes(sum(entry.size for entry in entries))
     yield TextLine(f"{count_noun(len(entries), 'entry', 'entries')}, {total}, in {printable(str(root))}")

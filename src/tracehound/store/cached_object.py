@@ -21,12 +21,12 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from tracehound.store.trace_cache import OBJECT_FILE
 from tracehound.system.atomic_file import atomic_write
 
 ByteRange = tuple[int, int]
 """First byte and end (exclusive)."""
 
-_DATA: Final = "data"
 _RANGES: Final = "ranges"
 _LOCK: Final = "lock"
 
@@ -47,7 +47,7 @@ class CachedObject(Struct, eq=False):
     @property
     def path(self) -> Path:
         """The file of the object."""
-        return self.folder / _DATA
+        return self.folder / OBJECT_FILE
 
     @property
     def is_complete(self) -> bool:

@@ -43,6 +43,9 @@ _FOLDER_NAMES: Final = ("entries", "sessions", "work")
 SOURCE_FILE: Final = "source"
 """The file of an entry with the path or the URL that it was made from."""
 
+OBJECT_FILE: Final = "data"
+"""The file of an entry with an object of a bucket."""
+
 _DEVICES_SUFFIX: Final = "\0devices"
 _TEMPORARY_PREFIX: Final = "tracehound-"
 
@@ -94,12 +97,16 @@ def stamp_file(path: Path, *, devices: bool = False) -> FileStamp:
 
 
 class CacheEntry(Struct, frozen=True):
-    """A cache entry: path of the file, bytes in the cache, and time of the last use (Unix, ns)."""
+    """A cache entry: path or URL of the file, bytes in the cache, and time of the last use (Unix, ns).
+
+    With `is_object` it is the file itself, downloaded from the URL.
+    """
 
     key: str
     source: str
     size: int
     used_ns: int
+    is_object: bool = False
 
 
 class TraceCache(Struct):
@@ -352,7 +359,7 @@ def _read_entry(folder: Path) -> CacheEntry | None:
         with os.scandir(folder) as files:
             size = sum(_size_on_disk(file.stat()) for file in files)
         source = (folder / SOURCE_FILE).read_text("utf-8", "surrogateescape")
-        return CacheEntry(folder.name, source, size, folder.stat().st_mtime_ns)
+        return CacheEntry(folder.name, source, size, folder.stat().st_mtime_ns, (folder / OBJECT_FILE).exists())
     except OSError:
         return None
 
