@@ -9,6 +9,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 
@@ -54,7 +55,7 @@ class ObjectServer:
         self._etags = etags
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
         self._server.daemon_threads = True
-        self._server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]  # clients leave
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients leave
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
         self.host = f"127.0.0.1:{self._server.server_port}"
         self.address = f"http://{self.host}"
@@ -84,7 +85,7 @@ class ObjectServer:
                 return route(request)
         if self.failures:
             return self.failures.pop(0)
-        content = self.objects.get(request.path.partition("?")[0])
+        content = self.objects.get(unquote(request.path.partition("?")[0]))
         return Reply(404, b"<Error><Code>NoSuchKey</Code></Error>") if content is None else self._send(request, content)
 
     def _send(self, request: Received, content: bytes) -> Reply:

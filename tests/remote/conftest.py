@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bucket_emulators import azure, gcs, s3
 from tracehound.remote import aws_settings, azure_settings, google_settings
+
+__all__ = ["azure", "gcs", "s3"]
 
 CLOUD_VARIABLES = ("AWS_", "AZURE_", "AZURITE_", "GOOGLE_", "GCE_", "CLOUDSDK_", "STORAGE_EMULATOR_HOST", "IDENTITY_")
 

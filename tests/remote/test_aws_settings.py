@@ -122,7 +122,7 @@ def test_files_may_lie_elsewhere(profiles: dict[str, str], tmp_path: Path) -> No
 
 def test_a_profile_that_is_not_there_is_named_with_those_that_are(profiles: dict[str, str]) -> None:
     with pytest.raises(
-        RemoteError, match="no AWS profile 'wrok' in .*; profiles there: default, plain, process,"
+        RemoteError, match=r"no AWS profile 'wrok' in .*; profiles there: default, plain, process,"
     ) as bad:
         settings(profiles | {"AWS_PROFILE": "wrok"})
     assert bad.value.reason == "no_credentials"
@@ -199,8 +199,8 @@ def test_without_credentials_the_places_that_were_searched_are_named(bare_user: 
         settings({"HOME": str(bare_user)})
     assert raised.value.reason == "no_credentials"
     assert str(raised.value) == (
-        "s3://traces: no credentials found (tried AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE, ~/.aws/credentials and "
-        "~/.aws/config, the role of a container, the metadata of a virtual machine); set AWS_PROFILE, or "
+        "s3://traces: no credentials found (tried AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE, ~/.aws/credentials "
+        "and ~/.aws/config, the role of a container, the metadata of a virtual machine); set AWS_PROFILE, or "
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --anonymous for a public bucket"
     )
 

@@ -129,6 +129,6 @@ def test_without_credentials_the_places_that_were_searched_are_named(bare_user: 
         settings({"HOME": str(bare_user)}, NAMED)
     assert str(raised.value) == (
         "abfss://traces@acc.dfs.core.windows.net: no credentials found (tried AZURE_STORAGE_CONNECTION_STRING, "
-        "AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID, az login, the metadata of a virtual machine); run "
-        "az login, or set AZURE_STORAGE_KEY, or --anonymous for a public bucket"
+        "AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID, az login, the metadata of a virtual machine); "
+        "run az login, or set AZURE_STORAGE_KEY, or --anonymous for a public bucket"
     )

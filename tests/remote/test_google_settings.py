@@ -110,6 +110,6 @@ def test_without_credentials_the_places_that_were_searched_are_named(bare_user: 
         settings({"HOME": str(bare_user)})
     assert str(raised.value) == (
         "gs://traces: no credentials found (tried GOOGLE_APPLICATION_CREDENTIALS, gcloud's application default "
-        "credentials, the metadata of a virtual machine); run gcloud auth application-default login, or --anonymous for "
-        "a public bucket"
+        "credentials, the metadata of a virtual machine); run gcloud auth application-default login, or --anonymous "
+        "for a public bucket"
     )

@@ -129,7 +129,7 @@ def _refusal(text: str, status: int, code: str) -> str:
 
 def _denial(url: ObjectUrl, settings: BucketSettings, code: str) -> tuple[str, str]:
     if not settings.source:
-        return "access denied: the bucket is not public, or there is no such object", "set credentials"
+        return "access denied: the bucket is not public, or there is no such object", "read it with credentials"
     if why := _BAD_CREDENTIALS.get(code):
         return f"access denied: {why} ({settings.source})", ""
     return f"access denied for {settings.source}", _NEEDED.get(url.scheme, "")
