@@ -10,7 +10,7 @@ import pytest
 
 from object_server import MODIFIED, ObjectServer, Received, Reply
 from tracehound.remote import bucket_store
-from tracehound.remote.object_info import AccessOptions
+from tracehound.remote.object_info import AccessOptions, ObjectInfo
 from tracehound.remote.object_url import parse_url
 from tracehound.remote.remote_error import RemoteError
 from tracehound.remote.remote_store import RemoteStore, open_store
@@ -48,6 +48,12 @@ def stores(server: ObjectServer) -> dict[str, RemoteStore]:
         "gs": open_store(parse_url("gs://traces"), AccessOptions(), google),
         "az": open_store(parse_url("az://traces"), AccessOptions(), azure),
     }
+
+
+def receive(store: RemoteStore, info: ObjectInfo, arrived: bytearray) -> None:
+    """Read an object, as far as it arrives."""
+    for piece in store.read_range(info, 0, info.size):
+        arrived += piece
 
 
 def failure_of(store: RemoteStore, key: str = "a.json") -> RemoteError:
@@ -166,7 +172,7 @@ def test_a_connection_that_keeps_breaking_is_lost(server: ObjectServer) -> None:
     server.breaks = [1_500_000] + [0] * 20
     arrived = bytearray()
     with pytest.raises(RemoteError) as raised:
-        arrived.extend(byte for piece in store.read_range(info, 0, info.size) for byte in piece)
+        receive(store, info, arrived)
     assert raised.value.reason == "lost"
     assert str(raised.value) == f"s3://traces/a.json: the connection to {server.host} broke; try again"
     assert CONTENT.startswith(arrived)

@@ -149,5 +149,6 @@ def _network_cause(text: str) -> str:
 def _first_line(text: str) -> str:
     """The first line of a message: no dump, no body of an answer, no address of a request, no secret."""
     line = re.split(r"[\r\n]|<\?xml|<Error|<!doctype|<html", text.strip(), maxsplit=1)[0]
+    line = re.sub(r"^Generic \w+ error: ", "", line)
     line = re.sub(r"Error performing \w+ \S+ in \S+?(?:, after .*?retry_timeout: \S+)?\s+- ", "", line)
     return printable(redact(line)).strip(" :-")[:MAX_ERROR_CHARS]
