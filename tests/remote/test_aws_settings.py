@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from object_server import ObjectServer, Reply
+from tracehound.remote import aws_settings
 from tracehound.remote.aws_settings import find_aws_settings
 from tracehound.remote.bucket_settings import BucketSettings
 from tracehound.remote.object_info import AccessOptions
@@ -211,3 +212,11 @@ def test_own_certificates_are_trusted(bare_user: Path, tmp_path: Path) -> None:
     assert settings(environ).certificates == b"PEM"
     with pytest.raises(RemoteError, match="the certificates of AWS_CA_BUNDLE cannot be read"):
         settings(environ | {"AWS_CA_BUNDLE": str(tmp_path / "nothing")})
+
+
+def test_a_user_without_a_home_directory_has_no_profile(homeless: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    del homeless
+    monkeypatch.setattr(aws_settings, "METADATA_ADDRESS", "http://127.0.0.1:9")
+    with pytest.raises(RemoteError, match="no credentials found"):
+        settings({})
+    assert settings(KEYS).config["access_key_id"] == "AKIA1"

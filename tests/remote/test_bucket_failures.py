@@ -226,7 +226,8 @@ def test_ten_thousand_objects_are_listed_in_pages(server: ObjectServer) -> None:
     def list_page(request: Received) -> Reply:
         query = parse_qs(urlsplit(request.path).query)
         assert query["prefix"] == ["runs/"]
-        first = int(query.get("continuation-token", ["0"])[0])
+        after = query.get("start-after", [""])[0]
+        first = int(query.get("continuation-token", [str(keys.index(after) + 1 if after else 0)])[0])
         entries = "".join(
             f"<Contents><Key>{key}</Key><Size>2</Size><ETag>&quot;1&quot;</ETag>"
             "<LastModified>2026-11-29T10:00:00Z</LastModified></Contents>"
@@ -239,6 +240,15 @@ def test_ten_thousand_objects_are_listed_in_pages(server: ObjectServer) -> None:
     pages = list(s3_store(server).list_objects("runs/"))
     assert [info.key for page in pages for info in page] == keys
     assert max(len(page) for page in pages) <= bucket_store.PAGE_OBJECTS
+
+    busy = [Reply(503)] * 3
+
+    def list_busily(request: Received) -> Reply:
+        return busy.pop() if "continuation-token=5000" in request.path and busy else list_page(request)
+
+    server.routes["/traces"] = list_busily
+    assert [info.key for page in s3_store(server).list_objects("runs/") for info in page] == keys
+    assert not busy
     server.routes["/traces"] = lambda request: Reply(403) if "token" in request.path else list_page(request)
     pages_until_denied = s3_store(server).list_objects("runs/")
     with pytest.raises(RemoteError) as raised:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from tracehound.errors import printable
-from tracehound.remote.bucket_settings import CredentialProvider, first_of
+from tracehound.remote.bucket_settings import CredentialProvider, first_of, home_of
 from tracehound.remote.redaction import redact
 from tracehound.remote.remote_error import RemoteError
 
@@ -58,9 +58,9 @@ def read_profile(environ: Mapping[str, str]) -> AwsProfile | None:
 
     Raises RemoteError if the named profile is missing or a file is malformed.
     """
-    home = Path(environ.get("HOME") or Path("~").expanduser()) / ".aws"
-    credentials_file = Path(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials").expanduser()
-    config_file = Path(environ.get("AWS_CONFIG_FILE") or home / "config").expanduser()
+    home = home_of(environ)
+    credentials_file = _path_of(environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials", home)
+    config_file = _path_of(environ.get("AWS_CONFIG_FILE") or "~/.aws/config", home)
     asked = first_of(environ, "AWS_PROFILE", "AWS_DEFAULT_PROFILE")
     name = asked or "default"
     credentials, config = _parse_file(credentials_file), _parse_file(config_file)
@@ -123,6 +123,10 @@ def _boto3_error(profile: AwsProfile, why: str) -> RemoteError:
     message = f"no credentials of AWS profile {printable(profile.name)!r} from {profile.boto3_source}: {words}"
     remedy = f"aws sso login --profile {profile.name}" if profile.boto3_source == "single sign-on" else ""
     return RemoteError(message, reason="no_credentials", remedy=remedy)
+
+
+def _path_of(text: str, home: Path) -> Path:
+    return home / text[2:] if text.startswith("~/") else Path(text)
 
 
 def _parse_file(path: Path) -> RawConfigParser:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tracehound.remote.bucket_settings import BucketSettings, first_of, is_true, no_credentials
+from tracehound.remote.bucket_settings import BucketSettings, first_of, home_of, is_true, no_credentials
 from tracehound.remote.metadata_service import is_service_there
 from tracehound.remote.object_info import AccessOptions
 from tracehound.remote.object_url import ObjectUrl
@@ -102,7 +102,7 @@ def _is_logged_in(environ: Mapping[str, str]) -> bool:
     """True if the command az is there and somebody has logged in with it."""
     if shutil.which("az", path=environ.get("PATH")) is None:
         return False
-    own = environ.get("AZURE_CONFIG_DIR") or Path(environ.get("HOME") or Path("~").expanduser()) / ".azure"
+    own = environ.get("AZURE_CONFIG_DIR") or home_of(environ) / ".azure"
     try:
         profile = json.loads((Path(own) / "azureProfile.json").read_text(encoding="utf-8-sig"))
         return bool(profile["subscriptions"])

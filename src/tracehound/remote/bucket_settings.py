@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
 
 from tracehound.remote.remote_error import RemoteError
+from tracehound.system.user_dirs import home_dir
 
 CredentialProvider = Callable[[], dict[str, str | datetime | None]]
 """A function that returns credentials and the time (`expires_at`) at which it should be asked again."""
@@ -57,6 +60,12 @@ def is_true(environ: Mapping[str, str], name: str) -> bool:
 def first_of(values: Mapping[str, str], *names: str) -> str:
     """The first of the variables that is not empty."""
     return next((values[name].strip() for name in names if values.get(name, "").strip()), "")
+
+
+def home_of(environ: Mapping[str, str]) -> Path:
+    """The home directory, in which credentials lie; a path that does not exist if there is none."""
+    own = Path(environ["HOME"]) if environ.get("HOME") else home_dir()
+    return own or Path(os.devnull) / "home"
 
 
 def no_credentials(bucket: str, tried: list[str], remedy: str) -> RemoteError:

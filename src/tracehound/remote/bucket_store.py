@@ -98,15 +98,22 @@ class BucketStore:
     def list_objects(self, prefix: str) -> Iterator[list[ObjectInfo]]:
         """All objects in the folder `prefix` and below, a page at a time."""
         folder = prefix.strip("/")
+        pages: Any = None
+        last: str | None = None
 
-        def first_page(store: Any) -> tuple[Any, Any]:  # noqa: ANN401, obstore's
-            pages = iter(self._obstore.list(store, folder or None, chunk_size=PAGE_OBJECTS))
-            return pages, next(pages, None)
+        def next_page(store: Any) -> Any:  # noqa: ANN401, obstore's
+            nonlocal pages
+            if pages is None:
+                pages = iter(self._obstore.list(store, folder or None, offset=last, chunk_size=PAGE_OBJECTS))
+            try:
+                return next(pages, None)
+            except self._failures:
+                pages = None  # the next try begins behind the last object that arrived
+                raise
 
-        pages, page = self._attempt(prefix, first_page, listing=True)
-        while page is not None:
+        while (page := self._attempt(prefix, next_page, listing=True)) is not None:
+            last = page[-1]["path"]
             yield [_info(meta) for meta in page if meta["path"] != folder]  # some tools make an object of a folder
-            page = self._translated(prefix, lambda: next(pages, None), listing=True)
 
     def list_folder(self, prefix: str) -> tuple[list[str], list[ObjectInfo]]:
         """The folders and the objects in the folder `prefix`, not those below."""
@@ -219,11 +226,11 @@ class BucketStore:
 def _info(meta: Any) -> ObjectInfo:  # noqa: ANN401, obstore's
     modified: datetime = meta["last_modified"]
     return ObjectInfo(
-        meta["path"], meta["size"], _quoted(meta["e_tag"] or ""), int(modified.timestamp()) * 1_000_000_000
+        meta["path"], meta["size"], _quote_etag(meta["e_tag"] or ""), int(modified.timestamp()) * 1_000_000_000
     )
 
 
-def _quoted(etag: str) -> str:
+def _quote_etag(etag: str) -> str:
     """The etag as it is in a header: listings of Azure have it without quotes."""
     return etag if not etag or etag.startswith(('"', "W/")) else f'"{etag}"'
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracehound.errors import printable
-from tracehound.remote.bucket_settings import BucketSettings, first_of, is_true, no_credentials
+from tracehound.remote.bucket_settings import BucketSettings, first_of, home_of, is_true, no_credentials
 from tracehound.remote.metadata_service import is_service_there
 from tracehound.remote.object_info import AccessOptions
 from tracehound.remote.object_url import ObjectUrl
@@ -56,7 +56,7 @@ def _find_credentials(url: ObjectUrl, environ: Mapping[str, str]) -> tuple[dict[
     if said := environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip():
         project = _checked_file(Path(said))
         return {"application_credentials": said}, "the file of GOOGLE_APPLICATION_CREDENTIALS", project
-    own = environ.get("CLOUDSDK_CONFIG") or Path(environ.get("HOME") or Path("~").expanduser()) / ".config" / "gcloud"
+    own = environ.get("CLOUDSDK_CONFIG") or home_of(environ) / ".config" / "gcloud"
     path = Path(own) / "application_default_credentials.json"
     if path.exists():
         project = _checked_file(path)
