@@ -12,6 +12,7 @@ from tracehound.remote.object_url import ObjectUrl
 from tracehound.remote.remote_error import RemoteError
 
 PIECE = 1 << 16
+PAGE = 3
 
 
 class MemoryBucket:
@@ -44,10 +45,10 @@ class MemoryBucket:
         return ObjectInfo(key, len(content), hashlib.md5(content, usedforsecurity=False).hexdigest(), 10**18)
 
     def list_objects(self, prefix: str) -> Iterator[list[ObjectInfo]]:
-        """All objects below a prefix, two a page."""
+        """All objects below a prefix, some a page."""
         keys = sorted(key for key in self.objects if key.startswith(prefix))
-        for at in range(0, len(keys), 2):
-            yield [self.head(key) for key in keys[at : at + 2]]
+        for at in range(0, len(keys), PAGE):
+            yield [self.head(key) for key in keys[at : at + PAGE]]
 
     def list_folder(self, prefix: str) -> tuple[list[str], list[ObjectInfo]]:
         """The folders and objects directly below a prefix."""

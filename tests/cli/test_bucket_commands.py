@@ -20,7 +20,6 @@ pytestmark = pytest.mark.thorough
 
 SAMPLES = Path(__file__).resolve().parents[2] / "traces"
 RANKS = 64
-MANY = 10_000
 
 
 def folder_objects(folder: Path, prefix: str) -> dict[str, bytes]:
@@ -92,19 +91,6 @@ def test_exports_and_baselines_are_written_there(use: Callable[[str], str], caps
     capsys.readouterr()
     assert main(["diff", use("base.json"), use("torch_ddp_gloo")]) == 0
     assert "no change" in capsys.readouterr().out
-
-
-def test_one_trace_among_thousands_of_objects(
-    gcs: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("obstore", reason="obstore is not installed (extra `buckets`)")
-    gcs.fill("many", {f"run/checkpoint/{number % 100}/{number}": b"0" for number in range(MANY)})
-    gcs.fill("many", {"run/rank0.pt.trace.json.gz": rank_files()["rank0.pt.trace.json.gz"]})
-    monkeypatch.setenv("TRACEHOUND_CACHE", str(tmp_path))
-    for name, value in gcs.environ.items():
-        monkeypatch.setenv(name, value)
-    assert main(["summary", "gs://many/run"]) == 0
-    assert "1 file" in capsys.readouterr().out
 
 
 def test_no_secret_is_printed_or_kept(

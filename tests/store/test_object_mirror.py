@@ -205,6 +205,14 @@ def test_a_folder_with_too_many_objects_is_refused(
         open_trace_files(["s3://b/run"], None, context)
 
 
+@pytest.mark.thorough
+def test_one_trace_among_ten_thousand_objects(bucket: MemoryBucket, context: ReadContext):
+    bucket.objects = {f"run/checkpoint/{number % 100}/{number}": b"0" for number in range(10_000)}
+    bucket.add_folder(SAMPLES / "torch_ddp_gloo", "run/")
+    assert read(context, "s3://b/run").ranks.height == 2
+    assert len(bucket.reads) < 1_000, "the search in other folders ends early"
+
+
 def test_reading_is_cancelled_while_it_waits_for_a_download(bucket: MemoryBucket, context: ReadContext):
     bucket.add_folder(SAMPLES / "torch_stacks", "")
     with pytest.MonkeyPatch.context() as patch:
