@@ -26,7 +26,7 @@ from tracehound.remote.remote_error import RemoteError
 
 Answer = TypeVar("Answer")
 
-PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 18
 """The least size of the pieces in which an object arrives, but for the last."""
 
 PAGE_OBJECTS: Final = 1000

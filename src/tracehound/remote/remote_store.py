@@ -29,7 +29,7 @@ class RemoteStore(Protocol):
         """The folders (keys that end with a slash) and the objects in the folder `prefix`, not those below."""
 
     def read_range(self, info: ObjectInfo, start: int, end: int) -> Iterator[bytes]:
-        """The bytes from `start` to before `end`, in order, about 1 MiB at a time.
+        """The bytes from `start` to before `end`, in order, about 256 KiB at a time.
 
         Raises RemoteError: `changed` if the object is no longer that of `info`, `lost` if the connection breaks.
         """

@@ -25,7 +25,7 @@ from tracehound.remote.object_url import ObjectUrl, bucket_form
 from tracehound.remote.remote_error import FailureReason, RemoteError
 from tracehound.remote.web_connection import SILENCE_SECONDS, make_opener
 
-PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 18
 """The size of the pieces in which an object arrives."""
 
 QUICK_WAITS: Final = (0.2, 0.5)
