@@ -254,3 +254,42 @@ def test_ten_thousand_objects_are_listed_in_pages(server: ObjectServer) -> None:
     with pytest.raises(RemoteError) as raised:
         list(pages_until_denied)
     assert raised.value.reason == "denied"
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "line"),
+    [
+        (
+            "s3://traces",
+            KEYS | {"AWS_ENDPOINT_URL": "minio:9000"},
+            "s3://traces: the endpoint 'minio:9000' is no web address; write http://minio:9000 or https://minio:9000",
+        ),
+        (
+            "s3://traces",
+            KEYS | {"AWS_ENDPOINT_URL": "ht tp:"},
+            "s3://traces: the endpoint 'ht tp:' is no web address; write https://HOST:PORT",
+        ),
+        (
+            "az://traces",
+            {"AZURE_STORAGE_ACCOUNT": "own", "AZURE_STORAGE_KEY": "hidden !"},
+            "az://traces: settings that are not valid: Invalid Access Key: Invalid symbol 32, offset 6 (the key in "
+            "AZURE_STORAGE_KEY)",
+        ),
+    ],
+)
+def test_settings_that_are_not_valid_are_named(
+    server: ObjectServer, url: str, environ: dict[str, str], line: str
+) -> None:
+    del server
+    with pytest.raises(RemoteError) as raised:
+        open_store(parse_url(url), AccessOptions(), environ)
+    assert str(raised.value) == line
+
+
+def test_a_file_of_credentials_that_is_missing_is_in_the_way_of_anonymous_access(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del server
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nothing")
+    with pytest.raises(RemoteError, match=r"/nothing.*; unset GOOGLE_APPLICATION_CREDENTIALS$"):
+        open_store(parse_url("gs://traces"), AccessOptions(anonymous=True))

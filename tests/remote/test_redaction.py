@@ -45,6 +45,7 @@ def test_secrets_are_taken_out(template: str, secret: str) -> None:
     "text",
     [
         "s3://traces/runs/a?b.json",
+        "https://host/x?...: no such object",
         "abfss://traces@acc.dfs.core.windows.net/runs/a",
         "wasbs://traces@acc.blob.core.windows.net/runs/a",
         "https://host/path/a.json",

@@ -46,7 +46,7 @@ _NEEDED: Final = {
 
 _CREDENTIAL_SIGNS: Final = re.compile(
     r"Error performing token request|performing POST REDACTED|External \w+ credential provider|AzureCli \{"
-    r"|OpenCredentials \{|/latest/(?:api/token|meta-data/iam)"
+    r"|/latest/(?:api/token|meta-data/iam)"
 )
 """Parts of messages that come up while credentials are fetched."""
 
@@ -63,6 +63,15 @@ def translate_error(error: BaseException, url: ObjectUrl, settings: BucketSettin
         reason = "refused"
     message, remedy = _sentence(reason, url, settings, endpoint, text, status, code)
     return RemoteError(message if reason == "no_bucket" else f"{url}: {message}", reason=reason, remedy=remedy)
+
+
+def translate_settings_error(error: BaseException, url: ObjectUrl, settings: BucketSettings) -> RemoteError:
+    """The failure of obstore to make a store: a key that is no key, a file that is none."""
+    message = f"{url.bucket_text}: settings that are not valid: {_first_line(str(error)).rstrip('.')}"
+    if settings.source:
+        return RemoteError(f"{message} ({settings.source})", reason="refused")
+    remedy = "unset GOOGLE_APPLICATION_CREDENTIALS" if "OpenCredentials" in str(error) else ""
+    return RemoteError(message, reason="refused", remedy=remedy)
 
 
 def _reason(kind: str, text: str, status: int, code: str) -> FailureReason:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,11 +11,19 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from tracehound.errors import printable
+from tracehound.remote.redaction import redact
 from tracehound.remote.remote_error import RemoteError
 from tracehound.system.user_dirs import home_dir
 
 CredentialProvider = Callable[[], dict[str, str | datetime | None]]
 """A function that returns credentials and the time (`expires_at`) at which it should be asked again."""
+
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+(?::\d{1,5})?(?:/[A-Za-z0-9._~%/-]*)?")
+
+_WEB_ADDRESS: Final = re.compile(
+    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[A-Za-z0-9._~%/-]*)?", re.IGNORECASE
+)
 
 _TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 
@@ -50,6 +59,18 @@ class BucketSettings(Struct, frozen=True):
         """True if the endpoint is one without TLS, as emulators and servers in a private network have."""
         endpoints = (self.config.get(name, "") for name in ("endpoint", "base_url"))
         return any(str(endpoint).lower().startswith("http://") for endpoint in endpoints)
+
+
+def check_endpoints(bucket: str, settings: BucketSettings) -> None:
+    """Raises RemoteError if an endpoint is no web address, such as ``minio:9000``, on which obstore panics."""
+    for name in ("endpoint", "base_url", "metadata_endpoint", "msi_endpoint"):
+        endpoint = str(settings.config.get(name, "http://default"))
+        if not _WEB_ADDRESS.fullmatch(endpoint):
+            shown = printable(redact(endpoint))
+            remedy = (
+                f"write http://{shown} or https://{shown}" if _HOST.fullmatch(endpoint) else "write https://HOST:PORT"
+            )
+            raise RemoteError(f"{bucket}: the endpoint {shown!r} is no web address", reason="refused", remedy=remedy)
 
 
 def is_true(environ: Mapping[str, str], name: str) -> bool:

@@ -15,9 +15,9 @@ from msgspec.structs import replace as replace_fields
 
 from tracehound.remote.aws_settings import find_aws_settings
 from tracehound.remote.azure_settings import find_azure_settings
-from tracehound.remote.bucket_errors import translate_error
+from tracehound.remote.bucket_errors import translate_error, translate_settings_error
 from tracehound.remote.bucket_region import find_bucket_region
-from tracehound.remote.bucket_settings import BucketSettings
+from tracehound.remote.bucket_settings import BucketSettings, check_endpoints
 from tracehound.remote.google_settings import find_google_settings
 from tracehound.remote.google_upload import upload_to_emulator
 from tracehound.remote.object_info import AccessOptions, ObjectInfo
@@ -54,7 +54,9 @@ _FIND_SETTINGS: Final = {"s3": find_aws_settings, "gs": find_google_settings, "a
 def open_bucket(url: ObjectUrl, access: AccessOptions, environ: Mapping[str, str]) -> BucketStore:
     """The bucket of a URL. Raises RemoteError without obstore or without credentials."""
     import_obstore()
-    return BucketStore(url, _FIND_SETTINGS[url.scheme](url, access, environ))
+    settings = _FIND_SETTINGS[url.scheme](url, access, environ)
+    check_endpoints(url.bucket_text, settings)
+    return BucketStore(url, settings)
 
 
 def import_obstore() -> Any:  # noqa: ANN401, without types
@@ -169,7 +171,9 @@ class BucketStore:
     def _translated(self, key: str, request: Callable[[], Answer], *, listing: bool = False) -> Answer:
         try:
             return request()
-        except self._failures as error:
+        except BaseException as error:
+            if not isinstance(error, self._failures) and type(error).__name__ != "PanicException":  # of Rust
+                raise
             failure = translate_error(error, self.url.join(key), self.settings, self._endpoint)
             if listing and failure.reason == "no_object":
                 bucket = self.url.bucket_text
@@ -212,12 +216,10 @@ class BucketStore:
             client["root_certificate"] = self.settings.certificates
         retry = {"max_retries": QUICK_RETRIES, "retry_timeout": timedelta(minutes=1)}
         more = {} if self.settings.credentials is None else {"credential_provider": self.settings.credentials}
-        return self._translated(
-            "",
-            lambda: make(
-                self.url.bucket, config=self.settings.config, client_options=client, retry_config=retry, **more
-            ),
-        )
+        try:
+            return make(self.url.bucket, config=self.settings.config, client_options=client, retry_config=retry, **more)
+        except self._failures as error:
+            raise translate_settings_error(error, self.url, self.settings) from None
 
     def _error_of(self, key: str, reason: Any, message: str, remedy: str) -> RemoteError:  # noqa: ANN401, a reason
         return RemoteError(f"{self.url.join(key)}: {message}", reason=reason, remedy=remedy)

@@ -8,7 +8,7 @@ from typing import Final
 HIDDEN: Final = "..."
 """The text in place of a secret."""
 
-_QUERY: Final = re.compile(r"(\bhttps?://[^\s?#\"'<>]*)\?[^\s\"'<>]*", re.IGNORECASE)
+_QUERY: Final = re.compile(r"(\bhttps?://[^\s?#\"'<>]*)\?(?!\.\.\.)[^\s\"'<>]*", re.IGNORECASE)
 
 _LOGIN: Final = re.compile(
     r"(\b[a-z][a-z0-9+.-]*://)([^\s/?#\"'<>]*|[^\s/?#@\"'<>]*:(?!\d{1,5}[/?#])[^\s@\"'<>]*)@", re.IGNORECASE
