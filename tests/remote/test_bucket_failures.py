@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -146,6 +147,21 @@ def test_the_region_of_a_bucket_is_found(server: ObjectServer, status: int) -> N
     assert "authorization" not in asked[0].headers
     assert store.head("a.json").size == len(CONTENT)
     assert len([request for request in server.received if request.path == "/traces"]) == 1
+
+
+def test_several_threads_enter_a_region_at_once(server: ObjectServer) -> None:
+    def in_ireland(request: Received) -> Reply:
+        if request.path == "/traces":
+            return Reply(403, headers={"x-amz-bucket-region": "eu-west-1"})
+        there = "/eu-west-1/s3/" in request.headers["authorization"]
+        return Reply(200, CONTENT, {"ETag": '"1"', "Last-Modified": MODIFIED}) if there else Reply(301)
+
+    server.routes["/traces"] = in_ireland
+    for _ in range(5):
+        store = s3_store(server)
+        with ThreadPoolExecutor(8) as threads:
+            sizes = list(threads.map(lambda key, store=store: store.head(key).size, ["a.json"] * 8))
+        assert sizes == [len(CONTENT)] * 8
 
 
 def test_a_region_that_is_not_found_is_an_error(server: ObjectServer) -> None:

@@ -5,9 +5,11 @@ The only module that knows obstore, which is imported when it is used.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -82,6 +84,7 @@ class BucketStore:
         self._obstore: Any = import_obstore()
         self._failures = (self._obstore.exceptions.BaseError, OSError, ValueError, RuntimeError)
         self._store = self._make_store()
+        self._entering = threading.Lock()
 
     def __repr__(self) -> str:
         """The bucket and the origin of the credentials."""
@@ -159,13 +162,14 @@ class BucketStore:
         """The answer to a request, which is repeated when the server throttles, or in the region of the bucket."""
         waits = iter(THROTTLE_WAITS)
         while True:
+            store = self._store
             try:
-                return self._translated(key, lambda: request(self._store), listing=listing)
+                return self._translated(key, partial(request, store), listing=listing)
             except RemoteError as error:
                 wait = next(waits, None) if error.reason == "throttled" else None
                 if wait is not None:
                     time.sleep(wait)
-                elif error.reason != "wrong_region" or not self._enter_region():
+                elif error.reason != "wrong_region" or not self._enter_region(store):
                     raise
 
     def _translated(self, key: str, request: Callable[[], Answer], *, listing: bool = False) -> Answer:
@@ -180,14 +184,17 @@ class BucketStore:
                 failure = RemoteError(f"{bucket}: no such bucket", reason="no_bucket")
             raise failure from None  # the dump of obstore has the addresses of requests in it
 
-    def _enter_region(self) -> bool:
-        """Go on in the region of the bucket; False if it cannot be found, or is the one in use."""
-        region = find_bucket_region(self._endpoint, self.url.bucket)
-        if not region or region == self.settings.config.get("region"):
-            return False
-        self.settings = replace_fields(self.settings, config=self.settings.config | {"region": region})
-        self._store = self._make_store()
-        return True
+    def _enter_region(self, store: Any) -> bool:  # noqa: ANN401, obstore's
+        """Go on in the region of the bucket after `store` failed; False if it is not found, or is the one in use."""
+        with self._entering:
+            if self._store is not store:
+                return True  # another thread was quicker
+            region = find_bucket_region(self._endpoint, self.url.bucket)
+            if not region or region == self.settings.config.get("region"):
+                return False
+            self.settings = replace_fields(self.settings, config=self.settings.config | {"region": region})
+            self._store = self._make_store()
+            return True
 
     @property
     def _endpoint(self) -> str:
