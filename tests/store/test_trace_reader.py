@@ -174,6 +174,7 @@ def test_a_worker_that_is_killed_costs_its_file(
 ) -> None:
     monkeypatch.setattr(trace_reader, "MAX_IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(ingest, "MIN_SHARED_BYTES", 0)
+    monkeypatch.setattr(trace_reader, "POLL_SECONDS", 0.001)
     killed: list[int | None] = []
 
     def kill_one(_: ReadingProgress) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.errors import path_text, printable
 from tracehound.model.facet_schemas import FACET_SCHEMAS
-from tracehound.model.ids import id_of
+from tracehound.model.ids import MAX_ROWS, id_of
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Host, Trace
+from tracehound.numeric.intervals import Ints
 from tracehound.store.common_clock import FILES_APART, WALL_CLOCK, ClockAlignment, are_near_in_time, make_common_clock
 from tracehound.store.rank_numbers import DEVICES_DIFFER, RANKS_NOT_RECORDED, RankNumbers, number_ranks
 
@@ -27,14 +30,11 @@ def merge_file_frames(
     """The trace of these files. Any subset of a trace's files can be merged: a trace grows while it is read."""
     clock = make_common_clock(parts, alignment)
     numbering = number_ranks(parts)
-    first_host = _first_host_numbers(parts)
     hosts = tuple(Host(host, index) for index, part in enumerate(parts) for host in part.hosts)
     names = _distinct_file_names([part.path for part in parts])
-    steps = _concat_frames(
-        [_to_trace_steps(p, i, first_host[i], numbering, clock.shifts[i]) for i, p in enumerate(parts)], STEPS
-    )
+    merge = _FrameMerge.prepare(parts, numbering, clock.shifts)
+    steps = merge.steps()
     first_steps = first_step_numbers(steps)
-    lanes = [_to_trace_lanes(p, i, first_host[i], numbering, clock.shifts[i]) for i, p in enumerate(parts)]
     all_notes = [
         *(_printable_note(note) for note in notes),
         *(_add_note_file(note, name) for part, name in zip(parts, names, strict=True) for note in part.notes),
@@ -45,25 +45,89 @@ def merge_file_frames(
         parts=tuple(parts),
         hosts=hosts,
         frames=tuple(_to_trace_events(p, i, numbering, clock.shifts[i], first_steps) for i, p in enumerate(parts)),
-        lanes=_sort_lanes(pl.concat(lanes)) if lanes else pl.DataFrame(schema=LANES),
-        ranks=_concat_frames(
-            [_to_trace_ranks(p, i, first_host[i], numbering) for i, p in enumerate(parts)], RANKS
-        ).sort("rank"),
+        lanes=_sort_lanes(merge.lanes()),
+        ranks=merge.ranks().sort("rank"),
         steps=steps.with_columns(_shift_step_numbers(first_steps)) if first_steps else steps,
-        ops=_concat_frames([p.ops.with_columns(_trace_id("op", i)) for i, p in enumerate(parts)], OPS),
+        ops=merge.ops(),
         origin_ns=clock.origin_ns,
         notes=tuple(all_notes),
-        counters=_concat_frames([_to_trace_counters(p, i, clock.shifts[i]) for i, p in enumerate(parts)], COUNTERS),
+        counters=merge.counters(),
         facets=tuple(_shift_facets(p, clock.shifts[i]) for i, p in enumerate(parts)),
     )
 
 
-def _first_host_numbers(parts: Sequence[FileFrames]) -> list[int]:
-    first, total = [], 0
-    for part in parts:
-        first.append(total)
-        total += len(part.hosts)
-    return first
+class _FrameMerge(Struct, frozen=True):
+    """The small frames of all files as frames of the trace: each kind at once, since a query costs more than its rows.
+
+    By file: `shifts` to the common clock, `first_hosts`, and `first_ranks`, the position of its first rank in
+    `numbers`, which has the number of each rank of all files; `inferred` says which of these are inferred.
+    """
+
+    parts: Sequence[FileFrames]
+    shifts: Ints
+    first_hosts: Ints
+    first_ranks: Ints
+    numbers: Ints
+    inferred: Sequence[bool]
+
+    @classmethod
+    def prepare(cls, parts: Sequence[FileFrames], numbering: RankNumbers, shifts: Sequence[int]) -> _FrameMerge:
+        """The merge of these files, with the numbers of their ranks and the shifts of their clocks."""
+        return cls(
+            parts,
+            np.array(shifts, np.int64),
+            _starts([len(part.hosts) for part in parts]),
+            _starts([len(numbers) for numbers in numbering.numbers]),
+            np.array([number for numbers in numbering.numbers for number in numbers], np.int64),
+            [inferred for each in numbering.inferred for inferred in each],
+        )
+
+    def lanes(self) -> pl.DataFrame:
+        """The lanes of all files."""
+        return self._merge([part.lanes for part in self.parts], LANES, ids=("lane",), times=("first", "last"))
+
+    def steps(self) -> pl.DataFrame:
+        """The steps of all files, as these number them."""
+        return self._merge([part.steps for part in self.parts], STEPS, ids=("event",), times=("start", "end"))
+
+    def ops(self) -> pl.DataFrame:
+        """The ops of all files."""
+        return self._merge([part.ops for part in self.parts], OPS, ids=("op",))
+
+    def counters(self) -> pl.DataFrame:
+        """The samples of all files."""
+        return self._merge([part.counters for part in self.parts], COUNTERS, ids=("lane",), times=("time",))
+
+    def ranks(self) -> pl.DataFrame:
+        """The ranks of all files."""
+        rows = pl.concat([part.ranks for part in self.parts]) if self.parts else pl.DataFrame(schema=RANKS)
+        hosts = np.repeat(self.first_hosts, [part.ranks.height for part in self.parts])
+        return rows.with_columns(
+            pl.Series("rank", self.numbers, pl.Int32),
+            pl.col("host") + hosts,
+            pl.Series("inferred", self.inferred, pl.Boolean),
+        ).cast(RANKS)
+
+    def _merge(
+        self, frames: Sequence[pl.DataFrame], schema: pl.Schema, *, ids: Sequence[str], times: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """The rows of all files, with ids, times, hosts and ranks of the trace."""
+        if not frames:
+            return pl.DataFrame(schema=schema)
+        files = np.repeat(np.arange(len(frames), dtype=np.int64), [frame.height for frame in frames])
+        columns = [pl.col(name) + pl.Series(files * MAX_ROWS) for name in ids]
+        columns += [pl.col(name) + pl.Series(self.shifts[files]) for name in times]
+        if "host" in schema:
+            columns.append(pl.col("host") + pl.Series(self.first_hosts[files]))
+        if "rank" in schema:
+            row = pl.col("rank").cast(pl.Int64) + pl.Series(self.first_ranks[files])
+            columns.append(pl.lit(pl.Series(self.numbers, dtype=pl.Int64)).gather(row).alias("rank"))
+        return pl.concat(frames).with_columns(columns).cast(schema)
+
+
+def _starts(counts: Sequence[int]) -> Ints:
+    """The position of the first of each group of items, of groups that follow one another."""
+    return np.cumsum([0, *counts[:-1]]) if counts else np.zeros(0, np.int64)
 
 
 def _trace_id(column: str, part: int) -> pl.Expr:
@@ -95,41 +159,9 @@ def _to_trace_events(
     ).cast(EVENTS)
 
 
-def _to_trace_lanes(part: FileFrames, index: int, first_host: int, numbering: RankNumbers, shift: int) -> pl.DataFrame:
-    return part.lanes.with_columns(
-        _trace_id("lane", index),
-        pl.col("host") + first_host,
-        _trace_rank("rank", numbering.numbers[index]),
-        pl.col("first") + shift,
-        pl.col("last") + shift,
-    ).cast(LANES)
-
-
 def _sort_lanes(lanes: pl.DataFrame) -> pl.DataFrame:
     """The lanes sorted by host: first those of its ranks, device by device, then its threads."""
     return lanes.sort("host", pl.col("rank").is_null(), "rank", "role", "order", "lane")
-
-
-def _to_trace_ranks(part: FileFrames, index: int, first_host: int, numbering: RankNumbers) -> pl.DataFrame:
-    return part.ranks.with_columns(
-        pl.Series("rank", numbering.numbers[index], pl.Int32),
-        pl.col("host") + first_host,
-        pl.Series("inferred", numbering.inferred[index], pl.Boolean),
-    ).cast(RANKS)
-
-
-def _to_trace_steps(part: FileFrames, index: int, first_host: int, numbering: RankNumbers, shift: int) -> pl.DataFrame:
-    return part.steps.with_columns(
-        _trace_id("event", index),
-        pl.col("host") + first_host,
-        _trace_rank("rank", numbering.numbers[index]),
-        pl.col("start") + shift,
-        pl.col("end") + shift,
-    ).cast(STEPS)
-
-
-def _to_trace_counters(part: FileFrames, index: int, shift: int) -> pl.DataFrame:
-    return part.counters.with_columns(_trace_id("lane", index), pl.col("time") + shift).cast(COUNTERS)
 
 
 def _shift_facets(part: FileFrames, shift: int) -> dict[str, pl.LazyFrame]:
@@ -137,10 +169,6 @@ def _shift_facets(part: FileFrames, shift: int) -> dict[str, pl.LazyFrame]:
         name: facet.with_columns(pl.col("time") + shift) if "time" in FACET_SCHEMAS[name] else facet
         for name, facet in part.facets.items()
     }
-
-
-def _concat_frames(frames: Sequence[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
-    return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
 
 
 def _distinct_file_names(paths: Sequence[Path]) -> list[str]:

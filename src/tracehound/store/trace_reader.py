@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, get_args
@@ -327,8 +328,9 @@ class _FileReader(Struct):
 
     def _next_number(self) -> int | None:
         """The file to read next, of those that are here: a visible one, else the first; None if none is here yet."""
-        here = [number for number in self._waiting if self._downloads is None or self._downloads.is_done(number)]
-        return next((number for number in here if number in self.reader.wanted_files), here[0] if here else None)
+        wanted = [number for number in self.reader.wanted_files if number in self._waiting]
+        order = chain(sorted(wanted), self._waiting)
+        return next((number for number in order if self._downloads is None or self._downloads.is_done(number)), None)
 
     def _raise_if_cancelled(self) -> None:
         if self.cancelled():
@@ -382,15 +384,13 @@ class _FileReader(Struct):
 
     def _is_better_read_here(self, file: TraceFile) -> bool:
         """True if the file is better read in this process: it is small, or slow to finish."""
-        left = sum(estimate_inflated_size(self.reader.files[number]) for number in self._waiting)
-        first = len(self._waiting) == len(self.reader.files) - 1
         if self.idle and len(self.reader.files) == 1 and file.format.name in SLOW_TO_FINISH:
             return True
-        return (
-            estimate_inflated_size(file) < MAX_IN_MEMORY_BYTES
-            and (first or left < MAX_IN_MEMORY_BYTES)
-            and not self._running
-        )
+        if self._running or estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES:
+            return False
+        if len(self._waiting) == len(self.reader.files) - 1:  # nothing is read yet
+            return True
+        return sum(estimate_inflated_size(self.reader.files[number]) for number in self._waiting) < MAX_IN_MEMORY_BYTES
 
     def _load_cached(self, file: TraceFile) -> FileFrames | None:
         cache = self.reader.context.cache
