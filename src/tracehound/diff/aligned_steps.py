@@ -394,7 +394,7 @@ def _trace_of_slots(trace: Trace, place: StepInterval, rows: pl.DataFrame, names
     ops = pl.DataFrame({"op": range(len(SLOT_KINDS)), "name": SLOT_KINDS, "category": SLOT_KINDS})
     scan = _cast_to_schema(events, EVENTS).lazy()
     part = FileFrames(
-        Path(trace.name), "slots", scan, _cast_to_schema(lanes, LANES), _cast_to_schema(rank, RANKS),
+        Path(trace.name), "slots", lambda: scan, _cast_to_schema(lanes, LANES), _cast_to_schema(rank, RANKS),
         pl.DataFrame(schema=STEPS), _cast_to_schema(ops, OPS), (trace.name,), None,
     )  # fmt: skip
     return Trace(

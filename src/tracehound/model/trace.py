@@ -196,8 +196,9 @@ class FileState(NamedTuple):
 class FileFrames(Struct, frozen=True, eq=False):
     """The frames of one ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (None: unknown).
 
-    `scan` (the events, maybe on disk), `lanes`, `ranks`, `steps`, `ops` and `counters` have the schemas above with
-    local ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
+    `make_scan` gives `scan` (the events, maybe on disk), which is made when it is needed, since a query takes as much
+    memory as hundreds of events. `lanes`, `ranks`, `steps`, `ops` and `counters` have the schemas above with local ids:
+    `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
     `ranks`. `facets` are those of `FACET_SCHEMAS` that the file has; their `record` is that of an event. `facts` is
     what the file says about its run beside its events. `ranks.rank` is the recorded rank (null: none). `places` is what
     the format needs to find the args of an event again, still encoded in frames from a cache. `cache_folder` holds the
@@ -207,7 +208,7 @@ class FileFrames(Struct, frozen=True, eq=False):
 
     path: Path
     format: str
-    scan: pl.LazyFrame
+    make_scan: Callable[[], pl.LazyFrame]
     lanes: pl.DataFrame
     ranks: pl.DataFrame
     steps: pl.DataFrame
@@ -221,6 +222,11 @@ class FileFrames(Struct, frozen=True, eq=False):
     state: FileState | None = None
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
+
+    @property
+    def scan(self) -> pl.LazyFrame:
+        """All events, lazily, in the schema `EVENTS` with local ids."""
+        return self.make_scan()
 
     @property
     def events(self) -> pl.DataFrame:
@@ -284,7 +290,7 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     name: str
     parts: tuple[FileFrames, ...]
     hosts: tuple[Host, ...]
-    frames: tuple[pl.LazyFrame, ...]
+    frames: Sequence[pl.LazyFrame]
     """The events of each file, with the ids and times of this trace. The row of an event is that of its id."""
     lanes: pl.DataFrame
     ranks: pl.DataFrame
@@ -299,7 +305,7 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     def events(self, lanes: Sequence[int] | None = None) -> pl.LazyFrame:
         """The events of these lanes (None: of all), lazily, in the schema `EVENTS`, sorted by (lane, start, -end)."""
         if lanes is None:
-            return pl.concat(self.frames) if self.frames else pl.LazyFrame(schema=EVENTS)
+            return pl.concat(list(self.frames)) if self.frames else pl.LazyFrame(schema=EVENTS)
         slices = [
             self.frames[part].slice(low, high - low)
             for part, low, high in self._row_ranges(sorted(lanes))

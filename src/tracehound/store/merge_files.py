@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,10 +14,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.errors import path_text, printable
+from tracehound.model.deferred_frames import DeferredFacets, DeferredScans
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.ids import MAX_ROWS, id_of
 from tracehound.model.notes import Note, note
-from tracehound.model.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Host, Trace
+from tracehound.model.trace import (
+    COUNTERS,
+    EVENTS,
+    LANES,
+    OPS,
+    RANKS,
+    STEPS,
+    FileFrames,
+    Host,
+    Trace,
+)
 from tracehound.numeric.intervals import Ints
 from tracehound.store.common_clock import FILES_APART, WALL_CLOCK, ClockAlignment, are_near_in_time, make_common_clock
 from tracehound.store.rank_numbers import DEVICES_DIFFER, RANKS_NOT_RECORDED, RankNumbers, number_ranks
@@ -44,7 +56,12 @@ def merge_file_frames(
         name=name,
         parts=tuple(parts),
         hosts=hosts,
-        frames=tuple(_to_trace_events(p, i, numbering, clock.shifts[i], first_steps) for i, p in enumerate(parts)),
+        frames=DeferredScans(
+            [
+                partial(_to_trace_events, part, index, numbering, clock.shifts[index], first_steps)
+                for index, part in enumerate(parts)
+            ]
+        ),
         lanes=_sort_lanes(merge.lanes()),
         ranks=merge.ranks().sort("rank"),
         steps=steps.with_columns(_shift_step_numbers(first_steps)) if first_steps else steps,
@@ -164,11 +181,12 @@ def _sort_lanes(lanes: pl.DataFrame) -> pl.DataFrame:
     return lanes.sort("host", pl.col("rank").is_null(), "rank", "role", "order", "lane")
 
 
-def _shift_facets(part: FileFrames, shift: int) -> dict[str, pl.LazyFrame]:
-    return {
-        name: facet.with_columns(pl.col("time") + shift) if "time" in FACET_SCHEMAS[name] else facet
-        for name, facet in part.facets.items()
-    }
+def _shift_facets(part: FileFrames, shift: int) -> DeferredFacets:
+    return DeferredFacets({name: partial(_shift_facet, part.facets, name, shift) for name in part.facets})
+
+
+def _shift_facet(facets: Mapping[str, pl.LazyFrame], name: str, shift: int) -> pl.LazyFrame:
+    return facets[name].with_columns(pl.col("time") + shift) if "time" in FACET_SCHEMAS[name] else facets[name]
 
 
 def _distinct_file_names(paths: Sequence[Path]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -104,7 +105,7 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
         return FileFrames(
             path=path,
             format=head.format,
-            scan=scan_events([folder / name for name in sorted(head.files)]),
+            make_scan=partial(scan_events, [folder / name for name in sorted(head.files)]),
             hosts=head.hosts,
             wall_ns=head.wall_ns,
             facts=head.facts,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -243,7 +244,7 @@ class TraceReader(Struct):
         return FileFrames(
             path=file.path,
             format=file.format.name,
-            scan=pl.LazyFrame(schema=EVENTS),
+            make_scan=partial(pl.LazyFrame, schema=EVENTS),
             lanes=pl.DataFrame(schema=LANES),
             ranks=pl.DataFrame(ranks, schema=RANKS),
             steps=pl.DataFrame(schema=STEPS),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from statistics import median_low
@@ -20,6 +21,7 @@ import polars as pl
 
 from tracehound.formats.assembly.event_batches import concat_column_sets
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame
+from tracehound.model.deferred_frames import DeferredFacets
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.trace import EVENTS, collect_frame
 from tracehound.numeric.intervals import Ints, Mask
@@ -257,13 +259,12 @@ def write_facets(facets: Mapping[str, pl.LazyFrame], folder: Path) -> None:
         collect_frame(facet).write_ipc(folder / f"{name}-{0:06}.arrow", compression="zstd")
 
 
-def scan_facet_files(names: Sequence[str], folder: Path) -> dict[str, pl.LazyFrame]:
+def scan_facet_files(names: Sequence[str], folder: Path) -> DeferredFacets:
     """Scan the facets in the files of these names in a folder, each in the order of its files."""
-    kinds = {name.rpartition("-")[0] for name in names}
-    return {
-        kind: _scan_facet(kind, [folder / name for name in sorted(names) if name.startswith(f"{kind}-")])
-        for kind in kinds & FACET_SCHEMAS.keys()
-    }
+    files = dict[str, list[Path]]()
+    for name in sorted(names):
+        files.setdefault(name.rpartition("-")[0], []).append(folder / name)
+    return DeferredFacets({kind: partial(_scan_facet, kind, files[kind]) for kind in files.keys() & FACET_SCHEMAS})
 
 
 def list_facet_files(folder: Path) -> list[Path]:

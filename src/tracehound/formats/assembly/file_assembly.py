@@ -162,7 +162,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
     return FileFrames(
         path=decoded.path,
         format=decoded.format,
-        scan=scan,
+        make_scan=lambda: scan,
         lanes=pl.concat([timed_lanes.select(*LANES).cast(LANES), _counter_lanes(decoded.counters, lanes.height)]),
         ranks=_conform_to_schema(decoded.ranks, RANKS),
         steps=steps,
