@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -79,18 +79,26 @@ class Definition:
         return f"{self.path}: {self.name or 'module'}"
 
 
-def definitions() -> Iterator[Definition]:
+@pytest.fixture(scope="module")
+def modules() -> dict[Path, ast.Module]:
+    """Every module of the package, parsed."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def definitions(modules: Mapping[Path, ast.Module]) -> Iterator[Definition]:
     """Every module, class and function of the package, nested ones too."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, module in modules.items():
+        for node in ast.walk(module):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 yield Definition(path, node)
 
 
-def module_level(kinds: type[ast.stmt] | tuple[type[ast.stmt], ...]) -> Iterator[Definition]:
+def module_level(
+    modules: Mapping[Path, ast.Module], kinds: type[ast.stmt] | tuple[type[ast.stmt], ...]
+) -> Iterator[Definition]:
     """Definitions at the top level of a module."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for path, module in modules.items():
+        for node in module.body:
             if isinstance(node, kinds):
                 yield Definition(path, node)  # type: ignore[arg-type]
 
@@ -101,9 +109,9 @@ def is_participle(name: str) -> bool:
     return "_" not in bare and (bare in IRREGULAR or (bare.endswith("ed") and len(bare) > 4))
 
 
-def test_no_class_name_is_defined_twice() -> None:
+def test_no_class_name_is_defined_twice(modules: dict[Path, ast.Module]) -> None:
     places = defaultdict(list)
-    for definition in module_level(ast.ClassDef):
+    for definition in module_level(modules, ast.ClassDef):
         places[definition.name].append(str(definition.path))
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
@@ -117,13 +125,13 @@ def test_no_two_modules_have_one_name() -> None:
     assert {stem: folders for stem, folders in places.items() if len(folders) > 1} == {}
 
 
-def test_functions_are_verbs_with_objects_or_nouns() -> None:
-    functions = module_level((ast.FunctionDef, ast.AsyncFunctionDef))
+def test_functions_are_verbs_with_objects_or_nouns(modules: dict[Path, ast.Module]) -> None:
+    functions = module_level(modules, (ast.FunctionDef, ast.AsyncFunctionDef))
     assert [str(function) for function in functions if is_participle(function.name)] == []
 
 
-def test_docstrings_do_not_begin_as_a_question() -> None:
-    assert [str(each) for each in definitions() if QUESTION.match(each.docstring)] == []
+def test_docstrings_do_not_begin_as_a_question(modules: dict[Path, ast.Module]) -> None:
+    assert [str(each) for each in definitions(modules) if QUESTION.match(each.docstring)] == []
 
 
 @pytest.mark.parametrize("name", ["told", "_merged", "apart"])
