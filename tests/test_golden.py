@@ -1,7 +1,8 @@
 """The reports of the project's own captures, byte for byte: a change of any number or word shows up in a diff.
 
 Found by discovery: every folder of ``traces`` has a folder of the same name in ``tests/golden``, with the summary and a
-file for each analysis. ``pytest --update-golden`` writes them anew; read the diff before you commit it.
+file for each analysis. The short run has those of one capture of each family.
+``pytest --update-golden -m '' tests/test_golden.py`` writes all of them anew; read the diff before you commit it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from samples import NAMES, sample
+from samples import FAMILIES, NAMES, sample
+from short import some
 from tracehound.analysis import ANALYSES, Options, get_analysis, run_analysis
 from tracehound.draw.glyphs import to_ascii
 from tracehound.model.trace import Window
@@ -40,17 +42,17 @@ def written(name: str, report: str) -> str:
 
 
 @pytest.mark.parametrize("report", REPORTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some(NAMES, FAMILIES))
 def test_a_report_is_what_it_was(name: str, report: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / name / f"{report}.txt"
     if request.config.getoption("--update-golden"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(written(name, report), encoding="utf-8")
-    assert path.is_file(), "no golden report yet: pytest --update-golden"
+    assert path.is_file(), "no golden report yet: pytest --update-golden -m '' tests/test_golden.py"
     assert written(name, report).splitlines() == path.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some(NAMES, FAMILIES))
 def test_the_page_has_a_likeness_in_ascii(name: str) -> None:
     lines = written(name, "summary").splitlines()
     assert [len(to_ascii(line)) for line in lines] == [len(line) for line in lines]
