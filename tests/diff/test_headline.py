@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from runs import MODEL, changed, measured, run
 
 from building import US, Building, Lane, stream, thread
-from short import first
+from short import first, some
 from tracehound.diff import (
     Comparison,
     RunProfile,
@@ -115,17 +115,18 @@ def named(headline: Headline) -> list[tuple[str, float]]:
 HEALTHY = {ranks: job(Plan(ranks, seed=9)) for ranks in (1, 3)}
 
 
-@pytest.mark.parametrize(
-    ("wait", "name"),
-    [
-        (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", 500), "data loading"),
-        (("Python GC", "python", 500), "Python GC"),
-        (("<built-in function collect>", "python", 500), "Python GC"),
-        (("train.py(7): augment", "python", 500), "train.py(7): augment"),
-        (("cudaMalloc", "runtime", 500), "allocation"),
-    ],
+WAITS = (
+    (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", 500), "data loading"),
+    (("Python GC", "python", 500), "Python GC"),
+    (("<built-in function collect>", "python", 500), "Python GC"),
+    (("train.py(7): augment", "python", 500), "train.py(7): augment"),
+    (("cudaMalloc", "runtime", 500), "allocation"),
 )
-@pytest.mark.parametrize("ranks", [1, 3])
+ON_RANKS = [(ranks, *wait) for ranks in (1, 3) for wait in WAITS]
+ONCE_EACH = [(3 if number == 1 else 1, *wait) for number, wait in enumerate(WAITS)]
+
+
+@pytest.mark.parametrize(("ranks", "wait", "name"), some(ON_RANKS, ONCE_EACH))
 def test_what_was_planted_is_named_with_its_cost_and_its_rank(
     ranks: int, wait: tuple[str, str, float], name: str
 ) -> None:
