@@ -13,7 +13,7 @@ import pytest
 
 import tracehound
 from building import Building, stream, thread
-from samples import FAMILIES, NAMES, sample
+from samples import FAMILIES, sample
 from tracehound.analysis import ANALYSES, Analysis, Options, get_analysis, run_analysis
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.result import COUNTED_EVENTS, Result, empty_table
@@ -37,6 +37,17 @@ IN_SHORT = [
     (name, analysis) for name in (EMPTY, *FAMILIES) for analysis in (ANALYSES[::3] if name in RANKS else ANALYSES)
 ]
 """A third of the analyses is asked of the largest: the golden reports of it are of all."""
+ALIKE = (
+    (ONE_EVENT,),
+    (HOST_ONLY,),
+    ("torch_stacks",),
+    ("torch_ddp_gloo",),
+    ("torch_xla_irdebug",),
+    ("torch_xla_remote", "torch_xla_spmd4"),
+    ("jax_cpu8_b128", "jax_cpu8_b4096"),
+)
+IN_FULL = [(names[number % len(names)], one) for names in ALIKE for number, one in enumerate(ANALYSES)]
+"""The full run asks all of them of a trace of each kind: of two that are alike each has half of the analyses."""
 
 Chosen = Callable[[ChosenSettings], Result]
 """The answer with something chosen, in a window that the caller knows."""
@@ -266,8 +277,7 @@ def test_an_analysis_keeps_its_word(name: str, analysis: Analysis) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
-@pytest.mark.parametrize("name", [EMPTY, ONE_EVENT, HOST_ONLY, *NAMES])
+@pytest.mark.parametrize(("name", "analysis"), IN_FULL, ids=lambda value: getattr(value, "name", value))
 def test_an_analysis_keeps_its_word_wherever_it_is_asked(name: str, analysis: Analysis) -> None:
     answers = Answers(analysis, trace_named(name))
     low, high = answers.trace.span
