@@ -63,7 +63,7 @@ def test_there_is_something_to_walk() -> None:
 def test_a_good_file(path: Path) -> None:
     trace = load_trace(open_trace_files([path]))
     assert int(trace.lanes["events"].sum()) > 0
-    for analysis in ANALYSES if path in OF_EACH_KIND else ANALYSES[::4]:
+    for analysis in ANALYSES if path in OF_EACH_KIND else ():
         result = run_analysis(analysis, trace, options=Options(5))
         assert result.table.height or result.notes
     status, out, err = tracehound("summary", str(path), "--format", "json")
@@ -84,7 +84,7 @@ def test_a_foreign_file_is_named(path: Path) -> None:
         open_trace_files([path])
 
 
-@pytest.mark.parametrize("path", OF_EACH_KIND, ids=lambda p: str(p.relative_to(SHARED)))
+@pytest.mark.parametrize("path", OF_EACH_KIND[::2], ids=lambda p: str(p.relative_to(SHARED)))
 async def test_a_good_file_in_the_explorer(path: Path) -> None:
     """It opens, paints lanes, and every pane answers or says why it is empty."""
     app = ExplorerApp(open_trace_files([path]))
