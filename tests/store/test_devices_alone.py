@@ -115,7 +115,11 @@ def test_answers_need_no_hosts(tmp_path: Path, shop: ReadContext, *, every_choic
     answers_agree(written(tmp_path, HOST, core(0), core(1)), shop, every_choice=every_choice)
 
 
-@pytest.mark.parametrize("name", ["xla/tpu_v6e_x4_offload", "broken/truncated.xplane.pb"])
+@pytest.mark.parametrize(
+    ("shop", "name"),
+    [("shared by workers", "xla/tpu_v6e_x4_offload"), ("here, on disk", "broken/truncated.xplane.pb")],
+    indirect=["shop"],
+)
 def test_answers_about_real_devices_need_no_hosts(name: str, shop: ReadContext, shared: Path) -> None:
     answers_agree(shared / "traces" / name, shop)
 
