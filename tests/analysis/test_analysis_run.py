@@ -161,8 +161,8 @@ def test_what_fails_on_one_rank_is_raised_and_the_others_are_given_up() -> None:
 
 @pytest.fixture(scope="module")
 def several(samples: Path) -> Trace:
-    """Eight devices of one host."""
-    return load_trace(open_trace_files([samples / "jax_cpu8_b128"]))
+    """Four devices of one host."""
+    return load_trace(open_trace_files([samples / "torch_xla_spmd4"]))
 
 
 @pytest.mark.thorough
