@@ -18,7 +18,7 @@ HUNT = Path(__file__).with_name("fuzz.py")
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_first_inputs(target: str) -> None:
     done = subprocess.run(
-        [sys.executable, HUNT, "--seconds", "5", target], capture_output=True, text=True, timeout=600, check=False
+        [sys.executable, HUNT, "--seconds", "2", target], capture_output=True, text=True, timeout=600, check=False
     )
     inputs, findings = done.stdout.splitlines()[-1].removeprefix(f"{target}: ").split(", ")
     assert int(inputs.split()[0]) > 0, done.stderr
