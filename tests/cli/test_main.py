@@ -129,12 +129,11 @@ def test_the_summary_is_one_page_of_eighty_columns(job: Path, capsys: pytest.Cap
     assert "\x1b" not in out
 
 
-IN_FORMS = [(analysis.name, form.name) for analysis in ANALYSES for form in WRITERS]
 ONE_EACH = [(analysis.name, WRITERS[number % len(WRITERS)].name) for number, analysis in enumerate(ANALYSES)]
 
 
-@pytest.mark.parametrize(("analysis", "form"), some(IN_FORMS, ONE_EACH[::6]))
-def test_every_analysis_is_reported_in_every_form(
+@pytest.mark.parametrize(("analysis", "form"), some(ONE_EACH, ONE_EACH[::6]))
+def test_every_analysis_is_reported_in_a_form(
     job: Path, capsys: pytest.CaptureFixture[str], analysis: str, form: str
 ) -> None:
     assert main(["report", str(job), analysis, "--format", form]) == 0
