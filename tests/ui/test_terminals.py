@@ -119,14 +119,6 @@ async def test_without_color_nothing_is_colored_and_the_place_is_marked(
             assert any(style.reverse or style.underline or style.bold for style in styles), screen
 
 
-@pytest.mark.thorough
-async def test_ascii_is_ascii(tmp_path: Path) -> None:
-    async with exploring(tmp_path, "ascii") as pilot:
-        async for screen, cells in walked(pilot):
-            text = "".join(text for text, _, _ in cells)
-            assert text.isascii(), (screen, {char for char in text if not char.isascii()})
-
-
 @pytest.mark.parametrize("alphabet", ["unicode", *in_full("ascii")])
 @pytest.mark.thorough
 async def test_where_letters_stand_for_colors_help_begins_with_them(
