@@ -19,7 +19,7 @@ from tracehound.draw.notes import note_texts
 from tracehound.model.trace import OPS, Trace, Window
 from tracehound.store import load_trace, make_read_context, open_trace_files
 
-SEEDS = first(1, range(12))
+SEEDS = first(1, range(5))
 
 
 def compared(baseline: Trace, candidate: Trace) -> Comparison:

@@ -135,7 +135,7 @@ def test_each_number_of_a_file_may_be_extreme(kind: str, tmp_path: Path, request
     sound, seen, wrong = read(tmp_path, sample.name, sample.data), set[str](), list[str]()
     mutations = list(sample.mutations())
     if not request.config.getoption("--every-extreme"):
-        mutations = Random(8).sample(mutations, min(len(mutations), 6))
+        mutations = Random(8).sample(mutations, min(len(mutations), 3))
     for mutation in mutations:
         try:
             check(tmp_path, sample, mutation, sound, ANALYSES, seen)

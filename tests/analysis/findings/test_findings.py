@@ -128,7 +128,7 @@ def test_idle_time_of_a_rank_whose_file_was_cut_short_is_told_to_be_doubtful() -
 def test_nothing_costs_more_than_there_is(name: str) -> None:
     trace = sample(name)
     (low, high), random = trace.span, np.random.default_rng(0)
-    for _ in range(8):
+    for _ in range(4):
         start, end = np.sort(random.integers(low, high, 2)).tolist()
         shares = [row["share"] for row in find_rows(trace, Window(start, end)) if row["share"] is not None]
         assert all(share <= 1 for share in shares), (start, end)
