@@ -104,9 +104,9 @@ SLOW = """
 import time
 import tracehound.store.find_files as find
 listed = find._recognize_listed_file
-def slowly(path):
+def slowly(*asked):
     time.sleep(0.1)
-    return listed(path)
+    return listed(*asked)
 find._recognize_listed_file = slowly
 """
 

@@ -296,7 +296,9 @@ def _fetched_files(folder: Path, search: _FolderSearch) -> Iterator[tuple[Path, 
     for start in range(0, len(candidates), MAX_FETCHED_TOGETHER):
         together = candidates[start : start + MAX_FETCHED_TOGETHER]
         failures = search.fetch_ends(together, search.listener)
-        yield from ((path, failures) for path in together)
+        for path in together:
+            search.listener(search.files)  # opening a file may take long
+            yield path, failures
 
 
 def _files_to_open(folder: Path, search: _FolderSearch) -> Iterator[Path]:
