@@ -64,7 +64,11 @@ def rows(capsys: pytest.CaptureFixture[str], path: str, analysis: str) -> object
     return json.loads(printed.out)["rows"]
 
 
-@pytest.mark.parametrize("analysis", ["breakdown", "steps", "ops", "gaps", "health"])
+@pytest.mark.parametrize(
+    ("cloud", "analysis"),
+    [("s3", "breakdown"), ("s3", "gaps"), ("gcs", "ops"), ("gcs", "health"), ("azure", "steps")],
+    indirect=["cloud"],
+)
 def test_a_log_folder_has_the_tables_of_its_files(
     analysis: str, use: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
