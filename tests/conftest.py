@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 # A machine under load is slow, which is no failure: no deadlines. `--hypothesis-profile` chooses another of these.
-settings.register_profile("quick", deadline=None, max_examples=6)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.register_profile("thorough", deadline=None, max_examples=25)
 settings.register_profile("thousands", deadline=None, max_examples=3000)
 settings.load_profile("quick")
