@@ -74,6 +74,11 @@ EMPTY_URL_PART: Final = "%"
 """The name in such a path for an empty part of a URL."""
 
 
+def is_url_path(path: Path) -> bool:
+    """True if a path stands for a URL."""
+    return URL_FOLDER in path.parts
+
+
 def path_text(path: Path | str) -> str:
     """The path as users know it: the URL that it stands for, if it does."""
     text = str(path)

@@ -96,6 +96,12 @@ def test_a_baseline_is_saved_and_compared_in_a_bucket(bucket: MemoryBucket, caps
     assert bucket.objects["notes.json"] == b"{}"
 
 
+def test_a_name_without_an_ending_is_shown_as_it_was_given(bucket: MemoryBucket, capsys: pytest.CaptureFixture[str]):
+    assert main(["export", "s3://b/ddp", "s3://b/out"]) == 2
+    assert "the name 's3://b/out' has no known ending; end a file with " in capsys.readouterr().err
+    assert "out" not in bucket.objects
+
+
 def test_exports_are_uploaded_when_they_are_complete(bucket: MemoryBucket, capsys: pytest.CaptureFixture[str]):
     assert main(["export", "s3://b/ddp", "s3://b/out/merged.json"]) == 0
     assert json.loads(bucket.objects["out/merged.json"])["traceEvents"]

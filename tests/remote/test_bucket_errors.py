@@ -120,7 +120,8 @@ BROKEN = "Http(HttpError {kind: Decode, source: UnexpectedEof})"
         (
             ValueError('Could not parse path: Path "a//b" contained empty path segment'),
             "refused",
-            "s3://traces/a.json: a key with an empty part (//) is there, which obstore does not read",
+            "s3://traces/a.json: a key with an empty part (//) is there, which is not read: name a folder or an object"
+            " without it",
         ),
         (
             Exception("'az account get-access-token' command failed: Please run az login\nsource: AzureCli {\n}"),

@@ -80,6 +80,21 @@ def test_a_connection_that_breaks_is_made_anew_where_it_broke(tmp_path: Path, ca
     assert ("a", 1 << 16, 200_000) in bucket.reads
 
 
+def test_a_server_that_is_away_for_a_moment_is_asked_again(tmp_path: Path, cache: TraceCache):
+    bucket = MemoryBucket({"a": CONTENT})
+
+    def refuse(info: ObjectInfo) -> None:
+        del info
+        if len(bucket.reads) in (3, 4):
+            raise RemoteError("no connection", reason="unreachable")
+
+    bucket.before_read = refuse
+    wanted = remote(bucket, "a", tmp_path)
+    object_downloads.download_ranges(wanted, cache, [(0, 1000)], lambda: None)
+    download({0: wanted}, cache)
+    assert wanted.path.read_bytes() == CONTENT
+
+
 def test_a_connection_that_breaks_at_once_each_time_is_given_up(tmp_path: Path, cache: TraceCache):
     bucket = MemoryBucket({"a": CONTENT[:5], "b": CONTENT})
     bucket.breaks_after = 0

@@ -53,7 +53,7 @@ def assert_same(trace: Trace, other: Trace) -> None:
     assert (trace.name, trace.hosts, trace.notes) == (other.name, other.hosts, other.notes)
 
 
-PARTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/?"), max_size=20)
+PARTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), max_size=20)
 
 
 @given(st.sampled_from(["s3", "gs", "az", "https"]), st.lists(PARTS, min_size=1, max_size=5))
@@ -65,10 +65,6 @@ def test_the_path_of_an_object_spells_its_url(scheme: str, parts: list[str]):
     assert ".." not in path.parts
 
 
-def test_a_query_is_no_part_of_a_path():
-    assert path_text(url_path(Path("/c"), "https://host/a.json?sig=secret")) == "https://host/a.json"
-
-
 def test_other_paths_are_shown_as_they_are():
     assert path_text(Path("/data/a.json")) == "/data/a.json"
     assert path_text("") == ""
@@ -78,6 +74,38 @@ def test_other_paths_are_shown_as_they_are():
 def test_a_folder_of_a_bucket_is_read_as_one_of_the_disk(name: str, bucket: MemoryBucket, context: ReadContext):
     bucket.add_folder(SAMPLES, "runs/")
     assert_same(read(context, f"s3://traces/runs/{name}"), read(context, str(SAMPLES / name)))
+
+
+def test_a_single_object_has_its_own_name_with_a_cache_of_any_name(
+    tmp_path: Path, bucket: MemoryBucket, monkeypatch: pytest.MonkeyPatch
+):
+    bucket.add_folder(SAMPLES / "torch_stacks", "")
+    monkeypatch.chdir(tmp_path)
+    with make_read_context(1, partial(open_cache, Path("relative"))) as context:
+        assert read(context, f"s3://b/{min(bucket.objects)}").name == min(bucket.objects)
+
+
+def test_keys_that_differ_after_a_question_mark_are_different_files(bucket: MemoryBucket, context: ReadContext):
+    (content,) = (file.read_bytes() for file in (SAMPLES / "torch_stacks").iterdir())
+    bucket.objects = {f"run/rank{number}.json?x={number}": content for number in range(2)}
+    trace = read(context, "s3://b/run")
+    assert [path_text(part.path) for part in trace.parts] == [f"s3://b/{key}" for key in sorted(bucket.objects)]
+
+
+def test_a_key_that_no_file_can_have_is_named(bucket: MemoryBucket, context: ReadContext):
+    bucket.objects[f"run/{'x' * 300}.json"] = b"{}"
+    with pytest.raises(TracehoundError, match="a part of this name is too long; download it first"):
+        open_trace_files(["s3://b/run"], None, context)
+
+
+def test_objects_that_are_all_denied_are_no_folder_without_a_trace(bucket: MemoryBucket, context: ReadContext):
+    def deny(info: ObjectInfo) -> None:
+        raise TracehoundError(f"{info.key}: access denied", remedy="ask for it")
+
+    bucket.add_folder(SAMPLES / "torch_ddp_gloo", "run/")
+    bucket.before_read = deny
+    with pytest.raises(TracehoundError, match="^run/rank0.*: access denied; ask for it$"):
+        open_trace_files(["s3://b/run"], None, context)
 
 
 def test_files_of_buckets_and_of_the_disk_are_read_together(bucket: MemoryBucket, context: ReadContext):

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 
 from msgspec import Struct
 
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import TracehoundError, path_text, printable
 from tracehound.model.notes import Note
 from tracehound.model.trace import Trace, Window
 from tracehound.model.units import count_noun
@@ -115,6 +115,6 @@ def find_format(name: str, out: str) -> ExportFormat:
         return EXPORT_FORMATS[0]
     ends = ", ".join(form.suffix for form in EXPORT_FORMATS)
     raise TracehoundError(
-        f"the name of {printable(out)!r} tells no form",
-        remedy=f"a file ends with {ends}, a folder ends with /; --format says it, too",
+        f"the name {printable(path_text(out))!r} has no known ending",
+        remedy=f"end a file with {ends}, a folder with /, or give --format",
     )

@@ -20,7 +20,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import TracehoundError, is_url_path, path_text, printable
 from tracehound.model.trace import Trace, Window
 from tracehound.system.atomic_file import atomic_write
 
@@ -136,8 +136,10 @@ class ExportDestination(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name for messages."""
-        return "stdout" if self.path is None else printable(self.path.name)
+        """The name for messages: of an upload the whole URL."""
+        if self.path is None:
+            return "stdout"
+        return printable(path_text(self.path) if is_url_path(self.path) else self.path.name)
 
 
 def named_folder(word: str) -> Path | None:

@@ -128,7 +128,9 @@ def _sentence(  # noqa: PLR0911, one row a reason
 
 def _refusal(text: str, status: int, code: str) -> str:
     if "empty path segment" in text:
-        return "a key with an empty part (//) is there, which obstore does not read"
+        return "a key with an empty part (//) is there, which is not read: name a folder or an object without it"
+    if "invalid path" in text or "Could not parse path" in text:
+        return "a key with .., or with control characters, is not read: name a folder or an object without it"
     if status >= 500:
         return f"the server failed ({status})"
     if status:

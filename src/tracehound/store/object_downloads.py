@@ -66,7 +66,7 @@ class RemoteObject(Struct, eq=False):
                 link.symlink_to(self.cached.path)
                 link.replace(self.path)
             except OSError as error:
-                raise cache_error(self.path, error) from error
+                raise cache_error(self.path, cache, error) from error
         return self.cached
 
     def renew(self) -> None:
@@ -77,9 +77,11 @@ class RemoteObject(Struct, eq=False):
         self.info, self.cached, self.renewed = self.store.head(self.info.key), None, True
 
 
-def cache_error(path: Path, error: OSError) -> TracehoundError:
+def cache_error(path: Path, cache: TraceCache, error: OSError) -> TracehoundError:
     """The error of a cache that cannot hold an object."""
     why = (error.strerror or str(error)).lower()
+    if cache.temporary:
+        return TracehoundError(f"cannot be downloaded: {why}", path, remedy="set TMPDIR to a folder with room")
     return TracehoundError(f"cannot be kept in the cache: {why}", path, remedy="name a cache with room: --cache DIR")
 
 
@@ -96,7 +98,7 @@ def download_ranges(
             for missing in cached.missing_ranges(start, end):
                 _download_range(wanted, cached, missing, listen)
     except OSError as error:
-        raise cache_error(wanted.path, error) from error
+        raise cache_error(wanted.path, cache, error) from error
     finally:
         with suppress(OSError):
             cached.save_ranges()
@@ -112,7 +114,8 @@ def _download_range(wanted: RemoteObject, cached: CachedObject, missing: ByteRan
                 listen()
         except RemoteError as error:
             breaks += 1
-            if error.reason != "lost" or breaks > MAX_BREAKS:
+            goes_on = error.reason == "lost" or (error.reason == "unreachable" and cached.downloaded)
+            if not goes_on or breaks > MAX_BREAKS:
                 raise
             _pause(BREAK_SECONDS * 2 ** (breaks - 1), listen)
 
@@ -235,10 +238,11 @@ class ObjectDownloads:
             if not download.locks.enter_context(cached.try_lock()):
                 download.locks.close()
                 return
-        except (TracehoundError, OSError) as error:
-            self._end(
-                download, error if isinstance(error, TracehoundError) else cache_error(download.wanted.path, error)
-            )
+        except TracehoundError as error:
+            self._end(download, error)
+            return
+        except OSError as error:
+            self._end(download, cache_error(download.wanted.path, self._cache, error))
             return
         download.begun = True
         size = download.wanted.info.size

@@ -15,6 +15,8 @@ from queue import Empty, SimpleQueue
 from typing import Final
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from tracehound.errors import EMPTY_URL_PART, URL_FOLDER, TracehoundError
 from tracehound.formats.file_signatures import BASELINE_START
 from tracehound.model.notes import Note
@@ -87,6 +89,8 @@ class ObjectMirror:
                 failures[each.path] = error
             elif error is not None:
                 raise error
+        if objects and len(failures) == len(objects):  # the cause is not in one of them
+            raise failures[objects[0].path]
         return failures
 
     def fetch_baseline(self, path: Path) -> None:
@@ -120,6 +124,9 @@ class ObjectMirror:
                     self._notes.append(_refused_object_note(url.join(info.key), "a folder has the same name"))
                 else:
                     self._add_listed(url.join(info.key), store, info)
+        if self._notes and not any(path.is_relative_to(folder) for path in self.objects):
+            first = self._notes[0]
+            raise TracehoundError(f"{first.file}: {dict(first.values)['why']}", remedy="download it first")
         return folder
 
     def _open_store(self, url: ObjectUrl) -> RemoteStore:
@@ -130,7 +137,7 @@ class ObjectMirror:
 
     def _local_path(self, url: ObjectUrl) -> Path:
         try:
-            return url_path(self._root, str(url))
+            return url_path(self._root, str(replace(url, query="", login="")))
         except ValueError as error:
             raise TracehoundError(f"{url}: a part of this name is too long", remedy="download it first") from error
 
@@ -200,11 +207,11 @@ def _run_in_threads(
 
 
 def url_path(folder: Path, url: str) -> Path:
-    """The path below `folder` that spells a URL, which `errors.path_text` reads again; without a query.
+    """The path below `folder` that spells a URL, which `errors.path_text` reads again.
 
     Raises ValueError if a part of the URL is longer than a name of a file may be.
     """
-    scheme, _, rest = url.partition("?")[0].partition("://")
+    scheme, _, rest = url.partition("://")
     path = folder / URL_FOLDER / scheme
     for part in rest.rstrip("/").split("/"):
         name = _part_name(part)
@@ -223,9 +230,12 @@ def _part_name(part: str) -> str:
 
 def _list_objects(store: RemoteStore, prefix: str, listen: Listener) -> list[ObjectInfo]:
     """The objects below a folder; of a TensorBoard log folder only its profiles. Raises TracehoundError."""
-    profiles, _ = store.list_folder(f"{prefix}{_PROFILE_FOLDER}")
+    folders, objects = store.list_folder(prefix)
+    below = prefix
+    if f"{prefix}plugins/" in folders and store.list_folder(f"{prefix}{_PROFILE_FOLDER}")[0]:
+        below = f"{prefix}{_PROFILE_FOLDER}"
     listed = list[ObjectInfo]()
-    for page in store.list_objects(f"{prefix}{_PROFILE_FOLDER}" if profiles else prefix):
+    for page in store.list_objects(below) if folders else [objects]:
         listed.extend(page)
         listen(len(listed))
         if len(listed) > MAX_OBJECTS:

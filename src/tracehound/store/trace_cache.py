@@ -298,6 +298,7 @@ def default_root() -> Path:
 
 def open_cache(root: Path, limit: int = DEFAULT_LIMIT_BYTES) -> TraceCache:
     """The cache at `root`, created if needed, readable by its owner only. Raises OSError if it cannot be used."""
+    root = root.absolute()  # links to downloads work from any folder
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in _FOLDER_NAMES:
         folder = root / name

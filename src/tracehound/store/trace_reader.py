@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from polars.exceptions import PanicException
 
 from tracehound.analysis import get_analysis, run_analysis
-from tracehound.errors import TracehoundError, is_out_of_memory, printable_file_name
+from tracehound.errors import TracehoundError, is_out_of_memory, is_url_path, printable_file_name
 from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Trace
@@ -491,7 +491,7 @@ def _placeholder_ranks(peeked: PeekedFacts) -> list[dict[str, object]]:
 
 
 def _trace_name(paths: Sequence[Path]) -> str:
-    first = paths[0].resolve()
+    first = paths[0] if is_url_path(paths[0]) else paths[0].resolve()
     name = first.name or str(first)
     return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
 

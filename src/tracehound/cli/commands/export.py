@@ -11,7 +11,7 @@ from tracehound.cli import console
 from tracehound.cli.commands.staged_output import staged_output
 from tracehound.cli.commands.trace_input import find_trace, open_read_context, read_trace_with_warning
 from tracehound.draw.notes import note_text
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import TracehoundError, is_url_path, path_text, printable
 from tracehound.export import ExportFormat, ExportSummary, export_destination, export_summary_text, find_format
 from tracehound.export.export_destination import ExportDestination
 from tracehound.model.trace import Trace, Window
@@ -41,7 +41,10 @@ def run(options: Namespace) -> int:
         written = [_write_export(form, trace, window, places[path]) for path, window in narrowed.items()]
     for note in (note for one in written for note in one.notes):
         console.print_message(printable(": ".join(filter(None, (note.location_text, note_text(note))))))
-    name = f"{printable(folder.name)}{os.sep}" if folder else places[Path(out)].name
+    if folder:
+        name = f"{printable(path_text(folder) if is_url_path(folder) else folder.name)}{os.sep}"
+    else:
+        name = places[Path(out)].name
     console.print_message(f"{name}: {export_summary_text(written)}")
     if among:
         console.print_message(f"{name} lies in a folder that was read, and will be read with it")
