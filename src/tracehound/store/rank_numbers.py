@@ -18,10 +18,7 @@ from msgspec import Struct
 from tracehound.errors import URL_FOLDER
 from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames
-from tracehound.store.trace_files import natural_sort_key
-
-RANK_PER_FILE_FORMAT = "kineto"
-"""The format whose files are written by one rank each; the devices of an XLA profile are numbered in order."""
+from tracehound.store.trace_files import RANK_PER_FILE_FORMAT, natural_sort_key
 
 _RANK_WORDS: Final = ("rank", "worker", "gpu", "device", "proc")
 """Words before the number of a rank in a file name, the most reliable first."""
@@ -54,7 +51,11 @@ def number_ranks(parts: Sequence[FileFrames]) -> RankNumbers:
     """
     owners = [_owner_row(part) for part in parts]
     claimed = [_recorded_rank(part) for part in parts]
-    named = _ranks_by_name([part.path for part in parts]) if len({*claimed} - {None}) < len(parts) else {}
+    named = (
+        _ranks_by_name([part.path for part in parts if part.ranks.height])
+        if len({*claimed} - {None}) < len(parts)
+        else {}
+    )
     disputed = _find_disputed_files(parts, claimed, named)
     claims = [None if at in disputed else claim for at, claim in enumerate(claimed)]
     recorded = [
