@@ -31,7 +31,13 @@ from tracehound.model.trace import (
 )
 from tracehound.numeric.intervals import Ints
 from tracehound.store.common_clock import FILES_APART, WALL_CLOCK, ClockAlignment, are_near_in_time, make_common_clock
-from tracehound.store.rank_numbers import DEVICES_DIFFER, RANKS_NOT_RECORDED, RankNumbers, number_ranks
+from tracehound.store.rank_numbers import (
+    DEVICES_DIFFER,
+    RANKS_CLAIMED_TWICE,
+    RANKS_NOT_RECORDED,
+    RankNumbers,
+    number_ranks,
+)
 
 _ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
 
@@ -250,14 +256,16 @@ def first_step_numbers(steps: pl.DataFrame) -> dict[int, int]:
 def not_one_run_note(trace: Trace, ranks: Sequence[int] | None = None) -> Note | None:
     """A note that the files of these ranks (None: all) are probably not of one run, and why; None if they may be.
 
-    Their times do not overlap, or their devices differ, and at least one of them has no rank recorded.
+    Their times do not overlap, or their devices differ, and at least one of them has no rank recorded, or that of
+    another one.
     """
     chosen = trace.ranks if ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(ranks)))
     parts = [trace.parts[at] for at in {trace.hosts[host].part for host in chosen["host"]}]
     codes = {note.code for note in trace.notes}
     apart = FILES_APART in codes and not _wall_clocks_near(parts)
     unlike = DEVICES_DIFFER in codes and chosen["model"].drop_nulls().n_unique() > 1
-    if not (apart or unlike) or RANKS_NOT_RECORDED not in codes or not chosen["inferred"].any():
+    doubtful = chosen["inferred"].any() and not codes.isdisjoint((RANKS_NOT_RECORDED, *RANKS_CLAIMED_TWICE))
+    if not (apart or unlike) or not doubtful:
         return None
     return note("hardly_one_run", apart=apart, unlike=unlike)
 
