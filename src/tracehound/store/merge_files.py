@@ -31,6 +31,7 @@ from tracehound.model.trace import (
 )
 from tracehound.numeric.intervals import Ints
 from tracehound.store.common_clock import FILES_APART, WALL_CLOCK, ClockAlignment, are_near_in_time, make_common_clock
+from tracehound.store.data_parallel import ranks_of_engines
 from tracehound.store.rank_numbers import (
     DEVICES_DIFFER,
     RANKS_CLAIMED_TWICE,
@@ -76,6 +77,7 @@ def merge_file_frames(
         notes=tuple(all_notes),
         counters=merge.counters(),
         facets=tuple(_shift_facets(p, clock.shifts[i]) for i, p in enumerate(parts)),
+        engine_ranks=ranks_of_engines(parts, numbering.numbers),
     )
 
 
