@@ -155,7 +155,10 @@ def test_of_the_recordings_of_a_process_the_newest_is_opened(tmp_path: Path) -> 
     newest = [f"{worker}.1795659017154298212.pt.trace.json.gz" for worker in ("vm_7", "vm_8")]
     assert names(tmp_path) == newest
     (note,) = find_trace_files([tmp_path]).notes
-    assert note_text(note) == "older recordings not opened: open each by name"
+    assert note_text(note) == (
+        "older recordings of the same processes not opened (1795659017154298210, 1795659017154298211; opened:"
+        " 1795659017154298212): --run NAME opens one"
+    )
     assert (note.level, note.count, note.location_text) == (
         "info",
         4,

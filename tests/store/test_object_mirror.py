@@ -126,7 +126,7 @@ def test_a_run_of_a_log_folder_is_chosen(bucket: MemoryBucket, context: ReadCont
     assert [path_text(file.path).split("/")[6] for file in newest.files] == ["2021_01_01"]
     older = open_trace_files(["s3://b/logs/"], "2020_01_01", context)
     assert [file.path.name for file in older.files] == ["demo.xplane.pb"]
-    with pytest.raises(TracehoundError, match="s3://b/logs/plugins/profile: no run 'x'"):
+    with pytest.raises(TracehoundError, match="s3://b/logs: no run 'x'; there are 2021_01_01, 2020_01_01"):
         open_trace_files(["s3://b/logs"], "x", context)
     assert "logs/checkpoint/0" not in {key for key, _, _ in bucket.reads}
 

@@ -153,7 +153,7 @@ class RunContext(Struct, frozen=True):
     `rank_windows` has start and end of the window on each rank (they differ for a window of steps). `file_notes` are
     the notes of each file, in the order of `formats` and `facts`. `has_wall_clock` says whether the files share a wall
     clock, and `wall_clock_bounds` has start and end of each recording on the file's own wall clock, whether or not the
-    trace is on it (Unix time, ns).
+    trace is on it (Unix time, ns). `engine_ranks` is that of the trace.
     """
 
     hosts: tuple[Host, ...]
@@ -169,6 +169,7 @@ class RunContext(Struct, frozen=True):
     file_notes: tuple[tuple[Note, ...], ...] = ()
     has_wall_clock: bool = False
     wall_clock_bounds: tuple[tuple[int, int] | None, ...] = ()
+    engine_ranks: tuple[Mapping[int, int], ...] = ()
 
     @property
     def bounds(self) -> tuple[int, int] | None:
@@ -310,6 +311,7 @@ def run_context(trace: Trace, window: Window) -> RunContext:
         file_notes=tuple(part.notes for part in trace.parts),
         has_wall_clock=trace.origin_ns is not None,
         wall_clock_bounds=tuple(_wall_clock_bounds(part) for part in trace.parts),
+        engine_ranks=trace.engine_ranks,
     )
 
 

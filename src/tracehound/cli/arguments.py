@@ -196,7 +196,8 @@ def _make_parser(prog: str, usage: str, description: str | Callable[[], str], ex
         "--run",
         action=NonEmptyAction,
         metavar="NAME",
-        help="run of a TensorBoard log folder or of a folder of runs (default: the newest)",
+        help="run of a log folder or of a folder of runs, or one of several recordings in a folder, as a note names it"
+        " (default: the newest)",
     )
     _add_reading_options(parser)
     _add_general_options(group)

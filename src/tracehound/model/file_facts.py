@@ -16,6 +16,10 @@ class PeekedFacts(Struct, frozen=True):
 
     `rank` is that of the process, `world_size` the number of ranks of the job, `backend` that of torch.distributed
     ("nccl"). `devices` are labels such as "TPU:0", else the names of models; `host` is the name of the machine.
+
+    `process` is the id of the first process of a host, without the mark of a merged file; `merged` is true if it has
+    one. `start_ns` and `end_ns` are about the first and the last time, since 1970 if `wall`, else in the file's own
+    time. `first_events` are the names, times and durations of the first events, as they are written.
     """
 
     rank: int | None = None
@@ -23,6 +27,12 @@ class PeekedFacts(Struct, frozen=True):
     backend: str | None = None
     devices: tuple[str, ...] = ()
     host: str | None = None
+    process: int | str | None = None
+    merged: bool = False
+    start_ns: int | None = None
+    end_ns: int | None = None
+    wall: bool = False
+    first_events: tuple[tuple[object, ...], ...] = ()
 
 
 class ProcessGroup(Struct, frozen=True):
@@ -125,7 +135,8 @@ class FileFacts(Struct, frozen=True):
     work and share their correlation id with no device event; None if ids repeat, so that the number is unknown.
 
     From PyTorch files: the recorded `rank`, `world_size` (ranks of the job) and `backend` ("nccl"), the process
-    `groups` with their members, the name of the `machine`, the `devices` that the process sees. `span_ns` is the start
+    `groups` with their members, the name of the `machine`, the ids of the host `processes` with events (without the
+    marks of merged files), the `devices` that the process sees. `span_ns` is the start
     (wall clock, or the file's own) and the length of the profiler's span, in ns. `modules`: calls of ``nn.Module`` were
     recorded. `host_only` has hints about why there is no device work; None if there is some. In a file merged from
     several ranks, `rank` and `machine` are unset: they would be true of one rank only.
@@ -142,6 +153,7 @@ class FileFacts(Struct, frozen=True):
     backend: str | None = None
     groups: tuple[ProcessGroup, ...] = ()
     machine: str | None = None
+    processes: tuple[str, ...] = ()
     devices: tuple[DeviceProperties, ...] = ()
     span_ns: tuple[int, int] | None = None
     modules: bool | None = None

@@ -301,6 +301,9 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
     facets: tuple[Mapping[str, pl.LazyFrame], ...] = ()
     """The facets of each file, with times of this trace."""
+    engine_ranks: tuple[Mapping[int, int], ...] = ()
+    """For each file of one of several jobs (engines of a data-parallel server) the ranks of that job: as the files
+    record them, with their numbers in this trace. Empty for other files."""
 
     def events(self, lanes: Sequence[int] | None = None) -> pl.LazyFrame:
         """The events of these lanes (None: of all), lazily, in the schema `EVENTS`, sorted by (lane, start, -end)."""

@@ -93,7 +93,7 @@ def build_header(trace: Trace, window: Window) -> ReportHeader:
     rows = trace.ranks.select("rank", "label", "model", "host", "inferred").rows()
     return ReportHeader(
         name=printable(trace.name),
-        files=tuple(map(_report_file, trace.parts)),
+        files=tuple(_report_file(part) for part in trace.parts if part.hosts),
         hosts=hosts,
         ranks=tuple(
             ReportRank(rank, printable(label or ""), printable(model or ""), hosts[host], bool(inferred))

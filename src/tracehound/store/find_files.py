@@ -7,11 +7,12 @@ tell hosts and runs apart. `trace_files` chooses which files of a folder are ope
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import detect_format
@@ -19,19 +20,28 @@ from tracehound.formats.file_signatures import CompanionFileError
 from tracehound.formats.inflate import is_gzip
 from tracehound.model import units
 from tracehound.model.notes import Note
+from tracehound.store.file_names import ASCEND_OUTPUT, ascend_folder, is_ascend_folder
+from tracehound.store.recording_choice import choose_recording
+from tracehound.store.run_folders import are_one_run, may_be_one_run
 from tracehound.store.trace_files import (
     FoundFiles,
     TraceFile,
     choose_files,
     natural_sort_key,
     notes_of_equal_files,
-    peek_rank,
+    peek,
 )
 
-_DERIVED_FILE = re.compile(
-    r"perfetto_trace\.json(\.gz)?|.*\.(hlo_proto|op_stats\w*)\.pb|ALL_HOSTS\..*|.*\.(SSTABLE|LEVELDB)"
-)
+_DERIVED_FILE = re.compile(r".*\.(hlo_proto|op_stats\w*)\.pb|ALL_HOSTS\..*|.*\.(SSTABLE|LEVELDB)")
 """Files that profilers and viewers write beside a profile and that hold nothing new."""
+
+_PERFETTO_FORM = re.compile(r"perfetto_trace\.json(\.gz)?")
+"""A form of an XLA profile that lies beside others and holds nothing new; opened if it is there alone."""
+
+_ASCEND_COMPANION = re.compile(r"profiler_info(_\d+)?\.json|profiler_metadata\.json|communication(_matrix)?\.json")
+"""Files that torch_npu writes beside its traces; the names of some have the rank."""
+
+_ASCEND_RANK = re.compile(r"profiler_info_(\d{1,6})\.json")
 
 _TRACE_LIKE_NAME = re.compile(r".*\.(json|pb|gz|trace)", re.IGNORECASE)
 _NON_TRACE_NAME = re.compile(
@@ -93,13 +103,14 @@ def find_trace_files(
 ) -> FoundFiles:
     """The files of the trace under `paths`, in the order given; within a folder by name, ``2`` before ``10``.
 
-    `run` names a run of a TensorBoard log folder; without it the newest is taken. Of several recordings in a folder,
-    the newest that most processes have is taken. Files that are no traces are skipped with a note. A file that is
-    reached by several paths counts once. Raises TracehoundError if nothing readable is there, and for a path that does
-    not exist: a typing error must not look like a smaller trace.
+    `run` names a run of a TensorBoard log folder, or one of several recordings in a folder; without it the newest run
+    is taken, and the newest recording that most processes have. Files that are no traces are skipped with a note. A
+    file that is reached by several paths counts once. Raises TracehoundError if nothing readable is there, and for a
+    path that does not exist: a typing error must not look like a smaller trace.
     """
     files: list[TraceFile] = []
     notes: list[Note] = []
+    listed, runs, run_found = set[Path](), list[str](), False
     refused: dict[Path, TracehoundError] = {}
     for path in paths:
         try:
@@ -107,7 +118,7 @@ def find_trace_files(
         except RuntimeError as error:  # Python's error for a loop
             raise TracehoundError("too many levels of symbolic links", path) from error
         try:
-            found = _find_in_folder(path, run, search) if _is_folder(path) else _find_named_file(path, search)
+            found = _find_recording(path, run, search) if _is_folder(path) else _find_named_file(path, search)
         except _NoTraceError as error:
             refused[path] = error
             notes.append(_refused_path_note(path, error))
@@ -116,16 +127,49 @@ def find_trace_files(
             raise TracehoundError(error.message, path, remedy="name that of the trace") from error
         files.extend(found.files)
         notes.extend((*found.notes, *search.unreadable))
+        listed.update(found.listed)
+        runs.extend(found.runs)
+        run_found = run_found or found.run_found
     for path in paths:
         if any(file.path.parent == path for file in files):
             notes.extend(_notes_of_subfolder_traces(path, files, fetch_ends))
     if refused and not files:
         raise next(iter(refused.values()))
-    if run is not None and not any(run in file.path.parts for file in files):
-        raise TracehoundError(f"no run {run!r} here", path=paths[0])
-    unique = {_resolve_folder(file.path): file for file in files}
+    if run is not None and not run_found and not any(run in file.path.parts for file in files):
+        raise TracehoundError(f"no run {run!r}", path=paths[0], remedy=_known_runs(runs))
+    unique = {_resolve_folder(file.path): _with_rank_beside(file) for file in files}
     notes.extend(notes_of_equal_files({file.path: file.size for file in unique.values()}))
-    return FoundFiles(tuple(unique.values()), tuple(notes), tuple(refused))
+    return FoundFiles(tuple(unique.values()), tuple(notes), tuple(refused), frozenset(listed))
+
+
+def _known_runs(runs: Sequence[str]) -> str:
+    """The runs and recordings to choose from."""
+    return f"there are {units.join_some(list(dict.fromkeys(runs)), 5)}" if runs else "there is one run only"
+
+
+def _find_recording(folder: Path, run: str | None, search: _FolderSearch) -> FoundFiles:
+    """The traces of a folder, of one recording."""
+    found = _find_in_folder(folder, run, search)
+    files = tuple(map(_with_rank_beside, found.files))
+    chosen = choose_recording(files, None if found.run_found else run)
+    return FoundFiles(
+        chosen.files,
+        (*found.notes, *chosen.notes),
+        listed=frozenset(file.path for file in chosen.files),
+        run_found=found.run_found or chosen.run_found,
+        runs=(*found.runs, *chosen.runs),
+    )
+
+
+def _with_rank_beside(file: TraceFile) -> TraceFile:
+    """The file with the rank that torch_npu writes into the name of another file; unchanged without it."""
+    folder = ascend_folder(file.path)
+    if folder is None or file.rank is not None:
+        return file
+    with suppress(OSError):
+        ranks = {int(match[1]) for path in folder.iterdir() if (match := _ASCEND_RANK.fullmatch(path.name))}
+        return replace(file, rank=ranks.pop()) if len(ranks) == 1 else file
+    return file
 
 
 def _find_named_file(path: Path, search: _FolderSearch) -> FoundFiles:
@@ -246,21 +290,45 @@ def _profile_folder(folder: Path) -> Path | None:
 def _find_in_profile(profile: Path, run: str | None, search: _FolderSearch) -> FoundFiles:
     """The traces of the chosen run, else of the newest run that holds any: runs are named by their time."""
     runs = sorted((child for child in profile.iterdir() if child.is_dir()), key=lambda child: child.name, reverse=True)
-    if run is not None:
-        chosen = [child for child in runs if child.name == run]
-        if not chosen:
-            known = units.join_some([child.name for child in runs], 5)
-            raise TracehoundError(f"no run {run!r}", path=profile, remedy=f"there are {known}")
-        return _find_among_files(chosen[0], search)
+    names = tuple(child.name for child in runs)
+    if run in names:
+        found = _find_among_files(profile / run, search)
+        return FoundFiles(found.files, found.notes, run_found=True, runs=names)
     skipped: list[Note] = []
-    for child in runs:
+    for at, child in enumerate(runs):
         found = _find_among_files(child, search)
         skipped.extend(found.notes)
         if found.files:
-            others = len(runs) - 1
-            more = [Note("info", "run_opened", others, file=str(profile), values=(("run", child.name),))]
-            return FoundFiles(found.files, (*found.notes, *(more if others else [])))
+            joined = _runs_of_other_hosts(child, found, runs[at + 1 :], search)
+            files = (*(file for each in reversed(joined.values()) for file in each.files), *found.files)
+            notes = (*(note for each in joined.values() for note in each.notes), *found.notes)
+            return FoundFiles(files, (*notes, *_run_notes(profile, [child, *joined], len(runs))), runs=names)
     raise _NoTraceError(f"no run here holds a profile{_first_reason(skipped)}", path=profile)
+
+
+def _runs_of_other_hosts(
+    run: Path, found: FoundFiles, older: Sequence[Path], search: _FolderSearch
+) -> dict[Path, FoundFiles]:
+    """Older runs that are one run with this one: each host wrote a folder of its own."""
+    joined, files = dict[Path, FoundFiles](), list(found.files)
+    for child in older:
+        if not may_be_one_run(run, child):
+            break
+        other = _find_among_files(child, search)
+        if other.files and not are_one_run(files, other.files):
+            break
+        if other.files:
+            joined[child] = other
+            files += other.files
+    return joined
+
+
+def _run_notes(profile: Path, opened: Sequence[Path], total: int) -> list[Note]:
+    """Notes about runs that are opened together, and about others that are not opened."""
+    names, others = tuple(sorted(run.name for run in opened)), total - len(opened)
+    together = Note("inferred", "runs_opened_together", len(opened), file=str(profile), values=(("runs", names),))
+    newest = Note("info", "run_opened", others, file=str(profile), values=(("run", opened[0].name),))
+    return [*([together] if len(opened) > 1 else []), *([newest] if others else [])]
 
 
 def _first_reason(notes: Sequence[Note]) -> str:
@@ -269,14 +337,22 @@ def _first_reason(notes: Sequence[Note]) -> str:
 
 
 def _find_among_files(folder: Path, search: _FolderSearch) -> FoundFiles:
-    """The traces among a folder's own files. If an XLA host has both forms, the xplane is taken.
+    """The traces among a folder's own files. If an XLA host has several forms, the xplane is taken.
 
     Empty files are opened only if their names look like traces, since kernel file systems list their files as empty.
     Files with names of other formats are not opened.
     """
+    candidates = list(_files_to_open(folder, search))
+    perfetto = [path for path in candidates if _PERFETTO_FORM.fullmatch(path.name)]
+    found = _recognize_files([path for path in candidates if path not in perfetto], search)
+    return _recognize_files(perfetto, search, found.notes) if perfetto and not found.files else found
+
+
+def _recognize_files(paths: Sequence[Path], search: _FolderSearch, before: Sequence[Note] = ()) -> FoundFiles:
+    """The traces among these files of a folder, and notes about the others, after those `before`."""
     files: list[TraceFile] = []
-    notes: list[Note] = []
-    for path, failures in _fetched_files(folder, search):
+    notes: list[Note] = list(before)
+    for path, failures in _fetched_files(paths, search):
         likely = _TRACE_LIKE_NAME.fullmatch(path.name)
         try:
             files.append(_recognize_listed_file(path, failures))
@@ -290,11 +366,12 @@ def _find_among_files(folder: Path, search: _FolderSearch) -> FoundFiles:
     return FoundFiles(found.files, (*notes, *found.notes))
 
 
-def _fetched_files(folder: Path, search: _FolderSearch) -> Iterator[tuple[Path, Mapping[Path, TracehoundError]]]:
-    """The files of a folder that may be traces, once their ends are there, and the errors of fetching some."""
-    candidates = list(_files_to_open(folder, search))
-    for start in range(0, len(candidates), MAX_FETCHED_TOGETHER):
-        together = candidates[start : start + MAX_FETCHED_TOGETHER]
+def _fetched_files(
+    paths: Sequence[Path], search: _FolderSearch
+) -> Iterator[tuple[Path, Mapping[Path, TracehoundError]]]:
+    """Files that may be traces, once their ends are there, and the errors of fetching some."""
+    for start in range(0, len(paths), MAX_FETCHED_TOGETHER):
+        together = paths[start : start + MAX_FETCHED_TOGETHER]
         failures = search.fetch_ends(together, search.listener)
         for path in together:
             search.listener(search.files)  # opening a file may take long
@@ -305,7 +382,7 @@ def _files_to_open(folder: Path, search: _FolderSearch) -> Iterator[Path]:
     """The files of a folder that may be traces, in natural order."""
     for path in sorted(folder.iterdir(), key=natural_sort_key):
         search.count_file()
-        if path.is_dir():
+        if path.is_dir() or _ASCEND_COMPANION.fullmatch(path.name):
             continue
         if may_be_trace(path.name):
             if _TRACE_LIKE_NAME.fullmatch(path.name) or (path.is_file() and path.stat().st_size):
@@ -324,9 +401,10 @@ def _recognize_listed_file(path: Path, failures: Mapping[Path, TracehoundError])
 
 
 def _sorted_subfolders(folder: Path) -> Iterator[Path]:
-    """The subfolders to search, in natural order."""
-    children = (child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
-    yield from sorted(children, key=natural_sort_key)
+    """The subfolders to search, in natural order: of a recording by torch_npu only that with the results."""
+    children = [child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")]
+    results = [child for child in children if child.name == ASCEND_OUTPUT]
+    yield from sorted(results or children, key=natural_sort_key)
 
 
 def _notes_of_subfolder_traces(folder: Path, files: Sequence[TraceFile], fetch_ends: FetchEnds) -> list[Note]:
@@ -365,8 +443,9 @@ def _find_in_subfolders(folder: Path, run: str | None, notes: tuple[Note, ...], 
     found: dict[Path, FoundFiles] = {}
     several: dict[Path, _SeveralTracesError] = {}
     children = list(_sorted_subfolders(folder))
+    run_found = False
     if chosen := [child for child in children if child.name == run]:
-        children, run = chosen, None
+        children, run, run_found = chosen, None, True
     for child in children:
         if not search.enter_folder(child):
             continue
@@ -386,7 +465,8 @@ def _find_in_subfolders(folder: Path, run: str | None, notes: tuple[Note, ...], 
             found[child] = inner
     if not found and not several:
         raise _NoTraceError(f"no trace in this folder{_first_reason((*notes, *search.unreadable))}", path=folder)
-    return _join_subfolders(folder, found, several, notes)
+    joined = _join_subfolders(folder, found, several, notes)
+    return replace(joined, run_found=run_found or joined.run_found)
 
 
 def _join_subfolders(
@@ -400,18 +480,31 @@ def _join_subfolders(
     if not found:
         raise next(iter(several.values()))
     families = {re.sub(r"\d+", "#", child.name) for child in found}
-    ranked = all(_RANK_FOLDER.search(child.name) for child in found)
+    ranked = all(_RANK_FOLDER.search(child.name) or is_ascend_folder(child) for child in found)
     if len(families) > 1 or several or (not ranked and _repeat_a_rank(found.values())):
         holding = sorted((*found, *several))
         names = units.join_some([child.name for child in holding], 6)
         raise _SeveralTracesError(f"holds {len(holding)} different traces", path=folder, remedy=f"open one of {names}")
     files = tuple(file for inner in found.values() for file in inner.files)
-    return FoundFiles(files, notes + tuple(note for inner in found.values() for note in inner.notes))
+    return FoundFiles(
+        files,
+        notes + tuple(note for inner in found.values() for note in inner.notes),
+        run_found=any(inner.run_found for inner in found.values()),
+        runs=tuple(name for inner in found.values() for name in inner.runs),
+    )
 
 
 def _repeat_a_rank(findings: Collection[FoundFiles]) -> bool:
-    """True if files of two subfolders record the same rank of a job."""
+    """True if files of two subfolders record the same rank of a job, or without ranks the same process."""
     if len(findings) < 2:
         return False
-    claims = [{peek_rank(file) for file in each.files} - {None} for each in findings]
-    return len(set[int | None]().union(*claims)) < sum(map(len, claims))
+    claims = [{_claim(file) for file in each.files} - {None} for each in findings]
+    return len(set[Hashable]().union(*claims)) < sum(map(len, claims))
+
+
+def _claim(file: TraceFile) -> Hashable:
+    """The rank that a file records, else its process; None if neither is known."""
+    facts = peek(file)
+    if facts.rank is not None:
+        return facts.rank
+    return None if facts.process is None else (facts.host, facts.process)

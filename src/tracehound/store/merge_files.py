@@ -31,7 +31,14 @@ from tracehound.model.trace import (
 )
 from tracehound.numeric.intervals import Ints
 from tracehound.store.common_clock import FILES_APART, WALL_CLOCK, ClockAlignment, are_near_in_time, make_common_clock
-from tracehound.store.rank_numbers import DEVICES_DIFFER, RANKS_NOT_RECORDED, RankNumbers, number_ranks
+from tracehound.store.data_parallel import ranks_of_engines
+from tracehound.store.rank_numbers import (
+    DEVICES_DIFFER,
+    RANKS_CLAIMED_TWICE,
+    RANKS_NOT_RECORDED,
+    RankNumbers,
+    number_ranks,
+)
 
 _ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
 
@@ -70,6 +77,7 @@ def merge_file_frames(
         notes=tuple(all_notes),
         counters=merge.counters(),
         facets=tuple(_shift_facets(p, clock.shifts[i]) for i, p in enumerate(parts)),
+        engine_ranks=ranks_of_engines(parts, numbering.numbers),
     )
 
 
@@ -250,14 +258,16 @@ def first_step_numbers(steps: pl.DataFrame) -> dict[int, int]:
 def not_one_run_note(trace: Trace, ranks: Sequence[int] | None = None) -> Note | None:
     """A note that the files of these ranks (None: all) are probably not of one run, and why; None if they may be.
 
-    Their times do not overlap, or their devices differ, and at least one of them has no rank recorded.
+    Their times do not overlap, or their devices differ, and at least one of them has no rank recorded, or that of
+    another one.
     """
     chosen = trace.ranks if ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(ranks)))
     parts = [trace.parts[at] for at in {trace.hosts[host].part for host in chosen["host"]}]
     codes = {note.code for note in trace.notes}
     apart = FILES_APART in codes and not _wall_clocks_near(parts)
     unlike = DEVICES_DIFFER in codes and chosen["model"].drop_nulls().n_unique() > 1
-    if not (apart or unlike) or RANKS_NOT_RECORDED not in codes or not chosen["inferred"].any():
+    doubtful = chosen["inferred"].any() and not codes.isdisjoint((RANKS_NOT_RECORDED, *RANKS_CLAIMED_TWICE))
+    if not (apart or unlike) or not doubtful:
         return None
     return note("hardly_one_run", apart=apart, unlike=unlike)
 

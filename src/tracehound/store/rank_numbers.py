@@ -18,10 +18,7 @@ from msgspec import Struct
 from tracehound.errors import URL_FOLDER
 from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames
-from tracehound.store.trace_files import natural_sort_key
-
-RANK_PER_FILE_FORMAT = "kineto"
-"""The format whose files are written by one rank each; the devices of an XLA profile are numbered in order."""
+from tracehound.store.trace_files import RANK_PER_FILE_FORMAT, natural_sort_key
 
 _RANK_WORDS: Final = ("rank", "worker", "gpu", "device", "proc")
 """Words before the number of a rank in a file name, the most reliable first."""
@@ -54,7 +51,11 @@ def number_ranks(parts: Sequence[FileFrames]) -> RankNumbers:
     """
     owners = [_owner_row(part) for part in parts]
     claimed = [_recorded_rank(part) for part in parts]
-    named = _ranks_by_name([part.path for part in parts]) if len({*claimed} - {None}) < len(parts) else {}
+    named = (
+        _ranks_by_name([part.path for part in parts if part.ranks.height])
+        if len({*claimed} - {None}) < len(parts)
+        else {}
+    )
     disputed = _find_disputed_files(parts, claimed, named)
     claims = [None if at in disputed else claim for at, claim in enumerate(claimed)]
     recorded = [
@@ -114,7 +115,7 @@ def _notes_of_numbers_by_name(
         paths = [parts[at].path for at in sorted(disputed) if claims[at] == rank]
         anew = sorted(named[path] for path in paths)
         values = (("rank", rank), ("files", len(paths)), ("ranks", tuple(anew)))
-        yield Note("inferred", "rank_claimed_numbered_by_names", len(paths), file=str(paths[0]), values=values)
+        yield Note("inferred", RANKS_CLAIMED_TWICE[0], len(paths), file=str(paths[0]), values=values)
 
 
 class _NumberAllocator:
@@ -161,7 +162,7 @@ def _notes_of_new_numbers(renumbered: Mapping[int, Sequence[tuple[int, Path]]]) 
     """Notes about files that record a rank which another file has, with the numbers that they got instead."""
     for rank, files in renumbered.items():
         values = (("rank", rank), ("files", len(files) + 1), ("ranks", tuple(number for number, _ in files)))
-        yield Note("inferred", "rank_claimed_numbered_anew", len(files), file=str(files[0][1]), values=values)
+        yield Note("inferred", RANKS_CLAIMED_TWICE[1], len(files), file=str(files[0][1]), values=values)
 
 
 _STRAY_DEVICE_RATIO: Final = 100
@@ -197,6 +198,9 @@ def _world_size(part: FileFrames) -> int:
 RANKS_NOT_RECORDED: Final = "ranks_not_recorded"
 DEVICES_DIFFER: Final = "devices_differ"
 """The codes of the notes about files without ranks, and about devices of different models."""
+
+RANKS_CLAIMED_TWICE: Final = ("rank_claimed_numbered_by_names", "rank_claimed_numbered_anew")
+"""The codes of the notes about files that record the rank of another one."""
 
 _MAX_RANKS: Final = 1 << 24
 """No job has so many ranks."""

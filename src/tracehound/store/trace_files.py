@@ -1,25 +1,25 @@
 """The files of a trace before any of it is read, and the choice among the files of a folder.
 
-If a folder holds the same data twice, one file is chosen: of the two forms of an XLA profile, of several recordings of
-a run, of memory timelines beside traces.
+If a folder holds the same data twice, one file is chosen: of the two forms of an XLA profile, of a file and its copies,
+of several recordings of a process, of memory timelines beside traces.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import Format
+from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.notes import Note
 from tracehound.model.units import join_some
 
@@ -27,7 +27,8 @@ from tracehound.model.units import join_some
 class TraceFile(Struct, frozen=True):
     """A file of the trace, and the format that will read it; with `devices` only its device events are read.
 
-    `etag` tells versions of a bucket's object apart; empty for a file of this machine.
+    `etag` tells versions of a bucket's object apart; empty for a file of this machine. `rank` is recorded in a file
+    beside it; None: in the file itself, if at all.
     """
 
     path: Path
@@ -36,18 +37,26 @@ class TraceFile(Struct, frozen=True):
     compressed: bool = False
     devices: bool = False
     etag: str = ""
+    rank: int | None = None
 
 
 class FoundFiles(Struct, frozen=True):
     """The files found under some paths, and notes about what was skipped.
 
-    `empty` are the paths without a trace; there is a note about each.
+    `empty` are the paths without a trace; there is a note about each. `listed` are the files found in folders.
+    `run_found` is true if the run that was asked for is there; `runs` are names of runs and recordings that are.
     """
 
     files: tuple[TraceFile, ...]
     notes: tuple[Note, ...]
     empty: tuple[Path, ...] = ()
+    listed: frozenset[Path] = frozenset()
+    run_found: bool = False
+    runs: tuple[str, ...] = ()
 
+
+RANK_PER_FILE_FORMAT: Final = "kineto"
+"""The format whose files are written by one rank each; the devices of an XLA profile are numbered in order."""
 
 _DIGITS = re.compile(r"([0-9]+)")
 
@@ -66,22 +75,17 @@ TWIN_JSON_SKIPPED: Final = "twin_json_skipped"
 
 
 def choose_files(files: Sequence[TraceFile]) -> FoundFiles:
-    """The files of a folder that are opened together, and notes about the others."""
+    """The files of a folder that may be opened together, and notes about those that hold the same in another form."""
     notes: list[Note] = []
     traces = [file for file in files if file.format.name != "memory_timeline"]
     if traces and len(traces) < len(files):
         beside = [file.path for file in files if file not in traces]
         notes.append(Note("info", "memory_timeline_beside_trace", len(beside), file=str(beside[0])))
-    chosen = {file.path: file for file in _drop_json_twins(traces or files)}
-    if twins := [file.path for file in traces if file.path not in chosen]:
+    chosen = _drop_json_twins(traces or files)
+    kept = {file.path for file in chosen}
+    if twins := [file.path for file in traces if file.path not in kept]:
         notes.append(Note("info", TWIN_JSON_SKIPPED, len(twins), file=twins[0].name))
-    older, newer = other_recordings(list(chosen), lambda path: peek_rank(chosen[path]))
-    if older:
-        notes.append(Note("info", "older_recordings", len(older), file=str(older[-1])))
-    if newer:
-        notes.append(Note("inferred", "newer_recordings", len(newer), file=str(newer[-1])))
-    left = {*older, *newer}
-    return FoundFiles(tuple(file for path, file in chosen.items() if path not in left), tuple(notes))
+    return FoundFiles(tuple(chosen), tuple(notes))
 
 
 def _drop_json_twins(files: Iterable[TraceFile]) -> list[TraceFile]:
@@ -94,56 +98,19 @@ def _drop_json_twins(files: Iterable[TraceFile]) -> list[TraceFile]:
     ]
 
 
-def peek_rank(file: TraceFile) -> int | None:
-    """The rank that a file records at its ends; None without one."""
+def xla_host(path: Path) -> str:
+    """The name of the host in the name of a file of an XLA profile; empty without one."""
+    match = _XLA_NAME.fullmatch(path.name)
+    return "" if match is None else match["host"]
+
+
+def peek(file: TraceFile) -> PeekedFacts:
+    """The claims at the ends of a file; none if it cannot be read."""
     try:
-        return file.format.reader.read_claims(file.path).rank
-    except TracehoundError:
-        return None
-
-
-_CYCLE_FILE_NAME = re.compile(r"(?P<worker>.+)\.(?P<time>\d{13,19})\.pt\.trace\.json(\.gz)?")
-"""A worker and the time of writing, in ms or ns: a repeating profiler schedule writes one file for each cycle."""
-
-_WorkerRank = tuple[str, int | None]
-"""A worker name and, if several files have it, a rank."""
-
-
-def other_recordings(paths: Sequence[Path], claim: Callable[[Path], int | None]) -> tuple[list[Path], list[Path]]:
-    """The files of older and of newer recordings than the one to open, sorted by time.
-
-    The recording to open is the newest of those with most processes, so that no two ranks come from different
-    recordings. The process with the most files gives the number of recordings and their times. A process with as many
-    files has one in each recording, in order; a file of a process with fewer belongs to the recording that is nearest
-    in time. Ranks with one worker name are separate processes: `claim` gives the rank that a file records.
-    """
-    processes = _files_by_process(paths, claim)
-    times = [time for time, _ in max(processes.values(), key=len, default=[])]
-    between = [(before + after) // 2 for before, after in pairwise(times)]
-    recordings: list[dict[_WorkerRank, tuple[int, Path]]] = [{} for _ in times]
-    for process, files in processes.items():
-        for number, each in enumerate(files):
-            at = number if len(files) == len(times) else bisect(between, each[0])
-            recordings[at][process] = each
-    opened = max(reversed(recordings), key=len, default={}).values()
-    left = sorted(each for files in processes.values() for each in files if each not in opened)
-    last = max(opened, default=(0,))[0]
-    return [path for time, path in left if time <= last], [path for time, path in left if time > last]
-
-
-def _files_by_process(
-    paths: Sequence[Path], claim: Callable[[Path], int | None]
-) -> dict[_WorkerRank, list[tuple[int, Path]]]:
-    """The files of each process with their times of writing, sorted by time."""
-    workers: dict[str, list[tuple[int, Path]]] = {}
-    for path in paths:
-        if match := _CYCLE_FILE_NAME.fullmatch(path.name):
-            workers.setdefault(match["worker"], []).append((int(match["time"]), path))
-    found: dict[_WorkerRank, list[tuple[int, Path]]] = {}
-    for worker, files in workers.items():
-        for each in sorted(files):
-            found.setdefault((worker, claim(each[1]) if len(files) > 1 else None), []).append(each)
-    return found
+        facts = file.format.reader.read_claims(file.path)
+    except (TracehoundError, OSError):
+        facts = PeekedFacts()
+    return facts if file.rank is None else replace(facts, rank=file.rank)
 
 
 COMPARED_BYTES: Final = 1 << 16

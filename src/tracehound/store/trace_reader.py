@@ -28,6 +28,7 @@ from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Trace
 from tracehound.store.common_clock import WALL_CLOCK, ClockAlignment
+from tracehound.store.file_repeats import leave_out_repeats
 from tracehound.store.find_files import (
     SearchListener,
     fetch_nothing,
@@ -48,7 +49,7 @@ from tracehound.store.ingest import (
 from tracehound.store.merge_files import merge_file_frames
 from tracehound.store.reading_progress import ProgressCounter, ProgressListener, ignore_progress
 from tracehound.store.trace_cache import TraceCache, open_temporary_cache
-from tracehound.store.trace_files import TraceFile
+from tracehound.store.trace_files import TraceFile, peek
 from tracehound.store.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -205,10 +206,12 @@ class TraceReader(Struct):
     """Only device events will be needed: the rest of large files is skipped if possible."""
     objects: Mapping[int, RemoteObject] = field(default_factory=dict)
     """The objects of buckets among the files, by number: they are downloaded before they are read."""
+    listed: frozenset[Path] = frozenset()
+    """The files that were found in folders: of several recordings of their processes one is shown."""
 
     def merge_frames(self, parts: Sequence[FileFrames]) -> Trace:
         """The trace of the files read so far."""
-        return merge_file_frames(self.name, parts, self.notes, self.alignment)
+        return merge_file_frames(self.name, leave_out_repeats(parts, self.listed), self.notes, self.alignment)
 
     def merge_on_final_clock(self, parts: Sequence[FileFrames]) -> Trace:
         """The trace of all files, on its final clock."""
@@ -236,10 +239,7 @@ class TraceReader(Struct):
     def placeholder(self, number: int) -> FileFrames:
         """Empty frames for a file that is not read yet, with the ranks that its ends record, else one rank."""
         file = self.files[number]
-        try:
-            peeked = file.format.reader.read_claims(file.path)
-        except TracehoundError:
-            peeked = PeekedFacts()
+        peeked = peek(file)
         ranks = [{"host": 0, **rank} for rank in _placeholder_ranks(peeked)]
         return FileFrames(
             path=file.path,
@@ -424,7 +424,7 @@ class _FileReader(Struct):
     def _count_as_done(self, number: int, frames: FileFrames) -> tuple[int, FileFrames]:
         file = self.reader.files[number]
         self.counter.finish_file(file.path, file.size, int(frames.lanes["events"].sum()))
-        return number, frames
+        return number, frames if file.rank is None else _with_rank(frames, file.rank)
 
     def _handle_failure(self, number: int, error: BaseException, cache: TraceCache | None) -> None:
         """Retry a file if its cache has failed; else skip it with a note."""
@@ -466,17 +466,26 @@ def open_trace_files(
     used = {path.resolve(): path for path in named if path not in found_files.empty}
     name, files, notes = _trace_name(list(used.values())), found_files.files, list(found_files.notes)
     if mirror is None:
-        return TraceReader(name, files, notes, context)
+        return TraceReader(name, files, notes, context, listed=found_files.listed)
     objects = {number: mirror.objects[file.path] for number, file in enumerate(files) if file.path in mirror.objects}
     versions = {number: each.version for number, each in objects.items()}
     files = tuple(replace(file, etag=versions.get(number, "")) for number, file in enumerate(files))
-    return TraceReader(name, files, [*notes, *mirror.take_notes()], context, objects=objects)
+    all_notes = [*notes, *mirror.take_notes()]
+    return TraceReader(name, files, all_notes, context, objects=objects, listed=found_files.listed)
 
 
 def load_trace(reader: TraceReader, listen: ProgressListener = ignore_progress) -> Trace:
     """Read every file and put them on one clock."""
     parts = dict(reader.read_files(listen, idle=True))
     return reader.merge_on_final_clock([parts[number] for number in sorted(parts)])
+
+
+def _with_rank(frames: FileFrames, rank: int) -> FileFrames:
+    """The frames of a file with the rank that is recorded beside it, unless it records one itself."""
+    if frames.ranks.height != 1 or frames.ranks["rank"][0] is not None:
+        return frames
+    ranks = frames.ranks.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
+    return replace(frames, ranks=ranks, facts=replace(frames.facts, rank=rank))
 
 
 _DEVICE_LABEL = re.compile(r"[A-Z]+:(\d{1,9})")

@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import CHROME, KINETO
@@ -22,13 +23,54 @@ CLAIMS = PeekedFacts(rank=3, world_size=8, backend="nccl", devices=("NVIDIA X", 
 MANY = [{"ph": "X", "name": f"event {n}", "ts": n, "dur": 1} for n in range(5000)]
 
 
+def claims_of(path):
+    """The claims of a file beside its events."""
+    claims = kineto.read_claims(path)
+    return replace(claims, process=None, merged=False, start_ns=None, end_ns=None, wall=False, first_events=())
+
+
+def host_event(ts, pid=4711):
+    return {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": pid, "tid": 1, "ts": ts, "dur": 2.5}
+
+
+def test_events_at_the_ends_claim_the_process_and_the_times(tmp_path):
+    events = [{"ph": "M", "name": "process_name", "pid": 1}, host_event(10), host_event(5.5), *MANY, host_event(9000)]
+    for name, end in (("t.json", 9_002_500), ("t.json.gz", None)):
+        path = tmp_path / name
+        data = json.dumps({"baseTimeNanoseconds": 1_700_000_000_000_000_000, "traceEvents": events}).encode()
+        path.write_bytes(gzip.compress(data) if end is None else data)
+        claims = kineto.read_claims(path)
+        base = 1_700_000_000_000_000_000
+        assert (claims.process, claims.merged, claims.wall) == (4711, False, True)
+        assert (claims.start_ns, claims.end_ns) == (base, None if end is None else base + end)
+        assert claims.first_events[:2] == (("aten::mm", 10, 2.5), ("aten::mm", 5.5, 2.5))
+
+
+@pytest.mark.parametrize("pid", ["[TP01] 4711", "rank 1: 4711"])
+def test_a_mark_in_the_id_of_a_process_claims_a_merged_file(tmp_path, pid):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"distributedInfo": JOB, "traceEvents": [host_event("10.5", pid)]}))
+    claims = kineto.read_claims(path)
+    assert (claims.process, claims.merged, claims.rank) == (4711, True, None)
+    assert (claims.start_ns, claims.end_ns, claims.wall) == (10_500, 13_000, False)
+
+
+@pytest.mark.parametrize("broken", [{"ts": None}, {"ts": "soon"}, {"ts": [1]}, {"pid": [1]}, {"pid": 1.5}, {"cat": 3}])
+def test_broken_events_claim_no_more_than_they_say(tmp_path, broken):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [{**host_event(10), **broken}]}))
+    claims = kineto.read_claims(path)
+    assert claims.process in (None, 4711)
+    assert claims.start_ns in (None, 10_000)
+
+
 def test_the_ends_of_a_file_claim_what_it_is(tmp_path):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({**AROUND, "traceEvents": MANY}))
     assert path.stat().st_size > 2 * END_SIZE
-    assert kineto.read_claims(path) == CLAIMS
+    assert claims_of(path) == CLAIMS
     path.write_text(json.dumps({"traceEvents": MANY, **AROUND}, indent=1))
-    assert kineto.read_claims(path) == CLAIMS
+    assert claims_of(path) == CLAIMS
     read = KINETO.read(path).facts
     assert (read.backend, read.rank, read.world_size) == ("nccl", 3, 8)
     assert read.groups == (ProcessGroup("0", tuple(range(8))),)
@@ -37,16 +79,16 @@ def test_the_ends_of_a_file_claim_what_it_is(tmp_path):
 def test_of_gzip_only_the_start_is_read(tmp_path):
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(json.dumps({**AROUND, "traceEvents": MANY}).encode()))
-    assert kineto.read_claims(path) == CLAIMS
+    assert claims_of(path) == CLAIMS
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": MANY, **AROUND}).encode()))
-    assert kineto.read_claims(path) == PeekedFacts()
+    assert claims_of(path) == PeekedFacts()
 
 
 def test_a_list_of_groups_longer_than_the_end_hides_nothing_before_it(tmp_path):
     groups = {**JOB, "pg_config": [{"pg_name": str(n), "ranks": list(range(99))} for n in range(999)]}
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"distributedInfo": groups, "traceEvents": MANY}))
-    assert kineto.read_claims(path) == PeekedFacts(rank=3, world_size=8, backend="nccl")
+    assert claims_of(path) == PeekedFacts(rank=3, world_size=8, backend="nccl")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +133,7 @@ def test_what_cannot_be_opened_is_an_error(tmp_path):
 def test_gzip_cut_short_claims_what_is_left(tmp_path):
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(json.dumps({**AROUND, "traceEvents": MANY}).encode())[:-5000])
-    assert kineto.read_claims(path) == CLAIMS
+    assert claims_of(path) == CLAIMS
 
 
 def test_a_file_of_xla_names_its_devices(tmp_path):
@@ -111,4 +153,4 @@ def test_a_value_inside_a_string_is_none():
 def test_both_ends_of_a_short_file_are_one(tmp_path):
     path = tmp_path / "t"
     path.write_text("short")
-    assert read_file_ends(path).strip() == "short"
+    assert read_file_ends(path).text.strip() == "short"

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.analysis.rank_trace import RunContext
 from tracehound.analysis.ranks.rank_collectives import POINT_TO_POINT_PATTERN, SYNCHRONIZING_KINDS, UNEVEN_KINDS
@@ -50,20 +51,27 @@ def assign_calls_to_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.
 
     If calls do not name the members of their group, the file may list those of each group (`distributedInfo`).
     Otherwise groups of one name are distinguished by their sizes alone: if more ranks have a name than its size allows,
-    it is several groups, and their members are unknown. `infer_groups` finds the group of calls that name none, by the
-    `clocks` of the ranks (see `clock_offsets.rank_clocks`).
+    it is several groups, and their members are unknown. Engines of a data-parallel server number their ranks and groups
+    alike: members become ranks of this trace, and calls of two engines are in no circle together. `infer_groups` finds
+    the group of calls that name none, by the `clocks` of the ranks (see `clock_offsets.rank_clocks`).
     """
     files, strangers = _facts_per_rank(context), _ranks_of_other_runs(context)
     own = {rank: {each.ranks for each in facts.groups if rank in each.ranks} for rank, facts in files.items()}
     groups = {rank: listed for rank, listed in own.items() if listed and rank not in strangers}
+    calls = _renumber_members(calls, context)
     calls, inferred, doubtful = infer_groups(_add_listed_members(calls, files), groups, clocks)
     placed, known = _parse_members(calls, sorted(context.ranks["rank"].to_list()))
     size = pl.when(_lacks_members()).then("size").alias("of_size")
-    rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left").with_columns(size)
+    rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left").with_columns(
+        size,
+        pl.col("rank").replace_strict(_engine_of_rank(context), default=None, return_dtype=pl.Int64).alias("engine"),
+    )
     unmatched = _find_unmatched_calls(rows, strangers, doubtful)
     alone = unmatched.lost | unmatched.strange | unmatched.merged | unmatched.doubtful
     rows = rows.with_columns(pl.when(alone).then(-1 - pl.col("rank")).otherwise("number").alias("number"))
-    rows = rows.with_columns(pl.struct("group", "channel", "members", "of_size", "number").hash().alias("circle"))
+    rows = rows.with_columns(
+        pl.struct("group", "channel", "members", "of_size", "number", "engine").hash().alias("circle")
+    )
     circles = _ranks_per_group(rows, known, context)
     ranks = pl.col("expected").list
     of_circle = circles.select(
@@ -77,7 +85,7 @@ def assign_calls_to_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.
         full_bytes.alias("bytes"),
         pl.col("stream").first().over("circle", order_by="rank").alias("stream"),
         pl.col("rank").is_in(list(groups)).alias("listed"),
-    ).drop("number", "sure", "of_size", "channel")
+    ).drop("number", "sure", "of_size", "channel", "engine")
     here = rows["in_window"]
     return GroupedCalls(
         rows, circles.drop("sure"), (*_inferred_groups_notes(inferred & here), *unmatched.notes(here, strangers))
@@ -122,7 +130,9 @@ def _find_unmatched_calls(rows: pl.DataFrame, strangers: Collection[int], doubtf
     doubtful = doubtful & ~strange
     left_out = (lost | strange | doubtful).alias("left_out")
     peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
-    alike = pl.when(~pl.col("left_out")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size")
+    alike = (
+        pl.when(~pl.col("left_out")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size", "engine")
+    )
     many = rows.with_columns(left_out).select((alike > pl.col("of_size")).fill_null(value=False) & ~peers).to_series()
     return _UnmatchedCalls(lost, strange, many & ~left_out, doubtful)
 
@@ -152,7 +162,39 @@ def _facts_per_rank(context: RunContext) -> dict[int, FileFacts]:
     """The facts of the file of each rank that has one of its own."""
     parts = {rank: context.hosts[host].part for rank, host in context.ranks.select("rank", "host").iter_rows()}
     ranks = Counter(parts.values())
-    return {rank: context.facts[part] for rank, part in parts.items() if ranks[part] == 1}
+    engines = context.engine_ranks or ({},) * len(context.facts)
+    return {
+        rank: _renumber_groups(context.facts[part], engines[part]) for rank, part in parts.items() if ranks[part] == 1
+    }
+
+
+def _renumber_groups(facts: FileFacts, ranks: Mapping[int, int]) -> FileFacts:
+    """The facts of a file of an engine with its groups in ranks of this trace, as far as these are here."""
+    if not ranks:
+        return facts
+    groups = (replace(group, ranks=tuple(ranks[one] for one in group.ranks if one in ranks)) for group in facts.groups)
+    return replace(facts, groups=tuple(groups))
+
+
+def _engine_of_rank(context: RunContext) -> dict[int, int]:
+    """For each rank of an engine the lowest rank of that engine."""
+    return {rank: min(ranks.values()) for ranks in context.engine_ranks if ranks for rank in ranks.values()}
+
+
+def _renumber_members(calls: pl.DataFrame, context: RunContext) -> pl.DataFrame:
+    """The calls with the members of groups of engines in ranks of this trace, as far as these are here."""
+    found = []
+    numbers = {rank: ranks for ranks in context.engine_ranks for rank in ranks.values()}
+    for rank, members in calls.select("rank", "members").unique().drop_nulls().cast({"members": pl.String}).iter_rows():
+        if (ranks := numbers.get(rank)) and _ELIDED_MEMBERS not in members and not members.startswith(_HLO_PREFIX):
+            here = sorted(ranks[one] for one in _parse_numbers(members) if one in ranks)
+            found.append((rank, members, str(here)))
+    if not found:
+        return calls
+    renumbered = pl.DataFrame(found, {"rank": pl.Int64, "members": pl.String, "here": pl.String}, orient="row")
+    renumbered = renumbered.cast({"members": pl.Categorical, "here": pl.Categorical})
+    rows = calls.join(renumbered, on=["rank", "members"], how="left", maintain_order="left")
+    return rows.with_columns(pl.coalesce("here", "members").alias("members")).drop("here")
 
 
 def _add_listed_members(calls: pl.DataFrame, files: Mapping[int, FileFacts]) -> pl.DataFrame:
@@ -181,8 +223,8 @@ def _ranks_of_other_runs(context: RunContext) -> set[int]:
         of_part.setdefault(context.hosts[host].part, set()).add(rank)
     found = set[int]()
     for part, ranks in of_part.items():
-        claim = context.facts[part].rank
-        if claim is not None and claim not in ranks:
+        claim, engine = context.facts[part].rank, context.engine_ranks[part] if context.engine_ranks else {}
+        if claim is not None and claim not in ranks and not engine:
             found |= ranks
     return found
 

@@ -21,6 +21,24 @@ def _numbered_anew(rank: int, files: int, ranks: tuple[int, ...]) -> str:
     return f"{files} files claim rank {rank}: all but the first are renumbered, as {format_ranges(ranks)}"
 
 
+def _older_recordings(opened: str, names: tuple[str, ...]) -> str:
+    return f"older recordings of the same processes not opened ({join_some(names, 4)}; opened: {opened}): {_OTHER_RUN}"
+
+
+def _newer_recordings(opened: str, names: tuple[str, ...]) -> str:
+    return f"newer recordings of the same processes not opened ({join_some(names, 4)}; opened: {opened}): {_OTHER_RUN}"
+
+
+_OTHER_RUN: Final = "--run NAME opens one"
+
+
+def _runs_opened_together(runs: tuple[str, ...]) -> str:
+    return (
+        f"runs {join_some(runs, 6)} opened as one run: they are of different hosts and overlap in time;"
+        " --run NAME opens one alone"
+    )
+
+
 def _ranks_not_recorded(*, from_names: bool) -> str:
     how = "file name" if from_names else "order of the file names"
     return f"the file records no rank: taken from the {how}"
@@ -89,14 +107,17 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "files_at_their_starts": "--align start: each file is shown from its own first event",
     "files_without_wall_clock": "not every file has a wall clock: each is shown from its own first event",
     "memory_timeline_beside_trace": "memory timeline beside a trace not opened: open it by name",
-    "older_recordings": "older recordings not opened: open each by name",
-    "newer_recordings": ("newer recordings with fewer processes not opened: open each by name"),
+    "older_recordings": _older_recordings,
+    "newer_recordings": _newer_recordings,
+    "copies_left_out": "the same events as {original}, a copy or made from it: not counted",
     "twin_json_skipped": "JSON beside the xplane of its host not read: it normally has the same events",
     "not_cached": "not cached: {why}",
     "file_not_read": "file not read: {why}",
     "path_refused": "{why}",
     "companion_file": "{why}",
+    "host_without_events": "no events and no devices recorded on this host: not a rank",
     "run_opened": "run {run} opened; --run NAME opens another",
+    "runs_opened_together": _runs_opened_together,
     "traces_in_subfolder": ("traces in a subfolder not read: name the subfolder, too, if they belong together"),
     "equal_files": "identical files count as separate ranks: is one a copy?",
     "rank_claimed_numbered_by_names": _numbered_by_names,
@@ -222,6 +243,9 @@ WARNINGS: Final = frozenset(
         "clocks_apart",
         "clocks_apart_in_export",
         "equal_files",
+        "older_recordings",
+        "newer_recordings",
+        "runs_opened_together",
         "file_ends_early",
         "source_ends_early",
         "events_without_end",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -171,7 +171,14 @@ END_SIZE: Final = 64 << 10
 """The bytes per end."""
 
 
-def read_file_ends(path: Path) -> str:
+class FileEnds(NamedTuple):
+    """Text of the beginning and, if it is known, of the end of a file; `complete` if its end is there."""
+
+    text: str
+    complete: bool
+
+
+def read_file_ends(path: Path) -> FileEnds:
     """Read the first `END_SIZE` inflated bytes of a file and, unless it is gzip, the last ones.
 
     Raises as `open_stream`.
@@ -181,7 +188,8 @@ def read_file_ends(path: Path) -> str:
         plain = not stream.compressed
     if plain and (size := path.stat().st_size) > END_SIZE:
         last = read_section(path, max(END_SIZE, size - END_SIZE), END_SIZE)
-    return (first + b"\n" + last).decode("utf-8", "replace")
+    text = (first + b"\n" + last).decode("utf-8", "replace")
+    return FileEnds(text, plain or len(first) < END_SIZE)
 
 
 def find_value(key: str, text: str) -> object:

@@ -8,10 +8,11 @@ from typing import Any, Final, Literal
 import polars as pl
 
 from tracehound.formats.json.json_document import encode_json, find_value
-from tracehound.formats.json.value_columns import parse_integer
+from tracehound.formats.json.value_columns import parse_count, parse_integer
 from tracehound.formats.kineto.arg_values import convert_to_integers, recorded_int64
+from tracehound.formats.kineto.first_events import peek_events
 from tracehound.formats.kineto.kineto_lanes import recorded_rank
-from tracehound.formats.kineto.merged_segments import MergedSegments
+from tracehound.formats.kineto.merged_segments import BASE_TIME_KEY, MergedSegments
 from tracehound.formats.kineto.note_counts import FOREIGN_CATEGORIES, UNKNOWN_PHASE
 from tracehound.formats.kineto.process_ids import MergedRuns
 from tracehound.formats.runtime_names import LAUNCH_CALL, RUNTIME_CALL, runtime_family
@@ -74,6 +75,7 @@ def collect_file_facts(metadata: Mapping[str, Any], events: MergedSegments) -> F
         backend=_text_or_none(job.get("backend")),
         groups=tuple(_process_groups(job)),
         machine=_text_or_none(metadata.get("host_name")) if is_single_run else None,
+        processes=events.file_lanes.processes,
         devices=read_device_properties(metadata),
         span_ns=events.span_ns,
     )
@@ -172,19 +174,27 @@ def _runtime_use(events: pl.LazyFrame) -> tuple[Literal["launches", "calls", ""]
     return ("calls" if any(RUNTIME_CALL.search(name) for name in names) else ""), ""
 
 
-def claims_in_text(text: str) -> PeekedFacts:
-    """Claims in some text of a file; its `devices` are the names of their models."""
+def claims_in_text(text: str, *, complete: bool = False) -> PeekedFacts:
+    """Claims in some text of a file, `complete` if it has the end; its `devices` are the names of their models."""
     names = ("distributedInfo", "deviceProperties", "computeProperties")
     metadata = normalize_metadata({name: find_value(name, text) for name in names})
     recorded_job, devices = metadata["distributedInfo"], metadata["deviceProperties"] or metadata["computeProperties"]
     models = [device.get("name") for device in _list_or_empty(devices) if isinstance(device, Mapping)]
     job: Mapping[str, Any] = recorded_job if isinstance(recorded_job, Mapping) else {}
+    base_ns = max(parse_count(find_value(BASE_TIME_KEY, text)), 0)
+    events = peek_events(text, base_ns, complete=complete)
     return PeekedFacts(
-        rank=recorded_rank(job),
+        rank=recorded_rank(job) if not events.merged else None,
         world_size=recorded_int64(job.get("world_size")),
         backend=_text_or_none(job.get("backend")) or None,
         devices=tuple(name for name in models if isinstance(name, str) and name),
         host=_text_or_none(find_value("host_name", text)) or None,
+        process=events.process,
+        merged=events.merged,
+        start_ns=events.start_ns,
+        end_ns=events.end_ns,
+        wall=events.wall,
+        first_events=events.first_events,
     )
 
 

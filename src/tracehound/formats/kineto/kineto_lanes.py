@@ -73,7 +73,7 @@ class FileLanes(Struct, frozen=True):
     """Lanes and ranks of a file, the lane number of each key, and the names of the host processes.
 
     `runs` are the runs whose files were merged; the number of a run is that of its host. `stray_events` counts events
-    on devices that are no ranks.
+    on devices that are no ranks. `processes` are the ids of the host processes with events, without marks of merging.
     """
 
     lanes: pl.DataFrame
@@ -82,6 +82,7 @@ class FileLanes(Struct, frozen=True):
     hosts: tuple[str, ...]
     runs: MergedRuns
     stray_events: int
+    processes: tuple[str, ...] = ()
 
 
 def build_lanes(
@@ -140,6 +141,7 @@ def build_lanes(
         hosts=tuple(threads.host_name(metadata, runs, run) for run in range(len(runs.marks))),
         runs=runs,
         stray_events=sum(lane_usage.events for device, lane_usage in device_usage.items() if owners[device] != device),
+        processes=tuple(dict.fromkeys(as_text(without_run_mark(key.pid)) for key in threads.usage)),
     )
 
 

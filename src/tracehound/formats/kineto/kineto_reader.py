@@ -46,7 +46,8 @@ def read_claims(path: Path) -> PeekedFacts:
 
     Of a gzip file only the start is read. Raises TracehoundError if the file cannot be opened.
     """
-    return claims_in_text(read_file_ends(path))
+    ends = read_file_ends(path)
+    return claims_in_text(ends.text, complete=ends.complete)
 
 
 class KinetoShard(NamedTuple):

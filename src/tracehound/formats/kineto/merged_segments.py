@@ -52,7 +52,7 @@ from tracehound.model.trace import KIND
 from tracehound.numeric.id_set import sorted_distinct
 from tracehound.numeric.intervals import Ints, Mask
 
-_BASE_TIME_KEY: Final = "baseTimeNanoseconds"
+BASE_TIME_KEY: Final = "baseTimeNanoseconds"
 """Key of the wall clock (ns) at time 0."""
 
 UNSET_TIME_GAP_NS: Final = 3600 * 10**9
@@ -98,7 +98,7 @@ def merge_segment_results(
     results: Sequence[SegmentResult], firsts: Sequence[int], metadata: Mapping[str, Any], spill: Spill
 ) -> MergedSegments:
     """Merge the segments of a file; `firsts` has the ordinal of the first element of each."""
-    base_ns = max(parse_count(metadata.get(_BASE_TIME_KEY)), 0)
+    base_ns = max(parse_count(metadata.get(BASE_TIME_KEY)), 0)
     lanes, recorded_names, note_counts = dict[LaneKey, LaneUsage](), dict[tuple[str, RawId, RawId], str](), NoteCounts()
     collective_sizes = dict[tuple[RawId, int], int]()
     for result, first in zip(results, firsts, strict=True):
@@ -142,14 +142,14 @@ def merge_segment_results(
         for events_chunk, rows, first in located_events
     )
     wall_ns = valid_wall_clock(base_ns + origin) if chunks else None
-    has_unusable_base = bool(chunks) and wall_ns is None and metadata.get(_BASE_TIME_KEY) not in (None, 0)
+    has_unusable_base = bool(chunks) and wall_ns is None and metadata.get(BASE_TIME_KEY) not in (None, 0)
     return MergedSegments(
         chunks=chunks,
         file_lanes=file_lanes,
         wall_ns=wall_ns,
         span_ns=_profiler_span_of_file(results, 0 if has_unusable_base else base_ns),
         notes=(
-            *([Note("dropped", CLOCK_IMPOSSIBLE, where=_BASE_TIME_KEY)] if has_unusable_base else []),
+            *([Note("dropped", CLOCK_IMPOSSIBLE, where=BASE_TIME_KEY)] if has_unusable_base else []),
             *note_counts.notes(),
         ),
         facets=store_facets(

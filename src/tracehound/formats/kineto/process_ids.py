@@ -89,6 +89,11 @@ def without_run_mark(process: RawId) -> RawId:
     return int(rest) if rest.isdecimal() and rest.isascii() and len(rest) < _NOT_AN_ID_DIGITS else rest
 
 
+def has_run_mark(process: RawId) -> bool:
+    """True if merging added a mark to the id of a process."""
+    return bool(_run_mark_of(process))
+
+
 _NOT_AN_ID_DIGITS: Final = 19
 """A number of this many digits is not a process id."""
 

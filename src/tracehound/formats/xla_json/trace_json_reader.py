@@ -61,7 +61,7 @@ def read_claims(path: Path) -> PeekedFacts:
 
     Raises TracehoundError for a file that cannot be opened.
     """
-    devices = dict.fromkeys(_DEVICE_NAME.findall(read_file_ends(path)))
+    devices = dict.fromkeys(_DEVICE_NAME.findall(read_file_ends(path).text))
     return PeekedFacts(devices=tuple(devices), host=_host_in_file_name(path))
 
 

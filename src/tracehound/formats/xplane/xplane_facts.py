@@ -69,6 +69,9 @@ def session_clock(space: XSpace) -> tuple[int, int | None]:
 SESSION_START_STAT: Final = "profile_start_time"
 """Stat with the wall clock (ns) at the start of the session."""
 
+SESSION_STOP_STAT: Final = "profile_stop_time"
+"""Stat with the wall clock (ns) at the end of the session."""
+
 
 def middle_line_time(space: XSpace) -> int:
     """Time (ns) of the line that contains the middle byte of all events; 0 without any."""

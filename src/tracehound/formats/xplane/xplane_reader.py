@@ -25,7 +25,7 @@ from tracehound.formats.hlo.buffer_assignment import buffers_of_program
 from tracehound.formats.inflate import open_stream, read_all, read_first_bytes
 from tracehound.formats.protobuf_wire import FileShortenedError, InflatedFile, Offsets
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame
-from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE
+from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE, valid_wall_clock
 from tracehound.formats.xplane.event_decoder import EventRange, WrongCutError
 from tracehound.formats.xplane.plane_event_columns import decode_events_of_shard
 from tracehound.formats.xplane.plane_lanes import (
@@ -40,7 +40,9 @@ from tracehound.formats.xplane.plane_rows import ShardState
 from tracehound.formats.xplane.xplane_args import PlaneLocations, locate_planes, read_args
 from tracehound.formats.xplane.xplane_counters import allocator_counters, line_counters, merge_allocator_events
 from tracehound.formats.xplane.xplane_facts import (
+    ENVIRONMENT_PLANE,
     SESSION_START_STAT,
+    SESSION_STOP_STAT,
     collect_file_facts,
     damaged_program_notes,
     middle_line_time,
@@ -55,8 +57,8 @@ from tracehound.formats.xplane.xspace import (
     XSpace,
     follow_events,
     probe_events,
-    read_plane_names,
     read_space,
+    read_space_names,
 )
 from tracehound.model.facet_schemas import FACET_SCHEMAS, LINK_COLUMNS
 from tracehound.model.file_facts import FileFacts, PeekedFacts
@@ -202,16 +204,29 @@ def build_file_frames(path: Path, shards: Sequence[XplaneShard], spill: Spill) -
 
 
 def read_claims(path: Path) -> PeekedFacts:
-    """Claims in the names of the planes: `devices` and `host`; of a gzip file only its beginning is read."""
+    """Claims in the names of the planes (`devices` and `host`), and the start and end of the session.
+
+    Of a gzip file only its beginning is read.
+    """
     with open_stream(path) as stream:
         compressed = stream.compressed
     if compressed:
-        planes, hosts = read_plane_names(_file_in_memory(read_first_bytes(path, _PEEKED_BYTES)))
+        names = read_space_names(_file_in_memory(read_first_bytes(path, _PEEKED_BYTES)), ENVIRONMENT_PLANE)
     else:
         with _map_file(path) as file:
-            planes, hosts = read_plane_names(file)
-    devices = [f"{named[1]}:{named[2]}" for name in planes if (named := DEVICE_PLANE.match(name))]
-    return PeekedFacts(devices=tuple(dict.fromkeys(devices)), host=", ".join(dict.fromkeys(hosts)))
+            names = read_space_names(file, ENVIRONMENT_PLANE)
+    devices = [f"{named[1]}:{named[2]}" for name in names.planes if (named := DEVICE_PLANE.match(name))]
+    start, end = (
+        valid_wall_clock(stamp) if isinstance(stamp := names.environment.get(stat), int) else None
+        for stat in (SESSION_START_STAT, SESSION_STOP_STAT)
+    )
+    return PeekedFacts(
+        devices=tuple(dict.fromkeys(devices)),
+        host=", ".join(dict.fromkeys(names.hosts)),
+        start_ns=start,
+        end_ns=end,
+        wall=start is not None,
+    )
 
 
 _PEEKED_BYTES = 1 << 20
@@ -358,7 +373,9 @@ def has_only_tpus(path: Path) -> bool:
         if stream.compressed:
             return False
     with _map_file(path) as file:
-        kinds = {match[1] for name in read_plane_names(file)[0] if (match := DEVICE_PLANE.match(name))}
+        kinds = {
+            match[1] for name in read_space_names(file, ENVIRONMENT_PLANE).planes if (match := DEVICE_PLANE.match(name))
+        }
     return kinds == {"TPU"}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -138,18 +138,31 @@ def read_space(file: InflatedFile, locate_events: EventLocator) -> XSpace:
     return space
 
 
-def read_plane_names(file: InflatedFile) -> tuple[list[str], list[str]]:
-    """Names of the planes and of the hosts, read without their lines; damaged parts are skipped."""
+class SpaceNames(NamedTuple):
+    """The names of the planes and of the hosts of a file, and the stats of its environment plane."""
+
+    planes: list[str]
+    hosts: list[str]
+    environment: Mapping[str, StatValue]
+
+
+def read_space_names(file: InflatedFile, environment: str) -> SpaceNames:
+    """Names of planes and hosts and the stats of the plane `environment`, read without lines.
+
+    Damaged parts are skipped.
+    """
     planes, unused_space = MessageOffsets(PLANE), XSpace()
     parts = _split_message(file, 0, file.size, (planes,), unused_space, "the file")
     hosts = [file.text(one.at, one.at + one.value) for one in parts if (one.number, one.wire) == (HOSTNAME, BYTES)]
-    names = []
+    names, stats = list[str](), dict[str, StatValue]()
     for start, end in planes.pairs():
-        skipped_fields = tuple(MessageOffsets(number) for number in (LINE, EVENT_METADATA, STAT_METADATA))
-        names.append(
-            _text_field(file, _split_message(file, start, end, skipped_fields, unused_space, "a plane"), PLANE_NAME)
-        )
-    return names, hosts
+        skipped_fields = tuple(MessageOffsets(number) for number in (LINE, EVENT_METADATA))
+        stat_entries, plane_stats = MessageOffsets(STAT_METADATA), MessageOffsets(PLANE_STAT)
+        fields = _split_message(file, start, end, (*skipped_fields, stat_entries, plane_stats), unused_space, "a plane")
+        names.append(_text_field(file, fields, PLANE_NAME))
+        if names[-1] == environment:
+            stats |= _read_plane_stats(file, plane_stats, read_stat_names(file, stat_entries))
+    return SpaceNames(names, hosts, stats)
 
 
 def _read_plane(file: InflatedFile, start: int, end: int, locate_events: EventLocator, space: XSpace) -> XPlane:
