@@ -104,7 +104,7 @@ def test_objects_that_are_all_denied_are_no_folder_without_a_trace(bucket: Memor
 
     bucket.add_folder(SAMPLES / "torch_ddp_gloo", "run/")
     bucket.before_read = deny
-    with pytest.raises(TracehoundError, match="^run/rank0.*: access denied; ask for it$"):
+    with pytest.raises(TracehoundError, match=r"^run/rank0.*: access denied; ask for it$"):
         open_trace_files(["s3://b/run"], None, context)
 
 
