@@ -159,6 +159,14 @@ _KNOWN_MAGIC: Final = (
     (b"\x28\xb5\x2f\xfd", FileGuess("a zstd file", "unpack it first")),
     (b"\xfd7zXZ", FileGuess("an xz file", "unpack it first")),
     (b"BZh", FileGuess("a bzip2 file", "unpack it first")),
+    (
+        b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f",
+        FileGuess(
+            "a profile of XLA in Riegeli records (xplane.riegeli), as XProf's continuous mode writes",
+            "record with jax.profiler.start_trace and stop_trace, which write an xplane.pb",
+            companion=True,
+        ),
+    ),
     (b"SQLite format 3", FileGuess("an SQLite database, as Nsight Systems and rocprof export", _OPEN_A_PROFILE)),
     (b"PAR1", FileGuess("a Parquet file", _OPEN_A_PROFILE)),
     (b"ARROW1", FileGuess("an Arrow file", _OPEN_A_PROFILE)),

@@ -194,7 +194,11 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "chrome_form_of_xla": _chrome_form_of_xla,
     "planes_doubled": "planes that occur twice, byte for byte, read once",
     "events_without_time": "events that only count occurrences and have no time",
+    "hosts_without_device": "hosts without a device in their files: shown as hosts, they are no ranks",
     "events_damaged": "damaged events",
+    "device_events_unnamed": (
+        "device events whose names were lost with a damaged part of the file: on lanes named 'Beside ...', in no table"
+    ),
     "hlo_proto_damaged": "damaged HLO proto: its program is shown as far as it can be read",
     "profiler_error": "the profiler reports an error: {text}",
     "profiler_warning": "the profiler warns: {text}",
