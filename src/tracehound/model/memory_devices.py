@@ -52,7 +52,8 @@ def rank_memory_numbers(label: pl.Expr, device: pl.Expr) -> pl.Expr:
 def is_memory_like(number: pl.Expr, label: str) -> pl.Expr:
     """True for memory of a device of the type that a rank runs on, as its `label` says."""
     own = pl.select(rank_memory_numbers(pl.lit(label), pl.lit(0))).item()
-    return (number >= 0) & (number.cast(pl.Int64) // (1 << _ORDINAL_BITS) == own >> _ORDINAL_BITS)
+    device_type = number.cast(pl.Int64) // (1 << _ORDINAL_BITS)
+    return (number >= 0) & (device_type == int(own) >> _ORDINAL_BITS)
 
 
 def ordinal_of_memory_device(number: int) -> int:

@@ -32,7 +32,9 @@ def events(name: str, *stats: Stat) -> list[Event]:
 @pytest.mark.parametrize("device", ["XPU:0", "NPU:3", "METAL:0", "neuron:1", "FPGA_2:0", "GPU:0"])
 @pytest.mark.parametrize("stream_names_ops", [False, True])
 def test_a_device_of_any_type_runs_the_ops_of_its_lines_once(
-    device: str, stream_names_ops: bool, tmp_path: Path
+    device: str,
+    stream_names_ops: bool,  # noqa: FBT001, a parameter
+    tmp_path: Path,
 ) -> None:
     lines = [
         Line("XLA Ops", events("fusion.9", HLO_OP), id=1),

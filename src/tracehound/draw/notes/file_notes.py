@@ -195,6 +195,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "planes_doubled": "planes that occur twice, byte for byte, read once",
     "events_without_time": "events that only count occurrences and have no time",
     "hosts_without_device": "hosts without a device in their files: shown as hosts, they are no ranks",
+    "written_by": "written by {writer}, whose rows are read as those of PyTorch's profiler",
     "events_damaged": "damaged events",
     "device_events_unnamed": (
         "device events whose names were lost with a damaged part of the file: on lanes named 'Beside ...', in no table"
@@ -208,6 +209,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "event_length_damaged": ("damaged event length: some stats of events are shown as events"),
     "events_not_named": "the array of events has no name",
     "first_byte_damaged": "the first byte of the file is damaged",
+    "events_end_early": "the array of events seems to end here, but events of it follow: they were kept",
+    "events_of_another_recording": ("events behind the end of this recording, which belong to another one: not read"),
     "bytes_behind_events": "bytes after the array of events that are not valid JSON",
     "zeros_at_end": "zeros at the end of the file, ignored",
     "metadata_not_json": "metadata that is not valid JSON",

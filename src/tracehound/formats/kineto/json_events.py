@@ -60,6 +60,7 @@ class EventArgs(msgspec.Struct, gc=False, frozen=True):
     warps_per_sm: Any = msgspec.field(default=None, name="warps per SM")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
     copy_bandwidth: Any = msgspec.field(default=None, name="memory bandwidth (GB/s)")
+    engine: Any = msgspec.field(default=None, name="HW event name")  # of Intel Gaudi
     occupancy_old: Any = msgspec.field(default=None, name="theoretical occupancy %")  # before May 2021
 
 

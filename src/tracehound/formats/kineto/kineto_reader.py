@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from tracehound.errors import TracehoundError
 from tracehound.formats import WHOLE_FILE, FormatReader, Progress, WorkerShard, ignore_progress
 from tracehound.formats.assembly.arrow_storage import scan_facets
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
@@ -38,7 +39,9 @@ from tracehound.formats.kineto.segment_events import KindCache, SegmentResult, s
 from tracehound.formats.kineto.segment_facets import KnownCombinations
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
+from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames
+from tracehound.model.units import count_noun
 
 
 def read_claims(path: Path) -> PeekedFacts:
@@ -74,7 +77,10 @@ def decode_shard(
 
 
 def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -> FileFrames:
-    """Frames of the file from all shards; a file whose segments do not meet is decoded again from start to end."""
+    """Frames of the file from all shards; a file whose segments do not meet is decoded again from start to end.
+
+    Raises TracehoundError where elements were dropped and nothing is left.
+    """
     results = {segment.number: (segment, result) for shard in shards for segment, result in shard.segments}
     chain = chain_segments(segment for segment, _ in results.values())
     if chain is None:
@@ -82,6 +88,8 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
     read = merge_segments(chain)
     metadata = normalize_metadata(read.metadata)
     events = merge_segment_results([results[segment.number][1] for segment in chain], read.firsts, metadata, spill)
+    if not events.chunks and events.counters.samples.is_empty():
+        _reject_lost_events(path, chain, (*read.notes, *events.notes))
     with run_in_background(events.facets) as facets:
         frames = assemble_file(
             DecodedFile(
@@ -113,6 +121,14 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
     host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames)
     facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
     return add_device_curves(replace(frames, facts=facts))
+
+
+def _reject_lost_events(path: Path, chain: Sequence[JsonSegment], notes: Sequence[Note]) -> None:
+    """Raise if elements of a file without events were dropped: it is no trace, or nothing of it is left."""
+    elements = sum(segment.elements for segment in chain)
+    if elements and any(note.level == "dropped" for note in notes):
+        what = f"none of its {count_noun(elements, 'element')} is an event that can be read"
+        raise TracehoundError(what, path, remedy="open the JSON that torch.profiler writes")
 
 
 READER: Final = FormatReader(decode_shard, build_file_frames, read_args, np.ndarray, read_claims)

@@ -238,6 +238,7 @@ class ScannedColumnBuilder:
             device=device.astype(np.int32),
             bytes=np.where(device >= 0, np.maximum(number_columns[BYTES], MISSING), MISSING),
             collective=np.zeros(len(rows), np.bool_),
+            copy=np.zeros(len(rows), np.bool_),
         )
 
     def _add_calls(self, events: ScannedEvents, rows: Ints, first: int, codes: CodeArray) -> None:

@@ -28,6 +28,7 @@ from tracehound.formats.json.value_columns import (
     to_ticks,
 )
 from tracehound.formats.kineto.arg_values import collective_message_bytes, convert_to_integers, input_tensor_bytes
+from tracehound.formats.kineto.categories import engine_kind
 from tracehound.formats.kineto.event_columns import (
     GLOO_PREFIX,
     MEMORY_EVENT_NAME,
@@ -70,7 +71,7 @@ from tracehound.formats.kineto.note_counts import (
     UNKNOWN_PHASE,
     NoteCounts,
 )
-from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORY, LaunchFlowEndpoint, launch_flow_ends
+from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORIES, LaunchFlowEndpoint, launch_flow_ends
 from tracehound.formats.kineto.scanned_columns import ScannedColumnBuilder
 from tracehound.formats.kineto.segment_facets import KnownCombinations, SegmentFacets
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
@@ -99,7 +100,7 @@ class SegmentColumns:
     `collective_sizes` has the message bytes (-1: unknown) of each operator that started a collective, by its pid and
     External id. `note_counts` counts elements that are not in the columns; `samples` are those of counters; `facets`
     has what only some events carry, and `known` the arg combinations of earlier segments; `flow_ends` are the ends of
-    launch flows.
+    launch flows. `has_engines`: kernels name the engine of Intel Gaudi that ran them.
     """
 
     def __init__(self, known: KnownCombinations) -> None:
@@ -110,6 +111,7 @@ class SegmentColumns:
         self.samples = SampleCollector()
         self.facets = SegmentFacets(known)
         self.flow_ends: list[LaunchFlowEndpoint] = []
+        self.has_engines = False
         self._count = 0
         self._columns = [NO_EVENT_COLUMNS]
         self._leftovers, self._leftover_texts, self._leftover_records = list[JsonEvent](), list[bytes](), list[Ints]()
@@ -196,6 +198,7 @@ class SegmentColumns:
             device=np.full(count, MISSING, np.int32),
             bytes=np.full(count, MISSING, np.int64),
             collective=np.zeros(count, np.bool_),
+            copy=np.zeros(count, np.bool_),
         )
         self._columns.append(columns)
         self._count_missing_durations(events, columns)
@@ -239,6 +242,10 @@ class SegmentColumns:
             for each in args
         ]
         self.facets.add("launched", columns.record[rows], args)
+        engines = [engine_kind(as_text(each.engine)) if each.engine is not None else "" for each in args]
+        self.has_engines |= any(engines)
+        columns.collective[rows] |= np.array([engine == "collective" for engine in engines], np.bool_)
+        columns.copy[rows] = [engine == "copy" for engine in engines]
         copies = [row for row, each in enumerate(args) if each.copy_bandwidth is not None]
         self.facets.add("copied", columns.record[rows[copies]], [args[row] for row in copies])
 
@@ -252,7 +259,7 @@ class SegmentColumns:
     def _add_collective_args(self, rows: Ints, args: Sequence[EventArgs], columns: EventColumns) -> None:
         """Add the args of events that name a collective, on devices and on the host."""
         collective_rows = [row for row in rows.tolist() if args[row].collective is not None]
-        columns.collective[collective_rows] = columns.device[collective_rows] >= 0
+        columns.collective[collective_rows] |= columns.device[collective_rows] >= 0
         self.facets.add("communicated", columns.record[collective_rows], [args[row] for row in collective_rows])
 
     def _add_gloo_sizes(self, rows: Ints, args: Sequence[EventArgs], columns: EventColumns) -> None:
@@ -288,7 +295,7 @@ class SegmentColumns:
         ):
             self.note_counts.add(note, int(np.count_nonzero(mask)), int(records[np.argmax(mask)]))
         flows = np.flatnonzero(phases == _FLOW)
-        if len(flows) and chunk.holds(LAUNCH_FLOW_CATEGORY.encode()):
+        if len(flows) and any(chunk.holds(category.encode()) for category in LAUNCH_FLOW_CATEGORIES):
             self._add_flows(flows, records, chunk)
         rows = np.flatnonzero(counters | memory)
         if len(rows):

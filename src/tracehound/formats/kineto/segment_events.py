@@ -76,7 +76,8 @@ class SegmentResult(Struct, frozen=True):
     `lanes` has the usage of each lane, in the order of the lane numbers; `recorded_names` and `collective_sizes` are
     those of `SegmentColumns`. `start_sample` has some of the starts (ns), `profiler_span` the start and length of the
     profiler's own span (`INVALID` for an invalid time; None without a span). `samples` are those of counters, and
-    `facets` those of `FACET_SCHEMAS`, with times in ns. `flow_ends` are the ends of launch flows.
+    `facets` those of `FACET_SCHEMAS`, with times in ns; `categories` are those of the events.
+    `flow_ends` are the ends of launch flows.
     """
 
     spilled_events: tuple[SpilledEvents, ...]
@@ -87,6 +88,7 @@ class SegmentResult(Struct, frozen=True):
     start_sample: Ints
     profiler_span: tuple[int, int] | None
     device_family: str
+    categories: frozenset[str]
     samples: SpilledSamples
     facets: Mapping[str, SpilledRows]
     flow_ends: tuple[LaunchFlowEndpoint, ...]
@@ -139,7 +141,11 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
         note_counts=note_counts,
         start_sample=starts[:: 1 + len(starts) // _START_SAMPLE_SIZE].copy(),  # a view would keep all starts in memory
         profiler_span=_profiler_span(events, in_profiler_span),
-        device_family=next((found for cat, *_ in columns.signatures if (found := parse_category(cat).family)), ""),
+        device_family=next(
+            (found for cat, *_ in columns.signatures if (found := parse_category(cat).family)),
+            "HPU" if columns.has_engines else "",
+        ),
+        categories=frozenset(cat for cat, *_ in columns.signatures),
         samples=columns.samples.finish().spill_samples(spill, f"{name}-samples"),
         facets=columns.facets.spill(spill, name, note_counts),
         flow_ends=tuple(columns.flow_ends),
@@ -267,6 +273,7 @@ def kinds_and_steps(
     if on_mtia.any():
         is_copy = ResultsByCode(columns.names, is_mtia_copy).results_of_codes(events.name)
         kind[on_mtia[events.signature] & (is_copy > 0) & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
+    kind[events.copy & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
     kind[events.collective & (kind == KIND_CODES["kernel"])] = KIND_CODES["collective"]
     step = _step_numbers(columns, events, kind)
     kind[step >= 0] = KIND_CODES["step"]
