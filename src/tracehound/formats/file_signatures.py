@@ -54,11 +54,22 @@ def is_xla_json(start: bytes) -> bool:
 
 
 _TIMELINE_ROW: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*\d\s*\]")
+_ANY_ROW: Final = re.compile(rb"\]\s*,\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*\d\s*(?=\])")
+_ANY_KEY: Final = re.compile(rb'\{\s*"')
+_LIST_OF_LISTS: Final = re.compile(rb"\s*.\s*\[|\s*\[\s*.", re.DOTALL)
 
 
 def is_memory_timeline(start: bytes) -> bool:
     """Return whether this is the start of a raw memory timeline: rows of time, action, size and category."""
-    return _TIMELINE_ROW.match(start.removeprefix(UTF8_BOM)) is not None
+    text = start.removeprefix(UTF8_BOM)
+    if _TIMELINE_ROW.match(text):
+        return True
+    beginning = text[:4096]  # the first row may be the damaged one
+    return (
+        _LIST_OF_LISTS.match(text) is not None
+        and not _ANY_KEY.search(beginning)
+        and len(_ANY_ROW.findall(beginning)) > 2
+    )
 
 
 def _strip_blanks(start: bytes) -> bytes:
