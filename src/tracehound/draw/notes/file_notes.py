@@ -69,6 +69,17 @@ def _devices_without_events(names: tuple[str, ...]) -> str:
     return f"devices without events: {join_some(names, 8)}"
 
 
+def _steps_lost(steps: tuple[int, ...]) -> str:
+    return f"steps whose marks were lost with damaged parts of the file: {format_ranges(steps)}"
+
+
+def _several_writers(processes: tuple[str, ...]) -> str:
+    return (
+        f"processes that mark steps in one file ({', '.join(processes)}): they wrote it together, and it is read as one"
+        " rank; give each rank a file of its own"
+    )
+
+
 def _plane_without_names(plane: str) -> str:
     what = f"plane {plane!r}" if plane else "a plane without a name"
     return f"{what} has events without names"
@@ -195,6 +206,8 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "planes_doubled": "planes that occur twice, byte for byte, read once",
     "events_without_time": "events that only count occurrences and have no time",
     "hosts_without_device": "hosts without a device in their files: shown as hosts, they are no ranks",
+    "steps_lost": _steps_lost,
+    "several_writers": _several_writers,
     "written_by": "written by {writer}, whose rows are read as those of PyTorch's profiler",
     "events_damaged": "damaged events",
     "device_events_unnamed": (

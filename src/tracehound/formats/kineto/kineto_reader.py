@@ -28,6 +28,7 @@ from tracehound.formats.kineto.kineto_facts import (
     collect_file_facts,
     collect_host_only_signs,
     has_module_calls,
+    lost_step_notes,
     merged_file_notes,
     normalize_metadata,
     profiler_message_notes,
@@ -120,7 +121,8 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
         frames = replace(frames, facets={**frames.facets, **scan_facets(facets())})
     host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames)
     facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
-    return add_device_curves(replace(frames, facts=facts))
+    notes = (*frames.notes, *lost_step_notes(frames))
+    return add_device_curves(replace(frames, facts=facts, notes=notes))
 
 
 def _reject_lost_events(path: Path, chain: Sequence[JsonSegment], notes: Sequence[Note]) -> None:

@@ -6,6 +6,7 @@ to collectives of another segment's operators, and the launches of the old autog
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
@@ -62,6 +63,9 @@ from tracehound.numeric.intervals import Ints, Mask
 
 _BASE_TIME_KEY: Final = "baseTimeNanoseconds"
 """Key of the wall clock (ns) at time 0."""
+
+_MAX_WRITERS: Final = 8
+"""So many of the processes that wrote a file are named."""
 
 UNSET_TIME_GAP_NS: Final = 3600 * 10**9
 """An event at time 0 counts as without a time if the other events are further away than this (ns)."""
@@ -121,6 +125,11 @@ def merge_segment_results(
     file_lanes = _build_moved_lanes(lanes, foreign, recorded_names, family, metadata)
     if foreign.writer == "torch_npu":
         note_counts.counts.pop(FOREIGN_CATEGORIES, None)
+    marks = Counter[str]()
+    for result in results:
+        for pid, count in result.step_processes.items():
+            marks[str(normalize_id(pid))] += count
+    writers = sorted(process for process, count in marks.items() if count > 1)  # damage may tear the id of one
     bounds, located_events = _time_bounds(results, base_ns), list[LocatedEvents]()
     lanes_of_chunk = list[Sequence[LaneKey]]()
     amendments, host_of_lane = (
@@ -164,6 +173,7 @@ def merge_segment_results(
         span_ns=_profiler_span_of_file(results, 0 if has_unusable_base else base_ns),
         notes=(
             *([Note("dropped", CLOCK_IMPOSSIBLE, where=_BASE_TIME_KEY)] if has_unusable_base else []),
+            *([] if file_lanes.runs.is_merged else _several_writers_notes(writers)),
             *([Note("info", "written_by", values=(("writer", foreign.writer),))] if foreign.writer else []),
             *note_counts.notes(),
         ),
@@ -173,6 +183,12 @@ def merge_segment_results(
         counters=counter_lanes(samples, origin, file_lanes.ranks, file_lanes.runs),
         exported_window=exported_window(metadata, origin * 1000),
     )
+
+
+def _several_writers_notes(processes: Sequence[str]) -> list[Note]:
+    """A note of the processes that mark steps, if there are several: each writes a file of its own otherwise."""
+    values = (("processes", tuple(processes[:_MAX_WRITERS])),)
+    return [Note("missing", "several_writers", len(processes), values=values)] if len(processes) > 1 else []
 
 
 def _build_moved_lanes(
