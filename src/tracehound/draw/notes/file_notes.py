@@ -208,6 +208,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "hosts_without_device": "hosts without a device in their files: shown as hosts, they are no ranks",
     "steps_lost": _steps_lost,
     "several_writers": _several_writers,
+    "edge_alone": "begins of events without an end, or ends without a begin",
     "written_by": "written by {writer}, whose rows are read as those of PyTorch's profiler",
     "events_damaged": "damaged events",
     "device_events_unnamed": (
@@ -223,6 +224,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "events_not_named": "the array of events has no name",
     "first_byte_damaged": "the first byte of the file is damaged",
     "events_end_early": "the array of events seems to end here, but events of it follow: they were kept",
+    "events_behind_end": "events behind one of many early ends of the array: not read",
     "events_of_another_recording": ("events behind the end of this recording, which belong to another one: not read"),
     "bytes_behind_events": "bytes after the array of events that are not valid JSON",
     "zeros_at_end": "zeros at the end of the file, ignored",

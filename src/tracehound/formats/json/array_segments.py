@@ -42,6 +42,9 @@ from tracehound.model.notes import EVENTS_WITHOUT_END, Note
 _NEAR_END_OF_ARRAY: Final = 1 << 16
 """The bytes behind an early end of the array whose processes decide whether the events there belong to it."""
 
+_MOST_EARLY_ENDS: Final = 16
+"""So many early ends of the array are passed over: the text behind each is parsed."""
+
 EVENTS_OF_OTHERS: Final = "events_of_another_recording"
 
 LONGEST_TAIL: Final = 16 << 20
@@ -164,6 +167,7 @@ class _SegmentReader(Generic[Some, E]):
         self._window = SlidingWindow(stream, sizes)
         self._boundary = EventBoundary(0, 0)  # the end of the last segment
         self._processes = set[bytes]()  # some of those with events
+        self._early_ends = 0
 
     def first_segment(self, number: int) -> JsonSegment | None:
         """Return the first segment to read; None where the file is too short to have it."""
@@ -371,6 +375,10 @@ class _SegmentReader(Generic[Some, E]):
         if (self._processes and strange) or b'"traceEvents"' in window.buffer[:start]:
             at = window.base + start
             segment.repairs.add_repairs("dropped", EVENTS_OF_OTHERS, at, window.count_events())
+            return False
+        self._early_ends += 1
+        if self._early_ends > _MOST_EARLY_ENDS:
+            segment.repairs.add_repairs("dropped", "events_behind_end", window.base + start, window.count_events())
             return False
         segment.repairs.add_repair("repaired", "events_end_early", window.base)
         window.drop(start - 1)

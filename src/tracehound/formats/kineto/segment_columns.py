@@ -7,6 +7,7 @@ these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import compress
 from typing import Any, Final, cast
 
@@ -41,8 +42,10 @@ from tracehound.formats.kineto.event_columns import (
     may_have_wait_args,
 )
 from tracehound.formats.kineto.json_events import (
+    BeginEvent,
     CompleteEvent,
     CounterEvent,
+    EndEvent,
     EventArgs,
     FlowFinish,
     FlowStart,
@@ -63,6 +66,7 @@ from tracehound.formats.kineto.kineto_counters import (
 from tracehound.formats.kineto.native_scan import ScannedEvents, is_counter_sample
 from tracehound.formats.kineto.note_counts import (
     COUNTER_SAMPLES,
+    EDGE_ALONE,
     EVENT_WITHOUT_DURATION,
     EVENT_WITHOUT_PHASE,
     FLOW_EVENTS_SKIPPED,
@@ -71,6 +75,7 @@ from tracehound.formats.kineto.note_counts import (
     UNKNOWN_PHASE,
     NoteCounts,
 )
+from tracehound.formats.kineto.paired_slices import SliceEdges
 from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORIES, LaunchFlowEndpoint, launch_flow_ends
 from tracehound.formats.kineto.scanned_columns import ScannedColumnBuilder
 from tracehound.formats.kineto.segment_facets import KnownCombinations, SegmentFacets
@@ -85,10 +90,11 @@ _LEFTOVERS_AT_ONCE: Final = 1 << 12
 
 _PLAIN_ARGS, _DEVICE_ARGS, _COLLECTIVE_PARAMS, _GLOO_ARGS = range(4)
 
-_COMPLETE, _INSTANT, _METADATA, _COUNTER, _FLOW, _UNKNOWN = range(6)
+_COMPLETE, _INSTANT, _METADATA, _COUNTER, _FLOW, _EDGE, _UNKNOWN = range(7)
 _PHASES: Final[Mapping[type[JsonEvent], int]] = {
     CompleteEvent: _COMPLETE, InstantEvent: _INSTANT, OldInstantEvent: _INSTANT, MetadataEvent: _METADATA,
-    CounterEvent: _COUNTER, FlowStart: _FLOW, FlowStep: _FLOW, FlowFinish: _FLOW, UnknownPhaseEvent: _UNKNOWN,
+    BeginEvent: _EDGE, EndEvent: _EDGE, CounterEvent: _COUNTER, FlowStart: _FLOW, FlowStep: _FLOW, FlowFinish: _FLOW,
+    UnknownPhaseEvent: _UNKNOWN,
 }  # fmt: skip
 
 
@@ -112,6 +118,7 @@ class SegmentColumns:
         self.facets = SegmentFacets(known)
         self.flow_ends: list[LaunchFlowEndpoint] = []
         self.has_engines = False
+        self._edges = SliceEdges()
         self._count = 0
         self._columns = [NO_EVENT_COLUMNS]
         self._leftovers, self._leftover_texts, self._leftover_records = list[JsonEvent](), list[bytes](), list[Ints]()
@@ -176,9 +183,23 @@ class SegmentColumns:
     def event_columns(self) -> EventColumns:
         """Columns of all events in the order of the file. Call it last: it completes the other attributes."""
         self._add_leftovers()
+        self._add_paired_slices()
         columns = EventColumns(*(np.concatenate(parts) for parts in zip(*self._columns, strict=True)))
         in_order = bool(np.all(columns.record[1:] > columns.record[:-1]))
         return columns if in_order else columns.take(np.argsort(columns.record, kind="stable"))
+
+    def _add_paired_slices(self) -> None:
+        """Append the slices that were written as a begin and an end; either alone is counted."""
+        slices, alone = self._edges.pair()
+        self.note_counts.add(EDGE_ALONE, len(alone), min(alone, default=0))
+        if not slices:
+            return
+        events: list[CompleteEvent | InstantEvent] = [each.event for each in slices]
+        starts, lengths = (
+            [Decimal(getattr(each, name)) / NS_PER_US for each in slices] for name in ("start", "length")
+        )
+        chunk = JsonChunk[Any](events, lambda: starts, lambda: lengths, list, lambda _: False)
+        self._add_events(events, np.arange(len(events)), np.array([each.record for each in slices], np.int64), chunk)
 
     def _add_events(
         self, events: list[CompleteEvent | InstantEvent], rows: Ints, records: Ints, chunk: JsonChunk[Any]
@@ -281,6 +302,10 @@ class SegmentColumns:
             self.metadata[metadata_event.name, metadata_event.pid, metadata_event.tid] = as_text(
                 metadata_event.args.name
             )
+        edges = np.flatnonzero(phases == _EDGE)
+        if len(edges):
+            found = [cast("BeginEvent", elements[row]) for row in edges.tolist()]
+            self._edges.add(found, records[edges], _nanoseconds([edge.ts for edge in found], chunk.starts, edges))
         for row in np.flatnonzero(phases == _UNKNOWN).tolist():
             self.note_counts.add(
                 UNKNOWN_PHASE if cast(UnknownPhaseEvent, elements[row]).ph else EVENT_WITHOUT_PHASE,
