@@ -17,6 +17,7 @@ from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
 from tracehound.formats.export_metadata import exported_window_notes, truncated_source_notes
 from tracehound.formats.inflate import run_in_background
+from tracehound.formats.json.array_repair import ELEMENT_NOT_EVENT, EVENT_NOT_JSON
 from tracehound.formats.json.array_segments import ElementDecoder, JsonSegment, read_segments
 from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
 from tracehound.formats.json.json_document import chain_segments, merge_segments, read_args, read_file_ends
@@ -35,6 +36,7 @@ from tracehound.formats.kineto.kineto_facts import (
 )
 from tracehound.formats.kineto.merged_segments import merge_segment_results
 from tracehound.formats.kineto.native_scan import native_decoder
+from tracehound.formats.kineto.note_counts import EVENT_WITHOUT_PHASE, UNKNOWN_PHASE
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.kineto.segment_events import KindCache, SegmentResult, spill_segment
 from tracehound.formats.kineto.segment_facets import KnownCombinations
@@ -126,11 +128,15 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
 
 
 def _reject_lost_events(path: Path, chain: Sequence[JsonSegment], notes: Sequence[Note]) -> None:
-    """Raise if elements of a file without events were dropped: it is no trace, or nothing of it is left."""
+    """Raise if elements of a file without events are no events: it is no trace, or nothing of it is left."""
     elements = sum(segment.elements for segment in chain)
-    if elements and any(note.level == "dropped" for note in notes):
+    if elements and any(note.code in _NO_EVENT_CODES for note in notes):
         what = f"none of its {count_noun(elements, 'element')} is an event that can be read"
         raise TracehoundError(what, path, remedy="open the JSON that torch.profiler writes")
+
+
+_NO_EVENT_CODES: Final = (ELEMENT_NOT_EVENT, EVENT_NOT_JSON, EVENT_WITHOUT_PHASE[1], UNKNOWN_PHASE[1])
+"""Codes of the notes of elements that are no events."""
 
 
 READER: Final = FormatReader(decode_shard, build_file_frames, read_args, np.ndarray, read_claims)
