@@ -101,3 +101,17 @@ def test_a_profile_in_riegeli_records_is_named_with_what_to_do(shared: Path) -> 
     with pytest.raises(TracehoundError, match="Riegeli") as refused:
         read(folder / "h0.xplane.riegeli")
     assert "jax.profiler.start_trace" in refused.value.remedy
+
+
+def test_the_network_of_a_slice_is_a_lane_of_its_device(tmp_path: Path) -> None:
+    planes = [
+        Plane("/device:TPU:1", [Line("XLA Ops", events("a"))]),
+        Plane(
+            "/device:CUSTOM:Megascale Trace",
+            [Line("device_1", events("all-reduce.2_DCN")), Line("other", events("b"), id=2)],
+        ),
+    ]
+    path = tmp_path / "h0.xplane.pb"
+    path.write_bytes(space(*planes))
+    lanes = read(path).lanes.filter(role="other")
+    assert sorted(lanes.select("name", "rank").rows()) == [("network device_1", 0), ("network other", None)]

@@ -315,12 +315,26 @@ def _add_host_lanes(plane: PlaneSummary, builder: ProfileBuilder) -> list[int]:
 
 
 def _add_other_lanes(plane: PlaneSummary, builder: ProfileBuilder) -> list[int]:
-    """Add a lane for every line of a plane that is neither a computing device nor a host."""
+    """Add a lane for every line of a plane that is neither a computing device nor a host.
+
+    A line of Megascale (``device_0``) shows what that device sends and receives over the network of the data center.
+    """
+    is_network = _MEGASCALE_PLANE.match(plane.name) is not None
     lanes: list[int] = []
     for at, first in enumerate(merge_lines_by_row(plane)):
-        name = f"{plane.name} {plane.lines[at].name}".strip()
-        lanes.append(lanes[first] if first < at else builder.add_lane(name, "other", at, process=plane.name))
+        line = plane.lines[at].name
+        device = _NETWORK_LINE.match(line) if is_network else None
+        rank = builder.rank_of_ordinal(int(device[1])) if device else None
+        name = f"network {line}" if is_network else f"{plane.name} {line}".strip()
+        order = at if rank is None else at + DERIVED_LANE_ORDER
+        lanes.append(
+            lanes[first] if first < at else builder.add_lane(name, "other", order, rank=rank, process=plane.name)
+        )
     return lanes
+
+
+_MEGASCALE_PLANE: Final = re.compile(r"/device:CUSTOM:Megascale", re.IGNORECASE)
+_NETWORK_LINE: Final = re.compile(r"device_(\d{1,6})$")
 
 
 _FIRST_SIDE_LINE_ID: Final = -(1 << 62)
