@@ -221,5 +221,11 @@ def test_companions_in_a_folder_are_passed_over(tmp_path: Path) -> None:
         detect_format(tmp_path / "report.nsys-rep")
 
 
+def test_settings_beside_a_profile_of_torch_npu_are_passed_over(shared: Path) -> None:
+    trace = read(shared / "cases" / "05-ascend-dir")
+    assert trace.ranks.height == 2
+    assert [note.level for note in trace.notes if note.code == "companion_file"] == ["info"] * 4
+
+
 def test_viztracer_beside_torch_is_read(shared: Path) -> None:
     assert kinds(read(shared / "cases" / "27-viztracer-log_torch.json"))["kernel"] > 0

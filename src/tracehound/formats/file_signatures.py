@@ -281,9 +281,15 @@ def _guess_protobuf(start: bytes) -> FileGuess | None:
 def guess_named_file_kind(start: bytes, name: str) -> FileGuess:
     """Guess the kind of a file; where its bytes say nothing, by its name."""
     found = guess_file_kind(start)
-    return _NSYS_REPORT if found.looks == _UNKNOWN_KIND and _NSYS_NAME.search(name) else found
+    if found.looks == _UNKNOWN_KIND and _NSYS_NAME.search(name):
+        return _NSYS_REPORT
+    return _NPU_SETTINGS if found == _PLAIN_JSON and _NPU_SETTINGS_NAME.fullmatch(name) else found
 
 
+_NPU_SETTINGS: Final = FileGuess(
+    "what torch_npu writes beside its trace", "open ASCEND_PROFILER_OUTPUT/trace_view.json", companion=True
+)
+_NPU_SETTINGS_NAME: Final = re.compile(r"profiler_(?:info(?:_\d+)?|metadata)\.json")
 _UNKNOWN_KIND: Final = "a file of an unknown kind"
 _NSYS_NAME: Final = re.compile(r"\.(?:nsys-rep|qdrep|qdstrm)(?:\.gz)?$", re.IGNORECASE)
 
