@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
