@@ -168,10 +168,10 @@ def test_of_a_file_that_is_cut_off_the_rest_may_have_the_devices(tmp_path: Path)
 
 
 def test_events_of_strange_phases_may_be_the_devices(tmp_path: Path) -> None:
-    """As where a converter wrote the beginning and the end of each by itself."""
+    """As where a converter wrote asynchronous events, which begin and end on any thread."""
     rank = Rank(0)
     rank.host("aten::mm", 0, 10)
-    rank.events += [rank.events[-1] | {"ph": phase} for phase in "BE"]
+    rank.events += [rank.events[-1] | {"ph": phase} for phase in "be"]
     (note,) = note_texts(breakdown(job(tmp_path, rank)).notes)
     assert note == (
         "no device activity was recorded on rank 0: 2 events with phases unknown to PyTorch were not read and may be"

@@ -198,7 +198,9 @@ def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, sh
         text, damage = read_all(path)
         part = KINETO.read(path)
     except TracehoundError as error:
-        if re.search("holds no trace events|gzip .*before any trace event", str(error)):  # the damage lies before them
+        if re.search(
+            "holds no trace events|gzip .*before any trace event|none of its 1 element", str(error)
+        ):  # the damage lies before them
             return
         raise
     good = len(os.path.commonprefix([text, sound]))

@@ -183,6 +183,26 @@ def test_what_is_damaged_is_said(tmp_path: Path, text: str, kept: int, words: st
     assert device["allocations"] == sum(action == CREATED for _, action, *_ in ROWS[:kept])
 
 
+@pytest.mark.parametrize("row", [0, 1, 150, 298, 299])
+@pytest.mark.parametrize("damage", [b"\xff", b"NaN", b"x", b'"', b"{"])
+def test_damage_anywhere_costs_the_rows_that_it_is_in(tmp_path: Path, row: int, damage: bytes) -> None:
+    rows = [json.dumps([START + 10 * n, CREATED, 5, GRADIENT]).encode() for n in range(300)]
+    middle = len(rows[row]) // 2
+    rows[row] = rows[row][:middle] + damage + rows[row][middle + 1 :]
+    path = tmp_path / "memory.raw.json"
+    path.write_bytes(b"[" + b", ".join(rows) + b"]")
+    trace = load_trace(open_trace_files([path]))
+    (lost,) = (note for note in trace.notes if note.code == "rows_not_numbers")
+    assert (lost.count, lost.where) == (1, f"row {row:,}")
+    curve = run_analysis(get_analysis("memory"), trace, None, Options(None, ())).table
+    assert curve["allocations"].to_list() == [299]
+
+
+def test_a_file_with_one_bad_byte(shared: Path) -> None:
+    trace = load_trace(open_trace_files([shared / "cases" / "damage" / "memory-one-byte.raw.json"]))
+    assert [note.count for note in trace.notes if note.code == "rows_not_numbers"] == [1]
+
+
 def test_without_a_row_it_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text("[[1, 1, 5, 7")

@@ -17,8 +17,8 @@ DEFINITION = """\
 At each instant at which a device is busy, only computation runs, only communication, only memory (copies, memsets,
 transfers), or two or all three of them at once. time is the length of all such instants (of unions of intervals over
 the streams of the rank), so the rows of a rank add up to its busy time, which is the base of share. On TPUs times are
-on the device's own clock. The rows of rank "all" (null in json) are sums over all ranks: leave them out of sums of
-your own.
+on the device's own clock. The rows of rank "all" (null in json, left out in csv) are sums over all ranks: leave them
+out of sums of your own.
 
 HolisticTraceAnalysis' kernel type breakdown has these numbers summed over ranks, for the run without its last profiler
 step. It tells types by name only: ROCm's copies that run as kernels count as computation, as do RCCL and the

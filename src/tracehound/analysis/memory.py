@@ -9,20 +9,19 @@ import polars as pl
 
 from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.allocations import (
-    HOST_DEVICE,
     LEVELS_DEFINITION,
     allocation_peaks,
     assign_devices_to_ranks,
     empty_memory_table,
     is_block_held,
     memory_blocks,
-    memory_device_name,
     no_memory_events_note,
     read_allocations,
     with_levels_at_start,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.memory_devices import HOST_DEVICE, is_memory_like, memory_device_name
 from tracehound.model.notes import Note, note
 
 DEFINITION = f"""\
@@ -147,7 +146,7 @@ def _device_rows(everything: pl.DataFrame, rows: pl.DataFrame, rank_trace: RankT
     table = levels.join(at_peak, on="device", how="left").join(
         block_counts, on="device", how="left", maintain_order="left"
     )
-    capacity = pl.when(pl.col("device") != HOST_DEVICE).then(rank_trace.capacity.memory or None)
+    capacity = pl.when(is_memory_like(pl.col("device"), rank_trace.label)).then(rank_trace.capacity.memory or None)
     return table.sort("device").select(
         pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
         pl.col("device").cast(pl.Int64).alias("number"),

@@ -9,20 +9,19 @@ import polars as pl
 
 from tracehound.analysis.analysis_settings import Setting, choice_parser
 from tracehound.analysis.devices.allocations import (
-    HOST_DEVICE,
     allocating_operators,
     allocation_peaks,
     assign_devices_to_ranks,
     empty_memory_table,
     is_block_held,
     memory_blocks,
-    memory_device_name,
     no_memory_events_note,
     read_allocations,
     with_levels_at_start,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.memory_devices import HOST_DEVICE, memory_device_name
 from tracehound.model.notes import Note, note
 
 DEFINITION = """\

@@ -8,17 +8,16 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.devices.allocations import (
-    HOST_DEVICE,
     LEVELS_DEFINITION,
     assign_devices_to_ranks,
     empty_memory_table,
-    memory_device_name,
     no_memory_events_note,
     read_allocations,
     with_levels_at_start,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
+from tracehound.model.memory_devices import HOST_DEVICE, memory_device_name
 from tracehound.model.notes import note
 
 DEFINITION = f"""\

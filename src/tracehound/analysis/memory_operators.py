@@ -9,12 +9,10 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.devices.allocations import (
-    HOST_DEVICE,
     allocating_operators,
     allocations_in_window,
     assign_devices_to_ranks,
     empty_memory_table,
-    memory_device_name,
     no_memory_events_note,
     read_allocations,
 )
@@ -30,6 +28,7 @@ from tracehound.analysis.result import (
     make_result,
 )
 from tracehound.analysis.timing.row_groups import category_codes, group_rows, largest_row_per_group
+from tracehound.model.memory_devices import HOST_DEVICE, memory_device_name
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.nesting import has_equal_ancestor
 from tracehound.numeric.trees import Trees, sum_groups

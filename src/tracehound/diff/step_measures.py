@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.devices.allocations import HOST_DEVICE, allocations_of_facet, bytes_held_throughout
+from tracehound.analysis.devices.allocations import allocations_of_facet, bytes_held_throughout
 from tracehound.analysis.hosts.host_compilations import find_compilations
 from tracehound.analysis.hosts.launch_calls import find_enqueued_work
 from tracehound.analysis.idle import CAUSES, device_gaps
@@ -26,6 +26,7 @@ from tracehound.diff.op_identity import DEVICE_WORK, op_name_without_number
 from tracehound.formats.kineto.kineto_counters import HOST_MEMORY_COUNTER
 from tracehound.formats.torch_names import MODULE_PREFIX, UTILIZATION_COUNTERS
 from tracehound.model.ids import file_index_of
+from tracehound.model.memory_devices import HOST_DEVICE
 from tracehound.model.trace import Trace, collect_frame
 from tracehound.numeric.intervals import Ints, Mask, covered_lengths, union
 

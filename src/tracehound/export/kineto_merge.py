@@ -27,6 +27,7 @@ from tracehound.formats.kineto.kineto_facts import MERGED_RANKS_KEY
 from tracehound.formats.kineto.kineto_lanes import device_ordinal, normalize_id
 from tracehound.model.facet_schemas import empty_facet
 from tracehound.model.file_facts import FileFacts
+from tracehound.model.memory_devices import ordinal_of_memory_device
 from tracehound.model.trace import Trace, Window, collect_frame
 from tracehound.model.units import format_ranks
 
@@ -178,7 +179,7 @@ def _devices_by_memory_number(trace: Trace, number: int) -> Mapping[int, int]:
         "device"
     ].to_list()
     alone = len(memory) == len(ordinals) == 1 and None not in ordinals
-    return dict(zip(memory, ordinals, strict=True)) if alone else {}
+    return {ordinal_of_memory_device(memory[0]): ordinals[0]} if alone else {}
 
 
 class ElementEditor:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import file_signatures
-from tracehound.formats.file_signatures import CompanionFileError, guess_file_kind, unreadable_gzip_error
+from tracehound.formats.file_signatures import CompanionFileError, guess_named_file_kind, unreadable_gzip_error
 from tracehound.formats.inflate import SectionReader, read_section, read_start
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
@@ -142,6 +142,6 @@ def detect_format(path: Path) -> Format:
             return candidate
     if damage is not None:
         raise unreadable_gzip_error(path, start, damage)
-    found = guess_file_kind(start)
+    found = guess_named_file_kind(start, path.name)
     kind = CompanionFileError if found.companion else TracehoundError
     raise kind(f"not a trace: looks like {found.looks}", path, remedy=found.remedy)

@@ -36,7 +36,7 @@ _XLA_MARKS: Final = (b'"name":"/device:', b'"name":"/host:', b'"highres-ticks":'
 def is_kineto(start: bytes) -> bool:
     """Return whether this is the start of a Kineto file: its own keys before the events, or its categories in them."""
     dense = _strip_blanks(start).lower()
-    if not _begins_document(dense):
+    if not _begins_document(dense) or _holds_whole_traces(dense) or b'"span_indx"' in dense:
         return False
     if b'"schemaversion"' in dense and any(key in dense for key in _KEYS):
         return True
@@ -48,21 +48,40 @@ def is_kineto(start: bytes) -> bool:
 def is_xla_json(start: bytes) -> bool:
     """Return whether this is the start of XLA's trace.json: processes named after planes, and no event categories."""
     dense = _strip_blanks(start)
-    if not _begins_document(dense):
+    if not _begins_document(dense) or _holds_whole_traces(dense.lower()):
         return False
     return b'"ph":"' in dense and b'"cat":' not in dense and any(mark in dense for mark in _XLA_MARKS)
 
 
 _TIMELINE_ROW: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*\d\s*\]")
+_ANY_ROW: Final = re.compile(rb"\]\s*,\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*\d\s*(?=\])")
+_ANY_KEY: Final = re.compile(rb'\{\s*"')
+_LIST_OF_LISTS: Final = re.compile(rb"\s*.\s*\[|\s*\[\s*.", re.DOTALL)
 
 
 def is_memory_timeline(start: bytes) -> bool:
     """Return whether this is the start of a raw memory timeline: rows of time, action, size and category."""
-    return _TIMELINE_ROW.match(start.removeprefix(UTF8_BOM)) is not None
+    text = start.removeprefix(UTF8_BOM)
+    if _TIMELINE_ROW.match(text):
+        return True
+    beginning = text[:4096]  # the first row may be the damaged one
+    return (
+        _LIST_OF_LISTS.match(text) is not None
+        and not _ANY_KEY.search(beginning)
+        and len(_ANY_ROW.findall(beginning)) > 2
+    )
 
 
 def _strip_blanks(start: bytes) -> bytes:
     return b"".join(start.removeprefix(UTF8_BOM).split())
+
+
+_TRACE_IN_LIST: Final = re.compile(rb'\[+\{(?:(?!"ph":).)*?"traceevents":\[', re.DOTALL)
+
+
+def _holds_whole_traces(dense: bytes) -> bool:
+    """Return whether `dense`, without blanks and in lower case, is a list of whole documents."""
+    return _TRACE_IN_LIST.match(dense) is not None
 
 
 _DOCUMENT_START: Final = re.compile(rb'[{\[]|.\{|.?"[^"]+":', re.DOTALL)
@@ -159,11 +178,16 @@ _KNOWN_MAGIC: Final = (
     (b"\x28\xb5\x2f\xfd", FileGuess("a zstd file", "unpack it first")),
     (b"\xfd7zXZ", FileGuess("an xz file", "unpack it first")),
     (b"BZh", FileGuess("a bzip2 file", "unpack it first")),
-    (b"SQLite format 3", FileGuess("an SQLite database, as Nsight Systems and rocprof export", _OPEN_A_PROFILE)),
+    (
+        b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f",
+        FileGuess(
+            "a profile of XLA in Riegeli records (xplane.riegeli), as XProf's continuous mode writes",
+            "record with jax.profiler.start_trace and stop_trace, which write an xplane.pb",
+            companion=True,
+        ),
+    ),
     (b"PAR1", FileGuess("a Parquet file", _OPEN_A_PROFILE)),
     (b"ARROW1", FileGuess("an Arrow file", _OPEN_A_PROFILE)),
-    (b"\x80\x04", FileGuess("a Python pickle, as torch.cuda.memory snapshots are", _OPEN_A_PROFILE, companion=True)),
-    (b"\x80\x02", FileGuess("a Python pickle", _OPEN_A_PROFILE)),
     (b"\x7fELF", FileGuess("a program", _OPEN_A_PROFILE)),
     (b"HloModule", FileGuess("HLO text", "open the profile it belongs to")),
 )
@@ -176,6 +200,47 @@ _PPROF: Final = re.compile(rb"(?:\n\x04\x08[\x00-\x7f]\x10[\x00-\x7f])+[\n\x12]"
 BASELINE_START: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(tracehound\.profile/\d+)"')
 """Start of a saved baseline, however its JSON is spaced: its schema."""
 
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x0f]|\}q.\(|\(dp\d|\]q.|\(lp\d", re.DOTALL)
+"""Start of a pickle: its protocol, or in those before 2 its dict or list."""
+
+_SNAPSHOT_KEYS: Final = re.compile(
+    rb"device_traces|segment_type|allocator_settings|\bsegments\b.*?\btotal_size", re.DOTALL
+)
+"""Keys of PyTorch's memory snapshots."""
+
+_SQLITE: Final = b"SQLite format 3"
+_NSYS_TABLES: Final = re.compile(rb"CUPTI_ACTIVITY_KIND|TARGET_INFO_|META_DATA_CAPTURE|NVTX_EVENTS")
+_ROCPROF_TABLES: Final = re.compile(rb"rocpd_|hip_api|CREATE TABLE \W?(?:KernelExecution|KERN_EXEC)")
+_RECORD_WITH_TORCH: Final = "record the program with torch.profiler instead, and open its JSON"
+_MEMORY_SNAPSHOT: Final = FileGuess(
+    "a PyTorch memory snapshot (a pickle, which is never loaded here)",
+    "open it at https://pytorch.org/memory_viz; for memory here, record with torch.profiler and profile_memory=True",
+    companion=True,
+)
+_OTHER_PICKLE: Final = FileGuess("a Python pickle", _OPEN_A_PROFILE, companion=True)
+_PERFETTO_TRACE: Final = FileGuess(
+    "a Perfetto trace in its own form (.pftrace), a protocol buffer",
+    "export JSON: export_chrome_trace of torch.profiler with a name that ends in .json",
+    companion=True,
+)
+_NSYS_REPORT: Final = FileGuess("a report of Nsight Systems (nsys)", _RECORD_WITH_TORCH, companion=True)
+
+_JSON_WRITERS: Final = (
+    (re.compile(rb'"span_indx"'), "Paddle's profiler"),
+    (re.compile(rb'"BeginNs"\s*:'), "rocprof (its first version)"),
+    (re.compile(rb'"rocprofiler-sdk-tool"'), "rocprofv3"),
+    (re.compile(rb'"/(?:job:|device:|host:)[^"]{0,200}(?:stream|Compute|replica)'), "TensorFlow 1's timeline"),
+    (re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"'), "VizTracer"),
+    (re.compile(rb'"pid"\s*:\s*"(?:Device|Host) \d'), "nsys2json"),
+    (re.compile(rb'"cat"\s*:\s*"(?:disabled-by-default-|devtools|__metadata|v8)'), "Chrome or another browser"),
+)
+"""Marks of other programs that write Chrome's form."""
+
+_SEVERAL_TRACES: Final = FileGuess(
+    "a list of whole traces, as jq -s writes",
+    "split it (jq -c '.[]' FILE | split -l 1 -d --additional-suffix=.json - rank) and open the files together",
+)
+
 _BLANK_FILE: Final = FileGuess("a file of blanks", _OPEN_A_PROFILE)
 _PLAIN_JSON: Final = FileGuess("JSON without trace events", _OPEN_A_PROFILE)
 _NESTED_LISTS: Final = re.compile(rb"\s*\[\s*\[\s*-?\d")
@@ -187,20 +252,56 @@ _TAR_MARK: Final = slice(257, 262)
 
 def guess_file_kind(start: bytes) -> FileGuess:
     """Guess the kind of a file that starts with these inflated bytes."""
-    marked = next((found for magic, found in _KNOWN_MAGIC if start.startswith(magic)), None)
-    if marked is not None:
-        return marked
+    known = next((kind for magic, kind in _KNOWN_MAGIC if start.startswith(magic)), None)
+    guess = known or _guess_records(start) or _guess_protobuf(start)
+    if guess is not None:
+        return guess
+    text = start.lstrip(UTF8_BOM + b" \t\r\n")
+    return _guess_json(text) if text[:1] in (b"{", b"[") else _guess_text(text)
+
+
+def _guess_records(start: bytes) -> FileGuess | None:
+    """Guess a database, a pickle, an archive, or a text in another encoding."""
+    if start.startswith(_SQLITE):
+        return _guess_database(start)
+    if _PICKLE.match(start):
+        return _MEMORY_SNAPSHOT if _SNAPSHOT_KEYS.search(start) else _OTHER_PICKLE
     if _UTF16.match(start):
         return FileGuess("UTF-16 text", "convert it to UTF-8, as iconv -f UTF-16 -t UTF-8 does")
-    if start[_TAR_MARK] == b"ustar":
-        return FileGuess("a tar archive", "unpack it first")
+    return FileGuess("a tar archive", "unpack it first") if start[_TAR_MARK] == b"ustar" else None
+
+
+def _guess_protobuf(start: bytes) -> FileGuess | None:
     if _PPROF.match(start):
         looks = "a profile for pprof, as jax.profiler.save_device_memory_profile writes"
         return FileGuess(looks, "go tool pprof reads it; " + _OPEN_A_PROFILE, companion=True)
-    if is_perfetto(start):
-        return FileGuess("a Perfetto trace in its own form, a protocol buffer", _OPEN_A_PROFILE)
-    text = start.lstrip(UTF8_BOM + b" \t\r\n")
-    return _guess_json(text) if text[:1] in (b"{", b"[") else _guess_text(text)
+    return _PERFETTO_TRACE if is_perfetto(start) else None
+
+
+def guess_named_file_kind(start: bytes, name: str) -> FileGuess:
+    """Guess the kind of a file; where its bytes say nothing, by its name."""
+    found = guess_file_kind(start)
+    if found.looks == _UNKNOWN_KIND and _NSYS_NAME.search(name):
+        return _NSYS_REPORT
+    return _NPU_SETTINGS if found == _PLAIN_JSON and _NPU_SETTINGS_NAME.fullmatch(name) else found
+
+
+_NPU_SETTINGS: Final = FileGuess(
+    "what torch_npu writes beside its trace", "open ASCEND_PROFILER_OUTPUT/trace_view.json", companion=True
+)
+_NPU_SETTINGS_NAME: Final = re.compile(r"profiler_(?:info(?:_\d+)?|metadata)\.json")
+_UNKNOWN_KIND: Final = "a file of an unknown kind"
+_NSYS_NAME: Final = re.compile(r"\.(?:nsys-rep|qdrep|qdstrm)(?:\.gz)?$", re.IGNORECASE)
+
+
+def _guess_database(start: bytes) -> FileGuess:
+    """Guess the writer of an SQLite database by its first tables."""
+    if _NSYS_TABLES.search(start):
+        return FileGuess("an SQLite database of Nsight Systems (nsys)", _RECORD_WITH_TORCH, companion=True)
+    if _ROCPROF_TABLES.search(start):
+        return FileGuess("an SQLite database of rocprof", _RECORD_WITH_TORCH, companion=True)
+    looks = "an SQLite database, as Nsight Systems and rocprof export"
+    return FileGuess(looks, _RECORD_WITH_TORCH, companion=True)
 
 
 def unreadable_gzip_error(path: Path, start: bytes, damage: GzipDamage) -> TracehoundError:
@@ -221,7 +322,7 @@ def _guess_text(text: bytes) -> FileGuess:
         return _BLANK_FILE
     if not _UNPRINTABLE.search(text):
         return FileGuess("a text file", _OPEN_A_PROFILE)
-    return FileGuess("a file of an unknown kind", _OPEN_A_PROFILE)
+    return FileGuess(_UNKNOWN_KIND, _OPEN_A_PROFILE)
 
 
 def _guess_json(text: bytes) -> FileGuess:
@@ -240,8 +341,16 @@ def _guess_json(text: bytes) -> FileGuess:
     if _NESTED_LISTS.match(text):
         remedy = "export it as ....raw.json.gz, or open the profiler's trace of the same run"
         return FileGuess("a memory timeline (export_memory_timeline) in its form for plots", remedy, companion=True)
+    if _holds_whole_traces(_strip_blanks(text).lower()):
+        return _SEVERAL_TRACES
+    return _guess_chrome_writer(text) if _ANY_PHASE.search(text) else _PLAIN_JSON
+
+
+def _guess_chrome_writer(text: bytes) -> FileGuess:
+    """Guess which other program wrote a trace in Chrome's form."""
+    writer = next((writer for mark, writer in _JSON_WRITERS if mark.search(text)), "")
+    if writer:
+        return FileGuess(f"a trace of {writer}, which neither PyTorch nor XLA wrote", _OPEN_A_PROFILE)
     if _BEGIN_END_PHASE.search(text):
         return FileGuess("a trace of begin and end events, which neither PyTorch nor XLA writes", _OPEN_A_PROFILE)
-    if _ANY_PHASE.search(text):
-        return FileGuess("a Chrome trace that neither PyTorch nor XLA wrote", _OPEN_A_PROFILE)
-    return _PLAIN_JSON
+    return FileGuess("a Chrome trace that neither PyTorch nor XLA wrote", _OPEN_A_PROFILE)

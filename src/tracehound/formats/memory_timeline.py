@@ -7,6 +7,7 @@ memory, and does not say which process the memory belongs to.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -118,19 +119,16 @@ def _parse_rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[N
     try:
         found = msgspec.json.decode(text, type=list[Any])
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        complete = (
-            text[: text.rfind(b"]", 0, text.rfind(b"]")) + 1]
-            if text.rstrip().endswith(b"]]")
-            else _drop_partial_row(text)
-        )
-        try:
-            found = msgspec.json.decode(complete + b"]", type=list[Any])
-        except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-            raise TracehoundError("damaged beyond the last row that can be read", path) from error
-        notes.append(Note("repaired", "memory_timeline_ends_early"))
+        found, ends_early = _salvage_rows(text)
+        if not any(map(_is_row, found)):
+            raise TracehoundError("no row of a memory timeline can be read", path) from None
+        if ends_early:
+            notes.append(Note("repaired", "memory_timeline_ends_early"))
     positions = [at for at, row in enumerate(found) if _is_row(row)]
     if len(positions) < len(found):
-        notes.append(Note("dropped", "rows_not_numbers", len(found) - len(positions)))
+        first_bad = next((number for number, at in enumerate(positions) if number != at), len(positions))
+        lost = len(found) - len(positions)
+        notes.append(Note("dropped", "rows_not_numbers", lost, where=f"row {first_bad:,}"))
     rows = np.array([found[at] for at in positions], np.int64).reshape(-1, _ROW_WIDTH)
     too_large = np.abs(rows[:, 2]) > MAX_BYTES
     if too_large.any():
@@ -139,9 +137,28 @@ def _parse_rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[N
     return rows[~too_large], tuple(notes)
 
 
-def _drop_partial_row(text: bytes) -> bytes:
-    """Return the text before a row that is cut off."""
-    return text[: text.rfind(b"]") + 1]
+def _salvage_rows(text: bytes) -> tuple[list[Any], bool]:
+    """The rows of a damaged list, None for each that is no JSON, and whether the list has no end.
+
+    A row begins behind the separator of the one before it, so that damage costs only the row that it is in.
+    """
+    body = text.strip()
+    ends_early = not _LIST_END.search(body)
+    body = _LIST_END.sub(b"]", body.removeprefix(b"[").lstrip())
+    parts = _ROW_SEPARATOR.split(body)
+    if ends_early and not parts[-1].rstrip().endswith(b"]"):
+        parts.pop()  # the row that is cut off
+    found = list[Any]()
+    for row in parts:
+        try:
+            found.append(msgspec.json.decode(row if row.rstrip().endswith(b"]") else row + b"]"))
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            found.append(None)
+    return found, ends_early
+
+
+_ROW_SEPARATOR: Final = re.compile(rb"(?<=\])\s*,\s*(?=\[)")
+_LIST_END: Final = re.compile(rb"\]\s*\]\s*$")
 
 
 def _is_row(row: object) -> bool:

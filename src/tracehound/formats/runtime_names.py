@@ -99,8 +99,10 @@ _COMMUNICATION_KERNEL = re.compile(
     r"|cross_device_reduce|cross_device_store|quick_?reduce|trtllm_mnnvl"  # vLLM, SGLang, aiter, FlashInfer
     r"|deep_ep::(?!layout)|pplx::|(?<![a-z])a2a_|mori::|ep_?(?:dispatch|combine)_?(?:intra|inter)"  # expert parallelism
     r"|userbuffers|lamport"  # Transformer Engine, TensorRT-LLM
+    r"|hybrid_?ep::\w*(?:dispatch|combine)|(?<![a-z])(?:moe|ep|expert)_?(?:comm_?)?(?:a2a|dispatch|combine)|moe_comm::"
+    r"|(?:one|two|multi|double|single)_?shot_?(?:all_?)?(?:reduce|gather)"
     r"|(?<![a-z])(?:all_?reduce|reduce_?scatter|all_?gather|all_?(?:to|2)_?all)"  # not in small_gather
-    r"|(?-i:AllReduce|ReduceScatter|AllGather|AllToAll|All2All)",
+    r"|(?-i:All_?[Rr]educe|Reduce_?[Ss]catter|All_?[Gg]ather|All_?(?:[Tt]o|2)_?[Aa]ll|(?<=[a-z])A2A)",
     re.IGNORECASE,
 )
 

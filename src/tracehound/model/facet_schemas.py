@@ -89,7 +89,7 @@ FACET_SCHEMAS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
             {
                 "record": pl.Int64(),
                 "time": pl.Int64(),  # ps
-                "device": pl.Int32(),  # -1: the host, -2 (`UNKNOWN_DEVICE`): the file does not say
+                "device": pl.Int32(),  # see `memory_devices`; -2 (`UNKNOWN_DEVICE`): the file does not say
                 "bytes": pl.Int64(),  # below 0 if freed
                 "address": pl.Int64(),
                 "allocated": pl.Int64(),  # total held by the allocator at that time

@@ -110,7 +110,7 @@ class ExportedWindow(Struct, frozen=True):
 
 
 class NoDeviceWork(Struct, frozen=True):
-    """Hints about why a PyTorch file has no device work.
+    """Hints about why a PyTorch file, or a damaged profile of XLA, has no device work.
 
     `runtime` is "launches" if the host launched device work, "calls" if it called a device's runtime without launching
     anything, else "". `family` is the runtime of the launches ("CUDA"); "" for unknown ones and for several.

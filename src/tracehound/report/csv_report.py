@@ -1,9 +1,9 @@
 """Results as CSV, for spreadsheets: raw numbers, the unit in the name of the column.
 
 A header, then one line per row; times in ps (``total_ps``), shares as fractions, bytes as such (``size_bytes``), flags
-as true and false, events as their ids, nothing for unknown values. The rank
-of a row of all ranks is "all", so that such rows are not summed by accident. There are no notes. The summary and other
-pages are such tables one after another, each below a line ``# analysis`` and separated by an empty line.
+as true and false, events as their ids, nothing for unknown values. Rows of all ranks are left out, so that they are not
+summed by accident. There are no notes. The summary and other pages are such tables one after another, each below a line
+``# analysis`` and separated by an empty line.
 """
 
 from __future__ import annotations
@@ -45,8 +45,14 @@ def write_result(header: ReportHeader, table: Result, style: ReportStyle) -> Ite
 
 def _table_lines(table: Result) -> Iterator[TextLine]:
     yield _format_csv([[column_header(column) for column in table.columns]])
-    for rows in table.table.iter_slices(ROWS_PER_CHUNK):
+    for rows in _without_rows_of_all_ranks(table).iter_slices(ROWS_PER_CHUNK):
         yield _format_csv(zip(*(_raw_values(column, rows[column.name]) for column in table.columns), strict=True))
+
+
+def _without_rows_of_all_ranks(table: Result) -> pl.DataFrame:
+    """The rows, without those that are sums of others: whoever adds up a column would count twice."""
+    ranks = [pl.col(column.name).is_not_null() for column in table.columns if column.null_text]
+    return table.table.filter(ranks) if ranks else table.table
 
 
 def write_summary(page: Summary, style: ReportStyle) -> Iterator[TextLine]:
@@ -79,8 +85,6 @@ def _raw_values(column: Column, values: pl.Series) -> Sequence[object]:
     """The values of a column's cells; the csv writer leaves None empty."""
     if values.dtype.is_float():
         return values.set(~values.is_finite(), None).to_list()
-    if column.null_text:
-        return [column.null_text if value is None else value for value in values.to_list()]
     if column.unit == "flag":
         return [None if value is None else "true" if value else "false" for value in values.to_list()]
     if column.unit in TEXT_UNITS:

@@ -47,6 +47,7 @@ def merge_file_frames(
     name: str, parts: Sequence[FileFrames], notes: Sequence[Note] = (), alignment: ClockAlignment = WALL_CLOCK
 ) -> Trace:
     """The trace of these files. Any subset of a trace's files can be merged: a trace grows while it is read."""
+    parts, host_notes = _drop_ranks_without_device(parts)
     clock = make_common_clock(parts, alignment)
     numbering = number_ranks(parts)
     hosts = tuple(Host(host, index) for index, part in enumerate(parts) for host in part.hosts)
@@ -57,7 +58,7 @@ def merge_file_frames(
     all_notes = [
         *(_printable_note(note) for note in notes),
         *(_add_note_file(note, name) for part, name in zip(parts, names, strict=True) for note in part.notes),
-        *_name_note_files([*clock.notes, *numbering.notes], parts, names),
+        *_name_note_files([*host_notes, *clock.notes, *numbering.notes], parts, names),
     ]
     return Trace(
         name=name,
@@ -79,6 +80,24 @@ def merge_file_frames(
         facets=tuple(_shift_facets(p, clock.shifts[i]) for i, p in enumerate(parts)),
         engine_ranks=ranks_of_engines(parts, numbering.numbers),
     )
+
+
+def _drop_ranks_without_device(parts: Sequence[FileFrames]) -> tuple[list[FileFrames], list[Note]]:
+    """The files, without ranks where a host of XLA recorded no device and other files have devices; and a note on it.
+
+    A file alone has a rank without a device, so that its host can be shown.
+    """
+    lacking = [part.format in _XLA_FORMATS and part.ranks["device"].null_count() == part.ranks.height for part in parts]
+    if all(lacking) or not any(lacking):
+        return list(parts), []
+    kept = [
+        replace(part, ranks=part.ranks.clear()) if lacks else part for part, lacks in zip(parts, lacking, strict=True)
+    ]
+    files = [str(part.path) for part, lacks in zip(parts, lacking, strict=True) if lacks]
+    return kept, [Note("missing", "hosts_without_device", len(files), file=files[0])]
+
+
+_XLA_FORMATS: Final = ("xplane", "chrome")
 
 
 class _FrameMerge(Struct, frozen=True):

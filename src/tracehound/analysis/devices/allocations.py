@@ -16,12 +16,10 @@ from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import concat_tables
 from tracehound.formats.value_bounds import MAX_BYTES
 from tracehound.model.facet_schemas import UNKNOWN_DEVICE
+from tracehound.model.memory_devices import rank_memory_numbers
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Ints, LatestBegun
-
-HOST_DEVICE: Final = -1
-"""Device number of the host's own memory."""
 
 
 def empty_memory_table(everything: pl.DataFrame) -> pl.DataFrame:
@@ -103,14 +101,6 @@ def _with_initial_levels(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([start.with_columns(address=pl.lit(None, rows.schema["address"])), rows])
 
 
-def memory_device_name(device: pl.Expr) -> pl.Expr:
-    """Name of a memory device for users; for `UNKNOWN_DEVICE` the file does not say which one it is."""
-    known = (
-        pl.when(device == HOST_DEVICE).then(pl.lit("CPU")).when(device == UNKNOWN_DEVICE).then(pl.lit("unknown device"))
-    )
-    return known.otherwise(pl.format("GPU {}", device)).alias("device")
-
-
 def assign_devices_to_ranks(tables: Sequence[pl.DataFrame], context: RunContext) -> pl.DataFrame:
     """The rows of all ranks, of each device once: with its rank, else with the first rank of its file.
 
@@ -124,7 +114,7 @@ def assign_devices_to_ranks(tables: Sequence[pl.DataFrame], context: RunContext)
     file = pl.Series("file", [host.part for host in context.hosts], pl.Int64)
     ranks = context.ranks.select(
         pl.col("rank").cast(pl.Int64),
-        pl.col("device").cast(pl.Int64).fill_null(UNKNOWN_DEVICE).alias("own"),
+        rank_memory_numbers(pl.col("label"), pl.col("device")).fill_null(UNKNOWN_DEVICE).alias("own"),
         file=file.gather(context.ranks["host"]),
     ).with_columns(
         (pl.col("rank") == pl.col("rank").min().over("file")).alias("first"),

@@ -106,7 +106,7 @@ def _are_cpus(context: RunContext, ranks: Collection[int]) -> bool:
     return on_cpu and not any(map(_count_device_planes, context.facts))
 
 
-_DEVICE_PLANE: Final = re.compile(r"/device:(?:TPU|GPU):\d+")
+_DEVICE_PLANE: Final = re.compile(r"/device:(?!CPU:|CUSTOM:)\w+:\d+")
 
 
 class MissingDevices(NamedTuple):

@@ -26,6 +26,7 @@ from tracehound.analysis.hosts.thread_activity import LAZY_TENSOR_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_without_compute, rank_calls
 from tracehound.analysis.timing.row_groups import NameKindPairs, category_codes, group_rows, largest_row_per_group
+from tracehound.model.memory_devices import is_memory_like
 from tracehound.model.trace import collect_frame, schema
 from tracehound.numeric.intervals import Intervals, Mask, covered_lengths, union
 from tracehound.numeric.trees import sum_groups
@@ -296,7 +297,8 @@ def collective_calls_by_size(rank_trace: RankTrace, step_intervals: Callable[[],
 
 def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:
     """The peak of the allocator of the rank's device, as it recorded it."""
-    allocations = collect_frame(rank_trace.facet("allocated").filter(pl.col("device") >= 0).drop_nulls("allocated"))
+    own_memory = is_memory_like(pl.col("device"), rank_trace.label)
+    allocations = collect_frame(rank_trace.facet("allocated").filter(own_memory).drop_nulls("allocated"))
     if rank_trace.windowed:
         allocations = with_levels_at_start(allocations.sort("time", "record"), rank_trace)
     highest = allocations.filter(pl.col("allocated") == pl.col("allocated").max())

@@ -87,6 +87,17 @@ def _devices_without_events(names: tuple[str, ...]) -> str:
     return f"devices without events: {join_some(names, 8)}"
 
 
+def _steps_lost(steps: tuple[int, ...]) -> str:
+    return f"steps whose marks were lost with damaged parts of the file: {format_ranges(steps)}"
+
+
+def _several_writers(processes: tuple[str, ...]) -> str:
+    return (
+        f"processes that mark steps in one file ({', '.join(processes)}): they wrote it together, and it is read as one"
+        " rank; give each rank a file of its own"
+    )
+
+
 def _plane_without_names(plane: str) -> str:
     what = f"plane {plane!r}" if plane else "a plane without a name"
     return f"{what} has events without names"
@@ -215,7 +226,15 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "chrome_form_of_xla": _chrome_form_of_xla,
     "planes_doubled": "planes that occur twice, byte for byte, read once",
     "events_without_time": "events that only count occurrences and have no time",
+    "hosts_without_device": "hosts without a device in their files: shown as hosts, they are no ranks",
+    "steps_lost": _steps_lost,
+    "several_writers": _several_writers,
+    "edge_alone": "begins of events without an end, or ends without a begin",
+    "written_by": "written by {writer}, whose rows are read as those of PyTorch's profiler",
     "events_damaged": "damaged events",
+    "device_events_unnamed": (
+        "device events whose names were lost with a damaged part of the file: on lanes named 'Beside ...', in no table"
+    ),
     "hlo_proto_damaged": "damaged HLO proto: its program is shown as far as it can be read",
     "profiler_error": "the profiler reports an error: {text}",
     "profiler_warning": "the profiler warns: {text}",
@@ -225,6 +244,9 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "event_length_damaged": ("damaged event length: some stats of events are shown as events"),
     "events_not_named": "the array of events has no name",
     "first_byte_damaged": "the first byte of the file is damaged",
+    "events_end_early": "the array of events seems to end here, but events of it follow: they were kept",
+    "events_behind_end": "events behind one of many early ends of the array: not read",
+    "events_of_another_recording": ("events behind the end of this recording, which belong to another one: not read"),
     "bytes_behind_events": "bytes after the array of events that are not valid JSON",
     "zeros_at_end": "zeros at the end of the file, ignored",
     "metadata_not_json": "metadata that is not valid JSON",

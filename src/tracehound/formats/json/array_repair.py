@@ -102,9 +102,13 @@ class RepairCounts(Struct):
 
     def add_repair(self, level: Level, code: str, at: int, **values: int | str | bool) -> None:
         """Count one repair or drop."""
+        self.add_repairs(level, code, at, 1, **values)
+
+    def add_repairs(self, level: Level, code: str, at: int, times: int, **values: int | str | bool) -> None:
+        """Count several repairs or drops of one kind, the first of which is at this byte."""
         kind = (level, code, tuple(values.items()))
         count, first = self.counts.get(kind, (0, at))
-        self.counts[kind] = (count + 1, min(first, at))
+        self.counts[kind] = (count + times, min(first, at))
 
     def notes(self) -> tuple[Note, ...]:
         """Return one note for each kind."""

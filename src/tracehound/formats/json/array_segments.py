@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from functools import cache
+from json import JSONDecoder
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -37,6 +38,14 @@ from tracehound.formats.json.array_repair import (
 from tracehound.formats.json.array_window import ChunkSizes, EventBoundary, SlidingWindow
 from tracehound.formats.json.lenient_json import BYTES_NOT_UTF8
 from tracehound.model.notes import EVENTS_WITHOUT_END, Note
+
+_NEAR_END_OF_ARRAY: Final = 1 << 16
+"""The bytes behind an early end of the array whose processes decide whether the events there belong to it."""
+
+_MOST_EARLY_ENDS: Final = 16
+"""So many early ends of the array are passed over: the text behind each is parsed."""
+
+EVENTS_OF_OTHERS: Final = "events_of_another_recording"
 
 LONGEST_TAIL: Final = 16 << 20
 """The bytes behind the array that are read."""
@@ -157,6 +166,8 @@ class _SegmentReader(Generic[Some, E]):
         self._sizes = sizes
         self._window = SlidingWindow(stream, sizes)
         self._boundary = EventBoundary(0, 0)  # the end of the last segment
+        self._processes = set[bytes]()  # some of those with events
+        self._early_ends = 0
 
     def first_segment(self, number: int) -> JsonSegment | None:
         """Return the first segment to read; None where the file is too short to have it."""
@@ -193,6 +204,8 @@ class _SegmentReader(Generic[Some, E]):
             events = window.decode_events(boundary.end, self._shape.fast) if boundary else None
             if boundary is not None and events is not None:
                 if events:
+                    if not segment.places:
+                        self._processes.update(window.processes(0, boundary.end))
                     if (invalid := window.find_invalid_utf8(boundary.end)) is not None:
                         segment.repairs.add_repair("repaired", BYTES_NOT_UTF8, window.base + invalid)
                     segment.places.append((window.base + 1, boundary.end - 1, segment.elements, len(events)))
@@ -207,10 +220,21 @@ class _SegmentReader(Generic[Some, E]):
             found = self._read_leniently(self._lenient_limit(boundary, stop - window.base), segment)
             if found.events:
                 yield self._lenient_chunk(found, segment)
-            if found.ended or not found.events:
-                self._finish_array(found, segment)
+            if self._ends_segment(found, segment, stop):
                 return
-            window.drop(self._resume_position(found))
+
+    def _ends_segment(self, elements: LenientElements, segment: JsonSegment, stop: int) -> bool:
+        """Advance behind elements that were read one by one; return whether the segment, up to `stop`, is complete."""
+        self._processes.update(self._window.processes(0, elements.end))
+        if elements.events and not elements.ended:
+            self._window.drop(self._resume_position(elements))
+            return False
+        if not self._finish_array(elements, segment):
+            return True
+        if self._boundary.start > stop:
+            segment.end = self._boundary.start
+            return True
+        return False
 
     def _chunk_end(self, rest: int) -> tuple[EventBoundary | None, bool]:
         """Return the end of the next chunk, and whether the segment, of which `rest` bytes are left, ends there."""
@@ -305,10 +329,12 @@ class _SegmentReader(Generic[Some, E]):
         why = f"gzip {damage.what}, before any trace event"
         return TracehoundError(why, self._stream.path, f"byte {damage.at:,}", "copy it again, or record it anew")
 
-    def _finish_array(self, elements: LenientElements, segment: JsonSegment) -> None:
-        """Finish the array, or the file; the text that follows is read up to `LONGEST_TAIL`."""
+    def _finish_array(self, elements: LenientElements, segment: JsonSegment) -> bool:
+        """Finish the array, or the file; the text that follows is read up to `LONGEST_TAIL`.
+
+        Return True where the array only seemed to end, and events of it follow: the window is then before them.
+        """
         window = self._window
-        segment.final = True
         if elements.ended:
             window.drop(elements.end)
         else:
@@ -322,10 +348,43 @@ class _SegmentReader(Generic[Some, E]):
             bytes(memoryview(window.buffer)[skipped : window.visible_size]), window.base + skipped, segment
         )
         rest = rest.strip(b", \t\r\n")
-        if rest.startswith(b'"'):
-            _parse_metadata(b"{" + rest, segment, window.base)
+        is_metadata = rest.startswith(b'"')
+        is_whole = rest in (b"", b"}") or (is_metadata and _is_object(b"{" + rest))
+        if elements.ended and not is_whole and self._seek_events_behind_end(segment):
+            segment.metadata.update(_first_object(b"{" + rest) if is_metadata else {})
+            return True
+        segment.final = True
+        if is_metadata:
+            _parse_metadata(b"{" + rest, segment, segment.end)
         elif rest not in (b"", b"}"):
-            segment.repairs.add_repair("dropped", "bytes_behind_events", window.base + skipped)
+            segment.repairs.add_repair("dropped", "bytes_behind_events", segment.end + skipped)
+        return False
+
+    def _seek_events_behind_end(self, segment: JsonSegment) -> bool:
+        """Advance to the next event behind the end of the array, if there is one of a known process.
+
+        Events of other processes are remains of another recording, over which this one was written: they are counted.
+        """
+        window = self._window
+        start = window.find_event(0)
+        if start is None:
+            return False
+        found = window.processes(start, start + _NEAR_END_OF_ARRAY)
+        often = max(1, found.total() // 10)  # damage tears some ids
+        strange = any(count > often for process, count in found.items() if process not in self._processes)
+        if (self._processes and strange) or b'"traceEvents"' in window.buffer[:start]:
+            at = window.base + start
+            segment.repairs.add_repairs("dropped", EVENTS_OF_OTHERS, at, window.count_events())
+            return False
+        self._early_ends += 1
+        if self._early_ends > _MOST_EARLY_ENDS:
+            segment.repairs.add_repairs("dropped", "events_behind_end", window.base + start, window.count_events())
+            return False
+        segment.repairs.add_repair("repaired", "events_end_early", window.base)
+        window.drop(start - 1)
+        window.narrow()
+        self._boundary = EventBoundary(window.base + 1, window.base + 1)
+        return True
 
     def _strip_foreign_tail(self, rest: bytes, at: int, segment: JsonSegment) -> bytes:
         """Return the text behind the array, at `at`, that belongs to its document; the rest is reported.
@@ -367,6 +426,27 @@ def _make_chunk(events: Some, decode_again: _DecodeAgain, holds: Callable[[bytes
 def chunk_of_text(events: Some, text: bytes) -> JsonChunk[Some]:
     """Return the chunk of elements that were decoded from this list of JSON."""
     return _make_chunk(events, lambda decoder: decoder.decode(text), lambda part: part in text)
+
+
+def _first_object(data: bytes) -> dict[str, Any]:
+    """The object of JSON that the bytes begin with; empty where it is damaged."""
+    try:
+        found, _ = _DECODER.raw_decode(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_DECODER: Final = JSONDecoder()
+
+
+def _is_object(data: bytes) -> bool:
+    """Return whether the bytes are one object of JSON, perhaps in need of repair."""
+    try:
+        parse_leniently(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _parse_metadata(data: bytes, segment: JsonSegment, at: int) -> None:

@@ -6,6 +6,7 @@ It decodes no event, except to see whether it is one.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
@@ -28,6 +29,9 @@ _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"
 _PHASE = re.compile(rb'\{\s*"ph"\s*:')
 _HOLDS = re.compile(rb"\s*" + _OBJECT.pattern)
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_PROCESS = re.compile(rb'"pid"\s*:\s*("(?:[^"\\]|\\.)*"|-?[\d.]+)')
+_EVENT_PHASE = re.compile(rb'"ph"\s{0,8}:\s{0,8}"')
+_LONGEST_PHASE: Final = 32
 _OPEN, _CLOSE = b"[]"
 _DEEP: Final = 2
 """At this nesting depth an array is no longer one of the document's own."""
@@ -179,6 +183,28 @@ class SlidingWindow:
             if depth < _DEEP or _HOLDS.match(self.buffer, match.end(), self.visible_size):
                 return match
         return first if self.is_at_file_end or self.widest else None
+
+    def find_event(self, low: int) -> int | None:
+        """Return the start of the first event from `low` on that is seen."""
+        starts = (match.start() for match in _OBJECT.finditer(self.buffer, low, self.visible_size))
+        return next((start for start in starts if self._is_event(start)), None)
+
+    def processes(self, low: int, high: int) -> Counter[bytes]:
+        """Return the processes of the events in these bytes, as they are written, with the number of their events."""
+        return Counter(_PROCESS.findall(self.buffer, low, min(high, self.visible_size)))
+
+    def count_events(self) -> int:
+        """Advance to the end of the file; return how many events begin on the way, by their phases."""
+        events = 0
+        self.narrow()
+        while True:
+            self.fill()
+            last = 0
+            for phase in _EVENT_PHASE.finditer(self.buffer, 0, self.visible_size):
+                events, last = events + 1, phase.end()
+            if self.is_at_file_end:
+                return events
+            self.drop(max(last, self.visible_size - _LONGEST_PHASE))
 
     def first_boundary(self, low: int) -> EventBoundary | None:
         """Return the first boundary from `low` on, if enough is seen to decide."""

@@ -45,8 +45,13 @@ _CATEGORIES: Mapping[str, Category] = {
     "gpu_user_annotation": Category("annotation", "annotations"),
     "cuda_event": Category("sync", "sync"),
     "trace": Category("other", "none"),
+    "enqueue": Category("runtime", "thread"),
+    "dequeue": Category("runtime", "thread"),
+    "node": Category("op", "thread"),
+    "session": Category("annotation", "thread"),
+    "api": Category("runtime", "thread"),
 }
-"""Categories by their spelling in lower case."""
+"""Categories by their spelling in lower case; the last five are those of torch_npu and ONNX Runtime."""
 
 _CATEGORIES_BY_SUFFIX = {
     "_runtime": Category("runtime", "thread"),
@@ -94,6 +99,20 @@ _DMA_KERNEL_NAME = re.compile(r"^dma", re.IGNORECASE)
 def is_mtia_copy(name: str) -> bool:
     """True for the name of an MTIA kernel that is a copy: MTIA records the work of its DMA engines as kernels."""
     return _DMA_KERNEL_NAME.match(name) is not None
+
+
+_COMMUNICATION_ENGINE = re.compile(r"(?<![a-z])(?:NIC|STM|RDMA)", re.IGNORECASE)
+_COPY_ENGINE = re.compile("DMA", re.IGNORECASE)
+
+
+def engine_kind(engine: str) -> str:
+    """Kind of the work of an engine of Intel Gaudi, by the hardware event: `collective`, `copy` or `kernel`.
+
+    Network ports and their streams communicate, DMA engines copy; MME and TPC compute.
+    """
+    if _COMMUNICATION_ENGINE.search(engine):
+        return "collective"
+    return "copy" if _COPY_ENGINE.search(engine) else "kernel"
 
 
 def runtime_call_kind(name: str) -> str:

@@ -29,7 +29,7 @@ class EventColumns(NamedTuple):
 
     `record` is the ordinal of the element in the segment. `signature`, `name` and `device` are codes of
     `SegmentColumns`; `device` is -1 on a host. Ids and `bytes` are -1 where missing. `collective` is true if the args
-    name a collective.
+    name a collective or an engine that communicates, `copy` if they name an engine that copies.
     """
 
     record: Ints
@@ -42,13 +42,14 @@ class EventColumns(NamedTuple):
     device: CodeArray
     bytes: Ints
     collective: Mask
+    copy: Mask
 
     def take(self, rows: Ints) -> EventColumns:
         """Columns of these rows."""
         return EventColumns(*(column.take(rows) for column in cast("tuple[Any, ...]", self)))
 
 
-NO_EVENT_COLUMNS: Final = EventColumns(*(np.empty(0, dtype) for dtype in "qiiqqqqiq?"))
+NO_EVENT_COLUMNS: Final = EventColumns(*(np.empty(0, dtype) for dtype in "qiiqqqqiq??"))
 
 
 def is_device_event(signature: EventSignature) -> bool:

@@ -60,6 +60,7 @@ class EventArgs(msgspec.Struct, gc=False, frozen=True):
     warps_per_sm: Any = msgspec.field(default=None, name="warps per SM")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
     copy_bandwidth: Any = msgspec.field(default=None, name="memory bandwidth (GB/s)")
+    engine: Any = msgspec.field(default=None, name="HW event name")  # of Intel Gaudi
     occupancy_old: Any = msgspec.field(default=None, name="theoretical occupancy %")  # before May 2021
 
 
@@ -143,6 +144,16 @@ class OldInstantEvent(InstantEvent, tag="I", gc=False):
     """An instant in the older spelling of its phase."""
 
 
+class BeginEvent(_TimedEvent, tag_field="ph", tag="B", gc=False):
+    """The begin of a slice that other tools write as two elements."""
+
+    args: EventArgs = NO_ARGS
+
+
+class EndEvent(BeginEvent, tag="E", gc=False):
+    """The end of such a slice: of the last one that began on its thread and has none yet."""
+
+
 class CounterEvent(msgspec.Struct, tag_field="ph", tag="C", gc=False):
     """Values of a counter at one time; the values are in its args."""
 
@@ -182,6 +193,8 @@ JsonEvent = (
     CompleteEvent
     | InstantEvent
     | OldInstantEvent
+    | BeginEvent
+    | EndEvent
     | CounterEvent
     | MetadataEvent
     | FlowStart
@@ -195,6 +208,8 @@ _EVENT_DECODER: Final[msgspec.json.Decoder[list[JsonEvent]]] = msgspec.json.Deco
         CompleteEvent
         | InstantEvent
         | OldInstantEvent
+        | BeginEvent
+        | EndEvent
         | CounterEvent
         | MetadataEvent
         | FlowStart
@@ -219,7 +234,7 @@ class _AnyPhaseEvent(_TimedEvent, gc=False):
         event_class = _CLASS_OF_PHASE.get(self.ph)
         if event_class is None:
             return UnknownPhaseEvent(self.ph)
-        if issubclass(event_class, CompleteEvent):
+        if issubclass(event_class, CompleteEvent | BeginEvent):
             return event_class(self.cat, self.name, self.pid, self.tid, self.ts, self.dur, decode_args(EventArgs))
         if issubclass(event_class, InstantEvent):
             return event_class(self.cat, self.name, self.pid, self.tid, self.ts, self.dur, decode_args(InstantArgs))

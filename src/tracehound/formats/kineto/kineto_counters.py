@@ -30,10 +30,8 @@ from tracehound.formats.kineto.kineto_lanes import normalize_id
 from tracehound.formats.kineto.note_counts import MEMORY_WITHOUT_ADDRESS, MEMORY_WITHOUT_SIZE, NoteKind
 from tracehound.formats.kineto.process_ids import MergedRuns, without_run_mark
 from tracehound.formats.value_bounds import MAX_BYTES
+from tracehound.model.memory_devices import memory_device_label, memory_device_numbers, rank_memory_numbers
 from tracehound.numeric.intervals import Ints, Mask
-
-CPU_DEVICE_TYPE: Final = 0
-"""PyTorch's DeviceType of the host; all other types are devices."""
 
 MemoryQuantity = Literal["allocated", "reserved", "change"]
 
@@ -53,7 +51,7 @@ HOST_MEMORY_COUNTER: Final = f"{CPU_PREFIX}{MEMORY_COUNTER_NAMES['allocated']}"
 
 
 class MemoryCounterKey(NamedTuple):
-    """A memory counter: its device (-1: the host), and the quantity that it counts."""
+    """A memory counter: the number of its device (see `memory_devices`), and the quantity that it counts."""
 
     device: int
     quantity: MemoryQuantity
@@ -66,21 +64,9 @@ class TotalsColumn(NamedTuple):
     values: FloatValues
 
 
-def allocator_devices(device_types: Ints, device_numbers: Ints) -> Ints:
-    """Device of each allocator, -1 for the host; types and numbers are -1 where missing.
-
-    A number beyond Int32 stands for the first device, as in the args of kernels.
-    """
-    return np.where(
-        device_types <= CPU_DEVICE_TYPE,
-        -1,
-        np.where((device_numbers >= 0) & (device_numbers < 1 << 31), device_numbers, 0),
-    )
-
-
 def allocator_devices_of_args(args: Sequence[InstantArgs]) -> Ints:
-    """Device of the allocator of each event, -1 for the host."""
-    return allocator_devices(
+    """Number of the device of each event's allocator."""
+    return memory_device_numbers(
         parse_counts([args_of_event.memory_device_type for args_of_event in args]),
         parse_counts([args_of_event.memory_device for args_of_event in args]),
     )
@@ -185,9 +171,14 @@ def count_memory_changes(samples: CounterSamples) -> int:
 
 def count_unattributed_memory(samples: CounterSamples, ranks: pl.DataFrame) -> int:
     """Number of memory samples whose rank is unknown, because several ranks, each on its own host, have that device."""
-    devices = Counter(ranks["device"].to_list())
+    devices = Counter(_memory_numbers(ranks))
     is_unknown = [isinstance(key, MemoryCounterKey) and devices[key.device] != 1 for key in samples.keys]
     return int(np.count_nonzero(np.array(is_unknown, np.bool_)[samples.number])) if is_unknown else 0
+
+
+def _memory_numbers(ranks: pl.DataFrame) -> list[int | None]:
+    """Number under which the memory of each rank's device is recorded."""
+    return ranks.select(rank_memory_numbers(pl.col("label"), pl.col("device"))).to_series().to_list()
 
 
 def _without_unused_reserved(samples: CounterSamples) -> CounterSamples:
@@ -220,6 +211,10 @@ class _RankFinder:
 
     def __init__(self, ranks: pl.DataFrame, runs: MergedRuns) -> None:
         self._of = {place: row for row, place in reversed(list(enumerate(ranks.select("host", "device").iter_rows())))}
+        self._rows_of_memory = dict[int | None, list[int]]()
+        for row, number in enumerate(_memory_numbers(ranks)):
+            self._rows_of_memory.setdefault(number, []).append(row)
+        self._hosts = ranks["host"].to_list()
         self._runs = runs
 
     def rank_of_process(self, process: RawId, device: int) -> tuple[int, int | None]:
@@ -227,25 +222,21 @@ class _RankFinder:
         host = self._runs.run_of(process)
         return host, self._of.get((host, device))
 
-    def rank_of_device(self, device: int) -> tuple[int, int | None]:
-        """Host and rank of a device if the process is unknown: those of the only run with that device."""
-        found = [(host, row) for (host, ordinal), row in self._of.items() if ordinal == device]
-        return found[0] if len(found) == 1 else (0, None)
+    def rank_of_memory(self, number: int) -> tuple[int, int | None]:
+        """Host and rank of a memory device, whose process is unknown: those of the only run with that device."""
+        rows = self._rows_of_memory.get(number, [])
+        return (self._hosts[rows[0]], rows[0]) if len(rows) == 1 else (0, None)
 
 
 def _counter_lane(
     titles: Mapping[CounterKey, tuple[str, str]], ranks: _RankFinder, key: CounterKey | MemoryCounterKey
 ) -> Mapping[str, object]:
-    device = key.device if isinstance(key, MemoryCounterKey) else _device_of_counter(key)
-    host, rank = (
-        ranks.rank_of_device(device)
-        if isinstance(key, MemoryCounterKey)
-        else ranks.rank_of_process(normalize_id(key.process), device)
-    )
     if isinstance(key, MemoryCounterKey):
-        prefix = "" if rank is not None else CPU_PREFIX if device < 0 else f"GPU {device} "
+        host, rank = ranks.rank_of_memory(key.device)
+        prefix = "" if rank is not None else f"{memory_device_label(key.device)} "
         name, unit = f"{prefix}{MEMORY_COUNTER_NAMES[key.quantity]}", "bytes"
     else:
+        host, rank = ranks.rank_of_process(normalize_id(key.process), _device_of_counter(key))
         name, unit = titles[key]
     process = "" if isinstance(key, MemoryCounterKey) else str(normalize_id(key.process))
     return {"host": host, "rank": rank, "name": name, "unit": unit, "process": process}

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
+from tracehound.formats.json.array_repair import TIME_AS_TEXT
 from tracehound.formats.json.json_document import encode_json, find_value
 from tracehound.formats.json.value_columns import parse_count, parse_integer
 from tracehound.formats.kineto.arg_values import convert_to_integers, recorded_int64
@@ -141,6 +142,25 @@ def has_module_calls(events: pl.LazyFrame) -> bool:
     """True if calls of modules of a model are among the events: with with_stack=True the profiler records them."""
     is_module_call = (pl.col("kind") == "python") & pl.col("name").cat.starts_with(MODULE_PREFIX)
     return bool(collect_frame(events.select(is_module_call.any())).item())
+
+
+def lost_step_notes(frames: FileFrames) -> list[Note]:
+    """A note of the steps that are missing between others in a damaged file."""
+    if not any(_is_damage(note) for note in frames.notes):
+        return []
+    marked = frames.steps.filter(~pl.col("inferred"))["step"].unique().sort().to_list()
+    if not marked or marked[-1] - marked[0] > _MAX_LOST_STEPS:
+        return []
+    lost = tuple(sorted(set(range(marked[0], marked[-1])) - set(marked)))
+    return [Note("missing", "steps_lost", len(lost), values=(("steps", lost),))] if lost else []
+
+
+def _is_damage(note: Note) -> bool:
+    """True for a note of damaged bytes, in which marks of steps may have been lost."""
+    return note.level in ("dropped", "repaired") and note.where.startswith("byte ") and note.code != TIME_AS_TEXT
+
+
+_MAX_LOST_STEPS: Final = 10_000
 
 
 def collect_host_only_signs(frames: FileFrames) -> NoDeviceWork:

@@ -24,6 +24,9 @@ from tracehound.model.trace import RANKS
 _ROLE_NAMES: Final = {"annotations": "ranges"}
 """Short names of roles, which leave room for the stream number on a narrow screen."""
 
+_TITLED_ORDER: Final = 2**31 - 1
+"""Order of the lanes of a device that have names of their own: after its streams."""
+
 _NO_CUPTI_STREAM: Final = 2**32 - 1
 """CUPTI's unsigned -1."""
 
@@ -36,12 +39,16 @@ class HostThread(NamedTuple):
 
 
 class DeviceLane(NamedTuple):
-    """A lane of a device: its role, device ordinal, stream (-1: none), and the process of its events."""
+    """A lane of a device: its role, device ordinal, stream (-1: none), the process of its events, and its own name.
+
+    A lane with a name of its own is no stream, but may have its number.
+    """
 
     role: str
     device: int
     stream: int
     pid: RawId
+    title: str = ""
 
 
 LaneKey = HostThread | DeviceLane
@@ -233,16 +240,17 @@ def _device_lane_row(
     """
     owner = owners.get(device)
     runs = f"{device_family} {device.ordinal} " if owner not in (device, None) else ""
+    name = _ROLE_NAMES.get(key.role, key.role) + (f" {key.stream}" if key.stream >= 0 else "")
     return {
         "host": device.run,
         "rank": None if owner is None else rank_devices.index(owner),
         "role": key.role,
         "work": key.role == "stream" and owner == device,
-        "name": runs + _ROLE_NAMES.get(key.role, key.role) + (f" {key.stream}" if key.stream >= 0 else ""),
+        "name": runs + (key.title or name),
         "process": "",
         "thread": "",
-        "stream": None if key.stream < 0 else key.stream,
-        "order": min(max(key.stream, 0), 2**31 - 1),
+        "stream": None if key.stream < 0 or key.title else key.stream,
+        "order": _TITLED_ORDER if key.title else min(max(key.stream, 0), _TITLED_ORDER),
     }
 
 

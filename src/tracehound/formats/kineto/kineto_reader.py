@@ -10,12 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from tracehound.errors import TracehoundError
 from tracehound.formats import WHOLE_FILE, FormatReader, Progress, WorkerShard, ignore_progress
 from tracehound.formats.assembly.arrow_storage import scan_facets
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
 from tracehound.formats.export_metadata import exported_window_notes, truncated_source_notes
 from tracehound.formats.inflate import run_in_background
+from tracehound.formats.json.array_repair import ELEMENT_NOT_EVENT, EVENT_NOT_JSON
 from tracehound.formats.json.array_segments import ElementDecoder, JsonSegment, read_segments
 from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
 from tracehound.formats.json.json_document import chain_segments, merge_segments, read_args, read_file_ends
@@ -27,18 +29,22 @@ from tracehound.formats.kineto.kineto_facts import (
     collect_file_facts,
     collect_host_only_signs,
     has_module_calls,
+    lost_step_notes,
     merged_file_notes,
     normalize_metadata,
     profiler_message_notes,
 )
 from tracehound.formats.kineto.merged_segments import merge_segment_results
 from tracehound.formats.kineto.native_scan import native_decoder
+from tracehound.formats.kineto.note_counts import EVENT_WITHOUT_PHASE, UNKNOWN_PHASE
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.kineto.segment_events import KindCache, SegmentResult, spill_segment
 from tracehound.formats.kineto.segment_facets import KnownCombinations
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
+from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames
+from tracehound.model.units import count_noun
 
 
 def read_claims(path: Path) -> PeekedFacts:
@@ -75,7 +81,10 @@ def decode_shard(
 
 
 def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -> FileFrames:
-    """Frames of the file from all shards; a file whose segments do not meet is decoded again from start to end."""
+    """Frames of the file from all shards; a file whose segments do not meet is decoded again from start to end.
+
+    Raises TracehoundError where elements were dropped and nothing is left.
+    """
     results = {segment.number: (segment, result) for shard in shards for segment, result in shard.segments}
     chain = chain_segments(segment for segment, _ in results.values())
     if chain is None:
@@ -83,6 +92,8 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
     read = merge_segments(chain)
     metadata = normalize_metadata(read.metadata)
     events = merge_segment_results([results[segment.number][1] for segment in chain], read.firsts, metadata, spill)
+    if not events.chunks and events.counters.samples.is_empty():
+        _reject_lost_events(path, chain, (*read.notes, *events.notes))
     with run_in_background(events.facets) as facets:
         frames = assemble_file(
             DecodedFile(
@@ -113,7 +124,20 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
         frames = replace(frames, facets={**frames.facets, **scan_facets(facets())})
     host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames)
     facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
-    return add_device_curves(replace(frames, facts=facts))
+    notes = (*frames.notes, *lost_step_notes(frames))
+    return add_device_curves(replace(frames, facts=facts, notes=notes))
+
+
+def _reject_lost_events(path: Path, chain: Sequence[JsonSegment], notes: Sequence[Note]) -> None:
+    """Raise if elements of a file without events are no events: it is no trace, or nothing of it is left."""
+    elements = sum(segment.elements for segment in chain)
+    if elements and any(note.code in _NO_EVENT_CODES for note in notes):
+        what = f"none of its {count_noun(elements, 'element')} is an event that can be read"
+        raise TracehoundError(what, path, remedy="open the JSON that torch.profiler writes")
+
+
+_NO_EVENT_CODES: Final = (ELEMENT_NOT_EVENT, EVENT_NOT_JSON, EVENT_WITHOUT_PHASE[1], UNKNOWN_PHASE[1])
+"""Codes of the notes of elements that are no events."""
 
 
 READER: Final = FormatReader(decode_shard, build_file_frames, read_args, np.ndarray, read_claims)

@@ -6,6 +6,7 @@ to collectives of another segment's operators, and the launches of the old autog
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.arrow_storage import FacetPiece, store_facets
 from tracehound.formats.assembly.counter_samples import CounterSamples, FileCounters, concat_samples
@@ -21,6 +23,12 @@ from tracehound.formats.assembly.launch_links import make_counted_ids_unique
 from tracehound.formats.export_metadata import exported_window
 from tracehound.formats.json.value_columns import INVALID, parse_count
 from tracehound.formats.kineto.event_columns import GLOO_PREFIX
+from tracehound.formats.kineto.foreign_writers import (
+    ForeignLanes,
+    KindAmendment,
+    LocatedEvents,
+    find_foreign_lanes,
+)
 from tracehound.formats.kineto.json_events import RawId
 from tracehound.formats.kineto.kineto_counters import count_memory_changes, count_unattributed_memory, counter_lanes
 from tracehound.formats.kineto.kineto_lanes import (
@@ -37,6 +45,7 @@ from tracehound.formats.kineto.note_counts import (
     EVENT_AT_ZERO,
     EVENT_FAR_AWAY,
     EVENTS_ON_ANOTHER_DEVICE,
+    FOREIGN_CATEGORIES,
     MEMORY_EVENTS,
     MEMORY_OF_SEVERAL_RANKS,
     MEMORY_WITHOUT_ADDRESS,
@@ -54,6 +63,9 @@ from tracehound.numeric.intervals import Ints, Mask
 
 BASE_TIME_KEY: Final = "baseTimeNanoseconds"
 """Key of the wall clock (ns) at time 0."""
+
+_MAX_WRITERS: Final = 8
+"""So many of the processes that wrote a file are named."""
 
 UNSET_TIME_GAP_NS: Final = 3600 * 10**9
 """An event at time 0 counts as without a time if the other events are further away than this (ns)."""
@@ -107,10 +119,19 @@ def merge_segment_results(
         for key, lane_usage in result.lanes.items():
             lanes[key] = lanes.get(key, NO_USAGE).plus(lane_usage)
         note_counts.merge(result.note_counts, first)
-    file_lanes = build_lanes(
-        lanes, recorded_names, next((result.device_family for result in results if result.device_family), ""), metadata
-    )
-    bounds, located_events = _time_bounds(results, base_ns), list[tuple[SpilledEvents, Ints, int]]()
+    categories = frozenset[str]().union(*(result.categories for result in results))
+    foreign = find_foreign_lanes(lanes, recorded_names, categories)
+    family = foreign.family or next((result.device_family for result in results if result.device_family), "")
+    file_lanes = _build_moved_lanes(lanes, foreign, recorded_names, family, metadata)
+    if foreign.writer == "torch_npu":
+        note_counts.counts.pop(FOREIGN_CATEGORIES, None)
+    marks = Counter[str]()
+    for result in results:
+        for pid, count in result.step_processes.items():
+            marks[str(normalize_id(pid))] += count
+    writers = sorted(process for process, count in marks.items() if count > 1)  # damage may tear the id of one
+    bounds, located_events = _time_bounds(results, base_ns), list[LocatedEvents]()
+    lanes_of_chunk = list[Sequence[LaneKey]]()
     amendments, host_of_lane = (
         _collective_amendments(collective_sizes, file_lanes),
         file_lanes.lanes["host"].cast(pl.Int64).to_numpy(),
@@ -124,9 +145,11 @@ def merge_segment_results(
                 else _without_impossible_times(events_chunk, bounds, first, note_counts, spill)
             )
             if valid_events is not None:
+                lanes_of_chunk.append(list(result.lanes))
                 located_events.append(
                     (_amend_collectives(valid_events, amendments, host_of_lane[rows], first, spill), rows, first)
                 )
+    located_events = KindAmendment(foreign, spill).amend(located_events, lanes_of_chunk)
     located_events = add_launch_correlations(located_events, results, firsts, file_lanes, spill)
     samples = _samples_in_bounds(results, bounds, firsts, note_counts)
     note_counts.add(EVENTS_ON_ANOTHER_DEVICE, file_lanes.stray_events, 0)
@@ -150,6 +173,8 @@ def merge_segment_results(
         span_ns=_profiler_span_of_file(results, 0 if has_unusable_base else base_ns),
         notes=(
             *([Note("dropped", CLOCK_IMPOSSIBLE, where=BASE_TIME_KEY)] if has_unusable_base else []),
+            *([] if file_lanes.runs.is_merged else _several_writers_notes(writers)),
+            *([Note("info", "written_by", values=(("writer", foreign.writer),))] if foreign.writer else []),
             *note_counts.notes(),
         ),
         facets=store_facets(
@@ -158,6 +183,31 @@ def merge_segment_results(
         counters=counter_lanes(samples, origin, file_lanes.ranks, file_lanes.runs),
         exported_window=exported_window(metadata, origin * 1000),
     )
+
+
+def _several_writers_notes(processes: Sequence[str]) -> list[Note]:
+    """A note of the processes that mark steps, if there are several: each writes a file of its own otherwise."""
+    values = (("processes", tuple(processes[:_MAX_WRITERS])),)
+    return [Note("missing", "several_writers", len(processes), values=values)] if len(processes) > 1 else []
+
+
+def _build_moved_lanes(
+    usage: Mapping[LaneKey, LaneUsage],
+    foreign: ForeignLanes,
+    names: Mapping[tuple[str, RawId, RawId], str],
+    family: str,
+    metadata: Mapping[str, Any],
+) -> FileLanes:
+    """Lanes of a file, some of which its writer recorded as others; the numbers are by the recorded lanes."""
+    moved_usage = dict[LaneKey, LaneUsage]()
+    for key, lane_usage in usage.items():
+        moved = foreign.moved.get(key, key)
+        moved_usage[moved] = moved_usage.get(moved, NO_USAGE).plus(lane_usage)
+    file_lanes = build_lanes(moved_usage, names, family, metadata)
+    if not foreign.moved:
+        return file_lanes
+    numbers = {key: file_lanes.lane_numbers[foreign.moved.get(key, key)] for key in usage}
+    return replace(file_lanes, lane_numbers=numbers)
 
 
 def _time_bounds(results: Sequence[SegmentResult], base: int) -> _TimeBounds:
@@ -286,9 +336,6 @@ def _profiler_span_of_file(results: Sequence[SegmentResult], base: int) -> tuple
     start, length = next((result.profiler_span for result in results if result.profiler_span), (INVALID, INVALID))
     return None if INVALID in (start, length) else (base + start, length)
 
-
-LocatedEvents = tuple[SpilledEvents, Ints, int]
-"""Events, the file's lane of each of their lane numbers, and the ordinal of their segment's first element."""
 
 _FLOW_END_SCHEMA: Final[Mapping[str, pl.DataType]] = {
     "record": pl.Int64(),

@@ -26,7 +26,7 @@ from tracehound.formats.kineto.json_events import (
     RawId,
     decode_events,
 )
-from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORY
+from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORIES
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
 from tracehound.numeric.intervals import Ints
 from tracehound.numeric.native.scanners import (
@@ -83,7 +83,7 @@ _CALL_ARGS: Final = ("dims", "dims_old", "types", "strides", "concrete", "stack"
 _COPY_ARGS: Final = ("copy_bandwidth",)
 _RARE_ARGS: Final = (
     "collective", "dtype", "group", "description", "ranks", "size", "collective_number", "elements_in",
-    "elements_out", "split_in", "split_out", "source", "destination", "awaited_stream", "recorded",
+    "elements_out", "split_in", "split_out", "source", "destination", "awaited_stream", "recorded", "engine",
 )  # fmt: skip
 """Args that few events have."""
 
@@ -232,7 +232,7 @@ def _decode_json(text: bytes, default: Any = None) -> Any:  # noqa: ANN401, any 
 def _parse_location(parts: list[bytes]) -> EventLaneKey:
     cat, pid, tid, device, stream = parts
     signature = (_decode_json(cat, ""), _decode_json(pid), _decode_json(tid))
-    if signature[0] == LAUNCH_FLOW_CATEGORY:
+    if signature[0] in LAUNCH_FLOW_CATEGORIES:
         raise msgspec.ValidationError("a launch flow, which the scanner does not read")
     return EventLaneKey(signature, _decode_json(device), _decode_json(stream))
 

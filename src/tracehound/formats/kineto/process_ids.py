@@ -112,8 +112,8 @@ _DEVICE_PROCESS: Final = "CUDA functions"
 _KIND_BY_PROCESS: Final[Mapping[RawId, str]] = {_DEVICE_PROCESS: "kernel", "CPU functions": "op"}
 """Kind of the events of each process; each thread of the device process is a device."""
 
-LAUNCH_FLOW_CATEGORY: Final = "cpu_to_cuda"
-"""Category of flow events from operators to the kernels that they launched."""
+LAUNCH_FLOW_CATEGORIES: Final = ("cpu_to_cuda", "async_npu")
+"""Categories of flow events from operators to the kernels that they launched: of the autograd profiler, torch_npu."""
 
 
 def is_device_process(pid: RawId) -> bool:
@@ -153,7 +153,7 @@ def launch_flow_ends(elements: Sequence[msgspec.Raw], records: Ints, starts: Int
     for element, record, start in zip(elements, records.tolist(), starts.tolist(), strict=True):
         with suppress(msgspec.MsgspecError, RecursionError):
             flow = _decode_flow(element)
-            if flow.cat == LAUNCH_FLOW_CATEGORY:
+            if flow.cat in LAUNCH_FLOW_CATEGORIES:
                 ends.append(LaunchFlowEndpoint(record, flow.ph == "s", flow.id, flow.pid, flow.tid, start))
     return ends
 

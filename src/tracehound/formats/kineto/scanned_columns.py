@@ -24,7 +24,7 @@ from tracehound.formats.kineto.json_events import (
     CompleteEvent,
     InstantEvent,
 )
-from tracehound.formats.kineto.kineto_counters import TotalsColumn, allocator_devices, memory_samples
+from tracehound.formats.kineto.kineto_counters import TotalsColumn, memory_samples
 from tracehound.formats.kineto.native_scan import (
     BYTES,
     COMPLETE_PHASE,
@@ -60,6 +60,7 @@ from tracehound.formats.kineto.note_counts import (
 )
 from tracehound.formats.kineto.segment_facets import NO_CALL_ARGS, NO_COPY_ARGS, SegmentFacets
 from tracehound.formats.spill import MaskedColumn
+from tracehound.model.memory_devices import memory_device_numbers
 from tracehound.numeric.intervals import Ints, Mask
 from tracehound.numeric.native.scanners import (
     ABSENT_NUMBER,
@@ -237,6 +238,7 @@ class ScannedColumnBuilder:
             device=device.astype(np.int32),
             bytes=np.where(device >= 0, np.maximum(number_columns[BYTES], MISSING), MISSING),
             collective=np.zeros(len(rows), np.bool_),
+            copy=np.zeros(len(rows), np.bool_),
         )
 
     def _add_calls(self, events: ScannedEvents, rows: Ints, first: int, codes: CodeArray) -> None:
@@ -262,7 +264,7 @@ class ScannedColumnBuilder:
             MEMORY_WITHOUT_SIZE, (numbers[[MEMORY_CHANGE, MEMORY_DEVICE_TYPE]] == ABSENT_NUMBER).any(axis=0), record
         )
         self._note_counts.add_mask(MEMORY_WITHOUT_ADDRESS, numbers[MEMORY_ADDRESS] == ABSENT_NUMBER, record)
-        device = allocator_devices(
+        device = memory_device_numbers(
             np.maximum(numbers[MEMORY_DEVICE_TYPE], MISSING), np.maximum(numbers[MEMORY_DEVICE], MISSING)
         )
         changed = np.where(change == ABSENT_NUMBER, np.nan, change)

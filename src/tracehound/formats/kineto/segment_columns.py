@@ -7,6 +7,7 @@ these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import compress
 from typing import Any, Final, cast
 
@@ -28,6 +29,7 @@ from tracehound.formats.json.value_columns import (
     to_ticks,
 )
 from tracehound.formats.kineto.arg_values import collective_message_bytes, convert_to_integers, input_tensor_bytes
+from tracehound.formats.kineto.categories import engine_kind
 from tracehound.formats.kineto.event_columns import (
     GLOO_PREFIX,
     MEMORY_EVENT_NAME,
@@ -40,8 +42,10 @@ from tracehound.formats.kineto.event_columns import (
     may_have_wait_args,
 )
 from tracehound.formats.kineto.json_events import (
+    BeginEvent,
     CompleteEvent,
     CounterEvent,
+    EndEvent,
     EventArgs,
     FlowFinish,
     FlowStart,
@@ -62,6 +66,7 @@ from tracehound.formats.kineto.kineto_counters import (
 from tracehound.formats.kineto.native_scan import ScannedEvents, is_counter_sample
 from tracehound.formats.kineto.note_counts import (
     COUNTER_SAMPLES,
+    EDGE_ALONE,
     EVENT_WITHOUT_DURATION,
     EVENT_WITHOUT_PHASE,
     FLOW_EVENTS_SKIPPED,
@@ -70,7 +75,8 @@ from tracehound.formats.kineto.note_counts import (
     UNKNOWN_PHASE,
     NoteCounts,
 )
-from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORY, LaunchFlowEndpoint, launch_flow_ends
+from tracehound.formats.kineto.paired_slices import SliceEdges
+from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORIES, LaunchFlowEndpoint, launch_flow_ends
 from tracehound.formats.kineto.scanned_columns import ScannedColumnBuilder
 from tracehound.formats.kineto.segment_facets import KnownCombinations, SegmentFacets
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
@@ -84,10 +90,11 @@ _LEFTOVERS_AT_ONCE: Final = 1 << 12
 
 _PLAIN_ARGS, _DEVICE_ARGS, _COLLECTIVE_PARAMS, _GLOO_ARGS = range(4)
 
-_COMPLETE, _INSTANT, _METADATA, _COUNTER, _FLOW, _UNKNOWN = range(6)
+_COMPLETE, _INSTANT, _METADATA, _COUNTER, _FLOW, _EDGE, _UNKNOWN = range(7)
 _PHASES: Final[Mapping[type[JsonEvent], int]] = {
     CompleteEvent: _COMPLETE, InstantEvent: _INSTANT, OldInstantEvent: _INSTANT, MetadataEvent: _METADATA,
-    CounterEvent: _COUNTER, FlowStart: _FLOW, FlowStep: _FLOW, FlowFinish: _FLOW, UnknownPhaseEvent: _UNKNOWN,
+    BeginEvent: _EDGE, EndEvent: _EDGE, CounterEvent: _COUNTER, FlowStart: _FLOW, FlowStep: _FLOW, FlowFinish: _FLOW,
+    UnknownPhaseEvent: _UNKNOWN,
 }  # fmt: skip
 
 
@@ -99,7 +106,7 @@ class SegmentColumns:
     `collective_sizes` has the message bytes (-1: unknown) of each operator that started a collective, by its pid and
     External id. `note_counts` counts elements that are not in the columns; `samples` are those of counters; `facets`
     has what only some events carry, and `known` the arg combinations of earlier segments; `flow_ends` are the ends of
-    launch flows.
+    launch flows. `has_engines`: kernels name the engine of Intel Gaudi that ran them.
     """
 
     def __init__(self, known: KnownCombinations) -> None:
@@ -110,6 +117,8 @@ class SegmentColumns:
         self.samples = SampleCollector()
         self.facets = SegmentFacets(known)
         self.flow_ends: list[LaunchFlowEndpoint] = []
+        self.has_engines = False
+        self._edges = SliceEdges()
         self._count = 0
         self._columns = [NO_EVENT_COLUMNS]
         self._leftovers, self._leftover_texts, self._leftover_records = list[JsonEvent](), list[bytes](), list[Ints]()
@@ -174,9 +183,23 @@ class SegmentColumns:
     def event_columns(self) -> EventColumns:
         """Columns of all events in the order of the file. Call it last: it completes the other attributes."""
         self._add_leftovers()
+        self._add_paired_slices()
         columns = EventColumns(*(np.concatenate(parts) for parts in zip(*self._columns, strict=True)))
         in_order = bool(np.all(columns.record[1:] > columns.record[:-1]))
         return columns if in_order else columns.take(np.argsort(columns.record, kind="stable"))
+
+    def _add_paired_slices(self) -> None:
+        """Append the slices that were written as a begin and an end; either alone is counted."""
+        slices, alone = self._edges.pair()
+        self.note_counts.add(EDGE_ALONE, len(alone), min(alone, default=0))
+        if not slices:
+            return
+        events: list[CompleteEvent | InstantEvent] = [each.event for each in slices]
+        starts, lengths = (
+            [Decimal(getattr(each, name)) / NS_PER_US for each in slices] for name in ("start", "length")
+        )
+        chunk = JsonChunk[Any](events, lambda: starts, lambda: lengths, list, lambda _: False)
+        self._add_events(events, np.arange(len(events)), np.array([each.record for each in slices], np.int64), chunk)
 
     def _add_events(
         self, events: list[CompleteEvent | InstantEvent], rows: Ints, records: Ints, chunk: JsonChunk[Any]
@@ -196,6 +219,7 @@ class SegmentColumns:
             device=np.full(count, MISSING, np.int32),
             bytes=np.full(count, MISSING, np.int64),
             collective=np.zeros(count, np.bool_),
+            copy=np.zeros(count, np.bool_),
         )
         self._columns.append(columns)
         self._count_missing_durations(events, columns)
@@ -239,6 +263,10 @@ class SegmentColumns:
             for each in args
         ]
         self.facets.add("launched", columns.record[rows], args)
+        engines = [engine_kind(as_text(each.engine)) if each.engine is not None else "" for each in args]
+        self.has_engines |= any(engines)
+        columns.collective[rows] |= np.array([engine == "collective" for engine in engines], np.bool_)
+        columns.copy[rows] = [engine == "copy" for engine in engines]
         copies = [row for row, each in enumerate(args) if each.copy_bandwidth is not None]
         self.facets.add("copied", columns.record[rows[copies]], [args[row] for row in copies])
 
@@ -252,7 +280,7 @@ class SegmentColumns:
     def _add_collective_args(self, rows: Ints, args: Sequence[EventArgs], columns: EventColumns) -> None:
         """Add the args of events that name a collective, on devices and on the host."""
         collective_rows = [row for row in rows.tolist() if args[row].collective is not None]
-        columns.collective[collective_rows] = columns.device[collective_rows] >= 0
+        columns.collective[collective_rows] |= columns.device[collective_rows] >= 0
         self.facets.add("communicated", columns.record[collective_rows], [args[row] for row in collective_rows])
 
     def _add_gloo_sizes(self, rows: Ints, args: Sequence[EventArgs], columns: EventColumns) -> None:
@@ -274,6 +302,10 @@ class SegmentColumns:
             self.metadata[metadata_event.name, metadata_event.pid, metadata_event.tid] = as_text(
                 metadata_event.args.name
             )
+        edges = np.flatnonzero(phases == _EDGE)
+        if len(edges):
+            found = [cast("BeginEvent", elements[row]) for row in edges.tolist()]
+            self._edges.add(found, records[edges], _nanoseconds([edge.ts for edge in found], chunk.starts, edges))
         for row in np.flatnonzero(phases == _UNKNOWN).tolist():
             self.note_counts.add(
                 UNKNOWN_PHASE if cast(UnknownPhaseEvent, elements[row]).ph else EVENT_WITHOUT_PHASE,
@@ -288,7 +320,7 @@ class SegmentColumns:
         ):
             self.note_counts.add(note, int(np.count_nonzero(mask)), int(records[np.argmax(mask)]))
         flows = np.flatnonzero(phases == _FLOW)
-        if len(flows) and chunk.holds(LAUNCH_FLOW_CATEGORY.encode()):
+        if len(flows) and any(chunk.holds(category.encode()) for category in LAUNCH_FLOW_CATEGORIES):
             self._add_flows(flows, records, chunk)
         rows = np.flatnonzero(counters | memory)
         if len(rows):

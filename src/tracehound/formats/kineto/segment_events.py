@@ -76,7 +76,9 @@ class SegmentResult(Struct, frozen=True):
     `lanes` has the usage of each lane, in the order of the lane numbers; `recorded_names` and `collective_sizes` are
     those of `SegmentColumns`. `start_sample` has some of the starts (ns), `profiler_span` the start and length of the
     profiler's own span (`INVALID` for an invalid time; None without a span). `samples` are those of counters, and
-    `facets` those of `FACET_SCHEMAS`, with times in ns. `flow_ends` are the ends of launch flows.
+    `facets` those of `FACET_SCHEMAS`, with times in ns; `categories` are those of the events,
+    `step_processes` the processes that mark steps, with the number of their marks.
+    `flow_ends` are the ends of launch flows.
     """
 
     spilled_events: tuple[SpilledEvents, ...]
@@ -87,6 +89,8 @@ class SegmentResult(Struct, frozen=True):
     start_sample: Ints
     profiler_span: tuple[int, int] | None
     device_family: str
+    categories: frozenset[str]
+    step_processes: Mapping[RawId, int]
     samples: SpilledSamples
     facets: Mapping[str, SpilledRows]
     flow_ends: tuple[LaunchFlowEndpoint, ...]
@@ -139,11 +143,26 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
         note_counts=note_counts,
         start_sample=starts[:: 1 + len(starts) // _START_SAMPLE_SIZE].copy(),  # a view would keep all starts in memory
         profiler_span=_profiler_span(events, in_profiler_span),
-        device_family=next((found for cat, *_ in columns.signatures if (found := parse_category(cat).family)), ""),
+        device_family=next(
+            (found for cat, *_ in columns.signatures if (found := parse_category(cat).family)),
+            "HPU" if columns.has_engines else "",
+        ),
+        categories=frozenset(cat for cat, *_ in columns.signatures),
+        step_processes=_step_processes(columns, drawn_events, step),
         samples=columns.samples.finish().spill_samples(spill, f"{name}-samples"),
         facets=columns.facets.spill(spill, name, note_counts),
         flow_ends=tuple(columns.flow_ends),
     )
+
+
+def _step_processes(columns: SegmentColumns, events: EventColumns, step: npt.NDArray[np.int32]) -> dict[RawId, int]:
+    """The processes with marks of steps, and the number of their marks."""
+    marked, counts = np.unique(events.signature[step >= 0], return_counts=True)
+    signatures, found = list(columns.signatures) if len(marked) else [], dict[RawId, int]()
+    for code, count in zip(marked.tolist(), counts.tolist(), strict=True):
+        _, pid, _ = signatures[code]
+        found[pid] = found.get(pid, 0) + count
+    return found
 
 
 def _has_unknown_category(signature: EventSignature) -> bool:
@@ -267,6 +286,7 @@ def kinds_and_steps(
     if on_mtia.any():
         is_copy = ResultsByCode(columns.names, is_mtia_copy).results_of_codes(events.name)
         kind[on_mtia[events.signature] & (is_copy > 0) & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
+    kind[events.copy & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
     kind[events.collective & (kind == KIND_CODES["kernel"])] = KIND_CODES["collective"]
     step = _step_numbers(columns, events, kind)
     kind[step >= 0] = KIND_CODES["step"]

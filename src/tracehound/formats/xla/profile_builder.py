@@ -42,6 +42,11 @@ class ProfileBuilder(Struct):
         self.ranks.append({"host": host, "inferred": False, **identity})
         return len(self.ranks) - 1
 
+    def rank_of_ordinal(self, device: int) -> int | None:
+        """Row of the rank of the only device with this ordinal."""
+        rows = [row for row, rank in enumerate(self.ranks) if rank["device"] == device]
+        return rows[0] if len(rows) == 1 else None
+
     def add_events(self, rows: pl.DataFrame) -> None:
         """Add raw events; columns that are not in `RAW_EVENTS` are dropped."""
         self.events.append(to_raw_events(rows))

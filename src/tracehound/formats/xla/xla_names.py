@@ -19,6 +19,12 @@ LineRole = Literal["steps", "modules", "ops", "stream", "async", "sync", "scope"
 NO_COMMAND_BUFFERS_FLAG: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="
 """The XLA flag that launches each kernel by itself on a GPU: kernels in a graph do not name their op."""
 
+DEVICE_TYPE: Final = r"(?!CPU:|CUSTOM:)[A-Za-z][A-Za-z0-9_]{0,30}"
+"""Pattern of the types of devices that PJRT plugins register: TPU, GPU, XPU, NPU, METAL, NEURON and others.
+
+The CPU's ops run on threads of its host. Planes of ``CUSTOM`` types show something beside the devices.
+"""
+
 _LINE_ROLES: tuple[tuple[str, LineRole], ...] = (
     (r"stream\b|cupti overhead$", "stream"),
     (r"(async xla ops|host offload ops)$", "async"),

@@ -32,6 +32,7 @@ from tracehound.formats.xla.op_executions import (
 from tracehound.formats.xla.op_kinds import bytes_moved_by_op, op_kind
 from tracehound.formats.xla.profile_builder import ProfileBuilder
 from tracehound.formats.xla.xla_names import (
+    DEVICE_TYPE,
     is_idle_event,
     is_program_thread,
     kind_of_device_event,
@@ -66,7 +67,7 @@ WRITER_LIMITS: Final = (1_000_000, 5_000_000)
 _KNOWN_PHASES: Final = ("X", "M", "C")
 """Phases that XLA writes, and that of counters, which other tools add to its files."""
 
-DEVICE_PROCESS: Final = re.compile(r"/device:(TPU|GPU|CPU):(\d{1,9})( \S.*)?$")
+DEVICE_PROCESS: Final = re.compile(rf"/device:({DEVICE_TYPE}|CPU):(\d{{1,9}})( \S.*)?$")
 """A device's process. In an xplane CPUs are no devices, but their derived lanes may have been exported as one."""
 
 _MOST_DEVICES: Final = 2**31

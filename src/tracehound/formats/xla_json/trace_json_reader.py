@@ -33,6 +33,7 @@ from tracehound.formats.kineto.kineto_facts import clock_notes
 from tracehound.formats.spill import Spill
 from tracehound.formats.xla.kernel_details import parse_launch_details
 from tracehound.formats.xla.profile_builder import OpTable, ProfileBuilder
+from tracehound.formats.xla.xla_names import DEVICE_TYPE
 from tracehound.formats.xla_json.trace_json_events import (
     EVENT_DECODER,
     ProcessHosts,
@@ -53,7 +54,7 @@ def _format_limits_note(frames: FileFrames, *, ends: bool) -> Note:
     return Note("missing", "chrome_form_of_xla", values=(("has_links", has_links), ("has_ends", bool(has_ends))))
 
 
-_DEVICE_NAME: Final = re.compile(r'"name"\s*:\s*"/device:((?:TPU|GPU):\d{1,9})[" ]')
+_DEVICE_NAME: Final = re.compile(rf'"name"\s*:\s*"/device:({DEVICE_TYPE}:\d{{1,9}})[" ]')
 
 
 def read_claims(path: Path) -> PeekedFacts:

@@ -121,7 +121,8 @@ class DevicePlaneColumns:
                 moved = _first_known(NullableInts(size, size >= 0), moved)
         if self._has_side_lines:
             to_side_line = np.flatnonzero(self._side_line[line_in_plane] >= 0)
-            to_side_line = to_side_line[self._idle(0, position[to_side_line]) > 0]
+            to_side_line = to_side_line[(self._idle(0, position[to_side_line]) > 0) | (position[to_side_line] < 0)]
+            rows.state.unnamed += int(np.count_nonzero(position[to_side_line] < 0))
             lane = events.line.copy()
             lane[to_side_line], kind[to_side_line] = (
                 rows.first_line + self._side_line[line_in_plane[to_side_line]],
@@ -165,15 +166,16 @@ def _first_known(first: Offsets | NullableInts | None, second: NullableInts | No
 class HostPlaneColumns:
     """Columns of the events of a host plane.
 
-    `devices` are the device planes by kind. Events with the name of a GPU's op are its dispatch. Without any device,
-    the ops that run on host threads are those of the CPU's devices.
+    `devices` are the device planes by kind; all but TPUs are treated as GPUs. Events with the name of a GPU's op are
+    its dispatch. Without any device, the ops that run on host threads are those of the CPU's devices.
     """
 
     def __init__(self, rows: PlaneDecoder, devices: Mapping[str, Sequence[XPlane]]) -> None:
         thread_classes = [thread_class(line.name.split("/")[0]) for line in rows.plane.lines]
         self._classes = list(dict.fromkeys(thread_classes))
+        gpu_planes = [plane for kind, planes in devices.items() if kind != "TPU" for plane in planes]
         gpu_op_names = {
-            text.split(OP_SCOPE_SEPARATOR)[-1] for plane in devices.get("GPU", ()) for text in plane.stat_names.values()
+            text.split(OP_SCOPE_SEPARATOR)[-1] for plane in gpu_planes for text in plane.stat_names.values()
         }
 
         self._rows = rows
@@ -189,7 +191,7 @@ class HostPlaneColumns:
         )
         self._executes = (
             rows.value_by_name(1, lambda _, at: int(at >= 0 and rows.shown_names[at].endswith(EXECUTION_EVENT_SUFFIX)))
-            if "GPU" in devices
+            if gpu_planes
             else None
         )
         self._mark = rows.value_by_name(
@@ -279,7 +281,7 @@ def decode_events_of_shard(state: ShardState, ranges: Sequence[tuple[int, EventR
             ALLOCATOR_STATS
             if HOST_PLANE.match(name)
             else (KERNEL_DETAILS_STAT,)
-            if device is not None and device[1] == "GPU"
+            if device is not None and device[1] != "TPU"
             else ()
         )
         rows = PlaneDecoder(state, number, firsts[number], (*common_stats, *extra_stats))

@@ -17,6 +17,7 @@ from tracehound.formats.spill import Spill, SpilledRows
 from tracehound.formats.xla.compiler_events import mark_spilled_compilations, merge_compilations_by_row
 from tracehound.formats.xla.profile_builder import ProfileBuilder
 from tracehound.formats.xla.xla_names import (
+    DEVICE_TYPE,
     LineRole,
     is_program_thread,
     may_have_idle_events,
@@ -30,7 +31,7 @@ from tracehound.formats.xplane.xplane_ops import ExecutedOp, merge_ops
 from tracehound.formats.xplane.xspace import XLine, XPlane
 from tracehound.numeric.intervals import Intervals
 
-DEVICE_PLANE = re.compile(r"/device:(TPU|GPU):(\d{1,9})( \S.*)?$")
+DEVICE_PLANE = re.compile(rf"/device:({DEVICE_TYPE}):(\d{{1,9}})( \S.*)?$")
 """Name of a device plane; text after the number names a part of the device (``SparseCore 0``)."""
 
 HOST_PLANE = re.compile(r"/host:")
@@ -75,7 +76,8 @@ class ShardResult(Struct, frozen=True, eq=False):
     `launch_calls` are host events that launch on a GPU, or in which the execution of a module is launched there.
     `compilations` has the intervals of compilations by line, `memory_events` the events of allocators,
     `kernel_launches` the launch details of kernels, `counter_samples` those of counter lines. `op_users` are those of
-    `OpEnds`, if there are marks. `bad_clocks` counts events whose time by the device's own clock is impossible.
+    `OpEnds`, if there are marks. `unnamed` counts events of devices whose names were lost, `bad_clocks` those
+    whose time by the device's own clock is impossible.
     """
 
     events: tuple[SpilledRows, ...]
@@ -94,6 +96,7 @@ class ShardResult(Struct, frozen=True, eq=False):
     kernel_launches: tuple[SpilledRows, ...] = ()
     counter_samples: tuple[pl.DataFrame, ...] = ()
     op_users: pl.DataFrame | None = None
+    unnamed: int = 0
 
 
 class MergedShards(NamedTuple):
@@ -125,7 +128,7 @@ def merge_shards(
     active = [(number, plane, lines) for number, plane, lines in numbered if event_counts[lines].any()]
     for number, plane, lines in active:
         if device := DEVICE_PLANE.match(plane.name):
-            named_ops = spilled_shards.named_ops(number)
+            named_ops = _drop_repeated_ops(spilled_shards.named_ops(number), plane, lines.start)
             lanes[lines], rank = _add_device_lanes(
                 plane, device, event_counts[lines], builder, derived_roles=_DERIVED_ROLES if named_ops else ()
             )
@@ -155,6 +158,16 @@ def merge_shards(
         for spilled in result.events
     ]  # fmt: skip
     return MergedShards((*chunks, *derived_lanes.chunks), builder)
+
+
+def _drop_repeated_ops(named_ops: Sequence[RowsWithOps], plane: PlaneSummary, first_line: int) -> list[RowsWithOps]:
+    """The executions of ops on streams, if any; else those on lines of ops, which show the work of streams again."""
+
+    def is_on_stream(executions: RowsWithOps) -> bool:
+        runs = executions.spilled.runs
+        return runs is not None and role_of_line(plane.lines[int(runs.lane[0]) - first_line].name) == "stream"
+
+    return [one for one in named_ops if is_on_stream(one)] or list(named_ops)
 
 
 def _first_line_per_row(planes: Sequence[PlaneSummary], firsts: Sequence[int]) -> Offsets:
@@ -249,8 +262,10 @@ def _add_device_lanes(
     core = (device[3] or "").strip()
     rank = builder.find_or_add_rank(device[1], int(device[2]), "" if core else plane.model)
     roles = [role_of_line(line.name) for line in plane.lines]
+    side_line = side_line_positions(plane.lines)
+    has_events = (event_counts > 0) | ((side_line >= 0) & (event_counts[side_line] > 0))
     busy_role = (
-        "" if core else _busy_role({role for role, count in zip(roles, event_counts.tolist(), strict=True) if count})
+        "" if core else _busy_role({role for role, found in zip(roles, has_events.tolist(), strict=True) if found})
     )
     lanes: list[int] = []
     for at, first in enumerate(merge_lines_by_row(plane)):
@@ -300,24 +315,41 @@ def _add_host_lanes(plane: PlaneSummary, builder: ProfileBuilder) -> list[int]:
 
 
 def _add_other_lanes(plane: PlaneSummary, builder: ProfileBuilder) -> list[int]:
-    """Add a lane for every line of a plane that is neither a computing device nor a host."""
+    """Add a lane for every line of a plane that is neither a computing device nor a host.
+
+    A line of Megascale (``device_0``) shows what that device sends and receives over the network of the data center.
+    """
+    is_network = _MEGASCALE_PLANE.match(plane.name) is not None
     lanes: list[int] = []
     for at, first in enumerate(merge_lines_by_row(plane)):
-        name = f"{plane.name} {plane.lines[at].name}".strip()
-        lanes.append(lanes[first] if first < at else builder.add_lane(name, "other", at, process=plane.name))
+        line = plane.lines[at].name
+        device = _NETWORK_LINE.match(line) if is_network else None
+        rank = builder.rank_of_ordinal(int(device[1])) if device else None
+        name = f"network {line}" if is_network else f"{plane.name} {line}".strip()
+        order = at if rank is None else at + DERIVED_LANE_ORDER
+        lanes.append(
+            lanes[first] if first < at else builder.add_lane(name, "other", order, rank=rank, process=plane.name)
+        )
     return lanes
+
+
+_MEGASCALE_PLANE: Final = re.compile(r"/device:CUSTOM:Megascale", re.IGNORECASE)
+_NETWORK_LINE: Final = re.compile(r"device_(\d{1,6})$")
 
 
 _FIRST_SIDE_LINE_ID: Final = -(1 << 62)
 """First id of side lines, which are in no file."""
 
 
-def add_side_lines(lines: Sequence[XLine]) -> tuple[XLine, ...]:
-    """The lines of a GPU, and after them an empty side line for each that needs one."""
+def add_side_lines(lines: Sequence[XLine], *, unnamed: bool) -> tuple[XLine, ...]:
+    """The lines of a device, and after them an empty side line for each that needs one.
+
+    With `unnamed` that is each: names of events were lost, and nothing is known of the work that such events show.
+    """
     asides = [
         replace(line, id=_FIRST_SIDE_LINE_ID + at, name=side_lane_name(line.name), display_id=0, ranges=())
         for at, line in enumerate(lines)
-        if may_have_idle_events(line.name)
+        if unnamed or may_have_idle_events(line.name)
     ]
     return (*lines, *asides)
 

@@ -20,6 +20,7 @@ from tracehound.formats.value_bounds import MAX_DISTANCE_NS, MAX_DISTANCE_PS
 from tracehound.formats.xla.compiler_events import CompilationCollector
 from tracehound.formats.xla.kernel_details import bytes_in_details, parse_launch_details
 from tracehound.formats.xla.op_executions import EXECUTION_EVENT_SUFFIX, innermost_op_column, outermost_loop_column
+from tracehound.formats.xla.xla_names import role_of_line
 from tracehound.formats.xplane.event_decoder import DecodedEvents, EventRange, decode_event_ranges, find_wanted_stats
 from tracehound.formats.xplane.plane_columns import (
     ColumnArrays,
@@ -89,6 +90,7 @@ class ShardState(Struct, dict=True):
     without_time: int = 0
     damaged: int = 0
     bad_clocks: int = 0
+    unnamed: int = 0
     _file_count: int = 0
 
     @cached_property
@@ -126,7 +128,7 @@ class ShardState(Struct, dict=True):
             tuple(self.dispatches),
             tuple(self.launch_calls), self.compilations.intervals(), self.event_counts, tuple(self.ops.executed),
             self.without_time, self.damaged, self.bad_clocks, tuple(self.memory_events), tuple(self.kernel_launches),
-            tuple(self.counter_samples), self.ops.op_users() if self.end_marks else None,
+            tuple(self.counter_samples), self.ops.op_users() if self.end_marks else None, self.unnamed,
         )  # fmt: skip
 
 
@@ -154,6 +156,7 @@ class PlaneDecoder:
         shifts = [(line.timestamp_ns - state.base_ns) * 1000 for line in self.plane.lines]
         self._far = np.array(is_far, bool)
         self._shift = np.array([0 if out else ps for ps, out in zip(shifts, is_far, strict=True)], np.int64)
+        self._stream_lines = np.array([role_of_line(line.name) == "stream" for line in self.plane.lines], bool)
         self._detailed: dict[int, int] = {}
 
     def value_by_name(self, classes: int, compute: Callable[[int, int], int]) -> ValueByName:
@@ -337,7 +340,10 @@ class PlaneDecoder:
         )  # fmt: skip
         self.state.events.append(self.state.spill_events(rows))
         named = rows.with_columns(*ops.drop("op", "bytes"), pl.lit(0, pl.Int64).alias("device"))
-        self.spill_named_ops(named.filter(pl.col("name").is_not_null()))
+        named = named.filter(pl.col("name").is_not_null())
+        on_stream = pl.Series(self._stream_lines)[named["lane"] - self.first_line]
+        for chosen in (on_stream, ~on_stream):
+            self.spill_named_ops(named.filter(chosen))
 
     def _spill_unnamed(self, table: RowTable) -> None:
         """Spill the work that names no op, but may have been launched by the execution of a module."""

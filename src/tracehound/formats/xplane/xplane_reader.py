@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -61,7 +61,7 @@ from tracehound.formats.xplane.xspace import (
     read_space_names,
 )
 from tracehound.model.facet_schemas import FACET_SCHEMAS, LINK_COLUMNS
-from tracehound.model.file_facts import FileFacts, PeekedFacts
+from tracehound.model.file_facts import FileFacts, NoDeviceWork, PeekedFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import FileFrames
 
@@ -182,7 +182,7 @@ def build_file_frames(path: Path, shards: Sequence[XplaneShard], spill: Spill) -
         piece for name, frames_of_facet in facet_frames.items() for piece in store_facet(name, frames_of_facet, spill)
     )
     del memory_events, launch_frames, launched, frames, facet_frames  # frees memory before the large step
-    return assemble_file(
+    whole_file = assemble_file(
         DecodedFile(
             path=path,
             format="xplane",
@@ -201,6 +201,9 @@ def build_file_frames(path: Path, shards: Sequence[XplaneShard], spill: Spill) -
         ),
         spill,
     )
+    if any(result.unnamed for result in results) and not whole_file.lanes.filter("work")["events"].sum():
+        return replace(whole_file, facts=replace(whole_file.facts, host_only=NoDeviceWork(severed=True)))
+    return whole_file
 
 
 def read_claims(path: Path) -> PeekedFacts:
@@ -280,7 +283,7 @@ def _decode_with_locator(
     space = read_space(file, locate_events)
     _reject_unreadable(path, file, space)
     _drop_repeated_planes(file, space)
-    space.planes[:] = [_with_side_lines(plane) for plane in space.planes]
+    space.planes[:] = [_with_side_lines(plane, space.noted_ends) for plane in space.planes]
     base_ns, wall_ns = session_clock(space)
     clock_notes = (
         [Note("dropped", CLOCK_IMPOSSIBLE, where=SESSION_START_STAT)]
@@ -342,10 +345,14 @@ def _have_same_bytes(file: InflatedFile, one: XPlane, other: XPlane) -> bool:
         return bytes_ == other_bytes
 
 
-def _with_side_lines(plane: XPlane) -> XPlane:
-    """The plane; for a GPU with the side lines of its streams."""
-    is_gpu = (device := DEVICE_PLANE.match(plane.name)) is not None and device[1] == "GPU"
-    return replace(plane, lines=add_side_lines(plane.lines)) if is_gpu else plane
+def _with_side_lines(plane: XPlane, damaged_ends: Collection[int]) -> XPlane:
+    """The plane; for a device with the side lines of its lines. `damaged_ends` are the ends of damaged messages."""
+    if (device := DEVICE_PLANE.match(plane.name)) is None:
+        return plane
+    lost_names = plane.end in damaged_ends or not len(plane.metadata.ids)
+    if device[1] == "TPU" and not lost_names:
+        return plane
+    return replace(plane, lines=add_side_lines(plane.lines, unnamed=lost_names))
 
 
 def _read_hlo_buffers(file: InflatedFile, programs: Mapping[int, LocatedProgram]) -> pl.DataFrame | None:
@@ -367,7 +374,7 @@ MAX_PROTO_BYTES: Final = 1 << 31
 def has_only_tpus(path: Path) -> bool:
     """True if all devices of a file are TPUs, whose lanes do not depend on host events.
 
-    The lanes of GPUs do: their kernels belong to the programs in which hosts launched them.
+    The lanes of other devices do: their kernels belong to the programs in which hosts launched them.
     """
     with open_stream(path) as stream:
         if stream.compressed:
@@ -425,6 +432,7 @@ def _dropped_event_notes(results: Sequence[ShardResult]) -> list[Note]:
     counts = (
         (sum(result.without_time for result in results), "events_without_time"),
         (sum(result.damaged for result in results), "events_damaged"),
+        (sum(result.unnamed for result in results), "device_events_unnamed"),
         (sum(result.bad_clocks for result in results), CLOCK_IMPOSSIBLE),
     )
     return [Note("dropped", code, count) for count, code in counts if count]
