@@ -156,7 +156,9 @@ def has_all_rows_in_every_form(answers: Answers, result: Result) -> None:
     }
     rows = [line for line in told["markdown"].splitlines() if line.startswith("| ")]
     assert len(rows[2:]) == len(orjson.loads(told["json"])["rows"]) == result.table.height
-    assert len(list(csv.reader(told["csv"].splitlines()))[1:]) == result.table.height
+    sums = [column.name for column in result.columns if column.null_text]  # rows of all ranks, which csv leaves out
+    own = result.table.filter([pl.col(name).is_not_null() for name in sums]) if sums else result.table
+    assert len(list(csv.reader(told["csv"].splitlines()))[1:]) == own.height
 
 
 def is_the_same_again(answers: Answers) -> None:

@@ -46,7 +46,7 @@ def event(name: str, category: str, start: int, length: int, tid: int = 1, **mor
     return {"ph": "X", "name": name, "cat": category, "ts": start, "dur": length, "pid": 10, "tid": tid} | more
 
 
-def kineto(rank: int) -> bytes:
+def kineto(rank: int, pid: int = 10) -> bytes:
     """A rank of a PyTorch job: two steps with a kernel each, and a gap before every kernel."""
     events = []
     for step in (12, 13):
@@ -54,9 +54,9 @@ def kineto(rank: int) -> bytes:
         correlation = {"args": {"correlation": step, "External id": step}}
         device = {"device": 0, "stream": 7, "correlation": step, "External id": step}
         events += [
-            event(f"ProfilerStep#{step}", "user_annotation", start, 900),
-            event("aten::mm", "cpu_op", start + 10, 300),
-            event("cudaLaunchKernel", "cuda_runtime", start + 20, 10, **correlation),
+            event(f"ProfilerStep#{step}", "user_annotation", start, 900, pid=pid),
+            event("aten::mm", "cpu_op", start + 10, 300, pid=pid),
+            event("cudaLaunchKernel", "cuda_runtime", start + 20, 10, pid=pid, **correlation),
             event("void gemm<float>(float*)", "kernel", start + 400, 200 + step, pid=0, tid=7, args=device),
         ]
     info = {"backend": "nccl", "rank": rank, "world_size": 2}
@@ -278,7 +278,8 @@ def test_a_report_of_what_is_hardly_one_run_says_so_once(
     tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for hour in (0, 1):
-        document = orjson.loads(kineto(0)) | {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
+        document = orjson.loads(kineto(0, pid=10 + hour)) | {"distributedInfo": None}
+        document["baseTimeNanoseconds"] = (500_000 + hour) * HOUR
         (tmp_path / f"{'ab'[hour]}.pt.trace.json").write_bytes(orjson.dumps(document))
     main(["report", str(tmp_path), "findings", "--width", "0", "--format", form])
     out, err = capsys.readouterr()
@@ -299,7 +300,8 @@ def test_a_gate_of_what_is_hardly_one_run_says_so_once_for_each(
 ) -> None:
     (runs := tmp_path / "runs").mkdir()
     for hour in (0, 1):
-        document = orjson.loads(kineto(0)) | {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
+        document = orjson.loads(kineto(0, pid=10 + hour)) | {"distributedInfo": None}
+        document["baseTimeNanoseconds"] = (500_000 + hour) * HOUR
         (runs / f"{'ab'[hour]}.pt.trace.json").write_bytes(orjson.dumps(document))
     base, told = (
         str(tmp_path / "base.json"),

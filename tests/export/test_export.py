@@ -55,7 +55,7 @@ def test_every_form_is_named_by_its_suffix_and_its_name() -> None:
         assert find_format(form.name, "whatever") is form
     with pytest.raises(TracehoundError, match="there are json"):
         find_format("xml", "out.json")
-    with pytest.raises(TracehoundError, match="--format says it"):
+    with pytest.raises(TracehoundError, match="or give --format"):
         find_format("", "out.perfetto")
 
 
