@@ -44,6 +44,7 @@ from tracehound.ui.panes.arrivals_pane import ArrivalsPane
 from tracehound.ui.panes.details_pane import FactSheet
 from tracehound.ui.panes.overview_pane import OverviewPane
 from tracehound.ui.panes.pane_stack import PANE_TABS
+from tracehound.ui.panes.rank_map_pane import RankMapPane
 from tracehound.ui.screens.comparison_screen import ComparisonScreen
 from tracehound.ui.screens.explorer_screen import ExplorerScreen
 from tracehound.ui.screens.hlo_screen import HloView
@@ -984,8 +985,8 @@ async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Tr
 
 
 BOUND = (
-    ExplorerScreen, Timeline, TimelinePanel, ResultTable, OverviewPane, ArrivalsPane, FlameView, FactSheet, CodeView,
-    HloView, ComparisonScreen, PromptInput,
+    ExplorerScreen, Timeline, TimelinePanel, ResultTable, OverviewPane, ArrivalsPane, RankMapPane, FlameView,
+    FactSheet, CodeView, HloView, ComparisonScreen, PromptInput,
 )  # fmt: skip
 
 

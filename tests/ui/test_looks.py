@@ -113,6 +113,13 @@ def test_menu(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("M"))
 
 
+@pytest.mark.thorough
+def test_rank_map(snap_compare: Any) -> None:
+    assert snap_compare(
+        explorer("jax_cpu8_b128"), terminal_size=NARROW, run_before=keys("M", "r", "z", "v", "b", "b", "l")
+    )
+
+
 def test_critical_path(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=(140, 40), run_before=keys("P", "n", "n"))
 

@@ -51,6 +51,7 @@ NAMES: Final = (
     "slices",
     "stacks",
     "annotations",
+    "rank_map",
     "distributed",
     "stragglers",
     "collectives",

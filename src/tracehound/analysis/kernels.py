@@ -131,7 +131,7 @@ _MAX_BINS: Final = 64 * _BINS_PER_OCTAVE
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """A row for each name, kind and HLO category (and grid and block): counts, ps, and executions in each bin."""
-    rows = _kernel_executions(rank_trace)
+    rows = kernel_executions(rank_trace)
     keys: tuple[str, ...] = _KERNEL_KEY
     if BY_SETTING.value_in(options.given) == "grid":
         rows, keys = _add_grid(rows, rank_trace), (*_KERNEL_KEY, *_GRID_KEY)
@@ -199,11 +199,11 @@ def _add_grid(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
     return pl.concat([rows, look_up_rows(launched, "record", record)], how="horizontal")
 
 
-def _kernel_executions(rank_trace: RankTrace) -> pl.DataFrame:
-    """The device work that overlaps the window: id, name, kind, category and length inside it."""
+def kernel_executions(rank_trace: RankTrace, *more: str) -> pl.DataFrame:
+    """The device work that overlaps the window: id, name, kind, category, length inside it, and `more` columns."""
     lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
     rows = rank_trace.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
-    named = ("id", "name", "kind", "op")
+    named = ("id", "name", "kind", "op", *more)
     if (lanes["role"] == "stream").all():
         inside = pl.col("end").clip(upper_bound=rank_trace.end) - pl.col("start").clip(lower_bound=rank_trace.start)
         events = collect_frame(rows.select(*named, inside.alias("length")))

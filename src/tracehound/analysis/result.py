@@ -72,7 +72,8 @@ class Result(Struct, frozen=True, eq=False):
 
     `total` is the number of rows before any cut. `about` says what the numbers cover, if that is neither the window nor
     the whole run. A column ``event`` of unit `id` leads from a row to its event in the timeline; the columns ``start``
-    (an `instant`) and ``duration`` bound the row's own window.
+    (an `instant`) and ``duration`` bound the row's own window. `all_rows` is the table before any cut, where the chart
+    of a cut result shows all rows.
     """
 
     analysis: str
@@ -83,6 +84,7 @@ class Result(Struct, frozen=True, eq=False):
     notes: tuple[Note, ...] = ()
     window: tuple[int, int] | None = None
     about: str = ""
+    all_rows: pl.DataFrame | None = None
 
     @property
     def shown_rows_text(self) -> str:
@@ -203,6 +205,7 @@ class Analysis(Struct, frozen=True, eq=False):
     recorded, which a note of its result then says. `limits_rows`: its map makes no more rows than are asked for.
     `count_column` names the column that says how many events of the trace a row stands for; `Options.members` asks for
     their ids. `columns_by_setting` has the columns for values of the setting `by` that give other rows.
+    `combine_settings` names settings that only `combine` reads: no rank is mapped again for another value of them.
     """
 
     name: str
@@ -219,14 +222,16 @@ class Analysis(Struct, frozen=True, eq=False):
     limits_rows: bool = False
     count_column: str = ""
     columns_by_setting: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    combine_settings: tuple[str, ...] = ()
 
     def with_shown_columns(self, given: ChosenSettings) -> Analysis:
         """This analysis with the columns that its rows have under these settings."""
         return replace(self, columns=self.columns_by_setting.get(dict(given).get("by", ""), self.columns))
 
     def map_options(self, options: Options) -> Options:
-        """The options for the map, which do not depend on the number of shown rows."""
-        return options if self.limits_rows else replace(options, top=None)
+        """The options for the map: without the number of shown rows and the settings that it does not read."""
+        given = tuple(choice for choice in options.given if choice[0] not in self.combine_settings)
+        return replace(options, top=options.top if self.limits_rows else None, given=given)
 
 
 COUNTED_COLUMN: Final = pl.col(f"^{COUNTED_EVENTS}$")

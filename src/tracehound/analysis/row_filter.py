@@ -125,7 +125,9 @@ def filter_result(result: Result, text: str, top: int | None = None) -> Result:
     rows, passed = filter_tree_rows(result.table, result.columns, filter_condition(text, result.columns))
     of, above = result.table.height, rows.height - passed
     row_note = note("rows_filtered", filter=text.strip(), passed=passed, of=of, above=above)
-    return replace(result, table=rows if top is None else rows.head(top), notes=(row_note, *result.notes))
+    shown = rows if top is None else rows.head(top)
+    all_rows = None if result.all_rows is None else rows
+    return replace(result, table=shown, notes=(row_note, *result.notes), all_rows=all_rows)
 
 
 def is_comparison(text: str, columns: Sequence[Column]) -> bool:

@@ -18,13 +18,18 @@ from tracehound.analysis.ranks.collective_matching import (
     match_collectives,
     no_shared_collectives_notes,
 )
+from tracehound.analysis.ranks.last_arrivals import (
+    LATENESS_DEFINITION,
+    is_send_or_receive,
+    last_arrivals,
+    sends_and_receives_notes,
+)
 from tracehound.analysis.ranks.lateness import CAUSE_DEFINITION as CAUSES
 from tracehound.analysis.ranks.lateness import WAIT_SCHEMA, LatenessCause, LatenessCauses, group_late_ranks
 from tracehound.analysis.ranks.process_groups import missing_rank_notes
 from tracehound.analysis.ranks.rank_collectives import (
     CALL_SCHEMA,
     CALLS_OF_STEPS_DEFINITION,
-    SEND_AND_RECV,
     intervals_without_compute,
     rank_calls_in_steps,
 )
@@ -32,19 +37,16 @@ from tracehound.analysis.ranks.work_before_collectives import ACTIVITY_SCHEMA, a
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import schema
-from tracehound.numeric.intervals import union
 
 DEFINITION = f"""\
 A row for each step and rank that came last at a collective of the step, the latest first. {MATCHING_DEFINITION}
 {CALLS_OF_STEPS_DEFINITION}
 
-late = time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
-last; overlaps count once. This is the most that the others could save. Arrivals are on the common clock of the
-analysis clocks. most = the same at the collective where it is longest, and at = that collective. lasts = number of
-collectives to which it came last by more than nothing. Rows that are late by less than the setting least are left out.
-The waiting in the headline is the part in which any of the others had nothing to compute: while they compute, as with
-the buckets of a backward pass, nobody waits yet. Sends and receives are left out: a receiver depends on its sender,
-and pipeline stages take turns.
+{LATENESS_DEFINITION} most = the same at the collective where it is longest, and at = that collective. lasts = number
+of collectives to which it came last by more than nothing. Rows that are late by less than the setting least are left
+out. The waiting in the headline is the part in which any of the others had nothing to compute: while they compute, as
+with the buckets of a backward pass, nobody waits yet. Sends and receives are left out: a receiver depends on its
+sender, and pipeline stages take turns.
 
 {WAITS_DEFINITION}
 
@@ -123,8 +125,8 @@ def _late_rows(
     matched_calls = matching.multi_rank_calls
     if matched_calls.is_empty():
         return pl.DataFrame(schema=_LATE_SCHEMA), no_shared_collectives_notes(matching, context)
-    is_send_or_receive = matched_calls["collective"].cast(pl.String).is_in(SEND_AND_RECV).fill_null(value=False)
-    late_rows = _last_arrivals(matched_calls.filter(~is_send_or_receive))
+    left_out = is_send_or_receive(matched_calls)
+    late_rows = last_arrivals(matched_calls.filter(~left_out))
     exposed_calls = pl.concat(
         [table.filter(pl.col("call").is_null()).select("event", "exposed") for table in rank_tables]
     )
@@ -132,13 +134,13 @@ def _late_rows(
         late_rows.filter(pl.col("late") >= LEAST_SETTING.value_in(options.given)), matched_calls, exposed_calls
     )
     table = _add_causes(notable_rows, matched_calls, LatenessCauses(matching.calls, pl.concat(activities)))
-    left_out, least = late_rows.height - notable_rows.height, LEAST_SETTING.value_in(options.given)
-    jitter = [note("short_latenesses_left_out", latenesses=left_out, least=least)] if left_out else []
+    short, least = late_rows.height - notable_rows.height, LEAST_SETTING.value_in(options.given)
+    jitter = [note("short_latenesses_left_out", latenesses=short, least=least)] if short else []
     return table, [
         *_notes(table, matched_calls, context),
         *offset_notes(matching.clocks),
         *jitter,
-        *_left_out_notes(int(is_send_or_receive.sum())),
+        *sends_and_receives_notes(left_out),
         *missing_rank_notes(matched_calls, context),
         *matching.notes,
     ]
@@ -146,51 +148,6 @@ def _late_rows(
 
 def _select_calls(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(pl.col("call").is_null()).select(CALL_SCHEMA.names())
-
-
-def _last_arrivals(matched_calls: pl.DataFrame) -> pl.DataFrame:
-    """A row for each step and rank that came last to a collective."""
-    last_calls = matched_calls.filter((pl.col("arrived") == pl.col("last")) & (pl.col("late") > 0))
-    began = (pl.col("arrived") - pl.col("late")).alias("began")
-    rows = []
-    for (step, rank), rank_calls in last_calls.with_columns(began).partition_by("step", "rank", as_dict=True).items():
-        latest = rank_calls.sort("late", "event", descending=[True, False]).row(0, named=True)
-        waits = union(rank_calls["began"].to_numpy(), rank_calls["arrived"].to_numpy())
-        rows.append(
-            {
-                "step": step,
-                "rank": rank,
-                "late": waits.length,
-                "at": latest["name"],
-                "most": latest["late"],
-                "lasts": rank_calls["meeting"].n_unique(),
-                "start": latest["start"] - latest["late"],
-                "duration": latest["late"],
-                "call": latest["event"],
-                "meeting": latest["meeting"],
-                "calls": rank_calls["event"].to_list(),
-            }
-        )
-    return pl.DataFrame(rows, schema=_LATE_TYPES, infer_schema_length=None).sort(
-        "late", "step", "rank", descending=[True, False, False]
-    )
-
-
-_LATE_TYPES: Final = schema(
-    {
-        "step": pl.Int64(),
-        "rank": pl.Int64(),
-        "late": pl.Int64(),
-        "at": pl.String(),
-        "most": pl.Int64(),
-        "lasts": pl.Int64(),
-        "start": pl.Int64(),
-        "duration": pl.Int64(),
-        "call": pl.Int64(),
-        "meeting": pl.UInt64(),
-        "calls": pl.List(pl.Int64()),
-    }
-)
 
 
 def _add_waits(late_rows: pl.DataFrame, matched_calls: pl.DataFrame, exposed_calls: pl.DataFrame) -> pl.DataFrame:
@@ -270,10 +227,6 @@ def _notes(table: pl.DataFrame, matched_calls: pl.DataFrame, context: RunContext
         "waited_for_ranks", ranks=ranks, time=waited_time, steps=steps, of=step_count, cause=cause, excess=excess
     )
     return [wait_note, *unknown, note("waited_for_counted_once")]
-
-
-def _left_out_notes(calls: int) -> list[Note]:
-    return [note("sends_and_receives_left_out", calls=calls)] if calls else []
 
 
 ANALYSIS = Analysis(

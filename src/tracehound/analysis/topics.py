@@ -22,6 +22,7 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "breakdown",
             "duty_cycle",
             "steps",
+            "rank_map",
             "step_parts",
             "step_time",
             "gaps",

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from tracehound.analysis.ranks.rank_step_values import settings_of, shown_value, worst_ranks
 from tracehound.analysis.result import Result
 from tracehound.draw.cell_text import several_share_bases
 from tracehound.draw.charts.analysis_charts import BREAKDOWN_NAMES
 from tracehound.draw.charts.primitives import draw_bar, draw_curve, draw_stacked_bar
+from tracehound.draw.charts.rank_heat_map import draw_rank_map
 from tracehound.draw.charts.roofline_chart import draw_roofline
 from tracehound.draw.notes import NoteTexts, fold_notes, group_notes_by_role, note_texts, separate_repeated_notes
 from tracehound.draw.text_table import (
@@ -55,6 +57,11 @@ SUMMARY_COLUMNS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
 
 BAR_CELLS = 10
 ROOFLINE_LINES = 24
+RANK_MAP_LINES = 36
+MAP_WIDTH = 160
+WORST_RANKS = 10
+"""Lines and columns of a rank map at most, and the ranks listed below it."""
+
 CURVE_LINES = 8
 """Lines of the curve of step lengths, and the least number of steps for it."""
 
@@ -64,6 +71,8 @@ def write_result(header: ReportHeader, result: Result, style: ReportStyle) -> It
     if result.analysis == "health":
         yield from caption_lines(result, style.width, style.unit)
         yield from _write_health_sentences(result, style)
+    elif result.analysis == "rank_map" and result.table.height:
+        yield from _write_rank_map(result, style)
     else:
         yield from table_lines(result, style.width, style.unit, all_notes=style.all_notes)
     if result.analysis == "roofline":
@@ -224,6 +233,22 @@ def _draw_roofline_lines(result: Result, style: ReportStyle) -> Iterator[TextLin
     """The ops under their device's roof, as in the explorer."""
     drawn = draw_roofline(result, -1, (min(style.width, 100), ROOFLINE_LINES))
     yield from (TextLine(text.rstrip()) for text in ([""] if drawn else []) + drawn)
+
+
+def _write_rank_map(result: Result, style: ReportStyle) -> Iterator[TextLine]:
+    """The headline, the map of all rows, and the worst ranks with their means; csv and json have the rows."""
+    texts = fold_notes(result.notes, unfolded=style.all_notes)
+    table = result.table if result.all_rows is None else result.all_rows
+    whole = replace(result, table=table, total=table.height)
+    yield from caption_lines(replace(whole, columns=()), style.width, style.unit)
+    yield from headline_lines(texts, style.width)
+    drawn = draw_rank_map(whole, 0, (min(style.width, MAP_WIDTH), RANK_MAP_LINES))
+    yield from (TextLine(text.rstrip()) for text in drawn)
+    worst = worst_ranks(table, shown_value(settings_of(result)), min(WORST_RANKS, result.table.height))
+    if worst.total > 1:
+        yield TextLine("")
+        yield from table_lines(worst, style.width, style.unit)
+    yield from caveat_lines(texts, style.width)
 
 
 def _write_health_sentences(result: Result, style: ReportStyle) -> Iterator[TextLine]:

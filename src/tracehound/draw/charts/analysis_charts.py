@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Result
 from tracehound.draw.charts import bar_charts, primitives
 from tracehound.draw.charts.primitives import ChartSize
+from tracehound.draw.charts.rank_heat_map import draw_rank_map
 from tracehound.draw.charts.roofline_chart import draw_roofline, why_no_roofline
 from tracehound.draw.charts.stacked_bars import (
     DIVISIONS,
@@ -237,6 +238,7 @@ def draw_breakdown(result: Result, cursor: int, size: ChartSize) -> list[str]:
 _CHARTS: MappingProxyType[str, Callable[[Result, int, ChartSize], list[str]]] = MappingProxyType(
     {
         "steps": draw_step_lengths,
+        "rank_map": draw_rank_map,
         "breakdown": draw_breakdown,
         "step_parts": draw_step_parts,
         "step_time": draw_step_time,

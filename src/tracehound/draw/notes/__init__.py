@@ -24,6 +24,7 @@ from tracehound.draw.notes import (
     hlo_notes,
     host_notes,
     memory_notes,
+    rank_map_notes,
     rank_notes,
     step_notes,
     table_notes,
@@ -38,6 +39,7 @@ _NOTE_MODULES: Final = (
     hlo_notes,
     host_notes,
     memory_notes,
+    rank_map_notes,
     rank_notes,
     step_notes,
     table_notes,
@@ -79,6 +81,7 @@ def group_notes_by_role(notes: Iterable[Note]) -> NotesByRole:
 
 
 CAPTION_HEADLINES: Final = (
+    "rank_map_worst", "rank_map_even", "rank_map_of_one_rank", "rank_map_without_value",
     "memory_nearly_full", "queue_nearly_full", "waited_for_ranks", "late_without_waits", "no_late_rank",
     "communication_waits", "exposed_total", "group_overlapped", "critical_path_bound", "hlo_ops_wait_for_host_memory",
     "roofline_judged", "time_at_roof", "time_judged", "waits_for_host_copies", "idle_by_cause", "gaps_total",

@@ -357,6 +357,18 @@ def go_to_row(screen: ExplorerScreen, trace: Trace, chosen: ResultTable.RowChose
             navigation.request_row_walk(counting)
 
 
+def go_to_rank_and_step(screen: ExplorerScreen, trace: Trace, row: row_target.ResultRow) -> None:
+    """Select a step of a rank, with the cursor on the rank's first lane; the rank map is not narrowed to it."""
+    window = row_target.window_of_row(trace, row)
+    if window is None:
+        return
+    screen.walk = None
+    screen.results.remember_picked_window(window, "rank_map", screen.view)
+    view = row_target.go_to_row_target(trace, screen.view, {"rank": row["rank"]})
+    screen.navigation.jump(view_moves.select_window(trace, view, window))
+    _describe_step_bounds(screen, trace, "rank_map", row)
+
+
 def select_row_window(screen: ExplorerScreen, trace: Trace, picked: ResultTable.WindowRequested) -> None:
     """Narrow every table to a row's window, and show it."""
     window = row_target.window_of_row(trace, picked.row)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.ranks import rank_step_values
 from tracehound.model.trace import Trace, Window
 from tracehound.ui.actions import pane_settings
 from tracehound.ui.actions.pane_requests import QueryRunner
@@ -31,6 +32,9 @@ HEADER: Final = "header"
 
 TOP_FINDING_ANALYSIS: Final = "findings"
 
+RANK_MAP: Final = "rank_map"
+"""The pane that chooses value and order of its rows itself: a result has all of them."""
+
 
 def _takes_long(result: str) -> bool:
     """True for the findings, which draw on many other analyses: quick results of a tab come before them."""
@@ -48,6 +52,7 @@ class PaneResultUpdater:
         self._picked: tuple[str, TimeRange | None, TimeRange | None] = ("", None, None)
         self._given: dict[str, ChosenSettings] = {}
         self._shown: dict[str, tuple[Trace, AnalysisRequest]] = {}
+        self._lateness_on_request = False
         self._query_due: tuple[QueryRunner, QueryPane.QuerySubmitted] | None = None
         self.counted = RowEventFinder()
         self.queried: tuple[str, Window] | None = None
@@ -71,16 +76,26 @@ class PaneResultUpdater:
         for pane in self._pane_stack.tables.values():
             pane.clear_result()
         self._pane_stack.arrivals.clear_result()
+        self._pane_stack.rank_map.clear_result()
         for slot in self._pane_stack.overview.sections.values():
             slot.clear_result()
 
     def set_settings(self, pane: str, given: ChosenSettings) -> None:
         """Work out what a pane shows with these settings from now on."""
         self._given[pane] = given
+        if pane == RANK_MAP:
+            self._pane_stack.rank_map.given = given
 
     def chosen_settings(self, pane: str) -> ChosenSettings:
         """Settings chosen for the analysis of a pane."""
         return self._given.get(pane, ())
+
+    @property
+    def _rank_map_settings(self) -> ChosenSettings:
+        """The settings for the rank map: its results have all values in any order, but maybe not lateness unasked."""
+        given = self.chosen_settings(RANK_MAP)
+        late = self._lateness_on_request and rank_step_values.shown_value(given) == "late"
+        return tuple(each for each in given if each[0] not in ("value", "by") or (late and each[0] == "value"))
 
     @property
     def settings_to_save(self) -> pane_settings.SavedSettings:
@@ -115,7 +130,8 @@ class PaneResultUpdater:
                 window = view.window.with_times(*(narrowed or (None, None)))
                 if name == "slices":
                     window = limit_window_to_lane(window, snapshot.trace, view)
-                if self._answers.ask(name, snapshot, snapshot.question(analysis, window, self.chosen_settings(name))):
+                given = self._rank_map_settings if name == RANK_MAP else self.chosen_settings(name)
+                if self._answers.ask(name, snapshot, snapshot.question(analysis, window, given)):
                     shows.show_waiting(f"{analysis.replace('_', ' ')}: {messages.COMPUTING}")
         if snapshot is not None:
             self._ask_top_finding(snapshot, view)
@@ -148,6 +164,9 @@ class PaneResultUpdater:
             table.show_failure(answer.failure)
             return
         self._shown[answer.pane] = snapshot.trace, answer.question
+        if answer.pane == RANK_MAP:
+            codes = {note.code for note in answer.result.notes}
+            self._lateness_on_request = self._lateness_on_request or rank_step_values.LATENESS_NOT_COMPUTED in codes
         bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
         so_far = " · ".join(
             filter(None, [pane_settings.format_settings(answer.question.given), snapshot.ranks_read_text])

@@ -15,6 +15,7 @@ from tracehound.ui.background.background_thread import BackgroundThread
 from tracehound.ui.background.event_finder import EventFinder
 from tracehound.ui.bindings import keys
 from tracehound.ui.panes.arrivals_pane import ArrivalsPane
+from tracehound.ui.panes.rank_map_pane import RankMapPane
 from tracehound.ui.state.name_search import SearchMatches
 from tracehound.ui.widgets.flame_view import FlameView
 from tracehound.ui.widgets.prompts import SearchBar
@@ -78,7 +79,7 @@ def show_keys_of_focus(bar: KeyBar, focused: Widget) -> None:
 
 def show_row_keys(bar: KeyBar, focused: Widget | None) -> None:
     """Name no key of rows where there is none."""
-    bar.has_no_rows = isinstance(focused, ResultTable | ArrivalsPane | FlameView) and focused.has_no_rows
+    bar.has_no_rows = isinstance(focused, ResultTable | ArrivalsPane | RankMapPane | FlameView) and focused.has_no_rows
 
 
 class SearchSession:

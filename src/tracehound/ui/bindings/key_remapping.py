@@ -139,7 +139,7 @@ _SAME_GROUPS = {"lanes": "timeline"}
 _OUTER_GROUPS = ("everywhere", "comparison")
 """Groups whose keys work wherever those of a pane do, each on a screen of its own."""
 
-_INNER_GROUPS = ("arrivals", "flame", "details", "source", "hlo", "prompt")
+_INNER_GROUPS = ("arrivals", "map", "flame", "details", "source", "hlo", "prompt")
 """Groups whose keys come before those that work everywhere."""
 
 

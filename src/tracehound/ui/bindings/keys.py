@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from textual.binding import Binding, BindingType
 
 Group = Literal[
-    "everywhere", "overview", "timeline", "lanes", "table", "arrivals", "flame", "details", "source", "hlo",
+    "everywhere", "overview", "timeline", "lanes", "table", "arrivals", "map", "flame", "details", "source", "hlo",
     "comparison", "prompt",
 ]  # fmt: skip
 """Where a key works: on any pane, or while that widget has the focus."""
@@ -26,6 +26,7 @@ GROUP_TITLES: dict[Group, str] = {
     "lanes": "Lanes",
     "table": "Tables",
     "arrivals": "Arrivals",
+    "map": "Rank map",
     "flame": "Flame graph",
     "details": "Details",
     "source": "Source",
@@ -212,6 +213,23 @@ KEYS: tuple[Key, ...] = (
     Key("arrivals.page_up", ("pageup", "ctrl+u"), "PgUp ^U", "page(-1)", "Page up", "arrivals"),
     Key("arrivals.first", ("home", "g"), "Home g", "end(-1)", "First rank to arrive", "arrivals"),
     Key("arrivals.last", ("end", "G"), "End G", "end(1)", "Last rank to arrive", "arrivals"),
+    Key("map.left", ("left", "h", "a"), "← h a", "move(0, -1)", "Step on the left", "map"),
+    Key("map.right", ("right", "l", "d"), "→ l d", "move(0, 1)", "Step on the right", "map"),
+    Key("map.down", ("down", "j", "s"), "↓ j s", "move(1, 0)", "Next rank", "map"),
+    Key("map.up", ("up", "k", "w"), "↑ k w", "move(-1, 0)", "Previous rank", "map"),
+    Key("map.page_down", ("pagedown", "ctrl+d"), "PgDn ^D", "page(1)", "Page down", "map"),
+    Key("map.page_up", ("pageup", "ctrl+u"), "PgUp ^U", "page(-1)", "Page up", "map"),
+    Key("map.first", ("home", "g"), "Home g", "end(-1)", "First rank", "map"),
+    Key("map.last", ("end", "G"), "End G", "end(1)", "Last rank", "map"),
+    Key("map.zoom_in", ("+", "="), "+", "zoom(1)", "Zoom in to the worst rank and step of the cell", "map", "zoom"),
+    Key("map.zoom_out", ("-",), "-", "zoom(-1)", "Zoom out", "map"),
+    Key("map.fit", ("0",), "0", "fit", "Show all ranks and steps", "map", "all"),
+    Key("map.value", ("v",), "v", "value",
+        "Next value: step time, busy share, lateness, mean kernel (B chooses which)", "map", "value"),
+    Key("map.order", ("b",), "b", "order", "Next order: by rank, by host, worst rank first", "map", "by"),
+    Key("map.worst", ("exclamation_mark",), "!", "worst",
+        "Rank and step that is worst against the median of the step", "map", "worst"),
+    Key("map.choose", ("enter",), "Enter", "choose", "Go to the step of the rank", "map", "go"),
     Key("flame.down", ("down", "j", "s"), "↓ j s", "vertical(1)", "Widest frame called by this one", "flame"),
     Key("flame.up", ("up", "k", "w"), "↑ k w", "vertical(-1)", "Caller", "flame"),
     Key("flame.left", ("left", "h", "a"), "← h a", "aside(-1)", "Frame on the left", "flame"),
@@ -366,9 +384,10 @@ NEED_MATCHED_OPS = ("comparison.next", "comparison.previous")
 NEED_ROWS = (
     *("table.choose", "table.chart", "table.window", "table.sort_next", "table.reverse", "table.copy"),
     *("arrivals.next", "arrivals.previous", "arrivals.latest", "arrivals.choose"),
+    *("map.zoom_in", "map.fit", "map.value", "map.order", "map.worst", "map.choose"),
     *("flame.zoom", "flame.out", "flame.every", "flame.source", "flame.go", "flame.find"),
 )
-"""Keys of tables, arrivals and flame graphs that do nothing where there is no row."""
+"""Keys of tables, arrivals, rank maps and flame graphs that do nothing where there is no row."""
 
 _PANE_NAMES: dict[Group, str] = {
     "timeline": "the timeline", "lanes": "the timeline", "table": "tables", "flame": "the flame graph",

@@ -19,6 +19,7 @@ from tracehound.ui.panes.flame_pane import FLAME_WEIGHTS, FlamePane
 from tracehound.ui.panes.gaps_pane import GapsPane
 from tracehound.ui.panes.overview_pane import OVERVIEW_ANALYSES, OverviewPane, OverviewSection
 from tracehound.ui.panes.query_pane import QueryPane
+from tracehound.ui.panes.rank_map_pane import RankMapPane
 from tracehound.ui.panes.table_pane import TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import VerticalBox
 from tracehound.ui.widgets.cursor_list import RowsAwaited
@@ -79,10 +80,12 @@ class PaneStack(VerticalBox):
         self.query_pane = QueryPane(glyphs)
         self.overview = OverviewPane(glyphs)
         self.arrivals = ArrivalsPane(glyphs)
+        self.rank_map = RankMapPane(glyphs)
         self.flames: dict[str, FlamePane] = {}
         self.tables = {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.query_pane.answer}
         self._tab_widgets: dict[str, Widget] = {
             "overview": self.overview, "gaps": self.gaps, "query": self.query_pane, "arrivals": self.arrivals,
+            "rank_map": self.rank_map,
         }  # fmt: skip
 
     def table_pane(self, name: str) -> TablePane:
@@ -131,10 +134,12 @@ class PaneStack(VerticalBox):
         """Results that depend on a row of the active tab's."""
         return ("gap-host",) if self.active == "gaps" else ()
 
-    def pane_for(self, result: str) -> TablePane | OverviewSection | ArrivalsPane:
+    def pane_for(self, result: str) -> TablePane | OverviewSection | ArrivalsPane | RankMapPane:
         """Pane that shows a result."""
         if result == "arrivals":
             return self.arrivals
+        if result == "rank_map":
+            return self.rank_map
         return self.overview.sections.get(result) or self.table_pane(result)
 
     def result_name(self, table: ResultTable) -> str:
@@ -154,7 +159,7 @@ class PaneStack(VerticalBox):
     def _widgets_with_rows(self) -> list[tuple[str, RowsAwaited]]:
         tables = ((name, pane.table) for name, pane in self.tables.items())
         flames = ((name, pane.flame_view) for name, pane in self.flames.items())
-        return [*tables, *flames, ("arrivals", self.arrivals)]
+        return [*tables, *flames, ("arrivals", self.arrivals), ("rank_map", self.rank_map)]
 
     @property
     def is_ready(self) -> bool:
@@ -164,8 +169,8 @@ class PaneStack(VerticalBox):
 
     def focus_active(self) -> None:
         """Focus the first table of the active tab, or the query prompt."""
-        alone: dict[str, QueryPane | OverviewPane | ArrivalsPane] = {
-            "query": self.query_pane, "overview": self.overview, "arrivals": self.arrivals,
+        alone: dict[str, QueryPane | OverviewPane | ArrivalsPane | RankMapPane] = {
+            "query": self.query_pane, "overview": self.overview, "arrivals": self.arrivals, "rank_map": self.rank_map,
         }  # fmt: skip
         if self.active in alone:
             alone[self.active].focus_pane()

@@ -23,7 +23,7 @@ from tracehound.ui.actions.critical_path_overlay import CriticalPathOverlay
 from tracehound.ui.actions.hlo_navigation import ExplorerHloOpener
 from tracehound.ui.actions.navigation import FIRST_PANE, Navigation
 from tracehound.ui.actions.pane_requests import QueryRunner, save_table
-from tracehound.ui.actions.pane_results import PaneResultUpdater
+from tracehound.ui.actions.pane_results import RANK_MAP, PaneResultUpdater
 from tracehound.ui.actions.prompt_line import PromptLine, SearchSession
 from tracehound.ui.actions.screen_layouts import (
     ClosingOrder,
@@ -50,6 +50,7 @@ from tracehound.ui.panes.gaps_pane import GapsPane
 from tracehound.ui.panes.overview_pane import OverviewPane
 from tracehound.ui.panes.pane_stack import PaneStack
 from tracehound.ui.panes.query_pane import QueryPane
+from tracehound.ui.panes.rank_map_pane import RankMapPane
 from tracehound.ui.panes.table_pane import TablePane
 from tracehound.ui.screens.menu_screen import MenuScreen
 from tracehound.ui.screens.text_dialogs import HelpScreen
@@ -237,6 +238,16 @@ class ExplorerScreen(SafeScreen[None]):
     def _go_to_arrival(self, message: ArrivalsPane.CallChosen) -> None:
         if self.trace is not None:
             self.navigation.jump(row_target.go_to_row_target(self.trace, self.view, message.row))
+
+    @on(RankMapPane.CellChosen)
+    def _go_to_rank_and_step(self, message: RankMapPane.CellChosen) -> None:
+        if self.trace is not None:
+            navigation.go_to_rank_and_step(self, self.trace, message.row)
+
+    @on(RankMapPane.SettingsChanged)
+    def _change_rank_map(self, message: RankMapPane.SettingsChanged) -> None:
+        self.results.set_settings(RANK_MAP, message.given)
+        self.results.ask(self.view)
 
     @on(ResultTable.WindowRequested)
     def _select_row_window(self, message: ResultTable.WindowRequested) -> None:

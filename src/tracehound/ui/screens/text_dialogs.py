@@ -27,7 +27,7 @@ from tracehound.ui.widgets.base_screens import TextDialog
 HELP_COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
     ("everywhere", "comparison", "overview", "details", "prompt"),
     ("timeline", "lanes", "table"),
-    ("arrivals", "flame", "hlo", "source"),
+    ("arrivals", "map", "flame", "hlo", "source"),
 )
 """Groups of keys in each column."""
 
