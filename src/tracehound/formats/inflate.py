@@ -265,6 +265,7 @@ _OUTPUT_SIZE: Final = 1 << 18
 _GZIP_WINDOW_BITS: Final = 31
 
 
+GZIP_DAMAGED: Final = "gzip_damaged"
 GZIP_ENDS_EARLY: Final = "gzip_ends_early"
 
 
@@ -282,7 +283,7 @@ class GzipDamage(Struct, frozen=True):
     def note(self) -> Note:
         """Return the note on this damage."""
         values = (("what", self.what), ("inflated", self.inflated))
-        code = GZIP_ENDS_EARLY if self.ends else "gzip_damaged"
+        code = GZIP_ENDS_EARLY if self.ends else GZIP_DAMAGED
         return Note("dropped", code, where=f"byte {self.at:,}", values=values)
 
 

@@ -16,7 +16,7 @@ from tracehound.formats.assembly.arrow_storage import scan_facets
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
 from tracehound.formats.export_metadata import exported_window_notes, truncated_source_notes
-from tracehound.formats.inflate import run_in_background
+from tracehound.formats.inflate import GZIP_DAMAGED, GZIP_ENDS_EARLY, run_in_background
 from tracehound.formats.json.array_repair import ELEMENT_NOT_EVENT, EVENT_NOT_JSON
 from tracehound.formats.json.array_segments import ElementDecoder, JsonSegment, read_segments
 from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
@@ -133,8 +133,13 @@ def _reject_lost_events(path: Path, chain: Sequence[JsonSegment], notes: Sequenc
     elements = sum(segment.elements for segment in chain)
     if elements and any(note.code in _NO_EVENT_CODES for note in notes):
         what = f"none of its {count_noun(elements, 'element')} is an event that can be read"
+        damage = next((note for note in notes if note.code in (GZIP_DAMAGED, GZIP_ENDS_EARLY)), None)
+        if damage is not None:
+            raise TracehoundError(f"gzip {dict(damage.values)['what']}, and {what}", path, damage.where, _COPY_AGAIN)
         raise TracehoundError(what, path, remedy="open the JSON that torch.profiler writes")
 
+
+_COPY_AGAIN: Final = "copy it again, or record it anew"
 
 _NO_EVENT_CODES: Final = (ELEMENT_NOT_EVENT, EVENT_NOT_JSON, EVENT_WITHOUT_PHASE[1], UNKNOWN_PHASE[1])
 """Codes of the notes of elements that are no events."""
