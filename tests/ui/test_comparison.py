@@ -513,10 +513,12 @@ async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compa
 async def test_a_run_whose_files_are_hardly_one_says_so_above_the_ops(samples: Path, tmp_path: Path) -> None:
     (sample,) = (samples / "torch_stacks").glob("*.json.gz")
     document = json.loads(gzip.decompress(sample.read_bytes()))
+    process = next(event["pid"] for event in document["traceEvents"] if event.get("cat") == "cpu_op")
     (runs := tmp_path / "runs").mkdir()
     for hour in (0, 1):
         document |= {"distributedInfo": None, "baseTimeNanoseconds": (500_000 + hour) * HOUR}
-        (runs / f"{'ab'[hour]}.pt.trace.json").write_text(json.dumps(document))
+        text = json.dumps(document).replace(f'"pid": {process},', f'"pid": {process + hour},')
+        (runs / f"{'ab'[hour]}.pt.trace.json").write_text(text)
     async with compared(open_trace_files([runs]), open_trace_files([sample])) as (screen, _):
         caption = " ".join(screen.differences.tables["diff-ops"].caption.text.heading)
         assert "baseline: probably not one run: the files do not overlap in time" in caption
