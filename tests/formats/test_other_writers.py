@@ -224,7 +224,7 @@ def test_companions_in_a_folder_are_passed_over(tmp_path: Path) -> None:
 def test_settings_beside_a_profile_of_torch_npu_are_passed_over(shared: Path) -> None:
     trace = read(shared / "cases" / "05-ascend-dir")
     assert trace.ranks.height == 2
-    assert [note.level for note in trace.notes if note.code == "companion_file"] == ["info"] * 4
+    assert not [note for note in trace.notes if note.code in ("companion_file", "path_refused")]
 
 
 def test_viztracer_beside_torch_is_read(shared: Path) -> None:
