@@ -308,6 +308,7 @@ NOT_EVENTS = {
     "critical_path": "stretches of the path, of which an event may have several; the path itself is walked in order",
     "health": "what the loader and the checks found: no events",
     "idle": "pauses, in which nothing ran",
+    "rank_map": "kernels of a step; a row leads to its step, and `kernels` through the kernels",
 }
 """What analyses count where that is no event of the trace, so that no row of theirs leads through several."""
 

@@ -26,7 +26,7 @@ MAIN, BACKWARD = thread("python (1)"), thread("autograd (2)")
 KERNEL = "cudaLaunchKernel"
 RESTING = (
     "findings", "gaps", "idle", "breakdown", "duty_cycle", "steps", "step_parts", "critical_path", "graphs",
-    "utilization", "utilization_curve", "launches", "queue",
+    "utilization", "utilization_curve", "launches", "queue", "rank_map",
 )  # fmt: skip
 
 
