@@ -108,6 +108,21 @@ def test_objects_that_are_all_denied_are_no_folder_without_a_trace(bucket: Memor
         open_trace_files(["s3://b/run"], None, context)
 
 
+def test_a_rank_whose_folder_is_denied_is_a_note(bucket: MemoryBucket, context: ReadContext):
+    def deny(info: ObjectInfo) -> None:
+        if "rank1" in info.key:
+            raise TracehoundError("access denied")
+
+    for number, file in enumerate(sorted((SAMPLES / "torch_ddp_gloo").iterdir())):
+        bucket.objects[f"run/rank{number}/trace.json.gz"] = file.read_bytes()
+    bucket.before_read = deny
+    trace = read(context, "s3://b/run")
+    assert trace.ranks.height == 1
+    assert [(note.code, dict(note.values)["why"]) for note in trace.notes if note.level == "dropped"] == [
+        ("path_refused", "access denied")
+    ]
+
+
 def test_files_of_buckets_and_of_the_disk_are_read_together(bucket: MemoryBucket, context: ReadContext):
     bucket.add_folder(SAMPLES / "torch_ddp_gloo", "")
     remote = sorted(f"gs://b/{key}" for key in bucket.objects)

@@ -349,10 +349,16 @@ def _find_among_files(folder: Path, search: _FolderSearch) -> FoundFiles:
 
 
 def _recognize_files(paths: Sequence[Path], search: _FolderSearch, before: Sequence[Note] = ()) -> FoundFiles:
-    """The traces among these files of a folder, and notes about the others, after those `before`."""
+    """The traces among these files of a folder, and notes about the others, after those `before`.
+
+    Raises _UnreadableFolderError if none of them can be fetched: the cause is not in one of them.
+    """
     files: list[TraceFile] = []
     notes: list[Note] = list(before)
+    not_fetched: list[TracehoundError] = []
     for path, failures in _fetched_files(paths, search):
+        if path in failures:
+            not_fetched.append(failures[path])
         likely = _TRACE_LIKE_NAME.fullmatch(path.name)
         try:
             files.append(_recognize_listed_file(path, failures))
@@ -362,6 +368,9 @@ def _recognize_files(paths: Sequence[Path], search: _FolderSearch, before: Seque
             if likely:
                 notes.append(_refused_path_note(path, error))
             search.count_non_trace()
+    if not_fetched and len(not_fetched) == len(paths):
+        first = not_fetched[0]
+        raise _UnreadableFolderError(first.message, first.path, first.where, first.remedy)
     found = choose_files(files)
     return FoundFiles(found.files, (*notes, *found.notes))
 

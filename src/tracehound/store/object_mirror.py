@@ -89,8 +89,6 @@ class ObjectMirror:
                 failures[each.path] = error
             elif error is not None:
                 raise error
-        if objects and len(failures) == len(objects):  # the cause is not in one of them
-            raise failures[objects[0].path]
         return failures
 
     def fetch_baseline(self, path: Path) -> None:
@@ -113,7 +111,7 @@ class ObjectMirror:
                 missing = error  # a folder is no object
         prefix = f"{url.key.rstrip('/')}/" if url.key else ""
         folder = self._local_path(url)
-        listed = _list_objects(store, prefix, listen)
+        listed, notes_before = _list_objects(store, prefix, listen), len(self._notes)
         if not listed:
             raise missing or TracehoundError("no such folder in the bucket", folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,8 +122,9 @@ class ObjectMirror:
                     self._notes.append(_refused_object_note(url.join(info.key), "a folder has the same name"))
                 else:
                     self._add_listed(url.join(info.key), store, info)
-        if self._notes and not any(path.is_relative_to(folder) for path in self.objects):
-            first = self._notes[0]
+        refused = self._notes[notes_before:]
+        if refused and not any(path.is_relative_to(folder) for path in self.objects):
+            first = refused[0]
             raise TracehoundError(f"{first.file}: {dict(first.values)['why']}", remedy="download it first")
         return folder
 
@@ -142,12 +141,15 @@ class ObjectMirror:
             raise TracehoundError(f"{url}: a part of this name is too long", remedy="download it first") from error
 
     def _add_object(self, url: ObjectUrl, store: RemoteStore, info: ObjectInfo) -> Path:
-        """The local path of an object, with an empty file of its size."""
+        """The local path of an object, with an empty file of its size. Raises TracehoundError if it cannot have one."""
         path = self._local_path(url)
         if path not in self.objects:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.truncate(info.size)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("xb") as file:
+                    file.truncate(info.size)
+            except OSError as error:
+                raise TracehoundError((error.strerror or str(error)).lower(), path) from error
             self.objects[path] = RemoteObject(path, store, info)
         return path
 
@@ -157,8 +159,6 @@ class ObjectMirror:
             self._add_object(url, store, info)
         except TracehoundError as error:
             self._notes.append(_refused_object_note(url, error.message))
-        except OSError as error:
-            self._notes.append(_refused_object_note(url, (error.strerror or str(error)).lower()))
 
     def _fetch_ends(self, wanted: RemoteObject) -> None:
         size = wanted.info.size
