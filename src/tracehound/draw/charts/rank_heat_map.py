@@ -124,6 +124,9 @@ def draw_axis(matrix: RankMatrix, bins: MapBins, labels: int, cursor: int | None
     if cursor is None:
         return [(head + "".join(text), "dim")]
     at = bins.column_bin(cursor) * bins.cell
+    blank = next((place for place in range(at, len(text)) if text[place] == " "), None)
+    if blank is not None:
+        text.insert(at, text.pop(blank))  # a number that begins here stands behind the mark
     return [(head + "".join(text[:at]), "dim"), (mark, "cursor"), ("".join(text[at + 1 :]), "dim")]
 
 
