@@ -215,6 +215,19 @@ def test_lengths_that_cannot_be_true_are_in_no_sum(tmp_path: Path) -> None:
     assert ("dropped", "events that last a day, or are a day from the others", 4) in said(trace)
 
 
+@pytest.mark.parametrize("kept", [1, 3])
+def test_of_two_halves_days_apart_one_is_kept(tmp_path: Path, kept: int) -> None:
+    two_days = 2 * MAX_DISTANCE_NS // 1000
+    starts = [100 * (row + 1) for row in range(kept)]
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": ts, "dur": 5}
+        for ts in (*starts, *(two_days + start for start in starts))
+    ]
+    trace = read(tmp_path, "rank0.json", json.dumps({"schemaVersion": 1, "traceEvents": events}).encode())
+    assert collect_frame(trace.events()).height == kept
+    assert ("dropped", "events that last a day, or are a day from the others", kept) in said(trace)
+
+
 def test_clocks_of_devices_that_cannot_be_true(tmp_path: Path) -> None:
     odd = [(1 << 62, 5), (5, 1 << 62), (5, -1), (-(1 << 63), 0)]
     events = [

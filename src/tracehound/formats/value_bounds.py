@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from tracehound.formats.spill import MaskedColumn
-from tracehound.numeric.intervals import Mask
+from tracehound.numeric.intervals import Ints, Mask
 
 EARLIEST_WALL_CLOCK_NS: Final = 10**17
 """Times above this are on a wall clock, of 1973 and later; times below, on a clock of unknown origin."""
@@ -30,6 +32,15 @@ CLOCK_IMPOSSIBLE: Final = "clock_impossible"
 """The code of the note on a clock beyond these bounds; its `where` is the name of the field, or empty for many
 events.
 """
+
+
+def middle_time(times: Ints) -> int:
+    """The lower median of the times, 0 without any.
+
+    It is one of them. The mean of the middle two is far from every event where half of the events lie days away.
+    """
+    middle = (len(times) - 1) // 2
+    return int(np.partition(times, middle)[middle]) if len(times) else 0
 
 
 def valid_wall_clock(ns: int) -> int | None:

@@ -54,7 +54,7 @@ from tracehound.formats.kineto.note_counts import (
 )
 from tracehound.formats.kineto.segment_events import SegmentResult, SpilledEvents
 from tracehound.formats.spill import Spill
-from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE, MAX_DISTANCE_NS, valid_wall_clock
+from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE, MAX_DISTANCE_NS, middle_time, valid_wall_clock
 from tracehound.model.file_facts import ExportedWindow
 from tracehound.model.notes import Note
 from tracehound.model.trace import KIND
@@ -214,7 +214,7 @@ def _time_bounds(results: Sequence[SegmentResult], base: int) -> _TimeBounds:
     starts = np.concatenate([np.empty(0, np.int64), *(result.start_sample for result in results)])
     if not len(starts):
         starts = concat_samples([result.samples for result in results], [0] * len(results)).time
-    middle = int(np.median(starts)) if len(starts) else 0
+    middle = middle_time(starts)
     return _TimeBounds(
         middle - MAX_DISTANCE_NS, middle + MAX_DISTANCE_NS, 0 if base and middle > UNSET_TIME_GAP_NS else None
     )

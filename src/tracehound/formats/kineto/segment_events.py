@@ -111,11 +111,10 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
     drawn = ~in_profiler_span
     timed = (events.start != INVALID) & (events.length != INVALID)
     note_counts.add_mask(EVENT_WITHOUT_TIME, drawn & ~timed, events.record)
-    drawn &= timed
-    starts = events.start[drawn]
-    too_long = drawn & (events.length >= MAX_DISTANCE_NS)
+    too_long = drawn & timed & (events.length >= MAX_DISTANCE_NS)
     note_counts.add_mask(EVENT_FAR_AWAY, too_long, events.record)
-    drawn &= ~too_long
+    drawn &= timed & ~too_long
+    starts = events.start[drawn]
     note_counts.add_mask(NEGATIVE_DURATION, drawn & (events.length < 0), events.record)
     for note, applies in _NOTES_BY_SIGNATURE.items():
         codes_with_note = ResultsByCode(columns.signatures, applies).all_results() > 0

@@ -17,7 +17,7 @@ import polars as pl
 from tracehound.formats.assembly.launch_links import make_ids_unique
 from tracehound.formats.json.value_columns import INVALID
 from tracehound.formats.protobuf_wire import as_signed
-from tracehound.formats.value_bounds import MAX_DISTANCE_PS
+from tracehound.formats.value_bounds import MAX_DISTANCE_PS, middle_time
 from tracehound.formats.xla.compiler_events import mark_compilations
 from tracehound.formats.xla.op_executions import (
     OP_SCOPE_SEPARATOR,
@@ -119,8 +119,7 @@ def gather_events(events: TraceJsonEvents, hosts: ProcessHosts, builder: Profile
 
 def is_near_median(time: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Mask of the times (ps) within a day of the median of these starts of events, or of the times without starts."""
-    known = starts if len(starts) else time
-    middle = int(np.median(known)) if len(known) else 0
+    middle = middle_time(starts if len(starts) else time)
     near: npt.NDArray[np.bool_] = (time > middle - MAX_DISTANCE_PS) & (time < middle + MAX_DISTANCE_PS)
     return near & (np.abs(time) < _FAR_PS)
 
