@@ -41,7 +41,9 @@ COLUMNS = ("id", "lane", "start", "end", "name", "kind", "parent", "launch")
 
 def alone(trace: Trace) -> Trace:
     """The same trace with no place where tables are kept."""
-    return replace(trace, parts=tuple(replace(part, cache_folder=None) for part in trace.parts))
+    parts = tuple(replace(part, cache_folder=None) for part in trace.parts)
+    files = tuple(replace(file, frames=part) for file, part in zip(trace.files, parts, strict=True))
+    return replace(trace, parts=parts, files=files)
 
 
 def timed(work: Callable[[], object], runs: int) -> tuple[float, float]:

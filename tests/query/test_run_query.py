@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import tracehound.query.run_query
 from building import Building, Lane, stream, thread
@@ -442,10 +444,12 @@ def test_analyses_run_only_when_they_are_named(monkeypatch: pytest.MonkeyPatch) 
 def test_only_the_columns_that_are_named_are_read() -> None:
     trace = sample("torch_ddp_gloo")
     forbidden = pl.col("bytes").map_batches(lambda _: pytest.fail("bytes were read"), return_dtype=pl.Int64)
-    frames = tuple(frame.with_columns(forbidden) for frame in trace.frames)
-    watched = Trace(
-        trace.name, trace.parts, trace.hosts, frames, trace.lanes, trace.ranks, trace.steps, trace.ops, None
-    )
+    scans = [partial(file.frames.scan.with_columns, forbidden) for file in trace.files]
+    files = [
+        replace(file, frames=replace(file.frames, make_scan=scan))
+        for file, scan in zip(trace.files, scans, strict=True)
+    ]
+    watched = replace(trace, files=files)
     assert rows("SELECT max(duration) FROM events", watched) == rows("SELECT max(duration) FROM events", trace)
     with pytest.raises(BaseException, match="bytes were read"):
         rows("SELECT max(bytes) FROM events", watched)

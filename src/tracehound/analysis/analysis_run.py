@@ -17,12 +17,7 @@ from msgspec.structs import replace
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.devices.missing_data import LAUNCH_COUNTS, unrecorded_work_notes
 from tracehound.analysis.rank_table_cache import is_cached, load_or_compute_table
-from tracehound.analysis.rank_trace import (
-    RankTrace,
-    SharedHostResult,
-    rank_traces,
-    run_context,
-)
+from tracehound.analysis.rank_trace import DeferredRank, RankTrace, SharedHostResult, deferred_ranks, run_context
 from tracehound.analysis.result import Analysis, Options, Result, empty_result
 from tracehound.analysis.topics import memory_only_note
 from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
@@ -64,7 +59,7 @@ def run_analyses(
     needs_counts = has_unmatched and any(analysis.rests_on_recorded_work for analysis, _ in possible)
     questions = [*possible, *([(LAUNCH_COUNTS, Options())] if needs_counts else [])]
     with _open_executor(executor, trace) as crew:
-        ranks = list(_map_ranks(questions, _with_host_results(questions, rank_traces(trace, window), crew), crew))
+        ranks = list(_map_ranks(questions, _with_host_results(questions, deferred_ranks(trace, window), crew), crew))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
     doubts = unrecorded_work_notes([tables[-1] for tables in ranks] if needs_counts else [], seen)
     results = [
@@ -156,21 +151,21 @@ def _count_largest_rank_events(trace: Trace) -> int:
 
 
 def _with_host_results(
-    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[RankTrace], crew: _MapExecutor
-) -> Iterator[RankTrace]:
-    """The rank traces in their order, with the results of the host computations that the analyses need.
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[DeferredRank], crew: _MapExecutor
+) -> Iterator[DeferredRank]:
+    """The ranks in their order, with the results of the host computations that the analyses need.
 
     Each host computation is done once. While the ranks of one host are mapped in other processes, those of the next
     host are computed.
     """
     ahead = 0 if crew.in_this_process else 1
-    waiting = deque[tuple[list[RankTrace], dict[HostQuery, Future[Any]]]]()
+    waiting = deque[tuple[list[DeferredRank], dict[HostQuery, Future[Any]]]]()
     for _, of_host in groupby(ranks, key=attrgetter("host")):
         host_ranks = list(of_host)
         questions = _host_queries(asked, host_ranks) if len(host_ranks) > 1 else ()
         submitted = [each for each in questions if crew.in_this_process or each[0].sendable]
         waiting.append(
-            (host_ranks, {each: crew.executor.submit(each[0].result_for, host_ranks[0], each[1]) for each in submitted})
+            (host_ranks, {each: crew.executor.submit(_compute_host_result, each, host_ranks[0]) for each in submitted})
         )
         if len(waiting) > ahead:
             yield from _attach_host_results(*waiting.popleft())
@@ -182,7 +177,7 @@ HostQuery = tuple[SharedHostResult[Any], ChosenSettings]
 """A host computation and the settings chosen for it."""
 
 
-def _host_queries(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[RankTrace]) -> tuple[HostQuery, ...]:
+def _host_queries(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[DeferredRank]) -> tuple[HostQuery, ...]:
     """Host computations that the maps of these ranks will need, each once."""
     found = dict[HostQuery, None]()
     for analysis, options in asked:
@@ -195,24 +190,35 @@ def _host_queries(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[Ran
     return tuple(found)
 
 
-def _attach_host_results(ranks: Sequence[RankTrace], answers: Mapping[HostQuery, Future[Any]]) -> Iterator[RankTrace]:
-    """The rank traces with these results; waits until they are there."""
+def _compute_host_result(query: HostQuery, rank: DeferredRank) -> Any:  # noqa: ANN401, any type of a computation
+    """The result of a host computation, on any rank of the host."""
+    computation, settings = query
+    return computation.result_for(rank.open(), settings)
+
+
+def _attach_host_results(
+    ranks: Sequence[DeferredRank], answers: Mapping[HostQuery, Future[Any]]
+) -> Iterator[DeferredRank]:
+    """The ranks with these results; waits until they are there."""
     known = {asked: answer.result() for asked, answer in answers.items()}
-    for rank_trace in ranks:  # rank results are dropped with the rank trace, after its map
-        yield replace(rank_trace, host_results=known, rank_results={})
+    return (replace(rank, host_results=known) for rank in ranks)
 
 
 def _map_ranks(
-    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[RankTrace], crew: _MapExecutor
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[DeferredRank], crew: _MapExecutor
 ) -> Iterator[list[pl.DataFrame]]:
     """The tables of each rank, in the order of ranks."""
     ahead = deque[Future[list[pl.DataFrame]]]()
-    for rank_trace in ranks:
-        ahead.append(crew.executor.submit(map_rank, asked, rank_trace))
+    for rank in ranks:
+        ahead.append(crew.executor.submit(_open_and_map, asked, rank))
         if len(ahead) >= _MAX_RANKS_AHEAD:
             yield ahead.popleft().result()
     while ahead:
         yield ahead.popleft().result()
+
+
+def _open_and_map(asked: Sequence[tuple[Analysis, Options]], rank: DeferredRank) -> list[pl.DataFrame]:
+    return map_rank(asked, rank.open())
 
 
 def pack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:

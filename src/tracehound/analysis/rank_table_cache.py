@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.rank_trace import RankTrace
+from tracehound.analysis.rank_trace import RankOutline
 from tracehound.analysis.result import Analysis, Options
 from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
 from tracehound.system.atomic_file import atomic_write
@@ -28,7 +28,7 @@ _DIGEST_SIZE: Final = 16
 
 
 def load_or_compute_table(
-    analysis: Analysis, options: Options, rank_trace: RankTrace, make: Callable[[], pl.DataFrame]
+    analysis: Analysis, options: Options, rank_trace: RankOutline, make: Callable[[], pl.DataFrame]
 ) -> pl.DataFrame:
     """The table of a rank: the cached one, else that of `make`, which is cached.
 
@@ -45,13 +45,13 @@ def load_or_compute_table(
     return table
 
 
-def is_cached(analysis: Analysis, options: Options, rank_trace: RankTrace) -> bool:
+def is_cached(analysis: Analysis, options: Options, rank_trace: RankOutline) -> bool:
     """True if the table of a rank is cached."""
     path = _cache_path(analysis, options, rank_trace)
     return path is not None and path.is_file()
 
 
-def _cache_path(analysis: Analysis, options: Options, rank_trace: RankTrace) -> Path | None:
+def _cache_path(analysis: Analysis, options: Options, rank_trace: RankOutline) -> Path | None:
     """The file of the cached table; None if it may not be cached, as with the ids of all events."""
     if rank_trace.home is None or rank_trace.windowed or options.members:
         return None
@@ -78,7 +78,7 @@ def _hash_content(content: bytes) -> bytes:
     return blake2b(content, digest_size=_DIGEST_SIZE).digest()
 
 
-def _cache_key(analysis: Analysis, options: Options, rank_trace: RankTrace) -> str:
+def _cache_key(analysis: Analysis, options: Options, rank_trace: RankOutline) -> str:
     """Key of the analysis, its options, and the file's position in the trace: ids, times and ranks depend on that."""
     said = (
         VERSION,

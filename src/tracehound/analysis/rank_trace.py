@@ -5,7 +5,7 @@ Also the computations that the ranks of a host, or the analyses of a rank, have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
@@ -20,19 +20,15 @@ from tracehound.formats.device_occupancy import UNKNOWN_CAPACITY, DeviceCapacity
 from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.model.facet_schemas import empty_facet
 from tracehound.model.file_facts import FileFacts
-from tracehound.model.ids import file_index_of
 from tracehound.model.notes import Note
-from tracehound.model.trace import PROFILERS, FileFrames, Host, Profiler, Trace, Window
+from tracehound.model.trace import EVENTS, PROFILERS, FileFrames, Host, MergedFile, Profiler, Trace, Window
 
 
-class RankTrace(Struct, frozen=True, dict=True):
-    """One rank of a trace in one window: the input of an analysis's map.
+class RankOutline(Struct, frozen=True, dict=True, kw_only=True):
+    """One rank of a trace in one window, without its events.
 
-    `device` holds the events on the rank's own lanes that overlap `[start, end)`, `device_anytime` all events on these
-    lanes, and `threads` all events of its host at any time (a launch may lie before the window, and its work after it).
-    All three are lazy, in the schema `EVENTS`, with unclipped times. `lanes` and `steps` are the rows of the trace's
-    frames that belong to the rank, steps ordered by start; `ops` has the ops of its file. `lanes.begin` is the id of a
-    lane's first event, and `lanes.low` its row in `device_anytime` or `threads`.
+    `lanes` and `steps` are the rows of the trace's frames that belong to the rank, steps ordered by start.
+    `lanes.begin` is the id of a lane's first event, and `lanes.low` its row in `RankTrace.device_anytime` or `threads`.
 
     Without a window (not `windowed`) `start` and `end` are the bounds of the trace. If the user chose steps by number
     (`step_numbers`), the bounds are those of the rank's own steps, and `host_window` covers the steps of all ranks that
@@ -41,28 +37,21 @@ class RankTrace(Struct, frozen=True, dict=True):
     `part` is the number of its file in the trace, and `home` that file's cache folder. `ordinal` is the number that the
     file gives the rank's device, and `capacity` holds the device's properties. `profiler` recorded the rank.
     `program_devices` has the replicas and partitions of the programs that the file describes. `host_results` are
-    results of host computations that were done before the map, `rank_results` those of rank computations done in this
-    map. `is_only_rank` says that the trace has no other rank. `unmatched_launches` is the fact of its file, and
-    `other_devices` holds the events on all other lanes of devices that its host drives (None: it has none, or no launch
-    is unmatched).
+    results of host computations that were done before the map. `is_only_rank` says that the trace has no other rank.
+    `unmatched_launches` is the fact of its file.
     """
 
     rank: int
     host: int
     label: str
-    device: pl.LazyFrame
-    device_anytime: pl.LazyFrame
-    threads: pl.LazyFrame
     lanes: pl.DataFrame
     steps: pl.DataFrame
-    ops: pl.DataFrame
     start: int
     end: int
     windowed: bool
     recorded_bounds: TimeBounds = UNBOUNDED
     part: int = 0
     home: Path | None = None
-    facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
     ordinal: int | None = None
     capacity: DeviceCapacity = UNKNOWN_CAPACITY
     profiler: Profiler = "XLA"
@@ -70,10 +59,8 @@ class RankTrace(Struct, frozen=True, dict=True):
     step_numbers: tuple[int, ...] | None = None
     host_window: tuple[int, int] | None = None
     host_results: Mapping[tuple[SharedHostResult[Any], ChosenSettings], Any] = field(default_factory=dict)
-    rank_results: dict[SharedRankResult[Any], Any] = field(default_factory=dict)
     is_only_rank: bool = False
     unmatched_launches: int | None = 0
-    other_devices: pl.LazyFrame | None = None
 
     @cached_property
     def frames_hash(self) -> bytes:
@@ -91,6 +78,26 @@ class RankTrace(Struct, frozen=True, dict=True):
             return pl.col("step").is_in(list(self.step_numbers))
         return (pl.col("start") < self.end) & (pl.col("end") > self.start)
 
+
+class RankTrace(RankOutline, frozen=True, dict=True, kw_only=True):
+    """One rank of a trace in one window: the input of an analysis's map.
+
+    `device` holds the events on the rank's own lanes that overlap `[start, end)`, `device_anytime` all events on these
+    lanes, and `threads` all events of its host at any time (a launch may lie before the window, and its work after it).
+    All three are lazy, in the schema `EVENTS`, with unclipped times. `ops` has the ops of its file.
+
+    `rank_results` are results of rank computations done in this map. `other_devices` holds the events on all other
+    lanes of devices that its host drives (None: it has none, or no launch is unmatched).
+    """
+
+    device: pl.LazyFrame
+    device_anytime: pl.LazyFrame
+    threads: pl.LazyFrame
+    ops: pl.DataFrame
+    facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
+    rank_results: dict[SharedRankResult[Any], Any] = field(default_factory=dict)
+    other_devices: pl.LazyFrame | None = None
+
     @property
     def with_host_window(self) -> RankTrace:
         """This rank trace with the window of its host, which is one for all ranks that the host drives."""
@@ -99,6 +106,45 @@ class RankTrace(Struct, frozen=True, dict=True):
     def facet(self, name: str) -> pl.LazyFrame:
         """Facet of the rank's file, in a schema of `FACET_SCHEMAS`; join it to events by `record`."""
         return self.facets.get(name, empty_facet(name))
+
+
+RowRange = tuple[int, int]
+"""The first row of some events of a file, and the row behind the last."""
+
+
+class DeferredRank(RankOutline, frozen=True, dict=True, kw_only=True):
+    """A rank of a trace whose events are not opened yet. It is small, and sent to where the rank is mapped.
+
+    `file` has the rank's events; `device_rows`, `thread_rows` and `other_rows` are the rows there of the frames of its
+    `RankTrace`.
+    """
+
+    file: MergedFile
+    device_rows: Sequence[RowRange]
+    thread_rows: Sequence[RowRange]
+    other_rows: Sequence[RowRange] = ()
+
+    def open(self) -> RankTrace:
+        """The rank trace, in the process that reads its events. `home` is the cache folder that this process has."""
+        outline = {name: getattr(self, name) for name in RankOutline.__struct_fields__}
+        outline["home"] = self.file.frames.cache_folder
+        scan = self.file.scan()
+        device = _select_rows(scan, self.device_rows)
+        return RankTrace(
+            **outline,
+            device=overlapping_events(device, self.start, self.end) if self.windowed else device,
+            device_anytime=device,
+            threads=_select_rows(scan, self.thread_rows),
+            ops=self.file.ops,
+            facets=self.file.facets,
+            other_devices=_select_rows(scan, self.other_rows) if self.other_rows else None,
+        )
+
+
+def _select_rows(scan: pl.LazyFrame, rows: Sequence[RowRange]) -> pl.LazyFrame:
+    """The events in these rows of a file."""
+    slices = [scan.slice(low, high - low) for low, high in rows]
+    return pl.concat(slices) if slices else pl.LazyFrame(schema=EVENTS)
 
 
 T = TypeVar("T")
@@ -194,6 +240,11 @@ class RunContext(Struct, frozen=True):
 
 def rank_traces(trace: Trace, window: Window) -> Iterator[RankTrace]:
     """Rank trace of each chosen rank, in the order of ranks."""
+    return (rank.open() for rank in deferred_ranks(trace, window))
+
+
+def deferred_ranks(trace: Trace, window: Window) -> Iterator[DeferredRank]:
+    """Each chosen rank, in the order of ranks; nothing of its events is opened."""
     spans = rank_windows(trace, window)
     hosts = host_windows(trace, spans)
     rows = _RowsOfRanks(trace, window)
@@ -204,18 +255,13 @@ def rank_traces(trace: Trace, window: Window) -> Iterator[RankTrace]:
         lanes = rows.lanes(rank, host)
         part = trace.hosts[host].part
         on_device = lanes["rank"].is_not_null()
-        device = trace.events(lanes["lane"].filter(on_device).to_list())
         facts = trace.parts[part].facts
-        yield RankTrace(
+        yield DeferredRank(
             rank=rank,
             host=host,
             label=label,
-            device=overlapping_events(device, start, end) if window.limits_time else device,
-            device_anytime=device,
-            threads=trace.events(lanes["lane"].filter(~on_device).to_list()),
             lanes=lanes,
             steps=rows.steps(rank, host),
-            ops=rows.ops(part),
             start=start,
             end=end,
             windowed=window.limits_time,
@@ -224,15 +270,22 @@ def rank_traces(trace: Trace, window: Window) -> Iterator[RankTrace]:
             recorded_bounds=exported_bounds(trace, part),
             part=part,
             home=trace.parts[part].cache_folder,
-            facets=trace.facets[part],
             ordinal=ordinal,
             capacity=properties(facts, ordinal),
             profiler=PROFILERS[trace.parts[part].format],
             program_devices=_program_devices(facts),
             is_only_rank=trace.ranks.height == 1,
             unmatched_launches=facts.unmatched_launches,
-            other_devices=None if facts.unmatched_launches == 0 else _other_devices(trace, host, lanes),
+            file=trace.files[part],
+            device_rows=_rows_in_file(trace, lanes["lane"].filter(on_device)),
+            thread_rows=_rows_in_file(trace, lanes["lane"].filter(~on_device)),
+            other_rows=() if facts.unmatched_launches == 0 else _rows_of_other_devices(trace, host, lanes),
         )
+
+
+def _rows_in_file(trace: Trace, lanes: pl.Series) -> list[RowRange]:
+    """The rows of the events of these lanes, which are all of one file."""
+    return [(low, high) for _, low, high in trace.row_ranges(lanes.to_list())]
 
 
 class _RowsOfRanks:
@@ -247,8 +300,6 @@ class _RowsOfRanks:
         self._lanes = _divide(lanes.with_columns(first_events, _FIRST_ROW_OF_LANE), "host")
         self._steps = _divide(trace.steps.sort("start", "step"), "host")
         self._no_steps = trace.steps.clear()
-        self._ops = _divide(trace.ops.with_columns(file_index_of(pl.col("op")).alias("file")), "file")
-        self._no_ops = trace.ops.clear()
 
     def lanes(self, rank: int, host: int) -> pl.DataFrame:
         """Lanes of a rank and of the host that drives it, in display order, with the columns `begin` and `low`."""
@@ -257,11 +308,6 @@ class _RowsOfRanks:
     def steps(self, rank: int, host: int) -> pl.DataFrame:
         """Steps of a rank and of the host that drives it, sorted by start and number."""
         return _of_rank(self._steps.get(host, self._no_steps), rank)
-
-    def ops(self, part: int) -> pl.DataFrame:
-        """Ops of a file."""
-        found = self._ops.get(part)
-        return self._no_ops if found is None else found.drop("file")
 
 
 def _divide(rows: pl.DataFrame, column: str) -> dict[Any, pl.DataFrame]:
@@ -275,11 +321,10 @@ def _of_rank(rows: pl.DataFrame, rank: int) -> pl.DataFrame:
     return rows.filter(~of_others.fill_null(value=False)) if of_others.any() else rows
 
 
-def _other_devices(trace: Trace, host: int, lanes: pl.DataFrame) -> pl.LazyFrame | None:
-    """Events on all lanes of devices that a host drives but these; None without any."""
+def _rows_of_other_devices(trace: Trace, host: int, lanes: pl.DataFrame) -> list[RowRange]:
+    """The rows of the events on all lanes of devices that a host drives but these."""
     of_devices = trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("host") == host) & (pl.col("events") > 0))
-    others = of_devices.filter(~pl.col("lane").is_in(lanes["lane"].to_list()))
-    return trace.events(others["lane"].to_list()) if others.height else None
+    return _rows_in_file(trace, of_devices.filter(~pl.col("lane").is_in(lanes["lane"].to_list()))["lane"])
 
 
 _FIRST_ROW_OF_LANE: Final = (

@@ -20,7 +20,19 @@ from msgspec import Struct
 from tracehound.analysis.rank_trace import rank_traces
 from tracehound.diff.op_identity import IDENTITY_COLUMNS, compared_events, identify_ops
 from tracehound.model.short_names import shorten_kernel_name
-from tracehound.model.trace import EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Host, Trace, Window, collect_frame
+from tracehound.model.trace import (
+    EVENTS,
+    LANES,
+    OPS,
+    RANKS,
+    STEPS,
+    FileFrames,
+    Host,
+    MergedFile,
+    Trace,
+    Window,
+    collect_frame,
+)
 from tracehound.numeric.intervals import Ints
 
 MAX_EDITS: Final = 1_000
@@ -398,8 +410,9 @@ def _trace_of_slots(trace: Trace, place: StepInterval, rows: pl.DataFrame, names
         pl.DataFrame(schema=STEPS), _cast_to_schema(ops, OPS), (trace.name,), None,
     )  # fmt: skip
     return Trace(
-        trace.name, (part,), (Host(trace.name),), (scan,), part.lanes, part.ranks, part.steps, part.ops, origin_ns=None
-    )
+        trace.name, (part,), (Host(trace.name),), (MergedFile(part, 0, {place.rank: place.rank}),), part.lanes,
+        part.ranks, part.steps, part.ops, origin_ns=None,
+    )  # fmt: skip
 
 
 def _cast_to_schema(rows: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -23,6 +23,8 @@ import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tracehound.model.deferred_frames import DeferredFacets, DeferredScans
+from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.ids import file_index_of, id_of, row_of
 from tracehound.model.notes import Note
@@ -203,7 +205,8 @@ class FileFrames(Struct, frozen=True, eq=False):
     what the file says about its run beside its events. `ranks.rank` is the recorded rank (null: none). `places` is what
     the format needs to find the args of an event again, still encoded in frames from a cache. `cache_folder` holds the
     frames, or a copy of them; None without a cache. `state` is that of the file just before it was read; None if there
-    is no file.
+    is no file. `reopen` gives the frames in another process, without a copy of what this one has in memory; None where
+    all of it is on the disk, or nowhere else.
     """
 
     path: Path
@@ -222,6 +225,7 @@ class FileFrames(Struct, frozen=True, eq=False):
     state: FileState | None = None
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
+    reopen: Callable[[], FileFrames] | None = None
 
     @property
     def scan(self) -> pl.LazyFrame:
@@ -240,6 +244,68 @@ class FileFrames(Struct, frozen=True, eq=False):
         if lanes.is_empty():
             return None
         return int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max())
+
+
+class MergedFile(Struct, frozen=True, eq=False):
+    """A file of a trace: its frames, and what makes their ids, ranks, times and steps those of the trace.
+
+    `index` is its position in the trace, and `ranks` has the number of each of its ranks. `shift` (ps) is added to its
+    times, and `first_steps` (by rank) to the numbers of its inferred steps. It takes only what other processes need
+    along to them: what they read of a file are its events, facets and ops.
+    """
+
+    frames: FileFrames
+    index: int
+    ranks: Mapping[int, int]
+    shift: int = 0
+    first_steps: Mapping[int, int] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Callable[..., MergedFile], tuple[object, ...]]:
+        """What is sent to another process."""
+        frames = self.frames
+        source = frames.reopen or replace(
+            frames, lanes=_NO_LANES, counters=_NO_SAMPLES, facts=FileFacts(), notes=(), places=None
+        )
+        return _reopen_file, (source, self.index, self.ranks, self.shift, self.first_steps)
+
+    def scan(self) -> pl.LazyFrame:
+        """All events of the file, lazily, in the schema `EVENTS`."""
+        counted = {row: self.first_steps[rank] for row, rank in self.ranks.items() if rank in self.first_steps}
+        return self.frames.scan.with_columns(
+            *([shift_step_numbers(counted)] if counted else []),
+            *(id_of(self.index, pl.col(column)) for column in _ID_COLUMNS),
+            pl.col("start") + self.shift,
+            pl.col("end") + self.shift,
+            pl.col("rank").replace_strict(self.ranks, default=None, return_dtype=pl.Int32),
+        ).cast(EVENTS)
+
+    @property
+    def facets(self) -> Mapping[str, pl.LazyFrame]:
+        """The facets of the file; each is scanned when it is needed."""
+        return DeferredFacets({name: partial(self._scan_facet, name) for name in self.frames.facets})
+
+    @property
+    def ops(self) -> pl.DataFrame:
+        """The ops of the file, in the schema `OPS`."""
+        return self.frames.ops.with_columns(id_of(self.index, pl.col("op")))
+
+    def _scan_facet(self, name: str) -> pl.LazyFrame:
+        facet = self.frames.facets[name]
+        return facet.with_columns(pl.col("time") + self.shift) if "time" in FACET_SCHEMAS[name] else facet
+
+
+_ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
+_NO_LANES, _NO_SAMPLES = pl.DataFrame(schema=LANES), pl.DataFrame(schema=COUNTERS)
+
+
+def _reopen_file(source: FileFrames | Callable[[], FileFrames], *merged: Any) -> MergedFile:  # noqa: ANN401
+    """A file of a trace in another process."""
+    return MergedFile(source if isinstance(source, FileFrames) else source(), *merged)
+
+
+def shift_step_numbers(first_steps: Mapping[int, int]) -> pl.Expr:
+    """Step numbers from the first number of their rank on; for inferred steps, which only device events have."""
+    return pl.col("step") + pl.col("rank").replace_strict(first_steps, default=0, return_dtype=pl.Int32)
 
 
 class Window(Struct, frozen=True):
@@ -290,8 +356,8 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     name: str
     parts: tuple[FileFrames, ...]
     hosts: tuple[Host, ...]
-    frames: Sequence[pl.LazyFrame]
-    """The events of each file, with the ids and times of this trace. The row of an event is that of its id."""
+    files: Sequence[MergedFile]
+    """The files of `parts` with the ids and times of this trace. The row of an event is that of its id."""
     lanes: pl.DataFrame
     ranks: pl.DataFrame
     steps: pl.DataFrame
@@ -299,21 +365,25 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     origin_ns: int | None
     notes: tuple[Note, ...] = ()
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
-    facets: tuple[Mapping[str, pl.LazyFrame], ...] = ()
-    """The facets of each file, with times of this trace."""
     engine_ranks: tuple[Mapping[int, int], ...] = ()
     """For each file of one of several jobs (engines of a data-parallel server) the ranks of that job: as the files
     record them, with their numbers in this trace. Empty for other files."""
+
+    @cached_property
+    def frames(self) -> Sequence[pl.LazyFrame]:
+        """The events of each file, with the ids and times of this trace."""
+        return DeferredScans([file.scan for file in self.files])
+
+    @cached_property
+    def facets(self) -> Sequence[Mapping[str, pl.LazyFrame]]:
+        """The facets of each file, with times of this trace."""
+        return tuple(file.facets for file in self.files)
 
     def events(self, lanes: Sequence[int] | None = None) -> pl.LazyFrame:
         """The events of these lanes (None: of all), lazily, in the schema `EVENTS`, sorted by (lane, start, -end)."""
         if lanes is None:
             return pl.concat(list(self.frames)) if self.frames else pl.LazyFrame(schema=EVENTS)
-        slices = [
-            self.frames[part].slice(low, high - low)
-            for part, low, high in self._row_ranges(sorted(lanes))
-            if low < high
-        ]
+        slices = [self.frames[part].slice(low, high - low) for part, low, high in self.row_ranges(lanes)]
         return pl.concat(slices) if slices else pl.LazyFrame(schema=EVENTS)
 
     def lane(self, lane: int, *columns: str) -> pl.DataFrame:
@@ -363,11 +433,13 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
             return (0, 0)
         return (_as_int(lanes["first"].min()), _as_int(lanes["last"].max()))
 
-    def _row_ranges(self, lanes: Sequence[int]) -> list[tuple[int, int, int]]:
-        """File number and row bounds of these lanes, in order; consecutive lanes are joined."""
+    def row_ranges(self, lanes: Collection[int]) -> list[tuple[int, int, int]]:
+        """File and row bounds of the events of these lanes, in order; consecutive lanes are joined."""
         ranges: list[tuple[int, int, int]] = []
-        for lane in lanes:
+        for lane in sorted(lanes):
             part, (low, high) = file_index_of(lane), self._lane_rows[lane]
+            if low == high:
+                continue
             if ranges and ranges[-1][0] == part and ranges[-1][2] == low:
                 low = ranges.pop()[1]
             ranges.append((part, low, high))

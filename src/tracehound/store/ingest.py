@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
@@ -109,7 +110,12 @@ def copy_to_cache(frames: FileFrames, cache: TraceCache, file: TraceFile, stamp:
     folder = cache.create_work_folder()
     try:
         save_frames(frames, folder)
-        return replace(frames, cache_folder=move_to_cache(cache, folder, file, stamp).cache_folder)
+        entry = move_to_cache(cache, folder, file, stamp).cache_folder
+        if entry is None:
+            return frames
+        return replace(
+            frames, cache_folder=entry, reopen=partial(load_frames, entry, frames.path, frames.state, fresh=True)
+        )
     except BaseException:
         rmtree(folder, ignore_errors=True)
         raise

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,20 +13,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.errors import path_text, printable
-from tracehound.model.deferred_frames import DeferredFacets, DeferredScans
-from tracehound.model.facet_schemas import FACET_SCHEMAS
-from tracehound.model.ids import MAX_ROWS, id_of
+from tracehound.model.ids import MAX_ROWS
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import (
     COUNTERS,
-    EVENTS,
     LANES,
     OPS,
     RANKS,
     STEPS,
     FileFrames,
     Host,
+    MergedFile,
     Trace,
+    shift_step_numbers,
 )
 from tracehound.numeric.intervals import Ints
 from tracehound.store.common_clock import FILES_APART, WALL_CLOCK, ClockAlignment, are_near_in_time, make_common_clock
@@ -39,8 +37,6 @@ from tracehound.store.rank_numbers import (
     RankNumbers,
     number_ranks,
 )
-
-_ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
 
 
 def merge_file_frames(
@@ -64,20 +60,19 @@ def merge_file_frames(
         name=name,
         parts=tuple(parts),
         hosts=hosts,
-        frames=DeferredScans(
-            [
-                partial(_to_trace_events, part, index, numbering, clock.shifts[index], first_steps)
-                for index, part in enumerate(parts)
-            ]
+        files=tuple(
+            MergedFile(
+                part, index, dict(enumerate(numbers)), shift, {n: first_steps[n] for n in numbers if n in first_steps}
+            )
+            for index, (part, numbers, shift) in enumerate(zip(parts, numbering.numbers, clock.shifts, strict=True))
         ),
         lanes=_sort_lanes(merge.lanes()),
         ranks=merge.ranks().sort("rank"),
-        steps=steps.with_columns(_shift_step_numbers(first_steps)) if first_steps else steps,
+        steps=steps.with_columns(shift_step_numbers(first_steps)) if first_steps else steps,
         ops=merge.ops(),
         origin_ns=clock.origin_ns,
         notes=tuple(all_notes),
         counters=merge.counters(),
-        facets=tuple(_shift_facets(p, clock.shifts[i]) for i, p in enumerate(parts)),
         engine_ranks=ranks_of_engines(parts, numbering.numbers),
     )
 
@@ -174,46 +169,9 @@ def _starts(counts: Sequence[int]) -> Ints:
     return np.cumsum([0, *counts[:-1]]) if counts else np.zeros(0, np.int64)
 
 
-def _trace_id(column: str, part: int) -> pl.Expr:
-    """A local row as an id of the trace."""
-    return id_of(part, pl.col(column))
-
-
-def _trace_rank(column: str, numbers: Sequence[int]) -> pl.Expr:
-    """A row of the file's `ranks` frame as the number of that rank."""
-    return pl.col(column).replace_strict(dict(enumerate(numbers)), default=None, return_dtype=pl.Int32)
-
-
-def _shift_step_numbers(first_steps: Mapping[int, int]) -> pl.Expr:
-    """Step numbers from the first number of their rank on; for inferred steps, which only device events have."""
-    return pl.col("step") + pl.col("rank").replace_strict(first_steps, default=0, return_dtype=pl.Int32)
-
-
-def _to_trace_events(
-    part: FileFrames, index: int, numbering: RankNumbers, shift: int, first_steps: Mapping[int, int]
-) -> pl.LazyFrame:
-    numbers = numbering.numbers[index]
-    counted = {row: first_steps[number] for row, number in enumerate(numbers) if number in first_steps}
-    return part.scan.with_columns(
-        *([_shift_step_numbers(counted)] if counted else []),
-        *(_trace_id(column, index) for column in _ID_COLUMNS),
-        pl.col("start") + shift,
-        pl.col("end") + shift,
-        _trace_rank("rank", numbers),
-    ).cast(EVENTS)
-
-
 def _sort_lanes(lanes: pl.DataFrame) -> pl.DataFrame:
     """The lanes sorted by host: first those of its ranks, device by device, then its threads."""
     return lanes.sort("host", pl.col("rank").is_null(), "rank", "role", "order", "lane")
-
-
-def _shift_facets(part: FileFrames, shift: int) -> DeferredFacets:
-    return DeferredFacets({name: partial(_shift_facet, part.facets, name, shift) for name in part.facets})
-
-
-def _shift_facet(facets: Mapping[str, pl.LazyFrame], name: str, shift: int) -> pl.LazyFrame:
-    return facets[name].with_columns(pl.col("time") + shift) if "time" in FACET_SCHEMAS[name] else facets[name]
 
 
 def _distinct_file_names(paths: Sequence[Path]) -> list[str]:

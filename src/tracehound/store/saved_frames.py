@@ -114,7 +114,11 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
             state=state,
             cache_folder=folder,
             facets=arrow_storage.scan_facet_files(tuple(head.facets), folder),
-            **frames,
+            lanes=frames["lanes"],
+            ranks=frames["ranks"],
+            steps=frames["steps"],
+            ops=frames["ops"],
+            counters=frames["counters"],
         )
     except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedFramesError(f"{folder}: {error}") from error
