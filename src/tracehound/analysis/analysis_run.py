@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
@@ -20,8 +20,10 @@ from tracehound.analysis.rank_table_cache import is_cached, load_or_compute_tabl
 from tracehound.analysis.rank_trace import DeferredRank, RankTrace, SharedHostResult, deferred_ranks, run_context
 from tracehound.analysis.result import Analysis, Options, Result, empty_result
 from tracehound.analysis.topics import memory_only_note
+from tracehound.errors import TracehoundError
 from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
 from tracehound.model.trace import Trace, Window, collect_frame
+from tracehound.system.cluster_executor import ClusterExecutor
 
 
 def run_analysis(
@@ -58,8 +60,7 @@ def run_analyses(
     has_unmatched = any(facts.unmatched_launches != 0 for facts in seen.facts)
     needs_counts = has_unmatched and any(analysis.rests_on_recorded_work for analysis, _ in possible)
     questions = [*possible, *([(LAUNCH_COUNTS, Options())] if needs_counts else [])]
-    with _open_executor(executor, trace) as crew:
-        ranks = list(_map_ranks(questions, _with_host_results(questions, deferred_ranks(trace, window), crew), crew))
+    ranks = _map_all_ranks(questions, deferred_ranks(trace, window), trace, executor)
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
     doubts = unrecorded_work_notes([tables[-1] for tables in ranks] if needs_counts else [], seen)
     results = [
@@ -105,6 +106,46 @@ def with_events_in_memory(rank_trace: RankTrace, max_device_events: int = MAX_EV
     if int(rank_trace.lanes["events"].sum()) > MAX_EVENTS_IN_MEMORY:
         return read
     return replace(read, threads=collect_frame(rank_trace.threads).lazy())
+
+
+def _map_all_ranks(
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[DeferredRank], trace: Trace, executor: Executor | None
+) -> list[list[pl.DataFrame]]:
+    """The tables of each rank, in the order of ranks."""
+    if isinstance(executor, ClusterExecutor):
+        return _map_on_cluster(asked, ranks, executor)
+    with _open_executor(executor, trace) as crew:
+        return list(_map_ranks(asked, _with_host_results(asked, ranks, crew), crew))
+
+
+def _map_on_cluster(
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[DeferredRank], cluster: ClusterExecutor
+) -> list[list[pl.DataFrame]]:
+    """The tables of each rank, in the order of ranks. The ranks of a host are mapped together, where its file is.
+
+    Raises TracehoundError if workers are killed again and again.
+    """
+    tables = dict[int, list[list[pl.DataFrame]]]()
+    hosts = (list(of_host) for _, of_host in groupby(ranks, key=attrgetter("host")))
+    calls = (
+        (number, partial(cluster.submit_near, host[0].file.worker, map_host, asked, host))
+        for number, host in enumerate(hosts)
+    )
+    for number, future in cluster.run_all(calls):
+        try:
+            tables[number] = cluster.result(future)
+        except BrokenExecutor as error:
+            remedy = "give workers more memory, or ask for fewer analyses at once"
+            raise TracehoundError(f"{cluster.name}: {error}", remedy=remedy) from error
+    return [rank for number in sorted(tables) for rank in tables[number]]
+
+
+def map_host(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[DeferredRank]) -> list[list[pl.DataFrame]]:
+    """The small tables of each rank of a host, in the worker of a cluster that reads its file."""
+    here = [replace(rank, home=rank.file.frames.cache_folder) for rank in ranks]
+    queries = _host_queries(asked, here) if len(here) > 1 else ()
+    known = {query: _compute_host_result(query, here[0]) for query in queries}
+    return [_open_and_map(asked, replace(rank, host_results=known)) for rank in here]
 
 
 class _MapExecutor(NamedTuple):

@@ -37,6 +37,7 @@ from tracehound.store.worker_pool import default_jobs
 OPTIONS_WITH_VALUE = (
     "--cache",
     "--jobs",
+    "--cluster",
     "--run",
     "--align",
     "--theme",
@@ -248,9 +249,19 @@ def _add_reading_options(parser: CommandParser) -> None:
     buckets.add_argument("--requester-pays", action="store_true", help="pay for reading a bucket of somebody else")
 
 
+def _add_cluster_option(parser: CommandParser) -> None:
+    parser.add_argument_group("cluster").add_argument(
+        "--cluster",
+        action=NonEmptyAction,
+        metavar="ADDRESS",
+        help="let the workers of a Dask cluster find and read the files: tcp://HOST:8786, or a scheduler file",
+    )
+
+
 def _explorer_parser() -> CommandParser:
     parser = _make_parser("tracehound", "tracehound [options] PATH...", help_texts.EXPLORE, help_texts.EXPLORE_EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
+    parser.add_argument("--cluster", action=NonEmptyAction, help=SUPPRESS)  # for the summary without a terminal
     look = parser.add_argument_group("explorer")
     look.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, to select text")
     look.add_argument("--reset", action="store_true", help="forget the last position in this trace, and the bookmarks")
@@ -273,6 +284,7 @@ def _summary_parser() -> CommandParser:
         "tracehound summary", "tracehound summary [options] PATH...", help_texts.SUMMARY, help_texts.SUMMARY_EXAMPLES
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
+    _add_cluster_option(parser)
     return _add_report_options(parser)
 
 
@@ -295,6 +307,7 @@ def _report_parser() -> CommandParser:
         help="only rows that match, such as: self > 1ms and name ~ 'gemm'",
     )
     _add_setting_options(parser, "a setting of the analysis")
+    _add_cluster_option(parser)
     return _add_report_options(parser)
 
 
@@ -371,6 +384,7 @@ def _check_parser() -> CommandParser:
 
 
 def _add_gate_options(parser: CommandParser, run: str) -> CommandParser:
+    _add_cluster_option(parser)
     gate = parser.add_argument_group("gate")
     gate.add_argument(
         "--fail-on", action="append", default=[], metavar="CONDITION", help="exit with 1 if this condition holds"

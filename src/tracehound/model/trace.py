@@ -206,7 +206,7 @@ class FileFrames(Struct, frozen=True, eq=False):
     the format needs to find the args of an event again, still encoded in frames from a cache. `cache_folder` holds the
     frames, or a copy of them; None without a cache. `state` is that of the file just before it was read; None if there
     is no file. `reopen` gives the frames in another process, without a copy of what this one has in memory; None where
-    all of it is on the disk, or nowhere else.
+    all of it is on the disk, or nowhere else. `worker` is the worker of a cluster that read the file; empty for others.
     """
 
     path: Path
@@ -226,6 +226,7 @@ class FileFrames(Struct, frozen=True, eq=False):
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
     reopen: Callable[[], FileFrames] | None = None
+    worker: str = ""
 
     @property
     def scan(self) -> pl.LazyFrame:
@@ -246,27 +247,40 @@ class FileFrames(Struct, frozen=True, eq=False):
         return int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max())
 
 
-class MergedFile(Struct, frozen=True, eq=False):
+class MergedFile(Struct, frozen=True, eq=False, dict=True):
     """A file of a trace: its frames, and what makes their ids, ranks, times and steps those of the trace.
 
-    `index` is its position in the trace, and `ranks` has the number of each of its ranks. `shift` (ps) is added to its
-    times, and `first_steps` (by rank) to the numbers of its inferred steps. It takes only what other processes need
-    along to them: what they read of a file are its events, facets and ops.
+    `source` has the frames, or opens them when they are needed. `index` is its position in the trace, and `ranks` has
+    the number of each of its ranks. `shift` (ps) is added to its times, and `first_steps` (by rank) to the numbers of
+    its inferred steps. Other processes get of a file what they read there: its events, facets and ops.
     """
 
-    frames: FileFrames
+    source: FileFrames | Callable[[], FileFrames]
     index: int
     ranks: Mapping[int, int]
     shift: int = 0
     first_steps: Mapping[int, int] = field(default_factory=dict)
 
-    def __reduce__(self) -> tuple[Callable[..., MergedFile], tuple[object, ...]]:
-        """What is sent to another process."""
-        frames = self.frames
-        source = frames.reopen or replace(
-            frames, lanes=_NO_LANES, counters=_NO_SAMPLES, facts=FileFacts(), notes=(), places=None
-        )
-        return _reopen_file, (source, self.index, self.ranks, self.shift, self.first_steps)
+    def __reduce__(self) -> tuple[type[MergedFile], tuple[object, ...]]:
+        """Without the frames that other processes do not need."""
+        source = self.source
+        if isinstance(source, FileFrames):
+            source = source.reopen or replace(
+                source, lanes=_NO_LANES, counters=_NO_SAMPLES, facts=FileFacts(), notes=(), places=None
+            )
+        return type(self), (source, self.index, self.ranks, self.shift, self.first_steps)
+
+    @property
+    def worker(self) -> str:
+        """The worker of a cluster that read the file; empty for others."""
+        return self.source.worker if isinstance(self.source, FileFrames) else ""
+
+    @cached_property
+    def frames(self) -> FileFrames:
+        """The frames of the file with its own ids and times; in full, where a worker left out some of them."""
+        if not isinstance(self.source, FileFrames):
+            return self.source()
+        return self.source.reopen() if self.source.worker and self.source.reopen else self.source
 
     def scan(self) -> pl.LazyFrame:
         """All events of the file, lazily, in the schema `EVENTS`."""
@@ -296,11 +310,6 @@ class MergedFile(Struct, frozen=True, eq=False):
 
 _ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
 _NO_LANES, _NO_SAMPLES = pl.DataFrame(schema=LANES), pl.DataFrame(schema=COUNTERS)
-
-
-def _reopen_file(source: FileFrames | Callable[[], FileFrames], *merged: Any) -> MergedFile:  # noqa: ANN401
-    """A file of a trace in another process."""
-    return MergedFile(source if isinstance(source, FileFrames) else source(), *merged)
 
 
 def shift_step_numbers(first_steps: Mapping[int, int]) -> pl.Expr:

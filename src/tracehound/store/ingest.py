@@ -124,7 +124,7 @@ def copy_to_cache(frames: FileFrames, cache: TraceCache, file: TraceFile, stamp:
 def move_to_cache(cache: TraceCache, folder: Path, file: TraceFile, stamp: FileStamp) -> FileFrames:
     """Move a finished folder into the cache unless the file changed meanwhile; returns its frames."""
     (folder / _PROGRESS_FILE).unlink(missing_ok=True)
-    if not cache.temporary and stamp_trace_file(file) == stamp:
+    if cache.keeps_entries and stamp_trace_file(file) == stamp:
         return cache.add_entry(folder, stamp)
     return load_frames(folder, file.path, stamp.file_state, fresh=True)
 

@@ -72,7 +72,9 @@ class ObjectMirror:
         Raises TracehoundError if there is nothing at the URL, or nothing that may be seen.
         """
         if text not in self._named:
-            self._named[text] = self._add_url(parse_url(text), listen)
+            url = parse_url(text)
+            known = self._local_path(url)
+            self._named[text] = known if known in self.objects else self._add_url(url, listen)
         return self._named[text]
 
     def take_notes(self) -> list[Note]:

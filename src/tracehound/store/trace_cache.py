@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from io import FileIO
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -112,16 +113,17 @@ class CacheEntry(Struct, frozen=True):
 class TraceCache(Struct):
     """An open cache, made by `open_cache` or `open_temporary_cache`.
 
-    `limit` is the largest number of bytes of all entries. A `temporary` cache is removed when it is closed. `grown`
-    says that entries were added since the last trim.
+    `limit` is the largest number of bytes of all entries. A `temporary` cache is removed when it is closed. If it does
+    not keep entries, files are read into it for one use. `grown` says that entries were added since the last trim.
     """
 
     root: Path
     limit: int
     temporary: bool
     _lock: FileIO
+    keeps_entries: bool = True
     grown: bool = False
-    _folder_count: int = 0
+    _folder_numbers: Iterator[int] = field(default_factory=count)
     _used: dict[str, Path] = field(default_factory=dict)
 
     @property
@@ -159,8 +161,7 @@ class TraceCache(Struct):
 
     def create_work_folder(self) -> Path:
         """A new empty folder for making an entry. Raises OSError."""
-        self._folder_count += 1
-        folder = self.root / "work" / self._session_name / str(self._folder_count)
+        folder = self.root / "work" / self._session_name / str(next(self._folder_numbers))
         folder.mkdir(parents=True, mode=0o700)
         return folder
 
@@ -334,7 +335,12 @@ def _create_session_lock(folder: Path) -> FileIO:
 def open_temporary_cache() -> TraceCache:
     """A cache for this process only, in the folder for temporary files; removed when it is closed. Raises OSError."""
     _remove_dead_temporary_caches()
-    return replace(open_cache(Path(tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX))), temporary=True)
+    return replace(open_cache(Path(tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX))), temporary=True, keeps_entries=False)
+
+
+def open_private_cache() -> TraceCache:
+    """A cache like a temporary one, whose entries are found again by this process. Raises OSError."""
+    return replace(open_temporary_cache(), keeps_entries=True)
 
 
 def _remove_dead_temporary_caches() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, wait
+from concurrent.futures import BrokenExecutor, Executor, wait
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -51,6 +51,7 @@ from tracehound.store.reading_progress import ProgressCounter, ProgressListener,
 from tracehound.store.trace_cache import TraceCache, open_temporary_cache
 from tracehound.store.trace_files import TraceFile, peek
 from tracehound.store.worker_pool import WorkerPool
+from tracehound.system.cluster_executor import ClusterExecutor
 
 if TYPE_CHECKING:
     from tracehound.remote.object_info import AccessOptions
@@ -84,6 +85,8 @@ class ReadContext(Struct):
     access: AccessOptions | None = None
     mirror: ObjectMirror | None = None
     """The local files that stand for URLs; made for the first one."""
+    cluster: ClusterExecutor | None = None
+    """Workers that find, read and map files in place of this process."""
     _cache: TraceCache | None = None
     _opened: list[TraceCache] = field(default_factory=list)
 
@@ -154,8 +157,10 @@ class ReadContext(Struct):
         return []
 
     def close(self) -> None:
-        """Kill the workers; their unfinished entries are removed."""
+        """Kill the workers; their unfinished entries are removed. Those of a cluster are left."""
         self.pool.close()
+        if self.cluster is not None:
+            self.cluster.close()
         for cache in self._opened:
             with suppress(OSError):
                 cache.close()
@@ -182,7 +187,7 @@ class CancelledError(Exception):
     """Reading was cancelled because nobody needs it any more."""
 
 
-def _keep_clock(trace: Trace) -> None:
+def _keep_clock(trace: Trace, executor: Executor | None) -> None:
     """A clock choice that changes nothing."""
 
 
@@ -200,7 +205,7 @@ class TraceReader(Struct):
     """Numbers of files that are visible on the screen: they are read first."""
     alignment: ClockAlignment = WALL_CLOCK
     """The alignment of the clocks of all files."""
-    choose_clock: Callable[[Trace], ClockAlignment | None] = _keep_clock
+    choose_clock: Callable[[Trace, Executor | None], ClockAlignment | None] = _keep_clock
     """Returns the final alignment once all files are read; None keeps the present one."""
     devices_only: bool = False
     """Only device events will be needed: the rest of large files is skipped if possible."""
@@ -208,6 +213,9 @@ class TraceReader(Struct):
     """The objects of buckets among the files, by number: they are downloaded before they are read."""
     listed: frozenset[Path] = frozenset()
     """The files that were found in folders: of several recordings of their processes one is shown."""
+    executor: Executor | None = None
+    """Where ranks are mapped to choose the clock; None: in this process."""
+    trims_cache: bool = True
 
     def merge_frames(self, parts: Sequence[FileFrames]) -> Trace:
         """The trace of the files read so far."""
@@ -220,7 +228,7 @@ class TraceReader(Struct):
 
     def move_to_final_clock(self, trace: Trace) -> Trace | None:
         """The trace on its final clock; None if it is on that already."""
-        self.alignment = self.choose_clock(trace) or self.alignment
+        self.alignment = self.choose_clock(trace, self.executor) or self.alignment
         return self.merge_frames(trace.parts) if self.alignment.shifts else None
 
     @property
@@ -273,10 +281,9 @@ class TraceReader(Struct):
         self.notes.extend(Note("info", "not_cached", values=(("why", why),)) for why in self.context.failures)
         if not good and read.failure is not None:
             raise read.failure
-        if (
-            self.context.cache is not None and self.context.cache.grown
-        ):  # trimming looks at all entries, which takes time
-            self.context.cache.trim()
+        cache = self.context.cache
+        if self.trims_cache and cache is not None and cache.grown:  # trimming looks at all entries, which takes time
+            cache.trim()
 
 
 class _FileReader(Struct):
@@ -376,7 +383,7 @@ class _FileReader(Struct):
             return ingest_on_disk(file, cache, report, context.pool)
         stamp = stamp_trace_file(file)
         frames = replace(file.format.read(file.path, report), state=stamp.file_state)
-        if cache is not None and not cache.temporary:
+        if cache is not None and cache.keeps_entries:
             try:
                 return copy_to_cache(frames, cache, file, stamp)
             except OSError as error:
@@ -395,7 +402,7 @@ class _FileReader(Struct):
 
     def _load_cached(self, file: TraceFile) -> FileFrames | None:
         cache = self.reader.context.cache
-        return cache.load_entry(stamp_trace_file(file)) if cache is not None and not cache.temporary else None
+        return cache.load_entry(stamp_trace_file(file)) if cache is not None and cache.keeps_entries else None
 
     def _progress_listener(self, file: TraceFile) -> Callable[[int, int], None]:
         def report(read: int, events: int) -> None:
@@ -424,7 +431,7 @@ class _FileReader(Struct):
     def _count_as_done(self, number: int, frames: FileFrames) -> tuple[int, FileFrames]:
         file = self.reader.files[number]
         self.counter.finish_file(file.path, file.size, int(frames.lanes["events"].sum()))
-        return number, frames if file.rank is None else _with_rank(frames, file.rank)
+        return number, give_rank(frames, file)
 
     def _handle_failure(self, number: int, error: BaseException, cache: TraceCache | None) -> None:
         """Retry a file if its cache has failed; else skip it with a note."""
@@ -433,18 +440,8 @@ class _FileReader(Struct):
             self.reader.context.drop_cache(cache, error)
             self._waiting.insert(0, number)
             return
-        if isinstance(error, BrokenExecutor):
-            why = "a worker process was killed while it read this; is there enough memory? --jobs 1 takes less"
-            error = TracehoundError(why, file.path)
-        elif is_out_of_memory(error):
-            why = "not enough memory to read it; --jobs 1 takes less, and ulimit -v says whether it is limited"
-            error = TracehoundError(why, file.path)
-        elif not isinstance(error, TracehoundError):
-            error = TracehoundError(f"cannot be read: {type(error).__name__}: {error}", file.path)
-        self.failure = error
-        self.reader.notes.append(
-            Note("dropped", "file_not_read", file=str(file.path), values=(("why", error.message),))
-        )
+        self.failure, note = unread_file_note(file, error)
+        self.reader.notes.append(note)
         self.counter.finish_file(file.path, file.size, 0)
 
 
@@ -480,12 +477,25 @@ def load_trace(reader: TraceReader, listen: ProgressListener = ignore_progress) 
     return reader.merge_on_final_clock([parts[number] for number in sorted(parts)])
 
 
-def _with_rank(frames: FileFrames, rank: int) -> FileFrames:
+def unread_file_note(file: TraceFile, error: BaseException) -> tuple[TracehoundError, Note]:
+    """The error of a file that could not be read, in words for the user, and the note on it."""
+    if isinstance(error, BrokenExecutor):
+        why = "a worker process was killed while it read this; is there enough memory? --jobs 1 takes less"
+        error = TracehoundError(why, file.path)
+    elif is_out_of_memory(error):
+        why = "not enough memory to read it; --jobs 1 takes less, and ulimit -v says whether it is limited"
+        error = TracehoundError(why, file.path)
+    elif not isinstance(error, TracehoundError):
+        error = TracehoundError(f"cannot be read: {type(error).__name__}: {error}", file.path)
+    return error, Note("dropped", "file_not_read", file=str(file.path), values=(("why", error.message),))
+
+
+def give_rank(frames: FileFrames, file: TraceFile) -> FileFrames:
     """The frames of a file with the rank that is recorded beside it, unless it records one itself."""
-    if frames.ranks.height != 1 or frames.ranks["rank"][0] is not None:
+    if file.rank is None or frames.ranks.height != 1 or frames.ranks["rank"][0] is not None:
         return frames
-    ranks = frames.ranks.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
-    return replace(frames, ranks=ranks, facts=replace(frames.facts, rank=rank))
+    ranks = frames.ranks.with_columns(pl.lit(file.rank, pl.Int32).alias("rank"))
+    return replace(frames, ranks=ranks, facts=replace(frames.facts, rank=file.rank))
 
 
 _DEVICE_LABEL = re.compile(r"[A-Z]+:(\d{1,9})")
@@ -523,11 +533,11 @@ def set_alignment(reader: TraceReader, choice: AlignChoice) -> TraceReader:
     return reader
 
 
-def align_by_collectives(trace: Trace) -> ClockAlignment | None:
+def align_by_collectives(trace: Trace, executor: Executor | None = None) -> ClockAlignment | None:
     """The alignment by which collectives end at the same time on all ranks; None if there are none to compare."""
     if len(trace.parts) < 2:
         return None
-    table = run_analysis(get_analysis("clocks"), trace).table
+    table = run_analysis(get_analysis("clocks"), trace, executor=executor).table
     hosts = dict(trace.ranks.select("rank", "host").iter_rows())
     parts = {trace.hosts[hosts[rank]].part: shift for rank, shift in table.select("rank", "shift").iter_rows()}
     if not parts:
@@ -535,5 +545,5 @@ def align_by_collectives(trace: Trace) -> ClockAlignment | None:
     return ClockAlignment("wall", parts, max(table["exact"].to_list()))
 
 
-def _align_without_wall_clock(trace: Trace) -> ClockAlignment | None:
-    return None if trace.origin_ns is not None else align_by_collectives(trace)
+def _align_without_wall_clock(trace: Trace, executor: Executor | None) -> ClockAlignment | None:
+    return None if trace.origin_ns is not None else align_by_collectives(trace, executor)

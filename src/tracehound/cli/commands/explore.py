@@ -22,6 +22,9 @@ def run(options: Namespace) -> int:
         from tracehound.ui.themes import resolve_theme_name  # noqa: PLC0415, only a given theme needs it
 
         resolve_theme_name(options.theme)
+    if options.cluster and console.is_interactive():
+        remedy = "tracehound summary --cluster and report --cluster do, and report PATH rank_map shows all ranks"
+        raise TracehoundError("the explorer does not use a cluster", remedy=remedy)
     if options.diff:
         return _explore_comparison(options)
     if not console.is_interactive():

@@ -21,7 +21,9 @@ from tracehound.model.trace import Trace, Window
 from tracehound.progress_line import ProgressLine
 from tracehound.report.window_arguments import parse_window, window_cut_warning
 from tracehound.store import ReadContext, TraceReader, load_trace, make_read_context, open_trace_files, trace_cache
+from tracehound.store.cluster_reader import open_cluster_trace
 from tracehound.store.trace_reader import is_url, set_alignment
+from tracehound.store.worker_files import WorkerSettings
 from tracehound.system.malloc import keep_large_freed_memory
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ def open_read_context(options: Namespace) -> ReadContext:
     root = None if options.no_cache else lambda: trace_cache.open_cache(options.cache or trace_cache.default_root())
     context = make_read_context(options.jobs, root)
     context.access = make_access_options(options)
+    if getattr(options, "cluster", None):
+        from tracehound.store.dask_cluster import connect_cluster  # noqa: PLC0415, only for a cluster
+
+        context.cluster = connect_cluster(options.cluster)
     return context
 
 
@@ -65,8 +71,10 @@ def analysis_workers(trace: Trace, context: ReadContext, *, more: bool = False) 
     """Workers for the maps of an analysis, if they gain more than starting them costs; else None.
 
     One rank is mapped in this process, on all processors. The workers that read the trace then end and release their
-    memory, unless there is `more` to read.
+    memory, unless there is `more` to read. What a cluster has read, it also maps.
     """
+    if context.cluster is not None:
+        return context.cluster
     ranks, events = trace.ranks.height, int(trace.lanes["events"].sum())
     if ranks > 1 and (context.pool.started or (ranks >= MIN_RANKS_FOR_WORKERS and events >= MIN_EVENTS_FOR_WORKERS)):
         return context.pool.executor
@@ -91,7 +99,11 @@ def find_trace(paths: Sequence[str], options: Namespace, context: ReadContext, *
         if not path:
             raise TracehoundError("a path is empty", remedy="a variable that is not set? . is this folder")
     with console.search_progress(", ".join(shown_paths(paths)), leaving=leaving) as look:
-        reader = open_trace_files(paths, options.run, context, look)
+        if context.cluster is None:
+            reader = open_trace_files(paths, options.run, context, look)
+        else:
+            settings = WorkerSettings((), options.cache and options.cache.absolute(), options.no_cache, context.access)
+            reader = open_cluster_trace(paths, context.cluster, options.run, settings, look)
     return set_alignment(reader, options.align)
 
 
