@@ -50,9 +50,10 @@ def job(folder: Path, ranks: int) -> list[Path]:
     paths = []
     for number in range(ranks):
         rank = Rank(number, world=ranks)
-        rank.step(0, 0, 100)
-        rank.kernel("gemm", 1, 5, 30 + 10 * (number == ranks - 1))
-        rank.collective(2, 31 + 10 * (number == ranks - 1), 60, Seq=1)
+        late = 100 * (number == ranks - 1)
+        rank.step(0, 0, 250)
+        rank.kernel("gemm", 1, 5, 30 + late)
+        rank.collective(2, 31 + late, 200, Seq=1)
         paths.append(folder / f"rank{number}.json")
         paths[-1].write_text(json.dumps(rank.document()))
     return paths

@@ -26,8 +26,10 @@ CONNECT_SECONDS: Final = 10
 WORKER_SECONDS: Final = 60
 """Seconds to wait for the first worker of a cluster that has none: a batch system may still start it."""
 
-_SHARED_PACKAGES: Final = ("tracehound", "polars")
-"""Packages whose objects travel between this process and the workers."""
+
+def versions_here() -> dict[str, str]:
+    """The versions of the packages whose objects travel between this process and the workers."""
+    return {package: version(package) for package in ("tracehound", "polars")}
 
 
 class DaskCluster(ClusterExecutor):
@@ -103,8 +105,7 @@ def _require_workers(client: Client, address: str) -> None:
     except TimeoutError as error:
         why = f"the Dask cluster {printable(address)} has no workers after {WORKER_SECONDS} s"
         raise TracehoundError(why, remedy="start some: dask worker SCHEDULER") from error
-    for package in _SHARED_PACKAGES:
-        here = version(package)
+    for package, here in versions_here().items():
         for worker, there in client.run(version, package, on_error="return").items():
             if there != here:
                 raise _other_version_error(worker, package, here, there)
