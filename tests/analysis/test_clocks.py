@@ -17,7 +17,7 @@ from tracehound.cli.main import main
 from tracehound.draw.notes import note_texts
 from tracehound.model.trace import Trace
 from tracehound.store import load_trace, open_trace_files
-from tracehound.store.trace_reader import AlignChoice, set_alignment
+from tracehound.store.clock_choice import AlignChoice, set_alignment
 
 
 def ranks_with_clocks(*clocks: int, jitter: int = 0) -> list[Rank]:

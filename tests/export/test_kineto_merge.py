@@ -18,7 +18,7 @@ from tracehound.analysis import Options, get_analysis, run_analysis
 from tracehound.draw.notes import note_text, note_texts
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
-from tracehound.store.trace_reader import set_alignment
+from tracehound.store.clock_choice import set_alignment
 
 
 def of_name(found: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -18,8 +18,8 @@ from tracehound.analysis.rank_trace import deferred_ranks
 from tracehound.errors import TracehoundError, path_text
 from tracehound.model.trace import Trace, Window, collect_frame
 from tracehound.store import CancelledError, load_trace, open_trace_files, worker_files
+from tracehound.store.clock_choice import set_alignment
 from tracehound.store.cluster_reader import ClusterTraceReader, open_cluster_trace
-from tracehound.store.trace_reader import set_alignment
 from tracehound.store.worker_files import WorkerSettings
 from tracehound.system.cluster_executor import ClusterExecutor, current_worker
 

@@ -31,7 +31,7 @@ from tracehound.export import EXPORT_FORMATS
 from tracehound.model.old_names import current_name
 from tracehound.model.units import TimeUnit
 from tracehound.report import WRITERS
-from tracehound.store.trace_reader import ALIGN_CHOICES
+from tracehound.store.clock_choice import ALIGN_CHOICES
 from tracehound.store.worker_pool import default_jobs
 
 OPTIONS_WITH_VALUE = (

@@ -15,14 +15,13 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Final, Self
 
 import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
 from polars.exceptions import PanicException
 
-from tracehound.analysis import get_analysis, run_analysis
 from tracehound.errors import TracehoundError, is_out_of_memory, is_url_path, printable_file_name
 from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.notes import Note
@@ -513,37 +512,3 @@ def _trace_name(paths: Sequence[Path]) -> str:
     first = paths[0] if is_url_path(paths[0]) else paths[0].resolve()
     name = first.name or str(first)
     return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
-
-
-AlignChoice = Literal["auto", "wall", "collectives", "start"]
-
-ALIGN_CHOICES: Final[tuple[AlignChoice, ...]] = get_args(AlignChoice)
-"""`auto`: the wall clock, or collectives if the files have no common wall clock; `wall`: only the wall clock;
-`collectives`: the wall clock, corrected so that collectives end together; `start`: each file from its first event."""
-
-
-def set_alignment(reader: TraceReader, choice: AlignChoice) -> TraceReader:
-    """Set how the files of a trace will be aligned once they are read; returns the reader."""
-    if choice == "start":
-        reader.alignment = ClockAlignment("start")
-    elif choice == "collectives":
-        reader.choose_clock = align_by_collectives
-    elif choice == "auto":
-        reader.choose_clock = _align_without_wall_clock
-    return reader
-
-
-def align_by_collectives(trace: Trace, executor: Executor | None = None) -> ClockAlignment | None:
-    """The alignment by which collectives end at the same time on all ranks; None if there are none to compare."""
-    if len(trace.parts) < 2:
-        return None
-    table = run_analysis(get_analysis("clocks"), trace, executor=executor).table
-    hosts = dict(trace.ranks.select("rank", "host").iter_rows())
-    parts = {trace.hosts[hosts[rank]].part: shift for rank, shift in table.select("rank", "shift").iter_rows()}
-    if not parts:
-        return None
-    return ClockAlignment("wall", parts, max(table["exact"].to_list()))
-
-
-def _align_without_wall_clock(trace: Trace, executor: Executor | None) -> ClockAlignment | None:
-    return None if trace.origin_ns is not None else align_by_collectives(trace, executor)

@@ -21,8 +21,9 @@ from tracehound.model.trace import Trace, Window
 from tracehound.progress_line import ProgressLine
 from tracehound.report.window_arguments import parse_window, window_cut_warning
 from tracehound.store import ReadContext, TraceReader, load_trace, make_read_context, open_trace_files, trace_cache
+from tracehound.store.clock_choice import set_alignment
 from tracehound.store.cluster_reader import open_cluster_trace
-from tracehound.store.trace_reader import is_url, set_alignment
+from tracehound.store.trace_reader import is_url
 from tracehound.store.worker_files import WorkerSettings
 from tracehound.system.malloc import keep_large_freed_memory
 
