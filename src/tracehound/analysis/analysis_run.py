@@ -135,7 +135,7 @@ def _map_on_cluster(
         try:
             tables[number] = cluster.result(future)
         except BrokenExecutor as error:
-            remedy = "give workers more memory, or ask for fewer analyses at once"
+            remedy = "look at its logs; do the workers have enough memory?"
             raise TracehoundError(f"{cluster.name}: {error}", remedy=remedy) from error
     return [rank for number in sorted(tables) for rank in tables[number]]
 

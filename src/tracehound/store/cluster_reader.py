@@ -85,7 +85,7 @@ def open_cluster_trace(
     try:
         found = cluster.result(future)
     except BrokenExecutor as error:
-        raise TracehoundError(f"{cluster.name}: {error}", remedy="look at the logs of the workers") from error
+        raise TracehoundError(f"{cluster.name}: {error}", remedy="look at its logs") from error
     return ClusterTraceReader(
         found.name, found.files, list(found.notes), listed=found.listed, executor=cluster, cluster=cluster,
         settings=settings,

@@ -74,7 +74,9 @@ def connect_cluster(address: str) -> DaskCluster:
         from distributed import Client  # noqa: PLC0415, by who has a cluster
     except ImportError as error:
         raise TracehoundError("--cluster needs Dask", remedy="pip install 'tracehound[dask]'") from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # each of its complaints is one of ours
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # each of its complaints is one of ours
     warnings.filterwarnings("ignore", module="distributed")
     where = {"scheduler_file": _scheduler_file(address)} if "://" not in address else {"address": address}
     try:
