@@ -103,6 +103,21 @@ def test_the_order_of_ranks(trace: Trace) -> None:
     assert order_rows(table, "late", "host")["rank"].unique(maintain_order=True).to_list() == [0, 3, 1, 2]
 
 
+def test_ranks_by_their_smallest_process_group(tmp_path: Path) -> None:
+    ranks = a_job()
+    for rank in ranks[:3]:
+        others = [0, 2] if rank.rank % 2 == 0 else [1, 3]
+        rank.groups = [
+            {"pg_name": "0", "ranks": [0, 1, 2, 3]},
+            {"pg_name": f"{1 + rank.rank % 2}", "ranks": others},
+            {"pg_name": "7", "ranks": [rank.rank]},
+        ]
+    found = rows("rank_map", job(tmp_path, *ranks), by="group")
+    assert list(dict.fromkeys((row["rank"], row["group"]) for row in found)) == [
+        (0, "1: ranks 0, 2"), (2, "1: ranks 0, 2"), (1, "2: ranks 1, 3"), (3, None),
+    ]  # fmt: skip
+
+
 def test_partial_steps_are_shown_and_left_out_of_means(trace: Trace) -> None:
     table = asked("rank_map", trace).table.with_columns(partial=pl.col("step") == 1)
     longer = table.with_columns(step_time=pl.when("partial").then(10**12).otherwise("step_time"))

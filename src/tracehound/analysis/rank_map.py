@@ -20,6 +20,7 @@ from tracehound.analysis.ranks.last_arrivals import (
     last_arrivals,
     sends_and_receives_notes,
 )
+from tracehound.analysis.ranks.process_groups import smallest_groups
 from tracehound.analysis.ranks.rank_collectives import rank_calls_in_steps
 from tracehound.analysis.ranks.rank_step_values import (
     BY_SETTING,
@@ -43,6 +44,7 @@ from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PA
 from tracehound.analysis.timing.rank_steps import inferred_steps_note, partial_steps_notes
 from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
 from tracehound.model.notes import Note, note
+from tracehound.model.units import format_ranks
 
 DEFINITION = f"""\
 A row for each rank and step, with four values. The map shows one of them (the setting value), a row of characters for
@@ -65,7 +67,9 @@ A kernel belongs to the step that launched it (without a known launch to the one
 number. kernel=NAME alone shows this value.
 
 The mean of a rank is that of its steps (of kernel that of all executions). by=value puts the rank with the worst mean
-first: the longest times, the smallest busy share. by=host puts the ranks of one machine together.
+first: the longest times, the smallest busy share. by=host puts the ranks of one machine together, by=group those of
+one process group. group is the smallest group of several ranks that the file of the rank lists with it
+(distributedInfo of PyTorch), empty if it lists none.
 
 {PARTIAL}"""
 
@@ -79,6 +83,7 @@ CALLS_SETTING: Final = Setting(
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("host", "text", "machine or process that drives it"),
+    Column("group", "text", "smallest process group of several ranks with it", brief=False),
     Column("device", "text", "what the rank runs on", brief=False),
     Column("step", "count", "number of the step"),
     Column("start", "instant", "start of the step since the trace began", brief=False),
@@ -145,7 +150,7 @@ def _kernels_of_steps(rank_trace: RankTrace, kernel: str) -> pl.DataFrame:
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
-    """A row for each rank and step, by rank, by host, or the rank with the worst mean first."""
+    """A row for each rank and step, by rank, by host, by process group, or the rank with the worst mean first."""
     packed = pl.concat(tables) if tables else pl.DataFrame()
     steps_of_ranks = [each for data in packed["steps"] if (each := pl.read_ipc_stream(data)).height] if tables else []
     if not steps_of_ranks:
@@ -156,6 +161,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         pl.col("rank").cast(pl.Int64),
         pl.col("host").replace_strict({at: host.name for at, host in enumerate(context.hosts)}, return_dtype=pl.String),
         pl.col("label").alias("device"),
+        pl.col("rank").replace_strict(_group_texts(context), default=None, return_dtype=pl.String).alias("group"),
     )
     table = rows.join(hosts, on="rank", how="left").join(lateness, on=("rank", "step"), how="left")
     table = order_rows(table, value, BY_SETTING.value_in(options.given))
@@ -169,6 +175,13 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     )
     shown = result.table if options.top is None else result.table.head(options.top)
     return replace(result, table=shown, all_rows=result.table)
+
+
+def _group_texts(context: RunContext) -> dict[int, str]:
+    """The smallest process group of each rank with its members: ``3: ranks 0, 8``."""
+    groups = smallest_groups(context)
+    texts = {group: f"{group.name}: {format_ranks(group.ranks)}" for group in set(groups.values())}
+    return {rank: texts[group] for rank, group in groups.items()}
 
 
 def _lateness(packed: pl.DataFrame, context: RunContext, given: ChosenSettings) -> tuple[pl.DataFrame, list[Note]]:

@@ -82,10 +82,13 @@ def test_levels_differ_in_ascii() -> None:
         ("host", 3, ["node0 0-1", "node1 2-3", "node2 4"]),
         ("host", 2, ["node0 +1 0-3", "node2 4"]),
         ("value", 3, ["rank 1 +1", "rank 2 +1", "rank 4"]),
+        ("group", 5, ["group 1: 0", "group 1: 2", "group 1: 4", "group 2: 1", "group 2: 3"]),
+        ("group", 3, ["group 1: 0 +1", "group 1 +1: 4 +1", "group 2: 3"]),
     ],
 )
 def test_a_label_says_which_ranks_a_line_has(by: str, lines: int, wanted: list[str]) -> None:
-    found = RankMapData(table(5, 2)).matrix("step_time", by)
+    groups = pl.when(pl.col("rank") % 2 == 0).then(pl.lit("1: ranks 0, 2, 4")).otherwise(pl.lit("2: ranks 1, 3"))
+    found = RankMapData(table(5, 2).with_columns(group=groups)).matrix("step_time", by)
     bins = bin_map(found, MapView(), lines, 40)
     assert [row_label(found, bins, line) for line in range(bins.counts[0])] == wanted
 

@@ -115,6 +115,13 @@ def test_zooming_in_leads_to_the_worst_rank_of_a_cell() -> None:
     assert (view.zoom, view.top, view.left) == (0, 0, 0)
 
 
+def test_no_rank_is_between_two_parts_of_the_map() -> None:
+    """Half of five ranks in one line: the line has four of them, or the last."""
+    found = matrix(5, 1)
+    for row, shown in ((3, [0, 4]), (4, [4, 5])):
+        assert bin_map(found, MapView(zoom=1, top=4, row=row), 1, 1).row_edges.tolist() == shown
+
+
 MOVES = st.lists(st.sampled_from(["left", "right", "up", "down", "page", "back", "in", "out", "all"]), max_size=25)
 
 
@@ -127,6 +134,7 @@ def test_the_cursor_is_always_in_a_bin_of_the_visible_part(
         "step_time",
         "rank",
         np.arange(ranks),
+        ("",) * ranks,
         ("",) * ranks,
         np.arange(steps),
         values,

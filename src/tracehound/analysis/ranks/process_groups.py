@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tracehound.analysis.rank_trace import RunContext
 from tracehound.analysis.ranks.rank_collectives import POINT_TO_POINT_PATTERN, SYNCHRONIZING_KINDS, UNEVEN_KINDS
 from tracehound.formats.hlo import replica_groups as hlo_members
-from tracehound.model.file_facts import FileFacts
+from tracehound.model.file_facts import FileFacts, ProcessGroup
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import schema
 
@@ -135,6 +135,19 @@ def _find_unmatched_calls(rows: pl.DataFrame, strangers: Collection[int], doubtf
     )
     many = rows.with_columns(left_out).select((alike > pl.col("of_size")).fill_null(value=False) & ~peers).to_series()
     return _UnmatchedCalls(lost, strange, many & ~left_out, doubtful)
+
+
+def smallest_groups(context: RunContext) -> dict[int, ProcessGroup]:
+    """For each rank the smallest process group of several ranks that its file lists with it; the first of equal ones.
+
+    Ranks whose files list no group are left out.
+    """
+    found = dict[int, ProcessGroup]()
+    for rank, facts in _facts_per_rank(context).items():
+        listed = [group for group in facts.groups if rank in group.ranks and len(group.ranks) > 1]
+        if listed:
+            found[rank] = min(listed, key=lambda group: len(group.ranks))
+    return found
 
 
 def has_hlo_members() -> pl.Expr:

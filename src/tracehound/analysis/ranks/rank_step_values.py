@@ -39,8 +39,8 @@ VALUE_SETTING: Final = Setting(
 BY_SETTING: Final = Setting(
     "by",
     "rank",
-    "order of the rows: by rank, by host, or by the mean of the value, worst first (value)",
-    choice_parser("rank", "host", "value"),
+    "order of the rows: by rank, by host, by process group, or by the mean of the value, worst first (value)",
+    choice_parser("rank", "host", "group", "value"),
 )
 KERNEL_SETTING: Final = Setting(
     "kernel", "", "a part of the names of the kernels for the value kernel, in any case", str
@@ -92,9 +92,9 @@ def order_rows(table: pl.DataFrame, value: MapValue, by: str) -> pl.DataFrame:
 
 
 def order_ranks(means: pl.DataFrame, value: MapValue, by: str) -> pl.Series:
-    """The ranks of `rank_means` in the order of the map: by rank, by host, or the worst mean first.
+    """The ranks of `rank_means` in the order of the map: by rank, by host, by group, or the worst mean first.
 
-    Machines come in the order of their lowest ranks; ranks without the value come last.
+    Machines and groups come in the order of their lowest ranks; ranks without the value or a group come last.
     """
     if by == "value":
         falling = value not in SMALLEST_IS_WORST
@@ -102,6 +102,8 @@ def order_ranks(means: pl.DataFrame, value: MapValue, by: str) -> pl.Series:
     if by == "host":
         machine = pl.col("host").map_elements(machine_name, pl.String)
         return means.sort(pl.col("rank").min().over(machine), machine, "rank")["rank"]
+    if by == "group":
+        return means.sort(pl.col("group").is_null(), pl.col("rank").min().over("group"), "group", "rank")["rank"]
     return means["rank"].sort()
 
 
@@ -116,11 +118,13 @@ def rank_means(table: pl.DataFrame, value: MapValue) -> pl.DataFrame:
     Steps without the value do not count. Kernels count with their number.
     """
     weight = pl.col("count").cast(pl.Float64) if value == "kernel" else pl.lit(1.0)
-    counted = counted_rows(table).select("rank", "host", value=pl.col(value).cast(pl.Float64), weight=weight)
+    counted = counted_rows(table).select("rank", "host", "group", value=pl.col(value).cast(pl.Float64), weight=weight)
     known = pl.col("value").is_not_null()
     mean = (pl.col("value") * pl.col("weight")).filter(known).sum() / pl.col("weight").filter(known).sum()
     return (
-        counted.group_by("rank").agg(pl.col("host").first(), pl.when(known.any()).then(mean).alias("mean")).sort("rank")
+        counted.group_by("rank")
+        .agg(pl.col("host", "group").first(), pl.when(known.any()).then(mean).alias("mean"))
+        .sort("rank")
     )
 
 
@@ -152,7 +156,7 @@ def find_worst_rank(table: pl.DataFrame, value: MapValue) -> WorstRank | None:
     sign = -1 if value in SMALLEST_IS_WORST else 1
     values = sign * means["mean"].to_numpy()
     at, median = int(values.argmax()), float(pl.Series(values).median())  # type: ignore[arg-type]  # there are values
-    rank, host, mean = means.row(at)
+    rank, host, mean = means.select("rank", "host", "mean").row(at)
     nearby = int((values >= (values[at] + median) / 2).sum()) - 1
     spread = max(float(values.max()) - median, median - float(values.min()))
     return WorstRank(rank, host, mean, sign * median, means.height, spread, nearby)

@@ -16,7 +16,6 @@ from tracehound.analysis.ranks.rank_step_values import (
     BY_SETTING,
     SMALLEST_IS_WORST,
     MapValue,
-    machine_name,
     settings_of,
     shown_value,
 )
@@ -44,7 +43,7 @@ LEVEL_GLYPHS: Final = "∙░▒▓█"
 LEVEL_STYLES: Final[tuple[MapStyle, ...]] = ("level0", "level1", "level2", "level3", "level4")
 
 VALUE_NAMES: Final = {"step_time": "step time", "busy": "busy", "late": "lateness", "kernel": "mean kernel"}
-ORDER_NAMES: Final = {"rank": "by rank", "host": "by host", "value": "worst rank first"}
+ORDER_NAMES: Final = {"rank": "by rank", "host": "by host", "group": "by process group", "value": "worst rank first"}
 
 LABEL_WIDTHS: Final = (8, 24)
 """Least and most characters of the labels of ranks."""
@@ -86,15 +85,18 @@ def describe_bins(bins: MapBins) -> str:
 
 
 def row_label(matrix: RankMatrix, bins: MapBins, line: int) -> str:
-    """The ranks of a line: ``rank 517``, ``32-63``, by host ``node4 32-63``.
+    """The ranks of a line: ``rank 517``, ``32-63``, by host ``node4 32-63``, by group ``group 3: 8``.
 
     Where ranks are not in a row, the first one and how many more: ``rank 517 +31``.
     """
     rows = bins.rows_of(line)
-    ranks, hosts = matrix.ranks[rows], list(dict.fromkeys(map(machine_name, matrix.hosts[rows])))
+    ranks, owners = matrix.ranks[rows], list(dict.fromkeys(matrix.owners[rows]))
     numbers = f"rank {ranks[0]}" if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
-    if matrix.by == "host":
-        name = hosts[0] if len(hosts) == 1 else f"{hosts[0]} +{len(hosts) - 1}"
+    if len(ranks) > 1 and matrix.by == "group" and int(ranks[-1] - ranks[0]) != len(ranks) - 1:
+        numbers = f"{ranks[0]} +{len(ranks) - 1}"
+    if any(owners):
+        name = owners[0] if len(owners) == 1 else f"{owners[0]} +{len(owners) - 1}"
+        name += ":" * (matrix.by == "group")  # both are numbers
         return f"{name} {ranks[0]}" if len(ranks) == 1 else f"{name} {numbers}"
     if len(ranks) > 1 and (matrix.by == "value" or int(ranks[-1] - ranks[0]) >= len(ranks)):
         return f"rank {ranks[0]} +{len(ranks) - 1}"
@@ -104,9 +106,8 @@ def row_label(matrix: RankMatrix, bins: MapBins, line: int) -> str:
 def label_width(matrix: RankMatrix, width: int) -> int:
     """Characters for the labels of ranks, in any zoom, so that zooming does not move the columns."""
     digits = len(str(matrix.ranks.max(initial=0)))
-    machines = {machine_name(host) for host in matrix.hosts} if matrix.by == "host" else set()
-    longest = max(map(cell_len, machines), default=0)
-    wanted = longest + 2 * digits + 2 if longest else 2 * digits + 6
+    longest = max(map(cell_len, set(matrix.owners)), default=0) + (matrix.by == "group")
+    wanted = longest + 2 * digits + 2 if any(matrix.owners) else 2 * digits + 6
     least, most = LABEL_WIDTHS
     return min(max(wanted, least), most, max(width // 3, least))
 
@@ -156,7 +157,8 @@ def describe_cell(matrix: RankMatrix, view: MapView, bins: MapBins) -> list[str]
     value, typical = float(matrix.values[row, column]), float(matrix.typical[column])
     facts.append(f"{VALUE_NAMES[matrix.value]} {format_value(matrix.value, value)}")
     facts.append(_describe_difference(matrix.value, value, typical))
-    return [*facts, *filter(None, (matrix.hosts[row], "worst of the cell" if many else ""))]
+    group = f"group {matrix.groups[row]}" if matrix.by == "group" and matrix.groups[row] else ""
+    return [*facts, *filter(None, (group, matrix.hosts[row], "worst of the cell" if many else ""))]
 
 
 def _describe_difference(value: MapValue, amount: float, typical: float) -> str:

@@ -19,6 +19,7 @@ from tracehound.analysis.ranks.rank_step_values import (
     SMALLEST_IS_WORST,
     MapValue,
     counted_rows,
+    machine_name,
     order_ranks,
     rank_means,
 )
@@ -54,6 +55,7 @@ class RankMatrix(Struct, frozen=True, eq=False, dict=True):
     by: str
     ranks: Ints
     hosts: tuple[str, ...]
+    groups: tuple[str, ...]
     steps: Ints
     values: Floats
     table_rows: Ints
@@ -69,6 +71,13 @@ class RankMatrix(Struct, frozen=True, eq=False, dict=True):
     def badness(self) -> Floats:
         """The values, with the sign that makes the worst the largest."""
         return -self.values if self.value in SMALLEST_IS_WORST else self.values
+
+    @cached_property
+    def owners(self) -> tuple[str, ...]:
+        """The machine of each rank, or its process group, by which the rows are ordered; empty in other orders."""
+        if self.by == "host":
+            return tuple(map(machine_name, self.hosts))
+        return tuple(f"group {text.partition(':')[0]}" if text else "" for text in self.groups * (self.by == "group"))
 
     @property
     def has_gaps(self) -> bool:
@@ -154,6 +163,7 @@ class RankMapData:
             by=by,
             ranks=whole.ranks[order],
             hosts=tuple(whole.hosts[row] for row in order),
+            groups=tuple(whole.groups[row] for row in order),
             values=whole.values[order],
             table_rows=whole.table_rows[order],
         )
@@ -162,9 +172,9 @@ class RankMapData:
         """The matrix by rank."""
         matrix = np.full(self._table_rows.shape, np.nan)
         matrix[self._at] = self._table[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        hosts = self._means[value]["host"].fill_null("").to_list()
+        hosts, groups = (tuple(self._means[value][name].fill_null("").to_list()) for name in ("host", "group"))
         return RankMatrix(
-            value, "rank", self._ranks.to_numpy(), tuple(hosts), self._steps, matrix, self._table_rows,
+            value, "rank", self._ranks.to_numpy(), hosts, groups, self._steps, matrix, self._table_rows,
             _scale_bounds(np.where(self._is_counted, matrix, np.nan), value, self._step_time), _median_of_ranks(matrix),
         )  # fmt: skip
 
@@ -248,8 +258,9 @@ def bin_map(matrix: RankMatrix, view: MapView, lines: int, width: int) -> MapBin
 
 def _bin_edges(count: int, zoom: int, room: int, first: int, cursor: int) -> Ints:
     """Bounds of the bins of a part of `count` rows or columns in `room`, with the cursor in it."""
-    visible = _visible_count(count, zoom, room)
-    size = _bin_size(visible, room)
+    wanted = _visible_count(count, zoom, room)
+    size = _bin_size(wanted, room)
+    visible = -(-wanted // size) * size  # whole bins: between two parts of bins rows would be in neither
     low = min(max(first, cursor - visible + 1), cursor)
     low = max(min(low, count - visible), 0) // size * size
     if cursor >= low + visible:

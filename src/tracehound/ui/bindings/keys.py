@@ -226,7 +226,7 @@ KEYS: tuple[Key, ...] = (
     Key("map.fit", ("0",), "0", "fit", "Show all ranks and steps", "map", "all"),
     Key("map.value", ("v",), "v", "value",
         "Next value: step time, busy share, lateness, mean kernel (B chooses which)", "map", "value"),
-    Key("map.order", ("b",), "b", "order", "Next order: by rank, by host, worst rank first", "map", "by"),
+    Key("map.order", ("b",), "b", "order", "Next order: by rank, by host, by process group, worst rank first", "map", "by"),
     Key("map.worst", ("exclamation_mark",), "!", "worst",
         "Rank and step that is worst against the median of the step", "map", "worst"),
     Key("map.choose", ("enter",), "Enter", "choose", "Go to the step of the rank", "map", "go"),
