@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from itertools import islice
 from typing import Final, NamedTuple, get_args
 
 import polars as pl
@@ -279,8 +278,11 @@ def unrecorded_work_notes(tables: Sequence[pl.DataFrame], context: RunContext) -
     On ranks with many launches without work, or since the profiler says that it dropped events. `tables` are those of
     `LAUNCH_COUNTS`.
     """
-    messages = (each for each in context.notes if each.code in (PROFILER_ERROR, PROFILER_WARNING) and each.count > 1)
-    notes = [note("profiler_dropped_events", level="missing", events=each.count) for each in islice(messages, 1)]
+    dropped = dict[str, int]()  # a file may say it twice
+    for each in context.notes:
+        if each.code in (PROFILER_ERROR, PROFILER_WARNING) and each.count > 1:
+            dropped.setdefault(each.file, each.count)
+    notes = [note("profiler_dropped_events", level="missing", events=sum(dropped.values()))] if dropped else []
     counts = concat_tables(tables)
     if counts.is_empty():
         return notes
