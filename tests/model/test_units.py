@@ -306,7 +306,8 @@ def test_one_of_them_or_many(number: int, words: str) -> None:
         ([3], "3"),
         ([3, 0, 1, 2, 7, 7], "0-3, 7"),
         ([-1, 0, 9, 10], "-1-0, 9-10"),
-        (range(0, 60, 2), "0, 2, 4, 6, 8, 10, 12, 14, …, 54, 56, 58"),
+        (range(0, 16, 2), "0, 2, 4, 6, 8, 10, 12, 14"),
+        ([*range(0, 60, 2), *range(100, 200)], "0, 2, 4 and 127 more"),
     ],
 )
 def test_runs_of_numbers(numbers: list[int], words: str) -> None:
@@ -315,6 +316,19 @@ def test_runs_of_numbers(numbers: list[int], words: str) -> None:
 
 def test_all_runs_of_numbers() -> None:
     assert units.format_ranges(range(0, 60, 2), None) == ", ".join(map(str, range(0, 60, 2)))
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], ""),
+        (["vm-1", "vm-0", "vm-1"], "vm-0, vm-1"),
+        ([f"vm-{number}" for number in range(64)], "vm-0 to vm-63"),
+        (["a", "b10", "b9", "c", "d", "e"], "a, b9, b10, c and 2 more"),
+    ],
+)
+def test_names_of_hosts(names: list[str], words: str) -> None:
+    assert units.format_names(names) == words
 
 
 def test_which_ranks() -> None:

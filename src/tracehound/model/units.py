@@ -175,21 +175,56 @@ def count_hosts_and_processes(names: Collection[str]) -> str:
     return hosts if len(names) == len(machines) else f"{hosts}, {processes}"
 
 
-def format_ranges(numbers: Iterable[int], most: int | None = 12) -> str:
-    """Numbers as ranges: ``0-3, 7``; more than `most` ranges are shortened in the middle."""
+def format_ranges(numbers: Iterable[int], most: int | None = 8) -> str:
+    """Numbers as ranges: ``0-3, 7``. Of more than `most` ranges three are named: ``0, 8, 16 and 61 more``."""
     spans: list[list[int]] = []
-    for each in sorted(numbers):
-        if spans and each <= spans[-1][1] + 1:
+    for each in sorted(set(numbers)):
+        if spans and each == spans[-1][1] + 1:
             spans[-1][1] = each
         else:
             spans.append([each, each])
     words = [f"{low}" if low == high else f"{low}-{high}" for low, high in spans]
-    return ", ".join(words if most is None or len(words) <= most else [*words[: most - 4], "…", *words[-3:]])
+    if most is None or len(words) <= most:
+        return ", ".join(words)
+    left = sum(high - low + 1 for low, high in spans[_NAMED_RANGES:])
+    return f"{', '.join(words[:_NAMED_RANGES])} and {left:,} more"
+
+
+_NAMED_RANGES: Final = 3
 
 
 def format_ranks(numbers: Collection[int]) -> str:
     """Ranks with their numbers: ``rank 3``, ``ranks 1, 4-7``."""
     return f"rank{'s' * (len(numbers) != 1)} {format_ranges(numbers)}"
+
+
+def format_rank_list(ranks: Iterable[int]) -> str:
+    """All ranks, as `--rank` takes them: ``0-3,7``."""
+    return format_ranges(ranks, None).replace(" ", "")
+
+
+def format_names(names: Iterable[str], most: int = 4) -> str:
+    """Names of hosts, devices or files: ``a, b``; of more than `most` ``vm-0 to vm-63``, or ``a, b, c, d and 9 more``.
+
+    The first and the last stand for all where the names differ in their numbers alone.
+    """
+    found = sorted(dict.fromkeys(names), key=_natural_order)
+    if len(found) > most and len({_DIGITS.sub("0", name) for name in found}) == 1:
+        return f"{found[0]} to {found[-1]}"
+    return join_some(found, most)
+
+
+_DIGITS: Final = re.compile(r"[0-9]+")
+
+
+def _natural_order(name: str) -> tuple[tuple[str, int], ...]:
+    """The key by which names sort as people number them: ``vm-9`` before ``vm-10``."""
+    texts = _DIGITS.split(name)
+    numbers = [int(digits[:_MOST_DIGITS]) for digits in _DIGITS.findall(name)]
+    return tuple(zip(texts, [*numbers, -1], strict=True))
+
+
+_MOST_DIGITS: Final = 18
 
 
 def format_number(value: float, digits: int = 6) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,9 +21,9 @@ from tracehound.model.units import (
     format_bytes,
     format_duration,
     format_instant,
+    format_names,
     format_ranges,
     format_ranks,
-    join_some,
 )
 from tracehound.store.merge_files import not_one_run_note
 
@@ -129,10 +130,19 @@ def header_sentences(header: ReportHeader, unit: TimeUnit = "auto") -> list[str]
     if header.versions:
         lines.append(", ".join(f"{name} {value}" for name, value in header.versions.items()))
     if header.hosts:
-        lines.append(f"on {join_some(list(dict.fromkeys(header.hosts)), 6)}")
+        lines.append(f"on {_hosts_text(header.hosts)}")
     if not header.window.is_unlimited:
         lines.append(describe_window(header, header.window, unit))
     return lines
+
+
+def _hosts_text(hosts: Sequence[str]) -> str:
+    """The hosts; of many their machines."""
+    names = dict.fromkeys(hosts)
+    return ", ".join(names) if len(names) <= _NAMED_HOSTS else format_names(name.partition(": ")[0] for name in names)
+
+
+_NAMED_HOSTS: Final = 6
 
 
 def describe_window(header: ReportHeader, window: Window, unit: TimeUnit = "auto") -> str:

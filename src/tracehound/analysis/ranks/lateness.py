@@ -16,6 +16,7 @@ from msgspec import Struct
 from tracehound.analysis.ranks.work_before_collectives import MERGING_DEFINITION, WAITING_NAMES
 from tracehound.errors import printable
 from tracehound.model.trace import schema
+from tracehound.model.units import format_ranks
 from tracehound.numeric.intervals import union
 
 CAUSE_DEFINITION: Final = f"""\
@@ -255,11 +256,16 @@ class LateRanks(Struct, frozen=True):
 
 
 def late_ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 2``, or ``ranks 2 and 3 of one host``: ranks that were late together."""
+    """``rank 2``, ``ranks 2 and 3 of one host``, or ``ranks 8-15 of one host``: ranks that were late together."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
+    if len(ranks) > _NAMED_RANKS:
+        return f"{format_ranks(ranks)} of one host"
     *most, last = (str(rank) for rank in ranks)
     return f"ranks {', '.join(most)} and {last} of one host"
+
+
+_NAMED_RANKS: Final = 3
 
 
 def quote_cause(cause: str) -> str:

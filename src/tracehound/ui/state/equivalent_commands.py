@@ -15,7 +15,7 @@ import polars as pl
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.row_filter import REGEX_SIGN
 from tracehound.model.trace import Trace, Window
-from tracehound.model.units import format_exact_time
+from tracehound.model.units import format_exact_time, format_rank_list
 from tracehound.ui.state.view import View
 
 _SEARCH_SELECT = (
@@ -100,7 +100,7 @@ def diff_command(baseline: str, candidate: str, how: Sequence[str], step: int | 
 def _window_options(window: tuple[int, int] | None, ranks: Sequence[int] | None) -> list[str]:
     """The options for a window and for ranks."""
     words = [] if window is None else ["--window", f"{format_exact_time(window[0])}..{format_exact_time(window[1])}"]
-    return words if ranks is None else [*words, "--rank", ",".join(map(str, ranks))]
+    return words if ranks is None else [*words, "--rank", format_rank_list(ranks)]
 
 
 def _literal_pattern(name: str) -> str:

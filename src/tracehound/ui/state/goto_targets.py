@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.model.trace import Trace
-from tracehound.model.units import format_instant, parse_duration
+from tracehound.model.units import format_instant, format_rank_list, parse_duration
 from tracehound.report.window_arguments import parse_rank_list
 from tracehound.ui.state import view_moves
 from tracehound.ui.state.view import View
@@ -108,13 +108,5 @@ def parse_ranks(text: str, known: Sequence[int]) -> tuple[int, ...] | None:
 
 
 def format_ranks(ranks: tuple[int, ...] | None) -> str:
-    """Ranks as `read` reads them."""
-    if ranks is None:
-        return ""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    """Ranks as `parse_ranks` reads them: ``0-3,7``."""
+    return "" if ranks is None else format_rank_list(ranks)
